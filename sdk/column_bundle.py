@@ -125,6 +125,14 @@ class ColumnBundle(Bundle):
         stop = min(stop, len(self))
         return self._picked(self.batch.slice(start, stop - start), lambda column: column[start:stop])
 
+    def portions(self) -> Iterator[ColumnBundle]:
+        """Yield the elements in parts of at most `BUNDLE_SIZE`."""
+        if len(self) <= BUNDLE_SIZE:
+            yield self
+            return
+        for start in range(0, len(self), BUNDLE_SIZE):
+            yield self.part(start, start + BUNDLE_SIZE)
+
     def where(self, mask: Any) -> ColumnBundle:
         """Return the elements for which an Arrow array of bools is true."""
         batch = self.batch.filter(mask)
@@ -181,15 +189,6 @@ class ColumnBundle(Bundle):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Bundle, (self.values, self.timestamps, self.windows, self.panes, self.signs)
-
-
-def portions(bundle: Bundle) -> Iterator[Bundle]:
-    """Yield a bundle in parts of at most `BUNDLE_SIZE` elements if they are columns; otherwise as it is."""
-    if not isinstance(bundle, ColumnBundle) or len(bundle) <= BUNDLE_SIZE:
-        yield bundle
-        return
-    for start in range(0, len(bundle), BUNDLE_SIZE):
-        yield bundle.part(start, start + BUNDLE_SIZE)
 
 
 def of_columns(batch: Any) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ....sdk import graph
 from ....sdk.bundle import BUNDLE_SIZE, Bundle
-from ....sdk.column_bundle import ColumnBundle, portions
+from ....sdk.column_bundle import ColumnBundle
 from ....sdk.dofn import BundleContextParam, BundleFinalizer, DoFn
 from ....sdk.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, WindowedValue, unwrapped
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
@@ -130,7 +130,8 @@ class StageExecutor:
                 # So that elements are folded in their order.
                 guarded(self.fold.label, self.cells.settle)
             with rarely_collected() if 0 < gc.get_threshold()[0] < NEW_OBJECTS else nullcontext():
-                for portion in portions(processed):
+                # Columns may be more than a bundle of elements.
+                for portion in processed.portions() if isinstance(processed, ColumnBundle) else (processed,):
                     chain.run(portion)
         for index, operation in self._finishes:
             self._finish(index, operation)

@@ -27,8 +27,8 @@ from ....windowing.timestamp_combiner import TimestampCombiner
 from ....windowing.windows import end_of_window
 from ..gc_tuning import rarely_collected
 from ..user_errors import Attribution, attributed, reraise
-from .combining import Fold, merging_into
-from .folded_columns import FoldedColumns, merge_stamps
+from .combining import Fold, merge_stamps, merging_into
+from .folded_columns import FoldedColumns
 from .merging import BulkMerge, MergedWindow
 
 

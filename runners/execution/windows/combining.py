@@ -23,7 +23,7 @@ from ....sdk.combine_fn import CombineFn
 from ....sdk.windowing_strategy import WindowingStrategy
 from ....windowing import WindowFn
 from ....windowing.timestamp import MIN_MICROS
-from ....windowing.timestamp_combiner import TimestampCombiner
+from ....windowing.timestamp_combiner import TimestampCombiner, combined
 from ..user_errors import guarded
 
 # A key without an accumulator; no accumulator is equal to it.
@@ -197,6 +197,13 @@ def merging_into(fold: Fold) -> MergeInto:
             held.update(zip(keys, accumulators, strict=True))
 
     return merge
+
+
+def merge_stamps(combiner: TimestampCombiner, held: dict[Any, int], keys: list[Any], stamps: list[Any]) -> None:
+    """Combine timestamps with those that are held by key."""
+    for key, micros in zip(keys, stamps, strict=False):
+        other = held.get(key)
+        held[key] = micros if other is None else combined(combiner, other, micros)
 
 
 @lru_cache(maxsize=256)

@@ -35,10 +35,10 @@ from ....sdk.column_bundle import ColumnBundle, Elements, Pairs, as_dicts, as_va
 from ....triggers import ONLY_PANE
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS
-from ....windowing.timestamp_combiner import TimestampCombiner, combined
+from ....windowing.timestamp_combiner import TimestampCombiner
 from ....windowing.windows import end_of_window
 from ..serialization.column_codec import decode_column, encode_column
-from .combining import Fold, merging_into
+from .combining import Fold, merge_stamps, merging_into
 
 # The functions of timestamps, by timestamp combiner.
 _STAMPS = {
@@ -395,13 +395,6 @@ class FoldedColumns:
     def earliest_end(self) -> int:
         """Return the earliest end of the windows."""
         return min(map(end_of_window, self.windows), default=MAX_MICROS)
-
-
-def merge_stamps(combiner: TimestampCombiner, held: dict[Any, int], keys: list[Any], stamps: list[Any]) -> None:
-    """Combine timestamps with those that are held by key."""
-    for key, micros in zip(keys, stamps, strict=False):
-        other = held.get(key)
-        held[key] = micros if other is None else combined(combiner, other, micros)
 
 
 def _array(column: Any) -> Any:

@@ -16,7 +16,7 @@ from tables import Table, same, tables
 from penstock.io.files.parquet import ParquetFormat, ParquetSource
 from penstock.runners.execution.streaming.sources import BoundedPartitions
 from penstock.sdk.bundle import BUNDLE_SIZE
-from penstock.sdk.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, portions
+from penstock.sdk.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle
 from penstock.sdk.errors import SourceError
 from penstock.windowing import Timestamp
 
@@ -140,7 +140,7 @@ def test_bundles_of_narrow_records_are_larger(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pa.table({"text": texts}), tmp_path / "wide")
     first, second = bundles("narrow")
     assert [BUNDLE_SIZE, 1] == list(map(len, bundles("wide")))
-    assert [1] == [len(part) for part in portions(second)]
-    parts = list(portions(first))
+    assert [1] == [len(part) for part in second.portions()]
+    parts = list(first.portions())
     assert [BUNDLE_SIZE] * 4 == list(map(len, parts))
     assert list(range(COLUMN_BUNDLE_SIZE)) == [row.n for part in parts for row in part.values]
