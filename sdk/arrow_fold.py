@@ -19,6 +19,10 @@ COUNT_ALL = "count_all"
 
 # Integers below it are floats, too.
 _FLOATS = 1 << 53
+# So many possible cells for each row are few enough for a place of each.
+_CELLS_OF_A_ROW = 4
+# The number of rows that show how many keys there are.
+_SAMPLE = 1 << 12
 
 
 @attrs.frozen
@@ -166,3 +170,56 @@ def quotient(total: Any, count: Any) -> Any:
             pairs = zip(values_of(total), values_of(count), strict=True)
             return pyarrow.array([own / number for own, number in pairs], "float64")
     return compute.divide(total.cast("float64"), count.cast("float64"))
+
+
+def dense_sums(table: Any, keys: list[str], wanted: list[tuple[str, str]], most: int) -> Any | None:
+    """Return a table's sums and counts for each cell, by NumPy; None if Arrow has to group it.
+
+    Arrow hashes each row.  Where possible cells are few, only the keys are hashed, one column after the other, and the
+    place of a row's cell is computed of the numbers of its window and of its keys.
+
+    Args:
+      table: windows as the numbers "w", the columns of keys, and columns of values without nulls.
+      keys: the names of the columns of keys.
+      wanted: pairs of a column and its function.
+      most: the largest possible absolute value of a sum of integers.
+    """
+    import numpy
+    import pyarrow
+
+    n = table.num_rows
+    if not n or most >= _FLOATS or any(function not in ("sum", COUNT_ALL) for _, function in wanted):
+        return None
+    cells = table.column("w").to_numpy().astype(numpy.int64)
+    size = windows = int(cells.max()) + 1
+    values = []
+    for name in keys:
+        column = table.column(name)
+        is_null = pyarrow.types.is_null(column.type)
+        if is_null or len(_encoded(column.slice(0, _SAMPLE)).dictionary) * windows > _CELLS_OF_A_ROW * n:
+            return None
+        encoded = _encoded(column)
+        size *= len(encoded.dictionary)
+        if size > _CELLS_OF_A_ROW * n:
+            return None
+        cells = cells * len(encoded.dictionary) + encoded.indices.to_numpy()
+        values.append(encoded.dictionary)
+    counts = numpy.bincount(cells, minlength=size)
+    there = numpy.flatnonzero(counts)
+    columns = {}
+    for name, function in wanted:
+        if function == COUNT_ALL:
+            columns[name] = pyarrow.array(counts[there])
+            continue
+        column = table.column(name)
+        sums = numpy.bincount(cells, weights=column.to_numpy(), minlength=size)[there]
+        is_float = pyarrow.types.is_floating(column.type)
+        columns[name] = pyarrow.array(sums if is_float else sums.astype(numpy.int64))
+    for name, known in reversed(list(zip(keys, values, strict=True))):
+        there, codes = numpy.divmod(there, len(known))
+        columns[name] = known.take(pyarrow.array(codes))
+    return pyarrow.table({"w": pyarrow.array(there.astype(numpy.int32)), **columns})
+
+
+def _encoded(column: Any) -> Any:
+    return column.combine_chunks().dictionary_encode(null_encoding="encode")

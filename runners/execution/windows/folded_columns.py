@@ -24,6 +24,7 @@ from ....sdk.arrow_fold import (
     COUNT_ALL,
     ArrowFold,
     columns_of,
+    dense_sums,
     folds_like_python,
     key_column,
     most_of,
@@ -258,6 +259,9 @@ class FoldedColumns:
         wanted = [(f"p{i}", pair[step]) for i, pair in enumerate(self._functions)]
         if self._stamp is not None:
             wanted.append(("s", self._stamp))
+        dense = dense_sums(table, by[1:], wanted, max(self._most.values(), default=0))
+        if dense is not None:
+            return dense.select([*by, *(name for name, _ in wanted)])
         aggregations = [([] if function == COUNT_ALL else name, function) for name, function in wanted]
         unique = [each for i, each in enumerate(aggregations) if each not in aggregations[:i]]
         found = table.group_by(by, use_threads=False).aggregate(unique)
