@@ -79,6 +79,9 @@ def encode_numbers(values: list[Any]) -> bytes | None:
     kind = type(values[0]) if n > 1 else None
     if kind is not float and (kind is not int or values[0] not in _INT32):
         return None
+    if not type(values[n // 3]) is type(values[n // 2]) is type(values[-1]) is kind:
+        # `marshal` would write all of what other values consist of, and what they share again and again.
+        return None
     code, width = _MARSHALLED[kind]
     try:
         data = marshal.dumps(values, _MARSHAL_VERSION)
