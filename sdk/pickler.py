@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import inspect
 import io
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from types import FunctionType
 from typing import Any, TypeAlias, get_type_hints
+from weakref import WeakSet
 
 import cloudpickle
 import msgspec
@@ -29,7 +33,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         reduced = super().reducer_override(obj)
         if reduced is NotImplemented or not isinstance(obj, type) or len(reduced) < 3:
             return reduced
-        make, arguments, (attributes, slots), *others = reduced
+        make, arguments, (attributes, slots), *others, set_state = reduced
         attributes = {name: value for name, value in attributes.items() if name != "__msgspec_cache__"}
         annotations = _annotations(obj)
         if annotations:
@@ -40,7 +44,28 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             fields, settings = _fields(obj, annotations), _settings(obj)
             define = partial(_struct, obj.__module__, fields, settings, hasattr(obj, "__post_init__"))
             arguments = (define, name, bases, {}, *tracked)
-        return make, arguments, (attributes, slots), *others
+        _pickled.add(obj)
+        return make, arguments, (attributes, slots), *others, partial(_set_state, set_state)
+
+
+# The classes that this process has pickled by value.
+_pickled: WeakSet[type] = WeakSet()
+
+
+def _set_state(set_state: Callable[[type, Any], type], cls: type, state: Any) -> type:
+    """Set the attributes of a class.
+
+    In the process that it comes from, its methods lose the names that are in annotations only; so types replace these.
+    """
+    types = {}
+    for name, function in vars(cls).items() if cls in _pickled else ():
+        if isinstance(function, FunctionType) and function.__annotations__:
+            with suppress(Exception):  # annotations are any expressions
+                types[name] = inspect.get_annotations(function, eval_str=True)
+    set_state(cls, state)
+    for name, hints in types.items():
+        vars(cls)[name].__annotations__ = hints
+    return cls
 
 
 def pickled(obj: Any) -> bytes:

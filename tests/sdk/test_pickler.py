@@ -98,3 +98,23 @@ def test_a_struct_of_the_program_is_an_element_in_workers(flags: list[str], tmp_
     subprocess.check_call([sys.executable, "program.py", "--parallelism=2", *flags], cwd=tmp_path)
     written = [line for path in tmp_path.glob("out-*") for line in path.read_text().splitlines()]
     assert ["(0, ['moved'], 14)", "(1, ['moved'], 14)"] == sorted(written)
+
+
+SAME_PROCESS = """
+from __future__ import annotations
+import datetime, pickle, typing
+from penstock.sdk.pickler import pickled
+
+class Method:
+    def call(self, at: datetime.date) -> datetime.date:
+        return at
+
+for _ in range(2):
+    pickle.loads(pickled(Method()))
+print(typing.get_type_hints(Method.call)["return"])
+"""
+
+
+def test_a_class_keeps_the_types_of_its_methods_in_its_own_process() -> None:
+    """Where the copy of an object has the same class."""
+    assert "<class 'datetime.date'>\n" == subprocess.check_output([sys.executable, "-c", SAME_PROCESS]).decode()
