@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ..stored import restores, stored_as
 from ..triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ..windowing.timestamp import MIN_MICROS
 from .bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, Windows
@@ -110,6 +111,11 @@ class ColumnBundle(Bundle):
         return "values" in self._rows
 
     @property
+    def has_fields(self) -> bool:
+        """True if the columns are the fields of the elements."""
+        return has_fields(self.elements)
+
+    @property
     def has_other_columns(self) -> bool:
         """True if something besides the values varies from element to element, or elements exist already."""
         varies = not isinstance(self.micros, int) or self.has_several_windows or "values" in self._rows
@@ -188,9 +194,15 @@ class ColumnBundle(Bundle):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Bundle, (self.values, self.timestamps, self.windows, self.panes, self.signs)
+        return _restored, (stream_of(self.batch), self.elements, *self.properties)
+
+    @property
+    def properties(self) -> tuple[Any, Any, Any, Any]:
+        """The columns besides those of the values."""
+        return self.micros, self.assigned, self.panes, self.signs
 
 
+@restores("tuples-of-columns", 1)
 def of_columns(batch: Any) -> list[tuple[Any, ...]]:
     """Return the values of each row, as tuples."""
     if not batch.num_columns:
@@ -210,11 +222,36 @@ def values_of(column: Any) -> list[Any]:
     return values
 
 
+@restores("column-bundle", 1)
+def _restored(stream: bytes, elements: Elements, *properties: Any) -> ColumnBundle:
+    return ColumnBundle(batch_of_stream(stream), elements, *properties)
+
+
+def stream_of(batch: Any) -> bytes:
+    """Return a record batch in Arrow's IPC format.  A pickle of a slice would have the whole batch."""
+    import pyarrow
+
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream
+
+
+def batch_of_stream(stream: bytes) -> Any:
+    """Return the record batch of a stream in Arrow's IPC format."""
+    import pyarrow
+
+    return pyarrow.ipc.open_stream(stream).read_next_batch()
+
+
+@restores("dicts-of-columns", 1)
 def as_dicts(batch: Any) -> list[dict[str, Any]]:
     """Return each row as a dictionary."""
     return dicts_of(batch.schema.names, list(map(values_of, batch.columns)), batch.num_rows)
 
 
+@restores("rows-of-columns", 1)
 def as_rows(batch: Any) -> list[Row]:
     """Return each row as a `Row`."""
     return rows_of_dicts(as_dicts(batch))
@@ -243,16 +280,19 @@ def _dict_maker(names: tuple[str, ...]) -> Callable[[Iterable[tuple[Any, ...]]],
     return make
 
 
+@restores("values-of-columns", 1)
 def as_values(batch: Any) -> list[Any]:
     """Return the values of the only column."""
     return values_of(batch.column(0))
 
 
+@restores("nones-of-columns", 1)
 def as_nones(batch: Any) -> list[None]:
     """Return None for each row."""
     return [None] * batch.num_rows
 
 
+@stored_as("pairs-of-columns", 1)
 @attrs.frozen
 class Pairs:
     """Makes pairs of key and value of a record batch.

@@ -15,7 +15,7 @@ import attrs
 from ..windowing.microseconds import MICROS_PER_SECOND
 from ..windowing.timestamp import Timestamp, in_range, micros_of
 from ..windowing.timestamped_value import TimestampedValue
-from .column_bundle import ColumnBundle, Elements, Pairs, as_dicts, as_rows, has_fields
+from .column_bundle import ColumnBundle, Elements, Pairs, as_dicts, as_rows
 from .dofn import DoFn, label_of
 from .errors import ColumnError, missing_extra
 from .row import fields_of
@@ -283,7 +283,7 @@ class OfFields:
     def takes(self, bundle: ColumnBundle) -> bool:
         """Return True if it can be applied to the columns of a bundle."""
         # Dictionaries have no attributes.
-        return has_fields(bundle.elements) and (self.is_needed or bundle.elements is not as_dicts)
+        return bundle.has_fields and (self.is_needed or bundle.elements is not as_dicts)
 
 
 @attrs.frozen(eq=False)

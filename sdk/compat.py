@@ -73,6 +73,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "transforms.util": ("transforms",),
     "transforms.window": ("windowing",),
     "typehints": ("sdk.typehints",),
+    "typehints.batch": ("sdk.typehints.batch",),
     "typehints.decorators": ("sdk.typehints",),
     "typehints.typehints": ("sdk.typehints",),
     "utils": (),

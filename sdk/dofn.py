@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from ..windowing.timestamped_value import TimestampedValue
-from .errors import PipelineError
 from .signatures import signature
-from .typehints import with_input_types
+from .typehints import hints_of_callable, with_input_types
+from .typehints.callables import yielded_hint
 from .userstate.state_spec import StateSpec
 from .userstate.timer_spec import TimerSpec
 from .watermark_estimators.estimator import provider_of
@@ -143,7 +143,7 @@ class DoFn:
     """A function of each element, with a lifecycle.
 
     A worker calls `setup` once; for each bundle `start_bundle`, `process` for each element, and `finish_bundle`; and
-    `teardown` at the end.
+    `teardown` at the end.  A DoFn with `process_batch` gets batches of elements.
 
     `process` returns or yields any number of outputs: values, `TimestampedValue`s,
     `WindowedValue`s, or `TaggedOutput`s of these.  Parameters whose default is a marker below get the requested
@@ -178,8 +178,10 @@ class DoFn:
     # Whether it retracts outputs (`Retracted`) though its input has no retractions: a stateful DoFn that corrects its
     # earlier outputs.
     retracts: ClassVar[bool] = False
-    # What it does as an operation on columns (`ColumnOperation`), if it can.
+    # What it does as an operation on columns (`ColumnOperation`, `BatchedDoFn`), if it can.
     column_operation: Any = None
+    # Whether outputs may be whole bundles (`BatchOutput`), which are passed on as such.
+    yields_bundles: bool = False
 
     def setup(self) -> None:
         """Prepare the DoFn.  Called once in each worker, before the other methods."""
@@ -191,6 +193,22 @@ class DoFn:
         """Return the outputs for one element."""
         raise NotImplementedError(f"{type(self).__name__}.process")
 
+    def process_batch(self, batch: Any, *args: Any, **kwargs: Any) -> Iterable[Any] | None:
+        """Return the output batches for a batch of elements, whose type is the parameter's annotation.
+
+        The elements of a batch have one window, pane and sign, and one timestamp if `DoFn.TimestampParam` asks for it.
+        Output batches have those of the input.  If timestamps vary, an output batch has one element for each of the
+        input's, in their order.
+
+        >>> import penstock as beam
+        >>> class Halve(beam.DoFn):
+        ...     def process_batch(self, batch: list[int]) -> Iterable[list[float]]:
+        ...         yield [number / 2 for number in batch]
+        >>> [1, 2] | beam.ParDo(Halve())
+        [0.5, 1.0]
+        """
+        raise NotImplementedError(f"{type(self).__name__}.process_batch")
+
     def finish_bundle(self) -> Iterable[Any] | None:
         """End a bundle.  Called after its last element; outputs must be `WindowedValue`s."""
 
@@ -201,19 +219,35 @@ class DoFn:
         """Return the default label of a transform with this DoFn."""
         return type(self).__name__
 
+    def get_input_batch_type(self, input_element_type: Any) -> Any:
+        """Return the type of the batches that `process_batch` takes, by default its annotation; None if unknown."""
+        inputs, _ = hints_of_callable(self.process_batch)
+        return inputs[0] if inputs and inputs[0] is not Any else None
+
+    def get_output_batch_type(self, input_element_type: Any) -> Any:
+        """Return the type of the batches that it yields, by default from annotations; None if unknown."""
+        is_batched = overrides(self.process_batch) and not getattr(self.process_batch, "yields_elements", False)
+        return yielded_hint(self.process_batch if is_batched else self.process)
+
+    def infer_output_type(self, input_element_type: Any) -> Any:
+        """Return the type of output elements if it is declared nowhere else; `Any` if unknown."""
+        return Any
+
     def with_input_types(self, *args: Any, **kwargs: Any) -> Any:
         """Declare input types: see `penstock.typehints`."""
         return with_input_types(*args, **kwargs)(self)
 
     @staticmethod
     def yields_elements(fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Mark a method that yields elements, which every `process` does unless marked otherwise."""
+        """Mark a `process_batch` that yields elements in the place of batches."""
+        fn.yields_elements = True  # type: ignore[attr-defined]
         return fn
 
     @staticmethod
     def yields_batches(fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Refuse Beam's batched DoFns, which penstock's bundles make unnecessary."""
-        raise PipelineError("DoFn.yields_batches: batch-wise DoFns aren't supported; use BatchElements and a Map")
+        """Mark a `process` that yields batches in the place of elements, or a function for `Map` that takes a batch."""
+        fn.yields_batches = True  # type: ignore[attr-defined]
+        return fn
 
     @staticmethod
     def unbounded_per_element() -> Callable[[Any], Any]:
@@ -224,6 +258,15 @@ class DoFn:
             return fn
 
         return mark
+
+
+def overrides(method: Any) -> bool:
+    """Return True if a method of a DoFn isn't the one of the class `DoFn`.
+
+    >>> overrides(DoFn().process_batch)
+    False
+    """
+    return getattr(method, "__func__", None) is not getattr(DoFn, method.__name__, None)
 
 
 class CallableDoFn(DoFn):

@@ -14,6 +14,7 @@ from .dofn import (
     FlatMapTupleDoFn,
     MapTupleDoFn,
     TimestampDoFn,
+    overrides,
 )
 from .signatures import signature
 from .typehints import declared_hints, declared_inputs, element_of, hints_of_callable
@@ -39,6 +40,9 @@ def hints_of_dofn(dofn: DoFn) -> tuple[Any, Any]:
         accepted, produced = None, None
     else:
         accepted, produced = _of_process(dofn)
+        if overrides(dofn.process_batch) or getattr(dofn.process, "yields_batches", False):
+            # The types of batches say more (`batched_dofn.py`).
+            produced = None
     return (
         accepted if declared_input is None else declared_input,
         produced if declared_output is None else declared_output,

@@ -1,4 +1,4 @@
-"""Wrappers of a user function's outputs: WindowedValue, TaggedOutput and Retracted."""
+"""Wrappers of a user function's outputs: WindowedValue, TaggedOutput, Retracted and BatchOutput."""
 
 from __future__ import annotations
 
@@ -120,8 +120,22 @@ def _windowed(value: Any, timestamp: Timestamp, windows: Windows, pane_info: Pan
     return WindowedValue(value, timestamp, windows, pane_info)
 
 
+class BatchOutput:
+    """A batch as one output: its elements, with the input's timestamp, windows, pane and sign.
+
+    Attributes:
+      converter: the `BatchConverter` of the batch.
+    """
+
+    __slots__ = ("batch", "converter")
+
+    def __init__(self, converter: Any, batch: Any) -> None:
+        self.converter = converter
+        self.batch = batch
+
+
 # Types that a user function may return instead of a plain value.
-SPECIAL_TYPES = frozenset({TimestampedValue, WindowedValue, TaggedOutput, Retracted, Remainder})
+SPECIAL_TYPES = frozenset({TimestampedValue, WindowedValue, TaggedOutput, Retracted, Remainder, BatchOutput})
 
 
 def unwrapped(

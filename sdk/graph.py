@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -27,9 +27,6 @@ from .sources.bounded import BoundedSource
 from .sources.scripted_source import Script
 from .sources.unbounded import UnboundedSource
 from .windowing_strategy import WindowingStrategy
-
-if TYPE_CHECKING:
-    from .columns import ColumnOperation
 
 # A main output's tag is None.
 Tag: TypeAlias = str | None
@@ -186,12 +183,11 @@ class Transform:
         return self.primitive.side_inputs if isinstance(self.primitive, ParDo) else ()
 
     @property
-    def column_operation(self) -> ColumnOperation | None:
-        """What its DoFn does with columns; None if it understands elements only."""
+    def column_operation(self) -> Any:
+        """What its DoFn does with columns (`ColumnOperation`, `BatchedDoFn`); None if it understands elements only."""
         if not isinstance(self.primitive, ParDo) or self.primitive.fn is None:
             return None
-        operation: ColumnOperation | None = self.primitive.fn.object[0].column_operation
-        return operation
+        return self.primitive.fn.object[0].column_operation
 
     @property
     def understands_columns(self) -> bool:

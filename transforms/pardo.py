@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..sdk import graph, typehints
+from ..sdk.batched_dofn import BatchedDoFn, batched, takes_arrays
 from ..sdk.column_bundle import Elements, Pairs, as_values, of_columns
 from ..sdk.columns import Column, ColumnDoFn, ColumnOperation, Projection, Selection
 from ..sdk.combine_fn import CombineFn, CountCombineFn
@@ -77,7 +78,8 @@ class ParDo(PTransform):
 
     def get_type_hints(self) -> tuple[Any, Any]:
         accepted, produced = super().get_type_hints()
-        from_fn = hints_of_dofn(self.fn)
+        # The type of a batch isn't that of elements.
+        from_fn = (None, None) if takes_arrays(self.fn) else hints_of_dofn(self.fn)
         return (
             accepted if accepted is not None else from_fn[0],
             produced if produced is not None else from_fn[1],
@@ -110,16 +112,34 @@ class ParDo(PTransform):
         kwargs = {name: argument(value) for name, value in self.kwargs.items()}
         check_signature(self.fn, args, kwargs, label)
         keyed = self._keyed(pcoll, label)
-        call: tuple[DoFn, tuple[Any, ...], Mapping[str, Any]] = (self.fn, args, kwargs)
+        hint = self.get_type_hints()[1]
+        fn, inferred = self.batched_for(pcoll, hint, label)
+        if isinstance(fn, BatchedDoFn) and fn.taken is not None:
+            fn.batch_arguments(args, kwargs, label)
+        call: tuple[DoFn, tuple[Any, ...], Mapping[str, Any]] = (fn, args, kwargs)
         serialized = Serialized(call, label)
         primitive = graph.ParDo(serialized, tuple(side_inputs), keyed=keyed, any_tag=any_tag)
-        hint = self.get_type_hints()[1]
+        hint = inferred if hint is None else hint
         hint = self.infer_output_type(pcoll.element_type) if hint is None else hint
         outputs = pcoll.pipeline.add(primitive, [pcoll], pcoll.windowing, hint, tags)
         if self.fn.retracts or (keyed is not None and keyed.may_retract):
             for output in outputs.values():
                 output.retracted_by = output.retracted_by or label
         return outputs
+
+    def batched_for(self, pcoll: PCollection[Any], declared: Any, label: str) -> tuple[DoFn, Any]:
+        """Return the DoFn for a runner, and the type of output elements that batches tell, or None."""
+        fn, inferred = batched(self.fn, pcoll.element_type, declared, label)
+        if isinstance(fn, BatchedDoFn) and pcoll.retracted_by:
+            if fn.gives_elements or not fn.deterministic:
+                raise UnsupportedError(
+                    f"{label}: {pcoll.retracted_by} may retract its input, but a batch of retractions isn't the batch "
+                    f"that the elements were in, so that {type(self.fn).__name__} must yield batches and be "
+                    "deterministic"
+                )
+        elif fn is self.fn and takes_arrays(fn):
+            inferred = hints_of_dofn(fn)[1]
+        return fn, inferred
 
     def _keyed(self, pcoll: PCollection[Any], label: str) -> graph.KeyedParDo | None:
         """Return the properties of a DoFn with state or timers, or None.  Raises `StatefulDoFnError`."""
@@ -143,7 +163,7 @@ class ParDo(PTransform):
     def infer_output_type(self, input_type: Any) -> Any:
         """Return the type of its output's elements, inferred without a hint."""
         is_filter = isinstance(self.fn, FilterDoFn) or isinstance(self.fn.column_operation, Selection)
-        return input_type if is_filter else Any
+        return input_type if is_filter else self.fn.infer_output_type(input_type)
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         label = pcoll.pipeline.full_label
@@ -274,8 +294,9 @@ class ExceptionHandling(PTransform):
                 "parts; catch them in its process, and yield a TaggedOutput to a step after it"
             )
         check_signature(pardo.fn, pardo.args, pardo.kwargs, label)
+        fn, inferred = pardo.batched_for(pcoll, pardo.get_type_hints()[1], label)
         guarded = ParDo(
-            GuardedDoFn(pardo.fn, self.dead_letter_tag, self.exc_class, self.partial, self.on_failure_callback),
+            GuardedDoFn(fn, self.dead_letter_tag, self.exc_class, self.partial, self.on_failure_callback),
             *pardo.args,
             **pardo.kwargs,
         )
@@ -283,7 +304,7 @@ class ExceptionHandling(PTransform):
             self.dead_letter_tag, main=self.main_tag, allow_unknown_tags=True
         )
         good, bad = outputs[self.main_tag], outputs[self.dead_letter_tag]
-        produced = pardo.get_type_hints()[1]
+        produced = pardo.get_type_hints()[1] or inferred
         good.element_type = pardo.infer_output_type(pcoll.element_type) if produced is None else produced
         bad.element_type = typehints.KV[pcoll.element_type, typehints.Tuple[type, str, typehints.List[str]]]
         if self.threshold < 1:

@@ -2,7 +2,7 @@
 
 In reading order: hints reduced to a few shapes (`simplified`); their compatibility (`compatibility`), parts (`parts`)
 and text (`describe`); the type of given values (`inference`); declarations by decorators (`decorators`) and by
-annotations (`callables`).
+annotations (`callables`); types of batches (`batch`), and those of Arrow and pandas (`arrow_batches`).
 
 Beam's names for types are here as well; they are those of `typing`.
 """
@@ -10,6 +10,7 @@ Beam's names for types are here as well; they are those of `typing`.
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple, TypeVar, Union  # noqa: UP035 (Beam's names)
 
+from . import arrow_batches as arrow_batches  # It registers its converters.
 from .callables import hints_of_callable
 from .compatibility import is_compatible
 from .decorators import declared_hints, declared_inputs, with_input_types, with_output_types

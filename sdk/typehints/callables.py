@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from ..signatures import is_bare, signature
-from .simplified import NoneType
+from .describe import describe
+from .simplified import NoneType, class_and_args, simplified
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -48,6 +49,27 @@ def hints_of_callable(fn: Any, skip_self: bool = False) -> tuple[tuple[Any, ...]
     resolve = _resolver(fn)
     inputs = tuple(resolve(p.annotation) for p in parameters) if is_annotated else None
     return inputs, resolve(found.return_annotation) if has_result else None
+
+
+def yielded_hint(fn: Any) -> Any:
+    """Return the annotated type of what a generator function yields; None if it is unknown.
+
+    Raises `TypeError` for an annotation other than `Iterator`, `Iterable` or `Generator`.
+
+    >>> from collections.abc import Iterator
+    >>> def count() -> Iterator[int]:
+    ...     yield 1
+    >>> yielded_hint(count)
+    <class 'int'>
+    """
+    _, result = hints_of_callable(fn)
+    if result is None or result is Any:
+        return None
+    kind, args = class_and_args(simplified(result))
+    if kind not in (Iterator, Iterable, Generator) or not args:
+        name = getattr(fn, "__qualname__", repr(fn))
+        raise TypeError(f"{name} returns {describe(result)} by its annotation; expected Iterator[{describe(result)}]")
+    return None if args[0] is Any else args[0]
 
 
 def _resolver(fn: Any) -> Callable[[Any], Any]:

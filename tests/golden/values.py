@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+import pyarrow
+
 import penstock as beam
 from penstock.io.files.filesystem import FileMetadata
 from penstock.io.files.matching import ReadableFile
@@ -25,15 +28,19 @@ from penstock.runners.execution.windows.snapshots import WindowRecord
 from penstock.runners.local.channels.messages import ClockMoved, SignalCame
 from penstock.runners.local.subtask.replay_dedup import NUMBERS, ORIGIN
 from penstock.runners.spark.micro_batch.structured_streaming import _Position
+from penstock.sdk import column_bundle
+from penstock.sdk.batch_bundle import BatchBundle
 from penstock.sdk.coders.avro import AvroRecord
 from penstock.sdk.coders.key_encoding import CodedKey
 from penstock.sdk.coders.sharded_key import ShardedKey
+from penstock.sdk.column_bundle import ColumnBundle
 from penstock.sdk.combine_fn import NOTHING
 from penstock.sdk.element_wrappers import Retracted, TaggedOutput, WindowedValue
 from penstock.sdk.remainder import Remainder
 from penstock.sdk.sources.offset_range import OffsetRange
 from penstock.sdk.sources.splittable_source import InitialRestriction
 from penstock.sdk.spark_interfaces import Block
+from penstock.sdk.typehints.batch import BatchConverter, NumpyArray
 from penstock.sdk.userstate.bag import Chunks
 from penstock.sdk.userstate.combining_value import Accumulator
 from penstock.sdk.userstate.ordered_list import Timeline
@@ -110,6 +117,9 @@ def _timeline() -> Timeline:
     return timeline
 
 
+_COLUMNS = pyarrow.record_batch({"a": [1, 2]})
+_CONVERTER = BatchConverter.from_typehints(element_type=int, batch_type=numpy.ndarray)
+
 VALUES: dict[str, Any] = {
     "accumulation-mode/1": AccumulationMode.RETRACTING,
     "accumulator-state/1": Accumulator((5, 2)),
@@ -156,6 +166,16 @@ VALUES: dict[str, Any] = {
     "trigger-finished/1": FINISHED,
     "trigger-phase/1": Phase(True, 3),
     "trigger-seen/1": Seen(2, 10, "own"),
+    "column-bundle/1": ColumnBundle(_COLUMNS, column_bundle.as_rows),
+    "dicts-of-columns/1": column_bundle.as_dicts,
+    "rows-of-columns/1": column_bundle.as_rows,
+    "values-of-columns/1": column_bundle.as_values,
+    "tuples-of-columns/1": column_bundle.of_columns,
+    "nones-of-columns/1": column_bundle.as_nones,
+    "pairs-of-columns/1": column_bundle.Pairs(1, column_bundle.as_values, column_bundle.of_columns),
+    "numpy-array-type/1": NumpyArray[float, ("N", 3)],
+    "batch-converter/1": _CONVERTER,
+    "batch-bundle/1": BatchBundle(_CONVERTER, numpy.array([1, 2])),
     "varopt-sketch/1": _var_opt(),
     "watched-growth/1": _Growth(5, 4, True, 3, (("a", 1),), ((1, "a", 2),), 0),
     "windowed-value/1": WindowedValue("a", 5, (WINDOW,), PANE),

@@ -12,6 +12,8 @@ RUNNERS = ["local", "spark-batch"]
 # Forking takes longer than most of these tests, and so do micro-batches: of each kind of thing that travels between
 # processes, one or two.
 TRIED_IN_PROCESSES = {
+    "test_batches_are_not_made_of_elements_again",
+    "test_windows_side_inputs_tags_and_metrics",
     "test_figure_10_sums_each_two_minutes_in_one_pane",
     "test_plain_functions_and_combiners_report_as_well",
     "test_combiners_of_each_keys_values",

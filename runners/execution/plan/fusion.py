@@ -16,6 +16,7 @@ from typing import TypeAlias
 import attrs
 
 from ....sdk import graph
+from ....sdk.batched_dofn import BatchedDoFn
 from ....sdk.dofn import ExpressionDoFn, FilterDoFn, MapDoFn, TimestampDoFn
 from .coded_keys import with_coded_keys
 from .read_columns import with_read_columns
@@ -270,7 +271,7 @@ def fuse(pipeline: graph.Graph, may_fold: MayFold = never) -> Plan:
                 order.append(chain)
             chain.append(transform)
             (output, *others) = transform.outputs.values()
-            if not others and uses[output] == 1 and output not in side_inputs:
+            if not others and uses[output] == 1 and output not in side_inputs and not _yields_bundles(transform):
                 open_chains[output] = chain
     steps: list[Step] = []
     for item in order:
@@ -282,9 +283,19 @@ def fuse(pipeline: graph.Graph, may_fold: MayFold = never) -> Plan:
 
 
 def _begins(transform: graph.Transform, chain: Sequence[graph.Transform]) -> bool:
-    """Return True if a transform needs columns, and a stage of these could not give them to it."""
+    """Return True if a transform needs columns or batches, and a stage of these could not give them to it."""
     operation = transform.column_operation
-    return operation is not None and operation.is_needed and not all(t.understands_columns for t in chain)
+    if operation is None or not operation.is_needed:
+        return False
+    if isinstance(operation, BatchedDoFn):
+        # A batch is a list, too, of which columns may not be possible.
+        return any(t.column_operation is None or not t.column_operation.is_needed for t in chain)
+    return not all(t.understands_columns for t in chain)
+
+
+def _yields_bundles(transform: graph.Transform) -> bool:
+    primitive = transform.primitive
+    return isinstance(primitive, graph.ParDo) and primitive.fn is not None and primitive.fn.object[0].yields_bundles
 
 
 def _stage(chain: Sequence[graph.Transform], fold: graph.Transform | None) -> Stage:

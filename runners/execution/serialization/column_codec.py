@@ -59,7 +59,7 @@ def encode_column(values: list[Any], depth: int = _DEPTH) -> bytes:
                 return _MSGSPEC + _encoder.encode(values)
             except (OverflowError, ValueError):
                 # Integers beyond 64 bits, lone surrogates.
-                return _PICKLE + _pickled(values)
+                return _PICKLE + pickled(values)
         if kind is IntervalWindow or (kind is tuple and depth and values[0] and len(set(map(len, values))) == 1):
             # A column of tuples of one length is one column for each of their items.
             columns = [encode_column(list(column), depth - 1) for column in zip(*values, strict=True)]
@@ -67,7 +67,7 @@ def encode_column(values: list[Any], depth: int = _DEPTH) -> bytes:
         if depth and _is_named_tuple(kind):
             columns = [encode_column(list(column), depth - 1) for column in zip(*values, strict=True)]
             return _NAMED_TUPLES + _encoder.encode([_pickled_type(kind), *columns])
-    return _PICKLE + _pickled(values)
+    return _PICKLE + pickled(values)
 
 
 def encode_numbers(values: list[Any]) -> bytes | None:
@@ -108,7 +108,7 @@ def _is_named_tuple(kind: type) -> bool:
 # A class that can't be imported by its name is pickled by value, which takes longer than a column.
 @lru_cache(maxsize=256)
 def _pickled_type(kind: type) -> bytes:
-    return _pickled(kind)
+    return pickled(kind)
 
 
 _unpickled_type = lru_cache(maxsize=256)(pickle.loads)
@@ -119,7 +119,8 @@ def is_exact(encoded: bytes) -> bool:
     return encoded[:1] in (_MSGSPEC, _NUMBERS)
 
 
-def _pickled(values: Any) -> bytes:
+def pickled(values: Any) -> bytes:
+    """Return a pickle.  Raises `SerializationError` for a value that can't be pickled."""
     try:
         return pickle.dumps(values, protocol=5)
     except Exception:

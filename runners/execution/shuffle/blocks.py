@@ -14,6 +14,7 @@ Three kinds of grouping fill the columns differently:
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Collection, Iterator
 from itertools import accumulate, chain, groupby, repeat
 from sys import getsizeof
@@ -24,7 +25,8 @@ import msgspec
 
 from ....sdk.bundle import Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
-from ..serialization.column_codec import decode_column, encode_column
+from ....sdk.column_bundle import ColumnBundle
+from ..serialization.column_codec import decode_column, encode_column, pickled
 from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import WindowOperator
@@ -36,6 +38,9 @@ BLOCK_BYTES = 4 << 20
 
 # The memory of the tables that the writers of a task fold into, in bytes.
 TABLE_BYTES = 64 << 20
+
+# The first byte of a block of columns, which no array of MessagePack begins with.
+_COLUMNS = b"\xc1"
 
 # Each distinct window is sent once if there are this many times as many elements.
 _FEW_WINDOWS = 4
@@ -114,10 +119,20 @@ def decode_rows(data: bytes | memoryview) -> Rows:
 def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]:
     """Yield a bundle as blocks: the columns that vary, and the values that all elements share.
 
+    Columns of Arrow and batches are sent as such, in Arrow's IPC format.
+
     Args:
       limit: the size in bytes beyond which a block is cut in two.
     """
     n = len(bundle)
+    if isinstance(bundle, ColumnBundle) and n:
+        block = _COLUMNS + pickled(bundle)
+        if len(block) <= limit or n == 1:
+            yield block
+        else:
+            yield from encode_bundle(bundle.part(0, n // 2), limit)
+            yield from encode_bundle(bundle.part(n // 2, n), limit)
+        return
     columns: list[Any] = [bundle.timestamps, bundle.windows, bundle.panes, bundle.signs]
     varying = [column for column in columns if type(column) is list]
     shared = [None if type(column) is list else column for column in columns]
@@ -139,14 +154,13 @@ def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]
 
 def decode_bundle(data: bytes | memoryview) -> Bundle:
     """Return the bundle that `encode_bundle` made this block of."""
+    if data[:1] == _COLUMNS:
+        columns: Bundle = pickle.loads(memoryview(data)[1:])
+        return columns
     (shared,), values, *varying = map(decode_column, _decode(data))
-    columns = iter(varying)
+    rest = iter(varying)
     timestamps, windows, panes, signs, *is_folded = (
-        next(columns)
-        if column is None
-        else list(map(column.__getitem__, next(columns)))
-        if type(column) is list
-        else column
+        next(rest) if column is None else list(map(column.__getitem__, next(rest))) if type(column) is list else column
         for column in shared
     )
     kind = FoldedBundle if is_folded else Bundle

@@ -46,6 +46,9 @@ from .plain_results import returns_pair, returns_plain
 from .source_lines import Columns, Lines
 from .window_codegen import assign_windows, explode, fold_pair
 
+# The largest number of a function's output batches, each of which may be large, that are set aside.
+_BATCHES = 64
+
 
 @attrs.frozen
 class Shape:
@@ -284,11 +287,14 @@ class _Generator:
     def _set_special_aside(self, i: int, result: str) -> None:
         out = self.out
         self.pends.append(i)
+        operation = self.operations[i]
+        yields_bundles = isinstance(operation, ParDoOperation) and operation.fn.yields_bundles
+        limit = min(self.limit, _BATCHES) if yields_bundles else self.limit
         with out.block(f"if type({result}) is not k{i}:"):
             with out.block(f"if type({result}) in SPECIAL:"):
                 out.line(f"pend{i}(({result}, {self.columns.all}))")
                 with out.about_nothing():
-                    out.line(f"if len(P{i}) >= {self.limit}: specials({i}, P{i})")
+                    out.line(f"if len(P{i}) >= {limit}: specials({i}, P{i})")
                 out.line("continue")
             out.line(f"k{i} = type({result})")
 

@@ -7,16 +7,19 @@ if one of them has no other form.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Any
 
+from ....sdk import graph
+from ....sdk.batched_dofn import BatchedDoFn
 from ....sdk.bundle import Bundle
 from ....sdk.column_bundle import ColumnBundle
 from ....sdk.columns import ColumnOperation, bundle_of_records
 from ....windowing import WindowFn
 from ..user_errors import guarded
+from .batches import BatchOperation, Wrapped
 from .operations import Operation, ParDoOperation
 
 
@@ -28,8 +31,8 @@ class ColumnOperations:
       needed: the number of those up to the last that has no other form.
     """
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
-        forms = [(operation, _form(operation)) for operation in operations]
+    def __init__(self, operations: Sequence[Operation], arguments: Callable[[int], Mapping[int, Any]]) -> None:
+        forms = [(operation, _form(operation, partial(arguments, i))) for i, operation in enumerate(operations)]
         self._forms: list[tuple[str, Any]] = [
             (op.label, form) for op, form in takewhile(lambda pair: pair[1] is not None, forms)
         ]
@@ -37,37 +40,55 @@ class ColumnOperations:
         needed = [i for i, (_, form) in enumerate(self._forms) if getattr(form, "is_needed", False)]
         self.needed = max(needed, default=-1) + 1
 
-    def apply(self, bundle: Bundle) -> tuple[int, Bundle]:
-        """Return the number of operations that were applied, and the elements behind them.
+    def apply(self, bundle: Bundle) -> Iterator[tuple[int, graph.Tag, Bundle | Wrapped]]:
+        """Yield the elements behind the operations, each time with the number of operations that were applied.
 
-        Raises `ColumnError`.
+        Raises `ColumnError`, and the errors of batched DoFns.
         """
-        length = self.length if isinstance(bundle, ColumnBundle) else self.needed
-        if not length or not len(bundle):
-            return 0, bundle
-        columns = guarded(self._forms[0][0], partial(as_columns, bundle))
-        for place, (label, form) in enumerate(self._forms[:length]):
-            if not isinstance(form, WindowFn) and not form.takes(columns):
-                if not form.is_needed:
-                    return place, columns
-                # Raises the error of elements without fields.
-                guarded(label, partial(bundle_of_records, columns.values))
+        return self._apply(0, bundle, isinstance(bundle, ColumnBundle))
+
+    def _apply(self, place: int, bundle: Bundle, is_whole: bool) -> Iterator[tuple[int, graph.Tag, Bundle | Wrapped]]:
+        """Apply the operations from `place` on.
+
+        Args:
+          is_whole: False if only those are applied that are needed.
+        """
+        while place < (self.length if is_whole else self.needed) and len(bundle):
+            label, form = self._forms[place]
+            if isinstance(form, BatchOperation):
+                for tag, output in form.outputs(bundle):
+                    if tag is None and isinstance(output, Bundle):
+                        yield from self._apply(place + 1, output, is_whole=True)
+                    else:
+                        yield place + 1, tag, output
+                return
+            if not _can_take(form, bundle):
+                if place >= self.needed or not (isinstance(form, WindowFn) or form.is_needed):
+                    break
+                bundle = guarded(label, partial(as_columns, bundle))
             apply = partial(assigned, window_fn=form) if isinstance(form, WindowFn) else form.apply
-            columns = guarded(label, partial(apply, columns))
-        return length, columns
+            bundle, is_whole = guarded(label, partial(apply, bundle)), True
+            place += 1
+        yield place, None, bundle
 
 
-def _form(operation: Operation) -> ColumnOperation | WindowFn | None:
+def _can_take(form: ColumnOperation | WindowFn, bundle: Bundle) -> bool:
+    """Return True if an operation can be applied to a bundle as it is."""
+    return isinstance(bundle, ColumnBundle) and (isinstance(form, WindowFn) or form.takes(bundle))
+
+
+def _form(operation: Operation, arguments: Callable[[], Mapping[int, Any]]) -> Any:
+    """Return the form of an operation for whole bundles, or None."""
     if not isinstance(operation, ParDoOperation):
         return operation.window_fn if operation.window_fn.bucket_expression("t") is not None else None
-    form: ColumnOperation | None = operation.fn.column_operation
-    return form
+    if operation.remembers:
+        return None
+    form: ColumnOperation | BatchedDoFn | None = operation.fn.column_operation
+    return BatchOperation(operation, arguments) if isinstance(form, BatchedDoFn) else form
 
 
 def as_columns(bundle: Bundle) -> ColumnBundle:
     """Return a bundle of elements with named fields as columns.  Raises `ColumnError` for others."""
-    if isinstance(bundle, ColumnBundle):
-        return bundle
     import numpy
 
     columns = bundle_of_records(bundle.values)

@@ -6,7 +6,7 @@ A chain has the operations of a stage from one of them on, compiled for each sha
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import lru_cache, partial
 from types import CodeType
@@ -16,7 +16,8 @@ from ....sdk import graph
 from ....sdk.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.column_bundle import ColumnBundle
 from ....sdk.dofn import BundleContextParam, BundleFinalizer, DoFn
-from ....sdk.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, WindowedValue, unwrapped
+from ....sdk.dofn_signature import Argument
+from ....sdk.element_wrappers import SPECIAL_TYPES, BatchOutput, Retracted, TaggedOutput, WindowedValue, unwrapped
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ....sdk.metrics import STEPS_OF_LINES
 from ....sdk.remainder import Remainder
@@ -28,6 +29,7 @@ from ..plan.coded_keys import ENCODE
 from ..user_errors import Attribution, attributed, guarded, not_a_pair, reraise, shortened, unhashable
 from ..windows.bounded_operator import Cells
 from ..windows.combining import Fold
+from .batches import bundles_of
 from .codegen import Generated, Shape, generate
 from .columns import ColumnOperations
 from .operations import NAMES, Operation, ParDoOperation, names_of, names_of_fold, operation_of
@@ -70,14 +72,14 @@ class StageExecutor:
         self.emit = emit
         self._views = views or SideInputViews()
         self._operations = tuple(operation_of(t) for t in stage.operations)
-        self._column_operations = ColumnOperations(self._operations)
+        self._column_operations = ColumnOperations(self._operations, self._batch_arguments)
         self.fold = fold
         outputs = stage.operations[-1].outputs if stage.operations else {None: -1}
         self._tags = tuple(outputs)
         self._chains: dict[int, Chain] = {}
         self._chain = self.chain(0)
         self._finalizer = BundleFinalizer()
-        self._contexts: dict[str, Any] = {}
+        self._contexts: dict[tuple[int, int], Any] = {}
         self._memories: dict[int, OutputMemory] = {}
         self._is_set_up = False
         self._starts = _overriding(self._operations, "start_bundle")
@@ -117,22 +119,15 @@ class StageExecutor:
         self._enter("bundle")
         for _, operation in self._starts:
             guarded(operation.label, operation.fn.start_bundle)
-        processed = bundle
-        if not place and (
-            self._column_operations.needed or (self._column_operations.length and isinstance(bundle, ColumnBundle))
-        ):
-            place, processed = self._column_operations.apply(bundle)
-        chain = self.chain(place) if place else self._chain
-        if not len(processed) or (place == len(self._operations) and self._took_columns(processed)):
-            pass
+        columns = self._column_operations
+        if not place and (columns.needed or (columns.length and isinstance(bundle, ColumnBundle))):
+            for reached, tag, output in columns.apply(bundle):
+                if isinstance(output, Bundle):
+                    self._run(reached, tag, output)
+                elif output:
+                    self._chain.specials(reached - 1, output)
         else:
-            if self.fold is not None and self.cells is not None:
-                # So that elements are folded in their order.
-                guarded(self.fold.label, self.cells.settle)
-            with rarely_collected() if 0 < gc.get_threshold()[0] < NEW_OBJECTS else nullcontext():
-                # Columns may be more than a bundle of elements.
-                for portion in processed.portions() if isinstance(processed, ColumnBundle) else (processed,):
-                    chain.run(portion)
+            self._run(place, None, bundle)
         for index, operation in self._finishes:
             self._finish(index, operation)
         self._leave("bundle")
@@ -141,6 +136,22 @@ class StageExecutor:
             guarded(self.fold.label, self.cells.finish_bundle)
         if self._finalizer.callbacks:
             self._finalizer.finalize()
+
+    def _run(self, place: int, tag: graph.Tag, bundle: Bundle) -> None:
+        """Process elements from an operation on; those behind the last operation are outputs."""
+        if not len(bundle):
+            return
+        if tag is not None:
+            if self._chain.has_output(place - 1, tag):
+                self.emit(tag, bundle)
+        elif place != len(self._operations) or not self._took_columns(bundle):
+            if self.fold is not None and self.cells is not None:
+                # So that elements are folded in their order.
+                guarded(self.fold.label, self.cells.settle)
+            with rarely_collected() if 0 < gc.get_threshold()[0] < NEW_OBJECTS else nullcontext():
+                # Columns may be more than a bundle of elements.
+                for portion in bundle.portions() if isinstance(bundle, ColumnBundle) else (bundle,):
+                    self.chain(place).run(portion)
 
     def _took_columns(self, bundle: Bundle) -> bool:
         """Send elements that are still columns behind all operations, or fold them; return False if they are others."""
@@ -169,23 +180,23 @@ class StageExecutor:
         return [op for op in self._operations if isinstance(op, ParDoOperation)]
 
     def _enter(self, scope: str) -> None:
-        for i, operation in enumerate(self._operations):
-            if not isinstance(operation, ParDoOperation):
-                continue
-            for j, argument in enumerate(operation.arguments):
-                marker = argument.marker
-                if isinstance(marker, BundleContextParam) and marker.scope == scope:
-                    context = guarded(operation.label, partial(marker.constructor, *marker.args, **marker.kwargs))
-                    self._contexts[f"a{i}_{j}"] = (context, guarded(operation.label, context.__enter__))
+        for place, operation, marker in self._contexts_of(scope):
+            context = guarded(operation.label, partial(marker.constructor, *marker.args, **marker.kwargs))
+            self._contexts[place, id(marker)] = (context, guarded(operation.label, context.__enter__))
 
     def _leave(self, scope: str) -> None:
-        for i, operation in enumerate(self._operations):
-            if not isinstance(operation, ParDoOperation):
-                continue
-            for j, argument in enumerate(operation.arguments):
-                if isinstance(argument.marker, BundleContextParam) and argument.marker.scope == scope:
-                    context, _ = self._contexts.pop(f"a{i}_{j}")
-                    guarded(operation.label, partial(context.__exit__, None, None, None))
+        for place, operation, marker in self._contexts_of(scope):
+            context, _ = self._contexts.pop((place, id(marker)))
+            guarded(operation.label, partial(context.__exit__, None, None, None))
+
+    def _contexts_of(self, scope: str) -> list[tuple[int, ParDoOperation, BundleContextParam]]:
+        return [
+            (i, operation, marker)
+            for i, operation in enumerate(self._operations)
+            if isinstance(operation, ParDoOperation)
+            for marker in dict.fromkeys(a.marker for a in (*operation.arguments, *operation.batch_arguments))
+            if isinstance(marker, BundleContextParam) and marker.scope == scope
+        ]
 
     # Called by the chains
 
@@ -219,23 +230,33 @@ class StageExecutor:
 
     def bundle_arguments(self) -> dict[str, Any]:
         """Return the arguments that may change from bundle to bundle, by name."""
-        arguments: dict[str, Any] = {}
-        for i, operation in enumerate(self._operations):
-            if not isinstance(operation, ParDoOperation):
-                continue
-            for j, argument in enumerate(operation.arguments):
-                name = f"a{i}_{j}"
-                if argument.marker is DoFn.BundleFinalizerParam:
-                    arguments[name] = self._finalizer
-                elif isinstance(argument.marker, BundleContextParam):
-                    arguments[name] = self._contexts[name][1]
-                elif isinstance(argument.value, graph.SideInputArgument):
-                    side_input = self.stage.operations[i].side_inputs[argument.value.index]
-                    if argument.value.index in operation.windowed_views:
-                        arguments[name] = self._views.by_main_window(side_input)
-                    else:
-                        arguments[name] = guarded(operation.label, partial(self._views.whole, side_input))
-        return arguments
+        return {
+            f"a{i}_{j}": value
+            for i, operation in enumerate(self._operations)
+            if isinstance(operation, ParDoOperation)
+            for j, value in self._arguments_of(i, operation, operation.arguments).items()
+        }
+
+    def _batch_arguments(self, i: int) -> Mapping[int, Any]:
+        """Return the arguments of an operation's function of a batch that may change from bundle to bundle."""
+        operation = self._operations[i]
+        assert isinstance(operation, ParDoOperation)
+        return self._arguments_of(i, operation, operation.batch_arguments)
+
+    def _arguments_of(self, i: int, operation: ParDoOperation, arguments: Sequence[Argument]) -> dict[int, Any]:
+        values: dict[int, Any] = {}
+        for j, argument in enumerate(arguments):
+            if argument.marker is DoFn.BundleFinalizerParam:
+                values[j] = self._finalizer
+            elif isinstance(argument.marker, BundleContextParam):
+                values[j] = self._contexts[i, id(argument.marker)][1]
+            elif isinstance(argument.value, graph.SideInputArgument):
+                side_input = self.stage.operations[i].side_inputs[argument.value.index]
+                if argument.value.index in operation.windowed_views:
+                    values[j] = self._views.by_main_window(side_input)
+                else:
+                    values[j] = guarded(operation.label, partial(self._views.whole, side_input))
+        return values
 
 
 def _overriding(operations: tuple[Operation, ...], method: str) -> list[tuple[int, ParDoOperation]]:
@@ -343,8 +364,8 @@ class Chain:
             self._timestamped.add(index)
             self._compiled.clear()
         by_tag: dict[graph.Tag, tuple[list[Any], ...]] = {}
+        batches: dict[graph.Tag, list[Any]] = {}
         is_last = index == len(self._operations) - 1
-        tags = self._tags if is_last else (None,)
         for element, micros, windows, pane, sign in elements:
             if type(element) is Remainder:
                 self._executor.leave(index, Bundle([element], micros, windows, pane, sign))
@@ -357,12 +378,13 @@ class Chain:
                 element, sign = element.value, -sign
             if type(element) in SPECIAL_TYPES:
                 element, micros, windows, pane = unwrapped(element, micros, windows, pane)
+            if type(element) is BatchOutput:
+                batches.setdefault(tag, []).append((element, micros, windows, pane, sign))
+                continue
             columns = by_tag.get(tag)
             if columns is None:
-                if tag not in tags:
-                    if self._drops_unknown_tags(index):
-                        continue
-                    raise self._unknown_tag(index, tag, tags)
+                if not self.has_output(index, tag):
+                    continue
                 columns = by_tag[tag] = ([], [], [], [], [])
             columns[0].append(element)
             columns[1].append(micros)
@@ -370,12 +392,31 @@ class Chain:
             columns[3].append(pane)
             columns[4].append(sign)
         elements.clear()
-        for tag, (values, timestamps, all_windows, panes, signs) in by_tag.items():
-            bundle = Bundle(values, *map(narrowed, (timestamps, all_windows, panes, signs)))
+        outputs = [(tag, Bundle(values, *map(narrowed, properties))) for tag, (values, *properties) in by_tag.items()]
+        for tag, found in batches.items():
+            if self.has_output(index, tag):
+                outputs += [(tag, bundle) for bundle in bundles_of(found)]
+        for tag, bundle in outputs:
             if tag is not None or (is_last and self._executor.fold is None):
                 self._executor.emit(tag, bundle)
             else:
                 self._executor.chain(index + 1).run(bundle)
+
+    def has_output(self, index: int, tag: graph.Tag) -> bool:
+        """Return True if an operation has an output with this tag, False if its elements are dropped.
+
+        Raises `PipelineError` for an unknown tag otherwise.
+        """
+        tags = self._tags if index == len(self._operations) - 1 else (None,)
+        if tag in tags:
+            return True
+        transform = self._executor.stage.operations[index]
+        if isinstance(transform.primitive, graph.ParDo) and transform.primitive.any_tag:
+            return False
+        declared = [t for t in tags if t is not None]
+        raise PipelineError(
+            f"{transform.label}: got an output tagged {tag!r}, but the tags declared by with_outputs are {declared}"
+        )
 
     def _check_retracts(self, index: int, output: Retracted) -> None:
         operation = self._operations[index]
@@ -387,17 +428,6 @@ class Chain:
                 f"{operation.label}: got the output {output!r}, but the outputs of a function have the sign of its "
                 "input, unless that can be retracted and it asks for DoFn.SignParam, or it says retracts = True"
             )
-
-    def _drops_unknown_tags(self, index: int) -> bool:
-        primitive = self._executor.stage.operations[index].primitive
-        return isinstance(primitive, graph.ParDo) and primitive.any_tag
-
-    def _unknown_tag(self, index: int, tag: graph.Tag, tags: tuple[graph.Tag, ...]) -> PipelineError:
-        label = self._executor.stage.operations[index].label
-        declared = [t for t in tags if t is not None]
-        return PipelineError(
-            f"{label}: got an output tagged {tag!r}, but the tags declared by with_outputs are {declared}"
-        )
 
     def _attributed(self, error: BaseException, run: Callable[..., int | None], generated: Generated) -> BaseException:
         tb = error.__traceback__

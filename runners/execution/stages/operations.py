@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ....sdk import graph
+from ....sdk.batched_dofn import BatchedDoFn
 from ....sdk.dofn import DoFn, ExpressionDoFn
 from ....sdk.dofn_signature import Argument, bind, called_function
 from ....sdk.element_wrappers import SPECIAL_TYPES, WindowedValue
@@ -28,6 +29,7 @@ class ParDoOperation:
       arguments: the arguments of its function.
       windowed_views: indices of the side inputs whose view depends on the element's window.
       remembers: True if its outputs are recorded, to be retracted unchanged.
+      batch_arguments: the arguments of its function of a batch.
     """
 
     label: str
@@ -35,6 +37,7 @@ class ParDoOperation:
     arguments: tuple[Argument, ...]
     windowed_views: frozenset[int] = frozenset()
     remembers: bool = False
+    batch_arguments: tuple[Argument, ...] = ()
 
     @property
     def decides_signs(self) -> bool:
@@ -44,7 +47,7 @@ class ParDoOperation:
     @property
     def observes_window(self) -> bool:
         """Return True if an element in several windows has to be processed in each of them."""
-        for argument in self.arguments:
+        for argument in (*self.arguments, *self.batch_arguments):
             if argument.marker is DoFn.WindowParam:
                 return True
             if isinstance(argument.value, graph.SideInputArgument) and argument.value.index in self.windowed_views:
@@ -75,7 +78,10 @@ def operation_of(transform: graph.Transform) -> Operation:
         i for i, s in enumerate(primitive.side_inputs) if not isinstance(s.windowing.window_fn, GlobalWindows)
     )
     remembers = primitive.retracted and not fn.deterministic
-    return ParDoOperation(transform.label, fn, bind(fn, args, kwargs, transform.label), windowed, remembers)
+    of_batch: tuple[Argument, ...] = ()
+    if isinstance(fn.column_operation, BatchedDoFn):
+        of_batch = fn.column_operation.batch_arguments(args, kwargs, transform.label)
+    return ParDoOperation(transform.label, fn, bind(fn, args, kwargs, transform.label), windowed, remembers, of_batch)
 
 
 # The number of timestamp buckets whose windows a stage caches.
