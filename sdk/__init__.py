@@ -29,6 +29,14 @@ Elements:
 bundle.py              many elements, as columns
 windowing_strategy.py  windows, trigger and accumulation of a PCollection
 
+Elements as columns of Arrow:
+
+column_bundle.py       ColumnBundle: a bundle whose values are a record batch
+columns.py             `col`: expressions over fields, and operations on whole bundles
+arrow_fold.py          the folds of combiners by Arrow's aggregate functions
+batched_dofn.py        DoFns that take and yield batches
+batch_bundle.py        a bundle whose values are such a batch
+
 Interfaces of runners:
 
 sources/               bounded and unbounded sources, and splittable DoFns
@@ -36,10 +44,17 @@ sink.py                sinks, with two-phase commit
 digest.py              digests of values, equal in every process
 spark_interfaces.py    DataFrames of Spark, as sources and as a sink
 watermark_estimators/  watermarks of sources
+remainder.py           the unfinished work on an element
 serialization.py       pickling of user code
+pickler.py             the pickler of classes with typed fields
+equal_copies.py        values that equal their copies from a shuffle
+mixed_hash.py          a hash that is the same in every process
 options/               options of a run
 metrics.py             counters, distributions and gauges
 own_code.py            recognition of penstock's own frames
+signatures.py          cached signatures of functions
+error_text.py          short texts of users' exceptions
+redaction.py           redaction of secrets
 runner.py              Runner, PipelineResult, and finding runners by name
 errors.py              penstock's errors
 compat.py              Beam's module paths

@@ -5,7 +5,7 @@ A row group has the events of `BLOCKS` blocks of the generator, so the least eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,11 @@ import pyarrow.parquet
 
 import penstock as beam
 from nexmark.generator import Generator
+from nexmark.sources import BlockReader
 from penstock.io import UnboundedReader, UnboundedSource
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.column_bundle import ColumnBundle, as_rows
-from penstock.sdk.sources.unbounded import ended_early
-from penstock.windowing.timestamp import MAX_MICROS, Timestamp
+from penstock.windowing.timestamp import Timestamp
 
 KINDS = ("persons", "auctions", "bids")
 BLOCKS = 16
@@ -92,58 +92,25 @@ class ParquetStream(UnboundedSource[Any]):
         return {"path": self.path, "partitions": self.number_of_partitions}
 
 
-class _Reader(UnboundedReader[Any]):
+class _Reader(BlockReader):
     def __init__(self, path: str, step: int, group: int, position: int) -> None:
         self._file = pyarrow.parquet.ParquetFile(path)
-        self._step = step
-        self._group = group
-        self._position = position
+        super().__init__(self._file.num_row_groups, step, group, position)
+        self._time = self._file.schema_arrow.get_field_index("date_time")
         self._loaded: tuple[int, Any] = (-1, None)
 
     def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:
         if self.is_finished():
             return None
-        if self._loaded[0] != self._group:
-            table = self._file.read_row_group(self._group, use_threads=False).combine_chunks()
-            self._loaded = self._group, table.to_batches()[0]
+        if self._loaded[0] != self._block:
+            table = self._file.read_row_group(self._block, use_threads=False).combine_chunks()
+            self._loaded = self._block, table.to_batches()[0]
         batch = self._loaded[1].slice(self._position, max_elements)
-        self._move_to(self._position + batch.num_rows)
+        self.move_to(self._position + batch.num_rows)
         return ColumnBundle(batch, as_rows, batch.column("date_time").to_numpy() * 1000)
 
-    def _move_to(self, position: int) -> None:
-        if position < self._size():
-            self._position = position
-        else:
-            self._group, self._position = self._group + self._step, 0
+    def size_of(self, block: int) -> int:
+        return int(self._file.metadata.row_group(block).num_rows)
 
-    def _size(self) -> int:
-        return int(self._file.metadata.row_group(self._group).num_rows)
-
-    def offset(self) -> tuple[int, int]:
-        return self._group, self._position
-
-    def watermark(self, now: Timestamp) -> int:
-        if self.is_finished():
-            return MAX_MICROS
-        column = self._file.schema_arrow.get_field_index("date_time")
-        return int(self._file.metadata.row_group(self._group).column(column).statistics.min) * 1000
-
-    def is_finished(self) -> bool:
-        return self._group >= self._file.num_row_groups
-
-    def admit(self, max_elements: int, max_bytes: int | None, now: Timestamp) -> tuple[int, int]:
-        if max_bytes is not None:
-            return super().admit(max_elements, max_bytes, now)
-        while max_elements > 0 and not self.is_finished():
-            taken = min(max_elements, self._size() - self._position)
-            max_elements -= taken
-            self._move_to(self._position + taken)
-        return self.offset()
-
-    def read_to(self, offset_end: tuple[int, int], now: Timestamp) -> Iterator[Bundle]:
-        while self.offset() < offset_end:
-            left = offset_end[1] if self._group == offset_end[0] else self._size()
-            bundle = self.poll(left - self._position, now)
-            if bundle is None:
-                raise ended_early(self, offset_end)
-            yield bundle
+    def start_of(self, block: int) -> int:
+        return int(self._file.metadata.row_group(block).column(self._time).statistics.min)

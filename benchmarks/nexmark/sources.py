@@ -6,6 +6,7 @@ a partition is the beginning of its next block, so no event is late on any runne
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -66,12 +67,65 @@ class UnboundedEvents(UnboundedSource[Event]):
         }
 
 
-class _Reader(UnboundedReader[Event]):
-    def __init__(self, generator: Generator, step: int, block: int, position: int) -> None:
-        self._generator = generator
+class BlockReader(UnboundedReader[Any]):
+    """A reader of every `step`th block, whose offsets are (block, position in the block).
+
+    Args:
+      blocks: the number of blocks of all partitions.
+    """
+
+    def __init__(self, blocks: int, step: int, block: int, position: int) -> None:
+        self._blocks = blocks
         self._step = step
         self._block = block
         self._position = position
+
+    @abstractmethod
+    def size_of(self, block: int) -> int:
+        """Return the number of events of a block."""
+
+    @abstractmethod
+    def start_of(self, block: int) -> int:
+        """Return the least event time of a block, in milliseconds."""
+
+    def move_to(self, position: int) -> None:
+        """Go to a position in the block, or behind it to the next block."""
+        if position < self.size_of(self._block):
+            self._position = position
+        else:
+            self._block, self._position = self._block + self._step, 0
+
+    def offset(self) -> tuple[int, int]:
+        return self._block, self._position
+
+    def watermark(self, now: Timestamp) -> int:
+        return MAX_MICROS if self.is_finished() else self.start_of(self._block) * 1000
+
+    def is_finished(self) -> bool:
+        return self._block >= self._blocks
+
+    def admit(self, max_elements: int, max_bytes: int | None, now: Timestamp) -> tuple[int, int]:
+        if max_bytes is not None:
+            return super().admit(max_elements, max_bytes, now)
+        while max_elements > 0 and not self.is_finished():
+            taken = min(max_elements, self.size_of(self._block) - self._position)
+            max_elements -= taken
+            self.move_to(self._position + taken)
+        return self.offset()
+
+    def read_to(self, offset_end: tuple[int, int], now: Timestamp) -> Iterator[Bundle]:
+        while self.offset() < offset_end:
+            left = offset_end[1] if self._block == offset_end[0] else self.size_of(self._block)
+            bundle = self.poll(left - self._position, now)
+            if bundle is None:
+                raise ended_early(self, offset_end)
+            yield bundle
+
+
+class _Reader(BlockReader):
+    def __init__(self, generator: Generator, step: int, block: int, position: int) -> None:
+        super().__init__(generator.blocks, step, block, position)
+        self._generator = generator
         self._loaded: tuple[int, list[Event]] = (-1, [])
 
     def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:
@@ -81,45 +135,14 @@ class _Reader(UnboundedReader[Event]):
                 self._loaded = self._block, self._generator.rows_of(self._block)
             end = self._position + max_elements - len(found)
             found += self._loaded[1][self._position : end]
-            self._move_to(end)
+            self.move_to(end)
         return bundle_of(found) if found else None
 
-    def _move_to(self, position: int) -> None:
-        if position < self._size():
-            self._position = position
-        else:
-            self._block, self._position = self._block + self._step, 0
+    def size_of(self, block: int) -> int:
+        return min(BLOCK, self._generator.events - block * BLOCK)
 
-    def _size(self) -> int:
-        return min(BLOCK, self._generator.events - self._block * BLOCK)
-
-    def offset(self) -> tuple[int, int]:
-        return self._block, self._position
-
-    def watermark(self, now: Timestamp) -> int:
-        if self.is_finished():
-            return MAX_MICROS
-        return int(self._generator.time_of(self._block * BLOCK)) * 1000
-
-    def is_finished(self) -> bool:
-        return self._block >= self._generator.blocks
-
-    def admit(self, max_elements: int, max_bytes: int | None, now: Timestamp) -> tuple[int, int]:
-        if max_bytes is not None:
-            return super().admit(max_elements, max_bytes, now)
-        while max_elements > 0 and not self.is_finished():
-            taken = min(max_elements, self._size() - self._position)
-            max_elements -= taken
-            self._move_to(self._position + taken)
-        return self.offset()
-
-    def read_to(self, offset_end: tuple[int, int], now: Timestamp) -> Iterator[Bundle]:
-        while self.offset() < offset_end:
-            left = offset_end[1] if self._block == offset_end[0] else BLOCK
-            bundle = self.poll(left - self._position, now)
-            if bundle is None:
-                raise ended_early(self, offset_end)
-            yield bundle
+    def start_of(self, block: int) -> int:
+        return int(self._generator.time_of(block * BLOCK))
 
 
 def bundle_of(events: list[Event]) -> Bundle:
