@@ -109,7 +109,7 @@ class _Reader(BlockReader):
         self.move_to(self._position + batch.num_rows)
         return ColumnBundle(batch, as_rows, batch.column("date_time").to_numpy() * 1000)
 
-    def size_of(self, block: int) -> int:
+    def events_in(self, block: int) -> int:
         return int(self._file.metadata.row_group(block).num_rows)
 
     def start_of(self, block: int) -> int:

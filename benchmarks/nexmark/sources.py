@@ -81,7 +81,7 @@ class BlockReader(UnboundedReader[Any]):
         self._position = position
 
     @abstractmethod
-    def size_of(self, block: int) -> int:
+    def events_in(self, block: int) -> int:
         """Return the number of events of a block."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class BlockReader(UnboundedReader[Any]):
 
     def move_to(self, position: int) -> None:
         """Go to a position in the block, or behind it to the next block."""
-        if position < self.size_of(self._block):
+        if position < self.events_in(self._block):
             self._position = position
         else:
             self._block, self._position = self._block + self._step, 0
@@ -108,14 +108,14 @@ class BlockReader(UnboundedReader[Any]):
         if max_bytes is not None:
             return super().admit(max_elements, max_bytes, now)
         while max_elements > 0 and not self.is_finished():
-            taken = min(max_elements, self.size_of(self._block) - self._position)
+            taken = min(max_elements, self.events_in(self._block) - self._position)
             max_elements -= taken
             self.move_to(self._position + taken)
         return self.offset()
 
     def read_to(self, offset_end: tuple[int, int], now: Timestamp) -> Iterator[Bundle]:
         while self.offset() < offset_end:
-            left = offset_end[1] if self._block == offset_end[0] else self.size_of(self._block)
+            left = offset_end[1] if self._block == offset_end[0] else self.events_in(self._block)
             bundle = self.poll(left - self._position, now)
             if bundle is None:
                 raise ended_early(self, offset_end)
@@ -138,7 +138,7 @@ class _Reader(BlockReader):
             self.move_to(end)
         return bundle_of(found) if found else None
 
-    def size_of(self, block: int) -> int:
+    def events_in(self, block: int) -> int:
         return min(BLOCK, self._generator.events - block * BLOCK)
 
     def start_of(self, block: int) -> int:
