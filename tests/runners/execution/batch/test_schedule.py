@@ -70,3 +70,26 @@ def test_a_segment_without_partitions_is_complete_at_once() -> None:
     schedule = Schedule(segments_of_two_sums(), lambda number: [])
     assert schedule.is_over
     assert [0, 1, 2, 3, 4] == sorted(schedule.completed)
+
+
+def test_a_task_takes_adjacent_partitions() -> None:
+    """As far from others as possible; the last partitions of the longest run when its own run is over."""
+    schedule = Schedule(segments_of_two_sums()[:1], lambda number: range(8))
+    workers = (0, 1, 2, 3)
+    assert [0] * 4 == [schedule.begin(worker) for worker in workers]
+    assert [0, 4, 2, 6] == [schedule.next(worker) for worker in workers]
+    assert [1, 5, 3] == [schedule.next(worker) for worker in (0, 1, 2)]
+    assert 7 == schedule.next(0)
+    assert [None] * 4 == [schedule.next(worker) for worker in workers]
+
+
+def test_the_partitions_of_a_lost_worker_are_taken_in_their_order() -> None:
+    """From the first on, as no task is to continue there."""
+    schedule = Schedule(segments_of_two_sums()[:1], lambda number: range(8))
+    for worker in (0, 1):
+        schedule.begin(worker)
+    assert ([0, 4], 1) == ([schedule.next(worker) for worker in (0, 1)], schedule.next(0))
+    schedule.lose(0)
+    schedule.begin(2)
+    assert [0, 1, 2, 3, 6, 7] == [schedule.next(2) for _ in range(6)]
+    assert [5, None] == [schedule.next(1), schedule.next(1)]
