@@ -34,6 +34,7 @@ Elements as columns of Arrow:
 column_bundle.py       ColumnBundle: a bundle whose values are a record batch
 columns.py             `col`: expressions over fields, and operations on whole bundles
 arrow_fold.py          the folds of combiners by Arrow's aggregate functions
+arrow_lists.py         the folds of columns to lists: distinct values, and the n greatest
 batched_dofn.py        DoFns that take and yield batches
 batch_bundle.py        a bundle whose values are such a batch
 

@@ -49,8 +49,25 @@ class ArrowFold:
         """Return the place of its values in the columns of elements; None if no column has them."""
         if self.item is not None:
             return self.item if elements is of_columns and self.item < width else None
-        is_count = all(function == COUNT_ALL for function, _ in self.functions)
-        return 0 if is_count or (elements is as_values and width == 1) else None
+        return 0 if self.is_count or (elements is as_values and width == 1) else None
+
+    @property
+    def is_count(self) -> bool:
+        """True if it looks at no values."""
+        return all(function == COUNT_ALL for function, _ in self.functions)
+
+    def takes(self, column: Any) -> bool:
+        """Return True if the results for a column of values are those of Python."""
+        return all(_folds_like_python(function, column) for function, _ in self.functions)
+
+    def accumulators(self, *parts: Any) -> list[Any]:
+        """Return the accumulator of each cell, of the columns of its parts."""
+        columns = list(map(values_of, parts))
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def results(self, *parts: Any) -> Any:
+        """Return the column of the results of cells, of the columns of their parts."""
+        return quotient(*parts) if self.is_mean else parts[0]
 
 
 # A fold for each item of an accumulator that is a tuple, or one fold.
@@ -92,7 +109,7 @@ def plain_column(column: Any) -> Any:
     return column
 
 
-def _is_ordinary(kind: Any) -> bool:
+def is_ordinary(kind: Any) -> bool:
     """Return True for the types whose values Arrow and Python compare alike."""
     from pyarrow import types
 
@@ -115,14 +132,27 @@ def key_column(column: Any) -> Any:
     if types.is_float64(column.type):
         # -0.0 equals 0.0, and NaN can't be a key.
         return None if compute.any(compute.is_nan(column)).as_py() else compute.add(column, 0.0)
-    return column if _is_ordinary(column.type) or types.is_null(column.type) else None
+    return column if is_ordinary(column.type) or types.is_null(column.type) else None
 
 
-def folds_like_python(function: str, column: Any) -> bool:
-    """Return True if Arrow folds a column with the results of Python."""
+def has_odd_floats(column: Any) -> bool:
+    """Return True if a column of floats has NaN, or -0.0, which equals 0.0 but isn't the same."""
+    import numpy
+    from pyarrow import compute, types
+
+    if not types.is_float64(column.type):
+        return False
+    values = column.drop_null().to_numpy()
+    zeros = values[values == 0.0]
+    return bool(numpy.signbit(zeros).any() or compute.any(compute.is_nan(column)).as_py())
+
+
+def _folds_like_python(function: str, column: Any) -> bool:
     from pyarrow import compute, types
 
     kind = column.type
+    if function == COUNT_ALL:
+        return True
     if column.null_count or not _is_known(function, kind):
         return False
     if function == "sum":
@@ -131,7 +161,7 @@ def folds_like_python(function: str, column: Any) -> bool:
         return bool(types.is_boolean(kind))
     if types.is_float64(kind):
         return not compute.any(compute.is_nan(column)).as_py()
-    return _is_ordinary(kind)
+    return is_ordinary(kind)
 
 
 @lru_cache(maxsize=256)

@@ -114,8 +114,12 @@ def test_aggregates_of_columns_are_those_of_rows(pipeline: Any, events: beam.PTr
         windowed = p | events | beam.WithTimestamps("at") | beam.WindowInto(window_fn)
         names = beam.GroupBy("user").aggregate_field("value", sum, "total").aggregate_field("at", max, "last")
         columns = beam.GroupBy(beam.col("user"), odd=value % 2).aggregate_field(value * 2, MeanCombineFn(), "mean")
+        columns = columns.aggregate_field("at", beam.combiners.CountDistinctCombineFn(), "times")
+        columns = columns.aggregate_field(value, beam.combiners.Largest(2), "greatest")
         rows = beam.GroupBy(key0=lambda row: row.user, odd=lambda row: row.value % 2)
         rows = rows.aggregate_field(lambda row: row.value * 2, MeanCombineFn(), "mean")
+        rows = rows.aggregate_field(lambda row: row.at, beam.combiners.CountDistinctCombineFn(), "times")
+        rows = rows.aggregate_field(lambda row: row.value, beam.combiners.Largest(2), "greatest")
         check_both(windowed | "names" >> names, windowed | "functions" >> by_functions())
         check_both(windowed | "columns" >> columns, windowed | "rows" >> rows)
         kept = windowed | "again" >> names | beam.Filter(beam.col("total") > 0)
@@ -150,7 +154,7 @@ class WithEverything(beam.DoFn):
     def process(
         self, element: Any, at: Any = beam.DoFn.TimestampParam, window: Any = beam.DoFn.WindowParam
     ) -> Iterator[Any]:
-        yield (tuple(element), at, window), None
+        yield (tuple(tuple(item) if type(item) is list else item for item in element), at, window), None
 
 
 def test_combiners_of_columns(pipeline: Any, events: beam.PTransform) -> None:
@@ -168,6 +172,11 @@ def test_combiners_of_columns(pipeline: Any, events: beam.PTransform) -> None:
         check([(name, 20) for name in users], pairs | beam.combiners.Count.PerKey())
         means = [(name, sum(of_user(name, "value")) / 20) for name in users]
         check(means, pairs | beam.combiners.Mean.PerKey())
+        distinct = read | "modulo" >> beam.Map((user, at % 30)) | beam.combiners.CountDistinct.PerKey()
+        check([(name, len({at % 30 for at in of_user(name, "at")})) for name in users], distinct)
+        greatest = [(name, sorted(of_user(name, "value"))[:-4:-1]) for name in users]
+        check(greatest, pairs | beam.combiners.Top.LargestPerKey(3))
+        check([["u0"] * 2], read | "names" >> beam.Map(user) | beam.combiners.Top.Smallest(2))
         tuples = read | "tuples" >> beam.Map((user, (value, at)))
         extremes = tuples | "extremes" >> beam.CombinePerKey(beam.combiners.TupleCombineFn(min, max))
         check([(name, (min(of_user(name, "value")), max(of_user(name, "at")))) for name in users], extremes)

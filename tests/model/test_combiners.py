@@ -22,6 +22,7 @@ GLOBALLY: dict[str, tuple[beam.CombineGlobally, Any, Any]] = {
     # By label: the transform, what it makes of VALUES, and what of nothing.
     "Count": (combiners.Count.Globally(), 6, 0),
     "Sum": (combiners.Sum.Globally(), 28, 0),
+    "CountDistinct": (combiners.CountDistinct.Globally(), 5, 0),
     "Mean": (combiners.Mean.Globally(), 28 / 6, math.nan),
     "Min": (combiners.Min.Globally(), 2, ...),
     "Max": (combiners.Max.Globally(), 9, ...),
@@ -50,6 +51,7 @@ PER_KEY: dict[str, tuple[beam.PTransform, Any, Any]] = {
     # By label: the transform, and what it makes of the values of "a" and of "b".
     "Count": (combiners.Count.PerKey(), 6, 1),
     "Sum": (combiners.Sum.PerKey(), 28, 4),
+    "CountDistinct": (combiners.CountDistinct.PerKey(), 5, 1),
     "Mean": (combiners.Mean.PerKey(), 28 / 6, 4.0),
     "Min": (combiners.Min.PerKey(), 2, 4),
     "Max": (combiners.Max.PerKey(), 9, 4),

@@ -76,6 +76,7 @@ COMBINERS: dict[str, tuple[Any, Callable[[list[int]], Any]]] = {
     "count": (beam.combiners.CountCombineFn(), len),
     "mean": (beam.combiners.MeanCombineFn(), lambda vs: sum(vs) / len(vs)),
     "set": (beam.combiners.ToSetCombineFn(), set),
+    "distinct": (beam.combiners.CountDistinctCombineFn(), lambda vs: len(set(vs))),
     "top": (beam.combiners.TopCombineFn(2), lambda vs: sorted(vs, reverse=True)[:2]),
     "own": (lambda vs: sum(vs), sum),
 }

@@ -19,6 +19,8 @@ COMBINERS: dict[str, tuple[Any, Any]] = {
     "mean": (beam.combiners.MeanCombineFn(), "value"),
     "least": (min, "name"),
     "number": (beam.combiners.CountCombineFn(), "name"),
+    "distinct": (beam.combiners.CountDistinctCombineFn(), "value"),
+    "greatest": (beam.combiners.Largest(2), "value"),
     # Without a form for columns.
     "all": (beam.combiners.ToSetCombineFn(), "value"),
 }

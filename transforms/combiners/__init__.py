@@ -1,6 +1,7 @@
 """Ready-made combiners: each as a CombineFn, and as transforms over a collection and for each key.
 
 count.py                  Count: the number of elements, in total, by key, by element
+count_distinct.py         CountDistinct: the number of distinct elements
 sum_min_max.py            Sum, Min, Max
 mean.py                   Mean
 top.py                    Top: the n greatest or least
@@ -35,6 +36,7 @@ from ...sdk.combine_fn import (
 from .approximate_quantiles import ApproximateQuantiles, ApproximateQuantilesCombineFn
 from .approximate_unique import ApproximateUnique, ApproximateUniqueCombineFn
 from .count import Count
+from .count_distinct import CountDistinct, CountDistinctCombineFn
 from .latest import Latest, LatestCombineFn
 from .mean import Mean, MeanCombineFn
 from .sample import AnyElementsCombineFn, Sample, SampleCombineFn
@@ -49,6 +51,8 @@ __all__ = [
     # Counting and arithmetic.
     "Count",
     "CountCombineFn",
+    "CountDistinct",
+    "CountDistinctCombineFn",
     "Sum",
     "SumCombineFn",
     "Min",

@@ -49,8 +49,8 @@ class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
         count = accumulator.get(element, 0)
         if count == 0:
             raise PenstockError(
-                f"ToSetCombineFn was asked to retract {element!r}, which it was never given; do its __hash__ and "
-                f"its coder agree?"
+                f"{type(self).__name__} was asked to retract {element!r}, which it was never given; do its "
+                f"__hash__ and its coder agree?"
             )
         if count == 1:
             del accumulator[element]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...sdk.arrow_lists import Best
 from ...sdk.combine_fn import CombineFn
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
@@ -32,6 +33,11 @@ class TopCombineFn(CombineFn[Any, list[Any], list[Any]]):
         # The accumulator is an unordered list, which is truncated at this size: one sort of many elements costs less
         # than a heap operation for each, and the accumulator has plain elements instead of wrappers for the comparison.
         self._limit = 2 * n + 16
+
+    @property
+    def arrow_fold(self) -> Best | None:  # type: ignore[override]
+        """The fold of columns, unless there is a sort key."""
+        return Best(number=self._n, is_least=self._reverse) if self._n and self._key is None else None
 
     def create_accumulator(self) -> list[Any]:
         return []

@@ -14,7 +14,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import attrs
@@ -25,12 +25,11 @@ from ....sdk.arrow_fold import (
     ArrowFold,
     columns_of,
     dense_sums,
-    folds_like_python,
     key_column,
     most_of,
     plain_column,
-    quotient,
 )
+from ....sdk.arrow_lists import LIST, ListFold, numbered_cells
 from ....sdk.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.column_bundle import ColumnBundle, Elements, Pairs, as_dicts, as_values, of_columns, values_of
 from ....triggers import ONLY_PANE
@@ -102,6 +101,8 @@ class FoldedColumns:
         self._is_tuple = isinstance(folds, tuple)
         self._folds: tuple[ArrowFold, ...] = folds if isinstance(folds, tuple) else () if folds is None else (folds,)
         self._functions = [pair for each in self._folds for pair in each.functions]
+        folds_of_parts = [each for each in self._folds for _ in each.functions]
+        self._lists = {f"p{i}": each for i, each in enumerate(folds_of_parts) if isinstance(each, ListFold)}
         if fold.counts:
             self._functions.append((COUNT_ALL, "sum"))
         self.clear()
@@ -178,15 +179,12 @@ class FoldedColumns:
         columns: list[Any] = []
         known: dict[int, Any] = {}
         for fold, place in zip(self._folds, places, strict=True):
-            for function, _ in fold.functions:
-                if function == COUNT_ALL:
-                    columns.append(None)
-                    continue
+            if not fold.is_count:
                 if place not in known:
                     known[place] = plain_column(batch.column(place))
-                if not folds_like_python(function, known[place]):
+                if not fold.takes(known[place]):
                     return None
-                columns.append(known[place])
+            columns += [None if function == COUNT_ALL else known[place] for function, _ in fold.functions]
         return columns
 
     def _begin(self, keys: _Keys, most: dict[int, int]) -> None:
@@ -253,12 +251,30 @@ class FoldedColumns:
           step: 0 for a table of values, 1 for one of parts of accumulators.
         """
         import pyarrow
-        from pyarrow import types
 
         by = ["w", *(name for name in table.column_names if name[0] == "k")]
-        wanted = [(f"p{i}", pair[step]) for i, pair in enumerate(self._functions)]
+        wanted = [(f"p{i}", pair[step]) for i, pair in enumerate(self._functions) if pair[step] != LIST]
         if self._stamp is not None:
             wanted.append(("s", self._stamp))
+        if not self._lists:
+            return self._aggregated(table, by, wanted)
+        cells, firsts = numbered_cells([_array(table.column(name)) for name in by])
+        found = table.select(by).take(pyarrow.array(firsts))
+        if wanted:
+            numbered = table.set_column(table.column_names.index("w"), "w", pyarrow.array(cells))
+            others = self._aggregated(numbered, ["w"], wanted).sort_by("w")
+            for name, _ in wanted:
+                found = found.append_column(name, others.column(name))
+        for name, fold in self._lists.items():
+            lists = (fold.merged if step else fold.folded)(_array(table.column(name)), cells, len(firsts))
+            found = found.append_column(name, lists)
+        return found
+
+    def _aggregated(self, table: Any, by: list[str], wanted: list[tuple[str, str]]) -> Any:
+        """Return a table grouped by some columns, the first of which has numbers, with functions of others."""
+        import pyarrow
+        from pyarrow import types
+
         dense = dense_sums(table, by[1:], wanted, max(self._most.values(), default=0))
         if dense is not None:
             return dense.select([*by, *(name for name, _ in wanted)])
@@ -299,13 +315,10 @@ class FoldedColumns:
                     merge_stamps(self._combiner, cells.stamps, keys, values_of(part.column("s")))
 
     def _accumulators(self, batch: Any) -> list[Any]:
-        parts = iter([values_of(batch.column(f"p{i}")) for i in range(len(self._functions))])
-        items = [
-            next(parts) if len(fold.functions) == 1 else list(zip(*(next(parts) for _ in fold.functions), strict=True))
-            for fold in self._folds
-        ]
+        parts = iter([batch.column(f"p{i}") for i in range(len(self._functions))])
+        items = [fold.accumulators(*islice(parts, len(fold.functions))) for fold in self._folds]
         accumulators: list[Any] = list(zip(*items, strict=True)) if self._is_tuple else items[0]
-        return list(zip(accumulators, next(parts), strict=True)) if self._fold.counts else accumulators
+        return list(zip(accumulators, values_of(next(parts)), strict=True)) if self._fold.counts else accumulators
 
     # Results
 
@@ -348,7 +361,7 @@ class FoldedColumns:
 
     def _result_columns(self, batch: Any) -> list[Any]:
         parts = iter([batch.column(f"p{i}") for i in range(len(self._functions))])
-        return [quotient(next(parts), next(parts)) if fold.is_mean else next(parts) for fold in self._folds]
+        return [fold.results(*islice(parts, len(fold.functions))) for fold in self._folds]
 
     # Shuffles
 

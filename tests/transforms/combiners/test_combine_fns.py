@@ -14,6 +14,7 @@ from penstock.sdk.errors import PenstockError
 from penstock.transforms.combiners import (
     AnyElementsCombineFn,
     CountCombineFn,
+    CountDistinctCombineFn,
     Largest,
     LatestCombineFn,
     MeanCombineFn,
@@ -144,7 +145,18 @@ def test_a_set_keeps_an_element_that_came_twice_and_was_retracted_once() -> None
     assert {"b"} == fn.extract_output(fn.retract_input(accumulator, "a"))
 
 
-@pytest.mark.parametrize("fn", [ToListCombineFn(), ToSetCombineFn()])
+def test_all_nans_count_as_one_distinct_element() -> None:
+    """In one accumulator, in several, and retracted."""
+    fn = CountDistinctCombineFn()
+    some, others = (pickle.loads(pickle.dumps(fn.add_inputs({}, [float("nan"), 1, None, math.nan]))) for _ in range(2))
+    merged = fn.merge_accumulators([some, others])
+    assert 3 == fn.extract_output(merged)
+    for _ in range(4):
+        merged = fn.retract_input(merged, float("nan"))
+    assert 2 == fn.extract_output(merged)
+
+
+@pytest.mark.parametrize("fn", [ToListCombineFn(), ToSetCombineFn(), CountDistinctCombineFn()])
 def test_retracting_what_was_never_added_is_an_error_that_names_it(fn: Any) -> None:
     """Rather than a list or a set that is silently wrong."""
     with pytest.raises(PenstockError, match=f"{type(fn).__name__} was asked to retract 'b', which it was never given"):

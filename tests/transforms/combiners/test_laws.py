@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections import Counter
 from collections.abc import Callable
@@ -88,6 +89,7 @@ CASES = {
     "latest": Case(LatestCombineFn, st.lists(st.tuples(words, integers), unique_by=lambda pair: pair[1])),
     "list": Case(ToListCombineFn, st.lists(words), as_multiset),
     "set": Case(ToSetCombineFn, st.lists(words)),
+    "distinct": Case(combiners.CountDistinctCombineFn, st.lists(st.one_of(words, st.just(math.nan), st.none()))),
     "dict": Case(ToDictCombineFn, st.lists(words.map(lambda word: (word, len(word))))),
     "tuple": Case(
         lambda: TupleCombineFn(MinCombineFn(), SumCombineFn(), MeanCombineFn()),

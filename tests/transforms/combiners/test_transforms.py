@@ -20,6 +20,7 @@ PAIRS = [*(("a", value) for value in VALUES), ("b", 4)]
     [
         (combiners.Count.Globally(), 10),
         (combiners.Sum.Globally(), 34),
+        (combiners.CountDistinct.Globally(), 7),
         (combiners.Min.Globally(), 0),
         (combiners.Max.Globally(), 9),
         (combiners.Mean.Globally(), 3.4),
@@ -48,6 +49,7 @@ def test_globally_there_is_one_result(transform: beam.PTransform, expected: Any)
     [
         (combiners.Count.PerKey(), {"a": 10, "b": 1}),
         (combiners.Sum.PerKey(), {"a": 34, "b": 4}),
+        (combiners.CountDistinct.PerKey(), {"a": 7, "b": 1}),
         (combiners.Min.PerKey(), {"a": 0, "b": 4}),
         (combiners.Max.PerKey(), {"a": 9, "b": 4}),
         (combiners.Mean.PerKey(), {"a": 3.4, "b": 4.0}),
@@ -70,6 +72,7 @@ def test_per_key_there_is_one_result_for_each_key(transform: beam.PTransform, ex
     [
         (combiners.Count.Globally(), [0]),
         (combiners.Sum.Globally(), [0]),
+        (combiners.CountDistinct.Globally(), [0]),
         (combiners.Min.Globally(), []),
         (combiners.Max.Globally(), []),
         (combiners.Top.Largest(3), [[]]),

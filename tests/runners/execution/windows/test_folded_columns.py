@@ -25,7 +25,7 @@ from penstock.runners.execution.windows.bounded_operator import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk import graph
 from penstock.sdk.bundle import Bundle
-from penstock.sdk.column_bundle import ColumnBundle, Pairs, as_rows, as_values, of_columns
+from penstock.sdk.column_bundle import ColumnBundle, Pairs, as_nones, as_rows, as_values, of_columns
 from penstock.transforms.combiners.mean import MeanCombineFn
 from penstock.transforms.combiners.tuple_combine import SingleInputTupleCombineFn, TupleCombineFn
 from penstock.windowing import IntervalWindow, TimestampCombiner
@@ -46,6 +46,7 @@ COLUMNS: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
     "float64": (SMALL.map(lambda number: number / 4), pyarrow.float64()),
     "float32": (SMALL.map(lambda number: number / 4), pyarrow.float32()),
     "nan": (st.sampled_from([math.nan, 1.0, -1.0, math.inf]), pyarrow.float64()),
+    "zeros": (st.sampled_from([0.0, -0.0]), pyarrow.float64()),
     "bool": (st.booleans(), pyarrow.bool_()),
     "string": (st.sampled_from(["", "a", "b", "ä"]), pyarrow.string()),
     "large_string": (st.sampled_from(["", "a", "b", "ä"]), pyarrow.large_string()),
@@ -58,8 +59,8 @@ COLUMNS: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
     "null": (st.none(), pyarrow.null()),
 }
 # What the values of a column may be combined by.
-ANYTHING = ["count"]
-COMPARED = [*ANYTHING, "min", "max"]
+ANYTHING = ["count", "distinct"]
+COMPARED = [*ANYTHING, "min", "max", "greatest", "least"]
 NUMBERS = [*COMPARED, "sum", "mean"]
 OF_TYPES = {
     **dict.fromkeys(COLUMNS, NUMBERS),
@@ -71,6 +72,9 @@ COMBINERS: dict[str, Callable[[], Any]] = {
     "sum": lambda: sum,
     "mean": MeanCombineFn,
     "count": beam.combiners.CountCombineFn,
+    "distinct": beam.combiners.CountDistinctCombineFn,
+    "greatest": lambda: beam.combiners.Largest(2),
+    "least": lambda: beam.combiners.Smallest(3),
     "min": lambda: min,
     "max": lambda: max,
     "any": lambda: any,
@@ -88,7 +92,9 @@ def grouping(combiner: Any, stamps: TimestampCombiner = TimestampCombiner.OUTPUT
 @st.composite
 def inputs(draw: st.DrawFn) -> tuple[Any, list[ColumnBundle]]:
     """Return strategies of a combiner, and of bundles of pairs of columns for it."""
-    key_kinds = draw(st.lists(st.sampled_from([kind for kind in COLUMNS if kind not in ("nan", "list")]), max_size=2))
+    key_kinds = draw(
+        st.lists(st.sampled_from([kind for kind in COLUMNS if kind not in ("nan", "zeros", "list")]), max_size=2)
+    )
     value_kinds = draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=3))
     of_keys = [of_columns, as_rows, as_values] if len(key_kinds) == 1 else [of_columns, as_rows]
     keys: Any = draw(st.sampled_from(of_keys))
@@ -107,7 +113,7 @@ def inputs(draw: st.DrawFn) -> tuple[Any, list[ColumnBundle]]:
         columns = []
         for place, kind in enumerate([*key_kinds, *value_kinds]):
             of, arrow = COLUMNS[kind]
-            has_nulls = place < len(key_kinds) or chosen[place - len(key_kinds)] == "count"
+            has_nulls = place < len(key_kinds) or chosen[place - len(key_kinds)] in ANYTHING
             item = st.one_of(st.none(), of) if has_nulls and draw(st.booleans()) else of
             columns.append(pyarrow.array([draw(item) for _ in range(n)], arrow))
         batch = pyarrow.RecordBatch.from_arrays(columns, [f"c{i}" for i in range(len(columns))])
@@ -159,7 +165,7 @@ def ways(transform: graph.Transform, bundles: list[Any]) -> Iterator[Any]:
             assert before.add(bundle) is None
             assert not before.is_full
         rows = [row for _, folded in before.take() for row in folded.rows()]
-        yield sorted(((key, comparable(value), *rest) for (key, value), *rest in rows), key=repr)
+        yield sorted(((key, unordered(value), *rest) for (key, value), *rest in rows), key=repr)
 
 
 def results(operator: WindowOperator) -> list[Any]:
@@ -176,6 +182,16 @@ def results(operator: WindowOperator) -> list[Any]:
 
 def comparable(value: Any) -> Any:
     return tuple(map(comparable, value)) if isinstance(value, tuple) else (type(value), repr(value))
+
+
+def unordered(accumulator: Any) -> Any:
+    """Return an accumulator, comparable; the order of its elements doesn't count."""
+    if isinstance(accumulator, tuple):
+        return tuple(map(unordered, accumulator))
+    items = accumulator.items() if isinstance(accumulator, dict) else accumulator
+    return (
+        sorted(map(comparable, items), key=repr) if isinstance(accumulator, (dict, list)) else comparable(accumulator)
+    )
 
 
 @given(
@@ -235,6 +251,17 @@ def test_a_sum_that_may_need_more_than_64_bits_is_folded_by_rows(values: list[in
         # Two bundles might.
         assert operator.cells.add_columns(bundle, operator.fold)
         assert [(1, 0)] == [value for own in operator.flush() for value in own.values]
+
+
+@pytest.mark.parametrize("combiner", [min, max, beam.combiners.Largest(1), beam.combiners.Smallest(1)])
+@pytest.mark.parametrize("values", [[0.0, -0.0], [-0.0, 0.0]])
+def test_the_first_of_two_equal_zeros_is_the_least_and_the_greatest(combiner: Any, values: list[float]) -> None:
+    """-0.0 equals 0.0, in columns as in rows."""
+    operator = WindowOperator(Fold(grouping(combiner)))
+    executor = StageExecutor(Stage((), 0, grouping(combiner)), lambda *_: None, None, operator.cells, operator.fold)
+    executor.process(ColumnBundle(pyarrow.record_batch({"x": values}), Pairs(0, as_nones, as_values)))
+    ((_, found),) = [value for own in operator.flush() for value in own.values]
+    assert repr(values[0]) == repr(found).strip("[]")
 
 
 @pytest.mark.parametrize("values", [[2**55 + 1, 2**55, 2**54 + 5], [1, 2, 4]])
