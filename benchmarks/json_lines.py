@@ -27,10 +27,9 @@ def pipeline(path: Path) -> KeepingSink:
         (
             p
             | beam.io.ReadFromJson(path, type=Click)
-            | beam.WithTimestamps(lambda click: click.at)
-            | beam.Map(lambda click: (click.user, click.value))
+            | beam.WithTimestamps("at")
             | beam.WindowInto(beam.window.FixedWindows(60))
-            | beam.combiners.Count.PerKey()
+            | beam.GroupBy("user").aggregate_field("user", beam.combiners.CountCombineFn(), "count")
             | beam.io.Write(sink)
         )
     return sink

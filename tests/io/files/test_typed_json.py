@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import typing
+from collections import Counter
 
 import attrs
 import msgspec
@@ -12,7 +13,11 @@ import pytest
 import penstock as beam
 from penstock.io.files.json import JsonSource
 from penstock.options.pipeline_options import PipelineOptions
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.column_bundle import ColumnBundle
 from penstock.sdk.errors import SourceError
+from penstock.testing.util import assert_that, equal_to
+from penstock.transforms.combiners import CountCombineFn
 
 
 class Person(typing.NamedTuple):
@@ -120,6 +125,60 @@ def test_a_line_is_one_value(text: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "a").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(SourceError, match="ReadFromJson: '.*a', line 1, is not JSON: "):
         read(JsonSource(tmp_path / "a", type=Person), 1)
+
+
+@pytest.mark.parametrize("line", [b'{"name": "Ada"} {"name": "Bo"}', b'{"name": "Ada"}\n\n', b' {"name": "Ada"}', b"{"])
+def test_as_many_values_as_lines_are_not_enough(line: bytes, tmp_path: pathlib.Path) -> None:
+    """A value across two lines is found also behind a line of two values."""
+    (tmp_path / "a").write_bytes(b'{"name": "Cy"}\n' + line + b'\n{"name":\n"Di"}')
+    with pytest.raises(SourceError, match="ReadFromJson: '.*a', line [0-9], is not JSON: "):
+        read(JsonSource(tmp_path / "a", type=Person), 1)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_fields_that_are_used_are_columns(kind: typing.Any, tmp_path: pathlib.Path) -> None:
+    """A source of columns gives the fields of its elements; where Arrow can't hold one, the elements."""
+    pytest.importorskip("pyarrow")
+    filler = "x" * 1000
+    lines = [json.dumps({"name": f"p{n}", "other": filler, **({"age": n} if n % 3 else {})}) for n in range(20_000)]
+    lines[11_000] = json.dumps({"name": "Methuselah", "age": 1 << 70})
+    (tmp_path / "a").write_text("\n".join(lines))
+    source = JsonSource(tmp_path / "a", type=kind)
+    assert source.using(("name", "tags")) is source
+    assert source.using(("unknown",)) is source
+    bundles = [bundle for split in source.split(3) for bundle in source.using(("age", "name")).read_bundles(split)]
+    assert {ColumnBundle, Bundle} == set(map(type, bundles))
+    assert [(each.name, each.age) for each in read(source, 3)] == [
+        (value.name, value.age) for bundle in bundles for value in bundle.values
+    ]
+    assert {("age", "name")} == {tuple(b.batch.schema.names) for b in bundles if isinstance(b, ColumnBundle)}
+
+
+def test_a_grouping_of_columns_is_that_of_the_elements(tmp_path: pathlib.Path) -> None:
+    """Also with None as a key."""
+    pytest.importorskip("pyarrow")
+    records = [{"name": f"p{n % 7}", "other": "x" * 1000, **({"age": n % 5} if n % 3 else {})} for n in range(20_000)]
+    (tmp_path / "a").write_text("\n".join(map(json.dumps, records)))
+    expected = Counter((record.get("age"), record["name"]) for record in records)
+    with beam.Pipeline() as p:
+        people = p | beam.io.ReadFromJson(tmp_path / "a", type=DataPerson)
+        grouped = people | beam.GroupBy("age", "name").aggregate_field("name", CountCombineFn(), "number")
+        assert_that(grouped | beam.Map(tuple), equal_to([(*key, number) for key, number in expected.items()]))
+
+
+class Checked(msgspec.Struct):
+    """A struct that changes its fields."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        self.name = self.name.upper()
+
+
+def test_a_type_that_changes_its_fields_gives_elements(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a").write_text('{"name": "Ada"}')
+    source = JsonSource(tmp_path / "a", type=Checked)
+    assert source.using(("name",)) is source
 
 
 def test_a_type_that_json_cannot_be_decoded_to_is_refused(tmp_path: pathlib.Path) -> None:
