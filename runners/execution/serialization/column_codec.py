@@ -115,7 +115,9 @@ _unpickled_type = lru_cache(maxsize=256)(pickle.loads)
 
 
 def is_exact(encoded: bytes) -> bool:
-    """Return True for a column whose values are all of one built-in type."""
+    """Return True for a column whose values are all of one built-in type, or tuples of such columns."""
+    if encoded[:1] == _TUPLES:
+        return all(map(is_exact, _decode(memoryview(encoded)[1:])))
     return encoded[:1] in (_MSGSPEC, _NUMBERS)
 
 

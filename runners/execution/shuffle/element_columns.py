@@ -21,7 +21,7 @@ import attrs
 import msgspec
 
 from ....sdk.bundle import Bundle
-from ....sdk.coders.coded_key import VALID_TYPES, check_keys
+from ....sdk.coders.coded_key import VALID_TYPES, check_keys, is_coded
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_group
 from ....windowing import BoundedWindow
 from ..serialization.column_codec import decode_column, encode_column, encode_numbers, is_exact
@@ -212,7 +212,7 @@ class ColumnWriter:
         if len(keys) >= _MANY and memory_of_all(values) > 2 * BLOCK_BYTES:
             return []
         encoded = [encode_column(column) for column in (keys, values, items[2::3] if width == 3 else [])]
-        if not (type(keys[0]) in VALID_TYPES and is_exact(encoded[0])):
+        if not (is_exact(encoded[0]) and _is_valid(keys[0])):
             self._check(keys)
         return encoded[:width]
 
@@ -223,6 +223,13 @@ class ColumnWriter:
         if len(self._checked) >= _KEYS_KEPT:
             self._checked.clear()
         self._checked |= new
+
+
+def _is_valid(key: Any) -> bool:
+    """Return True if all keys of the same types are valid."""
+    if type(key) is tuple:
+        return not is_coded(key) and all(map(_is_valid, key))
+    return type(key) in VALID_TYPES
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ The operator knows nothing of clocks, processes or files.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -194,14 +195,12 @@ class WindowOperator:
 
     def add(self, window: BoundedWindow, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Add values of a window to the groups of their keys, in a plain grouping."""
-        groups = self.cells.of(window).accumulators
-        get = groups.get
+        cells = self.cells.of(window)
+        groups = cells.accumulators
+        if type(groups) is dict:
+            groups = cells.accumulators = defaultdict(list, groups)
         for key, value in pairs:
-            group = get(key)
-            if group is None:
-                groups[key] = [value]
-            else:
-                group.append(value)
+            groups[key].append(value)
 
     def stamp(self, window: BoundedWindow, keys: list[Any], stamps: list[Any]) -> None:
         """Add timestamps that the timestamp combiner looks at to those of their keys."""

@@ -30,6 +30,8 @@ from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
+from penstock.sdk.coders import VarIntCoder, registry
+from penstock.sdk.coders.coded_key import coded
 from penstock.sdk.coders.key_encoding import key_group
 from penstock.sdk.errors import InvalidKeyError
 from penstock.triggers import ONLY_PANE
@@ -329,6 +331,39 @@ def test_a_key_that_has_no_encoding_is_refused_when_columns_are_sent() -> None:
     fold_into(transform, writer, [Bundle([((1, object()), 1)])])
     with pytest.raises(InvalidKeyError, match="^Group: "):
         writer.flush()
+
+
+def test_tuples_are_checked_by_the_types_of_their_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one by one, unless their types don't suffice."""
+    checked: list[Any] = []
+    monkeypatch.setattr(element_columns, "check_keys", checked.extend)
+    transform = grouping_of(beam.GroupByKey())
+    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
+    fold_into(transform, writer, [Bundle([((i, ("a", str(i))), i) for i in range(10)])])
+    writer.flush()
+    assert [] == checked
+    fold_into(transform, writer, [Bundle([((1, ("a", 0.5)), 1)])])
+    writer.flush()
+    assert [(1, ("a", 0.5))] == checked
+
+
+class NumberCoder(VarIntCoder):
+    """Registered after the start of a pipeline."""
+
+
+def test_a_tuple_of_a_part_with_a_coder_is_refused_when_columns_are_sent() -> None:
+    """As other keys with a coder that aren't in coded form."""
+    before = registry.registered()
+    transform = grouping_of("Group" >> beam.GroupByKey())
+    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
+    fold_into(transform, writer, [Bundle([(("a", 1), 1)])])
+    try:
+        registry.register_coder(int, NumberCoder)
+        assert coded(1) != 1
+        with pytest.raises(InvalidKeyError, match=r"^Group: the key \('a', 1\) \(tuple\) has a registered coder"):
+            writer.flush()
+    finally:
+        registry.register_all(before)
 
 
 def test_columns_that_would_be_too_large_are_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

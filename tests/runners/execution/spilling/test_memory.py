@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,6 +30,13 @@ def test_an_estimate_is_near_the_memory(things: list[Any]) -> None:
     """Also where one thing is far larger than the others."""
     exact = memory_of(*things)
     assert exact / 2 <= memory_of_all(things) <= exact * 2
+
+
+@pytest.mark.parametrize("make", [str, lambda i: {i: i}.items(), lambda i: str(i) if i % 2 else frozenset((i, "x"))])
+def test_the_memory_of_a_few_things_is_exact(make: Callable[[int], Any]) -> None:
+    """Of one type or several; what the garbage collector needs is included."""
+    things = [make(1000 + i) for i in range(100)]
+    assert memory_of(*things) == memory_of_all(things)
 
 
 def filled(sizes: list[int], limit: int) -> tuple[int, int, int]:
