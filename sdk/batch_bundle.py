@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from ..stored import restores
 from ..triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ..windowing.timestamp import MIN_MICROS
-from .bundle import GLOBAL_WINDOWS, Bundle
-from .column_bundle import ColumnBundle, Elements, as_dicts, as_rows, as_values, batch_of_stream, stream_of
+from .bundle import GLOBAL_WINDOWS, Bundle, expanded, narrowed
+from .column_bundle import (
+    COLUMN_BUNDLE_SIZE,
+    ColumnBundle,
+    Elements,
+    as_dicts,
+    as_rows,
+    as_values,
+    batch_of_stream,
+    stream_of,
+)
 from .errors import ColumnError
 from .row import Row
 from .typehints.batch import BatchConverter, ListBatchConverter
 
 # The functions that make elements with the fields of a record batch, by their type.
 _RECORDS: dict[Any, Elements] = {Row: as_rows, dict: as_dicts}
+
+# Bundles are joined up to this number of bytes.
+_JOINED_BYTES = 8 << 20
 
 
 class BatchBundle(ColumnBundle):
@@ -93,8 +106,15 @@ class BatchBundle(ColumnBundle):
         values: list[Any] = self._rows["values"]
         return values
 
+    def in_columns(self) -> BatchBundle:
+        """Return the bundle without the batch, but with its columns.  Raises `ColumnError` as `batch` does."""
+        return self._like(None, self.batch, self)
+
     def part(self, start: int, stop: int) -> BatchBundle:
         stop = min(stop, len(self))
+        if self._rows["native"] is None:
+            picked = super()._picked(None, lambda column: column[start:stop])
+            return self._like(None, self.batch.slice(start, stop - start), picked)
         return self._picked(self.converter.part(self.native, start, stop), lambda column: column[start:stop])
 
     def where(self, mask: Any) -> BatchBundle:
@@ -129,7 +149,7 @@ class BatchBundle(ColumnBundle):
 
     def __reduce__(self) -> tuple[Any, ...]:
         try:
-            return _restored, (stream_of(self.batch), self.converter, *self.properties)
+            return _restored, (stream_of(self.batch), self.converter, *self.sent_properties)
         except (ColumnError, ImportError):
             return Bundle, (self.values, self.timestamps, self.windows, self.panes, self.signs)
 
@@ -185,3 +205,57 @@ def bundle_of(batch: Any, converter: BatchConverter, micros: Any, windows: Any, 
 
         micros = numpy.array(micros, numpy.int64)
     return BatchBundle(converter, batch, None, micros, windows, panes, signs)
+
+
+def joined(bundles: Iterable[Bundle]) -> Iterator[Bundle]:
+    """Yield the elements of bundles, those of the same columns in fewer bundles.
+
+    >>> import pyarrow
+    >>> parts = [ColumnBundle(pyarrow.record_batch({"n": [n]}), as_rows, n) for n in (1, 2)]
+    >>> [(bundle.values, bundle.timestamps) for bundle in joined(parts)]
+    [([Row(n=1), Row(n=2)], [1, 2])]
+    """
+    waiting: dict[Any, list[ColumnBundle]] = {}
+    sizes: dict[Any, tuple[int, int]] = {}
+    for bundle in bundles:
+        if not isinstance(bundle, ColumnBundle):
+            yield bundle
+            continue
+        maker = bundle.converter if isinstance(bundle, BatchBundle) else bundle.elements
+        schema = bundle.batch.schema
+        kind = maker, tuple(schema.names), tuple(schema.types)
+        waiting.setdefault(kind, []).append(bundle)
+        number, size = sizes.get(kind, (0, 0))
+        sizes[kind] = number, size = number + len(bundle), size + bundle.batch.nbytes
+        if number >= COLUMN_BUNDLE_SIZE or size >= _JOINED_BYTES:
+            yield _joined(waiting.pop(kind))
+            del sizes[kind]
+    yield from map(_joined, waiting.values())
+
+
+def _joined(bundles: list[ColumnBundle]) -> ColumnBundle:
+    import numpy
+    import pyarrow
+
+    first = bundles[0]
+    if len(bundles) == 1:
+        return first
+    (batch,) = pyarrow.Table.from_batches([bundle.batch for bundle in bundles]).combine_chunks().to_batches()
+    times = [bundle.micros for bundle in bundles]
+    micros = first.micros
+    if any(not isinstance(own, int) or own != micros for own in times):
+        micros = numpy.concatenate([numpy.broadcast_to(bundle.micros, len(bundle)) for bundle in bundles])
+    assigned = first.assigned
+    if any(bundle.has_several_windows or bundle.assigned != assigned for bundle in bundles):
+        places: dict[Any, int] = {}
+        indices = []
+        for bundle in bundles:
+            own, known = bundle.assigned if bundle.has_several_windows else (0, [bundle.assigned])
+            numbers = numpy.array([places.setdefault(windows, len(places)) for windows in known])
+            indices.append(numpy.broadcast_to(numbers[own], len(bundle)))
+        assigned = numpy.concatenate(indices), list(places)
+    panes = narrowed(list(chain.from_iterable(expanded(bundle.panes, len(bundle)) for bundle in bundles)))
+    signs = narrowed(list(chain.from_iterable(expanded(bundle.signs, len(bundle)) for bundle in bundles)))
+    if isinstance(first, BatchBundle):
+        return BatchBundle(first.converter, None, batch, micros, assigned, panes, signs)
+    return ColumnBundle(batch, first.elements, micros, assigned, panes, signs)

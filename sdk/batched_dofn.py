@@ -8,6 +8,7 @@ from inspect import Signature
 from typing import Any
 
 from ..windowing.timestamped_value import TimestampedValue
+from .bundle import Bundle
 from .dofn import CallableDoFn, DoFn, DoFnParam, FlatMapDoFn, MapDoFn, WrappingDoFn, overrides
 from .dofn_signature import Argument, bind
 from .element_wrappers import BatchOutput, TaggedOutput, WindowedValue
@@ -110,6 +111,23 @@ class BatchedDoFn(WrappingDoFn):
     def _bundled(self, output: Any) -> Any:
         inner, wrapped = unwrapping(output)
         return wrapped(BatchOutput(self.converter_of(inner), inner))
+
+
+class BundleDoFn(DoFn):
+    """A DoFn of whole bundles, of this package's own transforms."""
+
+    # It has no other form, and isn't one for columns.
+    is_needed = True
+    takes_records = False
+
+    @property
+    def column_operation(self) -> BundleDoFn:
+        """Itself."""
+        return self
+
+    def outputs(self, bundle: Bundle) -> Iterator[Bundle]:
+        """Yield the outputs for the elements of a bundle, or of a part of one."""
+        raise NotImplementedError(f"{type(self).__name__}.outputs")
 
 
 def unwrapping(output: Any) -> tuple[Any, Callable[[Any], Any]]:

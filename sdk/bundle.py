@@ -92,3 +92,9 @@ class Bundle:
 def expanded(column: Any, n: int) -> list[Any]:
     """Return a column as a list of `n` entries."""
     return column if type(column) is list else [column] * n
+
+
+def narrowed(column: list[Any]) -> Any:
+    """Return the value of a column whose values are all equal; otherwise the column."""
+    first = column[0]
+    return first if column[-1] == first and column.count(first) == len(column) else column

@@ -24,6 +24,9 @@ from .row import Row, rows_of_dicts
 # `BUNDLE_SIZE`.
 COLUMN_BUNDLE_SIZE = 4 * BUNDLE_SIZE
 
+# Bundles with fewer windows than one for so many elements are sent with all of them.
+_FEW_WINDOWS = 16
+
 # Makes the elements of a record batch.
 Elements: TypeAlias = Callable[[Any], list[Any]]
 
@@ -110,10 +113,19 @@ class ColumnBundle(Bundle):
         """True if the elements exist already."""
         return "values" in self._rows
 
+    def in_columns(self) -> ColumnBundle:
+        """Return the bundle with nothing besides its columns."""
+        return ColumnBundle(self.batch, self.elements, *self.properties)
+
     @property
     def has_fields(self) -> bool:
         """True if the columns are the fields of the elements."""
         return has_fields(self.elements)
+
+    @property
+    def has_given_elements(self) -> bool:
+        """True if the columns were made of the elements, which may be of other types than those of the columns."""
+        return "given" in self._rows
 
     @property
     def has_other_columns(self) -> bool:
@@ -163,7 +175,7 @@ class ColumnBundle(Bundle):
         )
         if "values" in self._rows:
             # Elements that exist already stay the same objects.
-            picked._rows["values"] = pick(self._rows["values"])
+            return picked._with_values(pick(self._rows["values"]), self.has_given_elements)
         return picked
 
     def with_batch(self, batch: Any, elements: Elements) -> ColumnBundle:
@@ -174,14 +186,18 @@ class ColumnBundle(Bundle):
         """Return a bundle with other event times and windows."""
         changed = ColumnBundle(self.batch, self.elements, micros, assigned, self.panes, self.signs)
         if "values" in self._rows:
-            changed._rows["values"] = self._rows["values"]
+            return changed._with_values(self._rows["values"], self.has_given_elements)
         return changed
 
     def with_values(self, values: list[Any]) -> ColumnBundle:
         """Return a bundle whose elements exist already."""
-        changed = self.with_times(self.micros, self.assigned)
-        changed._rows["values"] = values
-        return changed
+        return self.with_times(self.micros, self.assigned)._with_values(values, are_given=True)
+
+    def _with_values(self, values: list[Any], are_given: bool) -> ColumnBundle:
+        self._rows["values"] = values
+        if are_given:
+            self._rows["given"] = True
+        return self
 
     def taken(self, indices: Any) -> ColumnBundle:
         """Return the elements of these places, a NumPy array of ints."""
@@ -194,12 +210,23 @@ class ColumnBundle(Bundle):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (stream_of(self.batch), self.elements, *self.properties)
+        return _restored, (stream_of(self.batch), self.elements, *self.sent_properties)
 
     @property
     def properties(self) -> tuple[Any, Any, Any, Any]:
         """The columns besides those of the values."""
         return self.micros, self.assigned, self.panes, self.signs
+
+    @property
+    def sent_properties(self) -> tuple[Any, Any, Any, Any]:
+        """The columns besides those of the values; of many windows only those that elements have."""
+        if not self.has_several_windows or len(self.assigned[1]) <= len(self) // _FEW_WINDOWS:
+            return self.properties
+        import numpy
+
+        indices, known = self.assigned
+        used, places = numpy.unique(indices, return_inverse=True)
+        return self.micros, (places, [known[i] for i in used.tolist()]), self.panes, self.signs
 
 
 @restores("tuples-of-columns", 1)

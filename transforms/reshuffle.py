@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
-from ..sdk import typehints
-from ..sdk.dofn import DoFn, ExpressionDoFn, TimestampDoFn
-from ..sdk.element_wrappers import WindowedValue
+from ..sdk.batch_bundle import joined
+from ..sdk.batched_dofn import BundleDoFn
+from ..sdk.bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, expanded, narrowed
+from ..sdk.column_bundle import ColumnBundle
+from ..sdk.dofn import DoFn
+from ..sdk.errors import ColumnError
 from ..sdk.mixed_hash import pickled_hash, place
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..triggers import AccumulationMode, AfterCount, Repeatedly
-from ..windowing import GlobalWindows, Timestamp
+from ..windowing import GlobalWindows
 from .assign_windows import WindowInto
 from .group_by_key import GroupByKey, pair_types
-from .pardo import FlatMap, Map, ParDo
+from .pardo import Map, ParDo
+
+# Columns of fewer elements are sent as elements.  A part costs as much as ten elements.
+_MANY = 512
+# Columns are cut into this many parts, of at least this many elements; and into more where they have more bytes.
+_PARTS = 128
+_ROWS_OF_A_PART = 16
+_BYTES_OF_A_PART = 1 << 20
 
 
 class Reshuffle(PTransform):
@@ -42,13 +53,9 @@ class Reshuffle(PTransform):
         self.num_buckets = num_buckets or self.DEFAULT_BUCKETS
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        hint = pcoll.element_type
-        return (  # type: ignore[no-any-return]
-            pcoll
-            | "AddRandomKeys" >> ParDo(_InTurn(self.num_buckets)).with_output_types(typehints.KV[int, hint])
-            | ReshufflePerKey()
-            | "RemoveRandomKeys" >> ParDo(ExpressionDoFn("v[1]", "RemoveRandomKeys")).with_output_types(hint)
-        )
+        scatter = _Scatter(self.num_buckets, _is_plain(pcoll))
+        keyed = pcoll | "AddRandomKeys" >> ParDo(scatter).with_output_types(tuple[int, Any])
+        return _regrouped(keyed, pcoll, of_pairs=False)
 
 
 class ReshufflePerKey(PTransform):
@@ -64,27 +71,31 @@ class ReshufflePerKey(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         pair_types(pcoll)
-        hint = pcoll.element_type
-        if pcoll.windowing.is_default() and pcoll.is_bounded:
-            return (  # type: ignore[no-any-return]
-                pcoll
-                | "Reify" >> Map(_with_micros).with_output_types(tuple[Any, Any])
-                | "Group" >> GroupByKey()
-                | "Ungroup" >> FlatMap(_ungrouped).with_output_types(tuple[Any, int])
-                | "Restore" >> ParDo(TimestampDoFn(_timestamp))
-                | "Values" >> ParDo(ExpressionDoFn("v[0]", "Values", plain=True)).with_output_types(hint)
-            )
-        restored: PCollection[Any] = (
-            pcoll
-            | "Reify" >> Map(_reified).with_output_types(tuple[Any, Any])
-            # Elements don't wait for the end of a window, and none is late.
-            | "Globally" >> _globally(pcoll.is_bounded)
-            | "Group" >> GroupByKey()
-            | "Restore" >> FlatMap(_restored).with_output_types(hint)
-        )
-        # The elements are in their former windows again, which the graph must record.
-        restored.windowing = pcoll.windowing
-        return restored
+        reify = _with_micros if _is_plain(pcoll) else _reified
+        return _regrouped(pcoll | "Reify" >> Map(reify).with_output_types(tuple[Any, Any]), pcoll, of_pairs=True)
+
+
+def _is_plain(pcoll: PCollection[Any]) -> bool:
+    """Return True if only the timestamps of elements have to be restored."""
+    return pcoll.windowing.is_default() and pcoll.is_bounded
+
+
+def _regrouped(keyed: PCollection[Any], pcoll: PCollection[Any], of_pairs: bool) -> PCollection[Any]:
+    """Return the elements of `pcoll` after a shuffle.
+
+    Args:
+      keyed: pairs of a key and an element's properties.
+      of_pairs: True if elements are pairs of the key and a value.
+    """
+    is_plain = _is_plain(pcoll)
+    if not is_plain:
+        # Elements don't wait for the end of a window, and none is late.
+        keyed = keyed | "Globally" >> _globally(pcoll.is_bounded)
+    restore = ParDo(_Restore(is_plain, of_pairs)).with_output_types(pcoll.element_type)
+    restored: PCollection[Any] = keyed | "Group" >> GroupByKey() | "Restore" >> restore
+    # The elements are in their former windows again, which the graph must record.
+    restored.windowing = pcoll.windowing
+    return restored
 
 
 def _globally(is_bounded: bool) -> PTransform:
@@ -93,47 +104,102 @@ def _globally(is_bounded: bool) -> PTransform:
     return WindowInto(GlobalWindows(), trigger=Repeatedly(AfterCount(1)), accumulation_mode=AccumulationMode.DISCARDING)
 
 
-class _InTurn(DoFn):
-    """Pairs of a bucket's number and an element, with the buckets in turn.
+class _Scatter(BundleDoFn):
+    """Pairs of a bucket's number and an element with its properties, with the buckets in turn.
 
     The first element of a bundle decides the first bucket: bundles start at different buckets, and a recomputed bundle
-    fills the same buckets.
+    fills the same buckets.  Many columns are cut into parts, each of which is an element of the shuffle.  Their buckets
+    have negative numbers.
     """
 
     # A retraction would be sent to another bucket than its element.
     deterministic = False
 
-    def __init__(self, num_buckets: int) -> None:
+    def __init__(self, num_buckets: int, is_plain: bool) -> None:
         self.num_buckets = num_buckets
+        self.is_plain = is_plain
 
     def start_bundle(self) -> None:
         self.turn = -1
 
-    def process(self, element: Any) -> Iterable[Any]:
+    def outputs(self, bundle: Bundle) -> Iterator[Bundle]:
+        parts = _parts_of(bundle)
+        if parts:
+            yield Bundle(
+                [(~bucket, part) for bucket, part in zip(self._buckets(parts[0].part(0, 1), len(parts)), parts)]
+            )
+            return
+        n = len(bundle)
+        properties = [bundle.timestamps] if self.is_plain else [bundle.timestamps, bundle.windows, bundle.panes]
+        stamped = zip(bundle.values, *(expanded(column, n) for column in properties), strict=True)
+        yield Bundle(list(zip(self._buckets(bundle, n), stamped, strict=True)), signs=bundle.signs)
+
+    def process(
+        self, element: Any, timestamp: Any = DoFn.TimestampParam, windowed: Any = DoFn.WindowedValueParam
+    ) -> Iterable[Any]:
+        bundle = Bundle([element], timestamp.micros, windowed.windows, windowed.pane_info)
+        return [pair for output in self.outputs(bundle) for pair in output.values]
+
+    def _buckets(self, bundle: Bundle, n: int) -> list[int]:
+        """Return the next buckets; of a bundle's first elements, the first ones."""
         if self.turn < 0:
-            self.turn = place(pickled_hash(element), self.num_buckets)
-        self.turn += 1
-        return ((self.turn % self.num_buckets, element),)
+            self.turn = place(pickled_hash(bundle.values[0]), self.num_buckets)
+        start, self.turn = self.turn + 1, self.turn + n
+        return [turn % self.num_buckets for turn in range(start, start + n)]
 
 
-# In the global window only timestamps must be restored, and elements stay in the fused loop.
+def _parts_of(bundle: Bundle) -> list[ColumnBundle]:
+    """Return columns in parts for the shuffle; nothing for elements, and for few columns."""
+    n = len(bundle)
+    if not isinstance(bundle, ColumnBundle) or bundle.has_given_elements or n < _MANY:
+        return []
+    try:
+        bundle = bundle.in_columns()
+    except ColumnError:
+        return []
+    number = max(min(_PARTS, n // _ROWS_OF_A_PART), min(n, bundle.batch.nbytes // _BYTES_OF_A_PART))
+    return [bundle.part(i * n // number, (i + 1) * n // number) for i in range(number)]
+
+
+class _Restore(BundleDoFn):
+    """The elements of groups, with their properties.
+
+    Args:
+      is_plain: True if these are timestamps only; panes are those of the groups then.
+      of_pairs: True if elements are pairs with the key.
+    """
+
+    def __init__(self, is_plain: bool, of_pairs: bool) -> None:
+        self.is_plain = is_plain
+        self.of_pairs = of_pairs
+
+    def outputs(self, bundle: Bundle) -> Iterator[Bundle]:
+        panes, signs = bundle.panes, bundle.signs
+        if type(signs) is list or (self.is_plain and type(panes) is list):
+            for group, _, _, pane, sign in bundle.rows():
+                yield from self._restored([group], pane, sign)
+        else:
+            yield from self._restored(bundle.values, panes, signs)
+
+    def _restored(self, groups: list[Any], group_pane: Any, sign: Any) -> Iterator[Bundle]:
+        if self.of_pairs:
+            found: Iterator[Any] = (((key, item[0]), *item[1:]) for key, items in groups for item in items)
+        else:
+            parts = chain.from_iterable(parts for bucket, parts in groups if bucket < 0)
+            for bundle in joined(parts):
+                if self.is_plain:
+                    bundle.panes = group_pane
+                yield bundle
+            found = chain.from_iterable(items for bucket, items in groups if bucket >= 0)
+        while chunk := list(islice(found, BUNDLE_SIZE)):
+            values, micros, *others = map(list, zip(*chunk, strict=True))
+            windows, panes = map(narrowed, others) if others else (GLOBAL_WINDOWS, group_pane)
+            yield Bundle(values, narrowed(micros), windows, panes, sign)
 
 
 def _with_micros(element: Any, timestamp: Any = DoFn.TimestampParam) -> Any:
     key, value = element
     return key, (value, timestamp.micros)
-
-
-def _ungrouped(element: Any) -> list[Any]:
-    key, values = element
-    return [((key, value), micros) for value, micros in values]
-
-
-def _timestamp(stamped: tuple[Any, int]) -> Timestamp:
-    return Timestamp.of_micros(stamped[1])
-
-
-# In other windows an element is kept with all its properties.
 
 
 def _reified(
@@ -144,9 +210,3 @@ def _reified(
 ) -> Any:
     key, value = element
     return key, (value, timestamp.micros, (window,), pane)
-
-
-def _restored(element: Any) -> Iterator[WindowedValue]:
-    key, values = element
-    for value, micros, windows, pane in values:
-        yield WindowedValue((key, value), Timestamp.of_micros(micros), windows, pane)

@@ -16,6 +16,7 @@ results that Arrow can't fold.
 from __future__ import annotations
 
 from .. import graph
+from ..batched_dofn import BundleDoFn
 
 
 class Columns:
@@ -23,20 +24,32 @@ class Columns:
 
     Attributes:
       pcollections: those whose elements are columns.
+      carried: those whose elements are parts of columns, within a Reshuffle.
       converting: labels of the transforms that make columns of elements.
     """
 
     def __init__(self, pipeline: graph.Graph) -> None:
         self.pcollections: set[int] = set()
+        self.carried: set[int] = set()
         self.converting: set[str] = set()
         wanting = _wanting(pipeline)
         for transform in pipeline.transforms:
             comes_in_columns = bool(transform.inputs) and self.pcollections.issuperset(transform.inputs)
+            if comes_in_columns and self._carries(transform):
+                self.carried.update(transform.outputs.values())
+                self.pcollections.update(transform.outputs.values())
+                continue
             if not comes_in_columns and transform.label in wanting:
                 self.converting.add(transform.label)
             elif not (comes_in_columns and _keeps(transform, pipeline)) and not _gives(transform):
                 continue
             self.pcollections.update(transform.outputs.values())
+
+    def _carries(self, transform: graph.Transform) -> bool:
+        """Return True if the outputs of a transform of columns are parts of columns."""
+        if isinstance(transform.primitive, (graph.AssignWindows, graph.GroupByKeyAndWindow)):
+            return self.carried.issuperset(transform.inputs)
+        return isinstance(transform.column_operation, BundleDoFn) and self.carried.isdisjoint(transform.inputs)
 
 
 def conversion(columns: Columns, transform: graph.Transform) -> str:
@@ -44,7 +57,8 @@ def conversion(columns: Columns, transform: graph.Transform) -> str:
     if transform.label in columns.converting:
         return "to columns"
     is_made_of_columns = not columns.pcollections.isdisjoint(transform.inputs)
-    return "to elements" if is_made_of_columns and not _takes(transform) else ""
+    is_carried = columns.carried.issuperset(transform.inputs)
+    return "to elements" if is_made_of_columns and not is_carried and not _takes(transform) else ""
 
 
 def _wanting(pipeline: graph.Graph) -> set[str]:
@@ -53,6 +67,8 @@ def _wanting(pipeline: graph.Graph) -> set[str]:
     side_inputs = {side.pcollection for transform in pipeline.transforms for side in transform.side_inputs}
     for transform in reversed(pipeline.transforms):
         operation = transform.column_operation
+        if isinstance(operation, BundleDoFn):
+            continue
         if operation is not None and operation.is_needed:
             wanting.add(transform.label)
         elif transform.understands_columns:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas
 import pyarrow
 import pyarrow.parquet
 import pytest
 from checks import check
+from side_by_side import IN_THIS_PROCESS
 
 import penstock as beam
 from penstock.sdk.column_bundle import ColumnBundle
@@ -335,6 +336,61 @@ def test_no_elements_are_made_of_columns(tmp_path: Path, monkeypatch: pytest.Mon
     found = [(row["user"], row["value"]) for row in pyarrow.concat_tables(tables).to_pylist()]
     kept_records = [one for i, one in enumerate(RECORDS) if i % 2 or one["value"] % 2 == 0]
     assert sorted((one["user"], one["value"] + 1) for one in kept_records) == sorted(found)
+
+
+class Sale(NamedTuple):
+    user: str
+    value: Any
+
+
+def test_an_expression_leaves_the_elements_as_they_are(pipeline: Any) -> None:
+    """Of their class, and with the types of their values, when they leave the process, too."""
+    sales = [Sale("a", 1), Sale("b", 2.5), Sale("c", 3)]
+    with pipeline as p:
+        kept = p | beam.Create(sales) | beam.Filter(beam.col("value") < 9)
+        check([repr(sales)], p | "one" >> beam.Create([1]) | beam.Map(_shown, beam.pvalue.AsList(kept)))
+        check(list(map(repr, sales)), kept | beam.Reshuffle() | "repr" >> beam.Map(repr))
+
+
+def _shown(_: int, elements: list[Any]) -> str:
+    return repr(sorted(elements))
+
+
+@pytest.mark.parametrize("is_windowed", [True, False])
+def test_columns_stay_columns_in_a_reshuffle(
+    pipeline: Any, runner_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_windowed: bool
+) -> None:
+    """With timestamps and windows; and the columns of different files beside each other, and beside elements."""
+    numbers = range(2000)
+    pyarrow.parquet.write_table(pyarrow.table({"n": numbers}), tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"other": ["x"] * 600, "n": numbers[:600]}), tmp_path / "b.parquet")
+    values = ColumnBundle.values.fget  # type: ignore[attr-defined]
+
+    def few(bundle: ColumnBundle) -> Any:
+        assert len(bundle) <= 3 or "n" not in bundle.batch.schema.names, "elements are made of columns"
+        return values(bundle)
+
+    if runner_name in ("local", *IN_THIS_PROCESS):
+        monkeypatch.setattr(ColumnBundle, "values", property(few))
+    with pipeline as p:
+        first, second = (p | name >> beam.io.ReadFromParquet(tmp_path / f"{name}.parquet") for name in "ab")
+        read = (first, second, p | beam.Create([{"n": n} for n in range(3)])) | beam.Flatten()
+        if is_windowed:
+            read = read | beam.WithTimestamps("n") | beam.WindowInto(SlidingWindows(60, 30))
+        shuffled = read | beam.Reshuffle()
+        if is_windowed:
+            pairs = shuffled | beam.Map((beam.col("n") % 2, beam.col("n")))
+            sums = pairs | beam.CombinePerKey(sum) | beam.Map(lambda pair, at=beam.DoFn.WindowParam: (*pair, at.start))
+            expected: dict[tuple[int, int], int] = {}
+            for n in (*numbers, *range(600), *range(3)):
+                for window in SlidingWindows(60, 30).assign_micros(n * 1_000_000):
+                    cell = n % 2, window.start.micros
+                    expected[cell] = expected.get(cell, 0) + n
+            check([(odd, total, start / 1_000_000) for (odd, start), total in expected.items()], sums)
+        else:
+            # A sum of all numbers sees no elements either.
+            total = shuffled | beam.Map(beam.col("n")) | beam.CombineGlobally(sum)
+            check([sum(numbers) + sum(range(600)) + 3], total)
 
 
 @pytest.mark.parametrize("is_a_list", [True, False])

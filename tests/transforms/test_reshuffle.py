@@ -8,10 +8,11 @@ import pytest
 
 import penstock as beam
 from penstock.sdk import graph
+from penstock.sdk.bundle import Bundle
 from penstock.sdk.element_wrappers import WindowedValue
 from penstock.sdk.errors import UnsupportedError
 from penstock.testing import TestPipeline, TestStream, TestWindowedValue, assert_that, equal_to
-from penstock.transforms.reshuffle import _InTurn
+from penstock.transforms.reshuffle import _Scatter
 from penstock.triggers import PaneInfo, PaneInfoTiming
 from penstock.windowing import FixedWindows, GlobalWindow, IntervalWindow, Sessions, SlidingWindows, TimestampedValue
 
@@ -118,9 +119,9 @@ def test_what_may_be_retracted_and_does_not_end_is_refused() -> None:
 
 
 def keys_of_a_bundle(elements: list[Any], num_buckets: int) -> list[int]:
-    dofn = _InTurn(num_buckets)
+    dofn = _Scatter(num_buckets, is_plain=True)
     dofn.start_bundle()
-    return [key for element in elements for key, _ in dofn.process(element)]
+    return [key for output in dofn.outputs(Bundle(elements)) for key, _ in output.values]
 
 
 def test_buckets_take_turns() -> None:
@@ -148,9 +149,4 @@ def test_the_type_stays_known() -> None:
 
 def test_bundles_of_one_numbered_element_start_at_different_buckets() -> None:
     """As a stream of few elements has them."""
-    dofn = _InTurn(4)
-    buckets = set()
-    for n in range(20):
-        dofn.start_bundle()
-        buckets |= {bucket for bucket, _ in dofn.process(f"user-{n}")}
-    assert {0, 1, 2, 3} == buckets
+    assert {0, 1, 2, 3} == {bucket for n in range(20) for bucket in keys_of_a_bundle([f"user-{n}"], 4)}

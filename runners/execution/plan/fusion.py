@@ -16,7 +16,7 @@ from typing import TypeAlias
 import attrs
 
 from ....sdk import graph
-from ....sdk.batched_dofn import BatchedDoFn
+from ....sdk.batched_dofn import BatchedDoFn, BundleDoFn
 from ....sdk.dofn import ExpressionDoFn, FilterDoFn, MapDoFn, TimestampDoFn
 from .coded_keys import with_coded_keys
 from .read_columns import with_read_columns
@@ -287,7 +287,7 @@ def _begins(transform: graph.Transform, chain: Sequence[graph.Transform]) -> boo
     operation = transform.column_operation
     if operation is None or not operation.is_needed:
         return False
-    if isinstance(operation, BatchedDoFn):
+    if isinstance(operation, (BatchedDoFn, BundleDoFn)):
         # A batch is a list, too, of which columns may not be possible.
         return any(t.column_operation is None or not t.column_operation.is_needed for t in chain)
     return not all(t.understands_columns for t in chain)

@@ -125,7 +125,7 @@ def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]
       limit: the size in bytes beyond which a block is cut in two.
     """
     n = len(bundle)
-    if isinstance(bundle, ColumnBundle) and n:
+    if isinstance(bundle, ColumnBundle) and n and not bundle.has_given_elements:
         block = _COLUMNS + pickled(bundle)
         if len(block) <= limit or n == 1:
             yield block

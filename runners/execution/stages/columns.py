@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.batched_dofn import BatchedDoFn
+from ....sdk.batched_dofn import BatchedDoFn, BundleDoFn
 from ....sdk.bundle import Bundle
 from ....sdk.column_bundle import ColumnBundle
 from ....sdk.columns import ColumnOperation, bundle_of_records
@@ -55,8 +55,8 @@ class ColumnOperations:
         """
         while place < (self.length if is_whole else self.needed) and len(bundle):
             label, form = self._forms[place]
-            if isinstance(form, BatchOperation):
-                for tag, output in form.outputs(bundle):
+            if isinstance(form, (BatchOperation, BundleDoFn)):
+                for tag, output in _outputs(form, bundle):
                     if tag is None and isinstance(output, Bundle):
                         yield from self._apply(place + 1, output, is_whole=True)
                     else:
@@ -72,6 +72,12 @@ class ColumnOperations:
         yield place, None, bundle
 
 
+def _outputs(form: BatchOperation | BundleDoFn, bundle: Bundle) -> Iterator[tuple[graph.Tag, Bundle | Wrapped]]:
+    if isinstance(form, BatchOperation):
+        return form.outputs(bundle)
+    return ((None, output) for output in form.outputs(bundle))
+
+
 def _can_take(form: ColumnOperation | WindowFn, bundle: Bundle) -> bool:
     """Return True if an operation can be applied to a bundle as it is."""
     return isinstance(bundle, ColumnBundle) and (isinstance(form, WindowFn) or form.takes(bundle))
@@ -83,7 +89,7 @@ def _form(operation: Operation, arguments: Callable[[], Mapping[int, Any]]) -> A
         return operation.window_fn if operation.window_fn.bucket_expression("t") is not None else None
     if operation.remembers:
         return None
-    form: ColumnOperation | BatchedDoFn | None = operation.fn.column_operation
+    form: ColumnOperation | BatchedDoFn | BundleDoFn | None = operation.fn.column_operation
     return BatchOperation(operation, arguments) if isinstance(form, BatchedDoFn) else form
 
 

@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.bundle import BUNDLE_SIZE, Bundle, narrowed
 from ....sdk.column_bundle import ColumnBundle
 from ....sdk.dofn import BundleContextParam, BundleFinalizer, DoFn
 from ....sdk.dofn_signature import Argument
@@ -33,7 +33,6 @@ from .batches import bundles_of
 from .codegen import Generated, Shape, generate
 from .columns import ColumnOperations
 from .operations import NAMES, Operation, ParDoOperation, names_of, names_of_fold, operation_of
-from .output_buffer import narrowed
 from .recorded_outputs import OutputMemory
 from .side_input_views import SideInputViews
 

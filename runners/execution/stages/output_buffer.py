@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.bundle import BUNDLE_SIZE, Bundle, Windows
+from ....sdk.bundle import BUNDLE_SIZE, Bundle, Windows, narrowed
 from ....sdk.errors import PipelineError
 from ....triggers import PaneInfo
 
@@ -114,9 +114,3 @@ class _Rows:
             return Bundle(self.values, timestamps, *self.last)
         self.pad()
         return Bundle(self.values, timestamps, narrowed(self.windows), narrowed(self.panes), narrowed(self.signs))
-
-
-def narrowed(column: list[Any]) -> Any:
-    """Return the value of a column whose values are all equal; otherwise the column."""
-    first = column[0]
-    return first if column[-1] == first and column.count(first) == len(column) else column

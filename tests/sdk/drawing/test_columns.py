@@ -78,6 +78,28 @@ def test_arrows_of_columns_are_thick(tmp_path: Path) -> None:
     assert mermaid.count("to elements") == html.count(">to elements</text>") == dot.count("to elements")
 
 
+def test_a_reshuffle_keeps_columns() -> None:
+    """And doesn't make columns of elements."""
+    p = beam.Pipeline()
+    rows = p | "Rows" >> beam.Create(pa.table(SALES)) | beam.WindowInto(beam.window.FixedWindows(60))
+    _ = rows | "Columns" >> beam.Reshuffle() | "Few" >> beam.Filter(beam.col("n") < 5)
+    _ = rows | "Change" >> beam.Map(print) | "Elements" >> beam.Reshuffle() | "Print" >> beam.Map(print)
+    _, _, *lines = to_text(p.graph()).splitlines()
+    assert lines == [
+        "Columns/AddRandomKeys: ParDo of WindowInto (columns)",
+        "Columns/Globally: AssignWindows of Columns/AddRandomKeys (columns)",
+        "Columns/Group: GroupByKeyAndWindow of Columns/Globally (columns)",
+        "Columns/Restore: ParDo of Columns/Group (columns)",
+        "Few: ParDo of Columns/Restore (columns)",
+        "Change: ParDo of WindowInto (columns, to elements)",
+        "Elements/AddRandomKeys: ParDo of Change",
+        "Elements/Globally: AssignWindows of Elements/AddRandomKeys",
+        "Elements/Group: GroupByKeyAndWindow of Elements/Globally",
+        "Elements/Restore: ParDo of Elements/Group",
+        "Print: ParDo of Elements/Restore",
+    ]
+
+
 class _Ticks(ScriptedSource[Any]):
     """A stream of columns, which is drawn only."""
 
