@@ -18,6 +18,7 @@ from ..stored import restores, stored_as
 from ..triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ..windowing.timestamp import MIN_MICROS
 from .bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, Windows
+from .errors import ColumnError
 from .row import Row, rows_of_dicts
 
 # Sources of columns give bundles of about so many elements: NumPy and Arrow spend less time on each than on those of
@@ -247,6 +248,50 @@ def values_of(column: Any) -> list[Any]:
         # In a quarter of the time.
         values = column.to_numpy().tolist()
     return values
+
+
+def in_microseconds(table: Any) -> Any:
+    """Return a table or a record batch with times of microseconds, as Python's are, in the place of nanoseconds.
+
+    Raises `ColumnError`, naming the column, for a time that isn't one of whole microseconds.
+
+    >>> import pyarrow
+    >>> in_microseconds(pyarrow.table({"at": pyarrow.array([5000], "timestamp[ns]")})).schema.field("at").type
+    TimestampType(timestamp[us])
+    """
+    import pyarrow
+
+    for place, field in enumerate(table.schema):
+        kind = _in_microseconds(field.type)
+        if kind != field.type:
+            try:
+                table = table.set_column(place, field.name, table.column(place).cast(kind))
+            except pyarrow.ArrowInvalid as error:
+                raise ColumnError(
+                    f"column {field.name!r} has times with nanoseconds, which Python's don't have; round them to "
+                    f"microseconds: {error}"
+                ) from None
+    return table
+
+
+def _in_microseconds(kind: Any) -> Any:
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        return pyarrow.struct([field.with_type(_in_microseconds(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pyarrow.map_(_in_microseconds(kind.key_type), _in_microseconds(kind.item_type), kind.keys_sorted)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        item = kind.value_field.with_type(_in_microseconds(kind.value_type))
+        if types.is_fixed_size_list(kind):
+            return pyarrow.list_(item, kind.list_size)
+        return pyarrow.large_list(item) if types.is_large_list(kind) else pyarrow.list_(item)
+    if getattr(kind, "unit", None) != "ns":
+        return kind
+    if types.is_timestamp(kind):
+        return pyarrow.timestamp("us", kind.tz)
+    return pyarrow.time64("us") if types.is_time(kind) else pyarrow.duration("us")
 
 
 @restores("column-bundle", 1)

@@ -419,11 +419,24 @@ def bundle_of_records(values: list[Any]) -> ColumnBundle:
     """
     import pyarrow
 
+    records = [_fields(value) for value in values]
     try:
-        batch = pyarrow.RecordBatch.from_pylist([_fields(value) for value in values])
-    except pyarrow.ArrowException as error:
-        raise ColumnError(f"the elements can't be converted to columns: {error}") from error
+        batch = pyarrow.RecordBatch.from_pylist(records)
+    except (pyarrow.ArrowException, OverflowError) as error:
+        raise ColumnError(f"the elements can't be converted to columns: {_named(records)}{error}") from error
     return ColumnBundle(batch, as_rows).with_values(values)
+
+
+def _named(records: list[dict[str, Any]]) -> str:
+    """Return the field whose values can't be converted, for an error."""
+    import pyarrow
+
+    for name in records[0]:
+        try:
+            pyarrow.array([record.get(name) for record in records])
+        except (pyarrow.ArrowException, OverflowError):
+            return f"the field {name!r}: "
+    return ""
 
 
 def _fields(value: Any) -> dict[str, Any]:

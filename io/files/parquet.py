@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.coders.coder import shortened
-from ...sdk.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, Elements, as_dicts, as_rows
-from ...sdk.errors import SinkError, SourceError
+from ...sdk.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, Elements, as_dicts, as_rows, in_microseconds
+from ...sdk.errors import ColumnError, SinkError, SourceError
 from ..optional_package import optional_package
 from ..records import as_dicts as dicts_of
 from .compression import CompressionTypes, naming_the_file
@@ -258,7 +258,10 @@ class ParquetSource(FileSource[Any]):
             columns = list(self.used)
             fields = None if fields is None else [name for name in fields if name in self.used]
         for batch in file.iter_batches(_rows_of(file.metadata), groups, columns, use_threads=False):
-            yield batch if fields is None or batch.schema.names == fields else batch.select(fields)
+            try:
+                yield in_microseconds(batch if fields is None or batch.schema.names == fields else batch.select(fields))
+            except ColumnError as error:
+                raise SourceError(f"{self.transform}: {path!r}: {error}, or use ReadFromParquetBatched") from None
 
     def _checked_fields(self, path: str, schema: Any) -> list[str]:
         """Return the columns to read of a file, in the order of the first one.  Raises `SourceError`."""

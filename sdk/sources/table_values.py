@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from ..bundle import BUNDLE_SIZE
-from ..column_bundle import ColumnBundle, as_rows
+from ..column_bundle import ColumnBundle, as_rows, in_microseconds
 from ..digest import digest_of
 from ..errors import ColumnError
 from ..row import Row
@@ -95,26 +95,20 @@ def _checked(table: Any, label: str) -> Any:
     for name in names:
         if names.count(name) > 1:
             raise ColumnError(f"{label}: two columns are called {name!r}; rename one of them")
-    return type(table).from_arrays([_column(table[name], name, label) for name in names], names=names)
+    table = type(table).from_arrays([_column(table[name], name, label) for name in names], names=names)
+    try:
+        return in_microseconds(table)
+    except ColumnError as error:
+        raise ColumnError(f"{label}: {error}") from None
 
 
 def _column(column: Any, name: str, label: str) -> Any:
-    import pyarrow
     from pyarrow import types
 
     kind = column.type
     if types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
-    if (types.is_timestamp(kind) or types.is_duration(kind)) and kind.unit == "ns":
-        tz = getattr(kind, "tz", None)
-        try:
-            return column.cast(pyarrow.duration("us") if types.is_duration(kind) else pyarrow.timestamp("us", tz))
-        except pyarrow.ArrowInvalid as error:
-            raise ColumnError(
-                f"{label}: column {name!r} has times with nanoseconds, which Python's don't have; round them to "
-                f"microseconds: {error}"
-            ) from None
     if not _is_supported(kind):
         raise ColumnError(
             f"{label}: column {name!r} has the type {kind}, which elements can't have; cast it to another one, or give "
@@ -131,9 +125,8 @@ def _is_supported(kind: Any) -> bool:
         is_known = types.is_struct(kind) or types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind)
         is_known = is_known or types.is_fixed_size_list(kind)
         return is_known and all(_is_supported(kind.field(i).type) for i in range(kind.num_fields))
-    has_nanoseconds = (types.is_timestamp(kind) or types.is_duration(kind) or types.is_time(kind)) and kind.unit == "ns"
     others = types.is_run_end_encoded(kind) or types.is_interval(kind) or types.is_dictionary(kind)
-    return not (has_nanoseconds or others or hasattr(kind, "extension_name"))
+    return not (others or hasattr(kind, "extension_name"))
 
 
 # pandas' `object` columns with values of other types would be converted to other values.

@@ -158,8 +158,10 @@ def test_a_filter_needs_truth_values() -> None:
 def test_elements_without_fields_are_refused() -> None:
     with pytest.raises(ColumnError, match="expected an element with named fields .*, got 3"):
         bundle_of_records([3])
-    with pytest.raises(ColumnError, match="the elements can't be converted to columns: "):
-        bundle_of_records([{"a": 1}, {"a": "x"}])
+    with pytest.raises(ColumnError, match="the elements can't be converted to columns: the field 'a': .*'x'"):
+        bundle_of_records([{"b": 2, "a": 1}, {"b": 3, "a": "x"}])
+    with pytest.raises(ColumnError, match="the field 'place': Could not convert Row"):
+        bundle_of_records([beam.Row(n=1, place=beam.Row(x=1))])
 
 
 def test_an_expression_is_pickled() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,47 @@ def test_bundles_of_narrow_records_are_larger(tmp_path: Path) -> None:
     parts = list(first.portions())
     assert [BUNDLE_SIZE] * 4 == list(map(len, parts))
     assert list(range(COLUMN_BUNDLE_SIZE)) == [row.n for part in parts for row in part.values]
+
+
+def test_times_of_nanoseconds_are_pythons(tmp_path: Path) -> None:
+    """Also within lists, structs and maps; and as columns."""
+    at, span = datetime.datetime(2020, 1, 1, 12, 0, 0, 5), datetime.timedelta(microseconds=7)
+    ns = pa.timestamp("ns")
+    values = {
+        "at": pa.array([at], ns),
+        "utc": pa.array([at], pa.timestamp("ns", "UTC")),
+        "time": pa.array([at.time()], pa.time64("ns")),
+        "span": pa.array([span], pa.duration("ns")),
+        "list": pa.array([[at]], pa.large_list(ns)),
+        "pair": pa.array([[at, at]], pa.list_(ns, 2)),
+        "struct": pa.array([{"n": 1, "at": [at]}], pa.struct([("n", "int64"), ("at", pa.list_(ns))])),
+        "map": pa.array([[("a", at)]], pa.map_("string", ns)),
+    }
+    pyarrow.parquet.write_table(pa.table(values), tmp_path / "a.parquet")
+    (bundle,) = bundles_of(ParquetSource(tmp_path / "a.parquet"))
+    assert bundle.values == [
+        {
+            "at": at,
+            "utc": at.replace(tzinfo=datetime.UTC),
+            "time": at.time(),
+            "span": span,
+            "list": [at],
+            "pair": [at, at],
+            "struct": {"n": 1, "at": [at]},
+            "map": [("a", at)],
+        }
+    ]
+    assert type(bundle.values[0]["at"]) is datetime.datetime
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.time64("ns"), pa.duration("ns")])
+def test_nanoseconds_are_not_lost_silently(tmp_path: Path, kind: pa.DataType) -> None:
+    """As rows and as dicts."""
+    pyarrow.parquet.write_table(pa.table({"at": pa.array([1001], kind)}), tmp_path / "a.parquet")
+    for as_rows in (True, False):
+        with pytest.raises(SourceError, match="column 'at' has times with nanoseconds.* or use ReadFromParquetBatched"):
+            bundles_of(ParquetSource(tmp_path / "a.parquet", as_rows=as_rows))
+
+
+def bundles_of(source: ParquetSource) -> list[Any]:
+    return [bundle for split in source.split(1 << 30) for bundle in source.read_bundles(split)]

@@ -128,6 +128,8 @@ def test_an_empty_table_has_no_rows(empty: Any) -> None:
         ),
         (pa.table([[1], [2]], names=["a", "a"]), "two columns are called 'a'; rename one"),
         (pa.table({"t": pa.array([1], pa.timestamp("ns"))}), "column 't' has times with nanoseconds"),
+        (pa.table({"t": pa.array([1], pa.time64("ns"))}), "column 't' has times with nanoseconds"),
+        (pa.table({"t": pa.array([[1]], pa.list_(pa.duration("ns")))}), "column 't' has times with nanoseconds"),
         (pandas.DataFrame({1: [2]}), "columns of the DataFrame with a string as their name, got 1"),
         (pandas.DataFrame({"o": [1, "x"]}), "column 'o' has values of the types int, str; expected values of one of"),
         (pandas.DataFrame({"o": [{"a": 1}]}), "column 'o' has values of the types dict; expected"),
