@@ -244,7 +244,7 @@ def test_senders_go_on_however_a_task_has_caught_up() -> None:
         receiver.step()
     while receiver.execution.is_behind:
         receiver.execution.resume()
-    receiver.tick()
+        receiver.tick()
     receiver.step()
     assert not channel.is_paused
 
