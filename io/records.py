@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-import msgspec
 
 from ..sdk.coders.coder import shortened
 from ..sdk.errors import SinkError
@@ -30,7 +29,8 @@ def as_dict(value: Any) -> dict[str, Any]:
 def is_record(value: Any) -> bool:
     """Return whether `as_dict` accepts the value."""
     return (
-        isinstance(value, (dict, msgspec.Struct))
+        isinstance(value, dict)
+        or hasattr(value, "__struct_fields__")
         or hasattr(value, "_asdict")
         or hasattr(value, "__dataclass_fields__")
         or attrs.has(type(value))

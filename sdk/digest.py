@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from hashlib import blake2b
 from itertools import chain, islice
 from typing import Any
-
-import msgspec
 
 from .coders.key_encoding import encode_key
 from .element_wrappers import unwrapped
@@ -30,6 +27,9 @@ def digest_of(values: Iterable[Any]) -> str:
     """
     if isinstance(values, range):
         return repr(values)
+    # Loads a library that most pipelines don't need.
+    from hashlib import blake2b
+
     digest, count = blake2b(digest_size=4), 0
     remaining = iter(values)
     while chunk := list(islice(remaining, _CHUNK)):
@@ -47,6 +47,8 @@ def _plain_encoded(values: list[Any]) -> bytes | None:
         nested = set(map(type, level)) - _PLAIN
         if not nested:
             try:
+                import msgspec
+
                 return msgspec.msgpack.encode(values)
             except (OverflowError, UnicodeEncodeError):
                 return None

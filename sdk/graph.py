@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -24,9 +24,11 @@ from .serialization import Serialized
 from .side_input_views import SingletonView, View
 from .sink import Sink
 from .sources.bounded import BoundedSource
-from .sources.scripted_source import Script
 from .sources.unbounded import UnboundedSource
 from .windowing_strategy import WindowingStrategy
+
+if TYPE_CHECKING:
+    from .sources.scripted_source import Script
 
 # A main output's tag is None.
 Tag: TypeAlias = str | None
@@ -253,7 +255,8 @@ class Graph:
     @cached_property
     def has_script(self) -> bool:
         """Whether a script controls the time."""
-        return any(isinstance(t.primitive, Read) and isinstance(t.primitive.source, Script) for t in self.transforms)
+        sources = (t.primitive.source for t in self.transforms if isinstance(t.primitive, Read))
+        return not all(isinstance(source, (BoundedSource, UnboundedSource)) for source in sources)
 
 
 def _is_unbounded_read(transform: Transform) -> bool:

@@ -11,16 +11,12 @@ import inspect
 import io
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any, TypeAlias, get_type_hints
 from weakref import WeakSet
 
 import cloudpickle
-import msgspec
-
-_StructMeta: Any = type(msgspec.Struct)
-_Factory = type(msgspec.defstruct("_", [("_", list[int], msgspec.field(default_factory=list))]).__struct_defaults__[0])
 
 # A field's name, the arguments of `msgspec.field`, and whether it is given by name only.
 _Field: TypeAlias = tuple[str, dict[str, Any], bool]
@@ -38,7 +34,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         annotations = _annotations(obj)
         if annotations:
             attributes["__annotations__"] = annotations
-        if isinstance(obj, _StructMeta):
+        if hasattr(obj, "__struct_config__"):
             attributes.pop("__slots__", None)
             _, name, bases, _, *tracked = arguments
             fields, settings = _fields(obj, annotations), _settings(obj)
@@ -97,7 +93,7 @@ def _fields(struct: Any, names: dict[str, Any]) -> list[_Field]:
     for name, parameter in inspect.signature(struct).parameters.items():
         if name in names:
             arguments: dict[str, Any] = {"name": encoded[name]}
-            if isinstance(parameter.default, _Factory):
+            if isinstance(parameter.default, _factory_class()):
                 arguments["default_factory"] = parameter.default.factory
             elif parameter.default is not parameter.empty:
                 arguments["default"] = parameter.default
@@ -105,9 +101,20 @@ def _fields(struct: Any, names: dict[str, Any]) -> list[_Field]:
     return fields
 
 
+@lru_cache(maxsize=1)
+def _factory_class() -> Any:
+    """Return the class of the defaults that are made by a factory."""
+    # Few pipelines pickle structs, and the import takes a tenth of the time of penstock's.
+    from msgspec import defstruct, field
+
+    return type(defstruct("_", [("_", list[int], field(default_factory=list))]).__struct_defaults__[0])
+
+
 def _settings(struct: Any) -> dict[str, Any]:
     """Return the arguments of a struct's definition, except for those that have their defaults."""
-    config, default = struct.__struct_config__, msgspec.Struct.__struct_config__
+    from msgspec import Struct
+
+    config, default = struct.__struct_config__, Struct.__struct_config__
     names = [name for name in dir(config) if not name.startswith("_")]
     return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
 
@@ -122,12 +129,15 @@ def _struct(
     namespace: dict[str, Any],
 ) -> Any:
     """Define a struct; its methods and the types of its fields follow."""
+    import msgspec
+
     namespace |= {"__module__": module, "__annotations__": {field: Any for field, *_ in fields}}
     namespace |= {field: msgspec.field(**arguments) for field, arguments, _ in fields}
     if has_post_init:
         # The method is looked for at this moment.
         namespace["__post_init__"] = _post_init
-    return _StructMeta(name, bases, namespace, kw_only=any(by_name for *_, by_name in fields), **settings)
+    define: Any = type(msgspec.Struct)
+    return define(name, bases, namespace, kw_only=any(by_name for *_, by_name in fields), **settings)
 
 
 def _post_init(self: Any) -> None:

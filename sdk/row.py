@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
-import msgspec
 
 from ..stored import restores
 
@@ -99,10 +98,11 @@ def fields_of(value: Any) -> dict[str, Any] | None:
         return value
     if hasattr(value, "_asdict"):
         return dict(value._asdict())
-    if isinstance(value, msgspec.Struct):
-        return msgspec.structs.asdict(value)
     if isinstance(value, type):
         return None
+    # Of a `msgspec.Struct`.  Importing msgspec takes a tenth of the time of importing penstock.
+    if (names := getattr(value, "__struct_fields__", None)) is not None:
+        return {name: getattr(value, name) for name in names}
     if attrs.has(type(value)):
         return attrs.asdict(value, recurse=False)
     if dataclasses.is_dataclass(value):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from importlib import import_module
@@ -209,6 +208,8 @@ def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
     known = installed_runners()
     name = next((name for name in names if name in known), None)
     if name is None:
+        from difflib import get_close_matches
+
         near = get_close_matches(runner.lower(), [*known, *_ALIASES], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise RunnerError(f"--runner={runner}: there is no such runner{hint} Installed: {', '.join(sorted(known))}")

@@ -9,13 +9,15 @@ Source: Beam's CalendarWindows (Java), and the time zones of Python's zoneinfo.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import Any
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any
 
 from .timestamp import MAX_MICROS, MIN_MICROS
 from .timestamp_window_fn import TimestampWindowFn
 from .window_fn import NonMergingWindowFn
 from .windows import IntervalWindow
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DATE = date(1970, 1, 1)
@@ -238,7 +240,12 @@ def _date(name: str, value: Any) -> date:
 
 
 def _zone(time_zone: Any) -> tzinfo:
-    if time_zone == "UTC" or (isinstance(time_zone, ZoneInfo) and time_zone.key == "UTC"):
+    if time_zone == "UTC":
+        return UTC
+    # Takes longer to import than all windows together.
+    from zoneinfo import ZoneInfo
+
+    if isinstance(time_zone, ZoneInfo) and time_zone.key == "UTC":
         return UTC
     if isinstance(time_zone, ZoneInfo):
         return time_zone

@@ -31,7 +31,7 @@ from ..execution.sinks.committer import sinks_of
 from ..execution.streaming_options import parallelism_of
 from ..execution.stuck_calls import CallWatch
 from .batch_workers import BatchWorkers, Begin, Partition, Report, TaskFailed, Wanted
-from .in_process import committed_at_end, splits_of
+from .bounded_run import committed_at_end, splits_of
 from .workers.processes import WorkerDied, slots_of, start_of
 
 _logger = logger_of(__name__)

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from ..errors import OptionsError
 from ..redaction import HIDDEN, looks_secret
 
+_WIDTH = 80
 _TYPE_NAMES = {int: "an int", float: "a number", str: "a string", bool: "true or false"}
 
 
@@ -24,6 +25,7 @@ class OptionsParser(argparse.ArgumentParser):
         own: dict[str, Any] = {"usage": argparse.SUPPRESS, "add_help": False, "allow_abbrev": False}
         own.update(conflict_handler="resolve", exit_on_error=False)
         super().__init__(**{**kwargs, **own})
+        self._width: int | None = _WIDTH
         self.required: dict[str, str] = {}
         self.required_one_of: list[dict[str, str]] = []
 
@@ -40,6 +42,18 @@ class OptionsParser(argparse.ArgumentParser):
             if kwargs.get("choices") is not None:
                 kwargs["choices"] = [StaticValueProvider(kind, choice) for choice in kwargs["choices"]]
         return self.add_argument(*args, **kwargs)
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        # Called for each argument, to check its metavar; without a width it asks the terminal.
+        return argparse.HelpFormatter(prog=self.prog, width=self._width)
+
+    def format_help(self) -> str:
+        """Return the help text, as wide as the terminal."""
+        self._width = None
+        try:
+            return super().format_help()
+        finally:
+            self._width = _WIDTH
 
     def settle(self) -> None:
         """Move the required flags from argparse to this object, since keywords may give them as well."""

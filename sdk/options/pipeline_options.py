@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import sys
 import threading
@@ -362,6 +361,8 @@ def _nearest(name: str, known: list[str], cutoff: float = 0.6) -> str | None:
     longer = [one for one in known if one.startswith(name)]
     if longer and cutoff < 0.8:
         return longer[0]
+    import difflib
+
     found = difflib.get_close_matches(name.replace("-", "_"), [one.replace("-", "_") for one in known], 1, cutoff)
     return next((one for one in known if found and one.replace("-", "_") == found[0]), None)
 

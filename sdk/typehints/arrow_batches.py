@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
-import msgspec
 
 from ..column_bundle import dicts_of
 from ..errors import ColumnError
@@ -203,13 +202,16 @@ def _checked(element_type: Any, batch_type: Any) -> Any:
     kind, _ = class_and_args(element_type)
     if element_type is Any:
         return Row
-    if kind is None or not (issubclass(kind, (dict, Row, msgspec.Struct)) or _is_record_class(kind)):
+    if kind is None or not (issubclass(kind, (dict, Row)) or _is_record_class(kind)):
         raise mismatch(element_type, batch_type, "elements with named fields (a Row, a named tuple, a dataclass)")
     return element_type
 
 
 def _is_record_class(kind: type) -> bool:
-    return hasattr(kind, "_fields") or attrs.has(kind) or dataclasses.is_dataclass(kind)
+    # Of a named tuple, or of a `msgspec.Struct`.
+    if hasattr(kind, "_fields") or hasattr(kind, "__struct_fields__"):
+        return True
+    return attrs.has(kind) or dataclasses.is_dataclass(kind)
 
 
 def _field_types(element_type: Any) -> dict[str, Any]:

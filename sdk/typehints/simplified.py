@@ -6,13 +6,11 @@ import types
 import typing
 from typing import Annotated, Any, ClassVar, Final, ForwardRef, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
-import typing_extensions
-
 from ..element_wrappers import SPECIAL_TYPES
 
 NoneType = type(None)
 
-_WRAPPERS = (Annotated, Final, ClassVar, typing.Required, typing.NotRequired, typing_extensions.ReadOnly)
+_WRAPPERS = (Annotated, Final, ClassVar, typing.Required, typing.NotRequired)
 _UNKNOWN = (Any, object, typing.NoReturn, typing.Never)
 
 
@@ -35,7 +33,7 @@ def simplified(hint: Any) -> Any:
     origin = get_origin(hint)
     if origin is Literal:
         return union_of([type(value) for value in get_args(hint)])
-    if origin in _WRAPPERS:
+    if origin in _WRAPPERS or getattr(origin, "_name", None) == "ReadOnly":
         return simplified(get_args(hint)[0])
     # A `type X = ...` of Python 3.12.
     if type(hint).__name__ == "TypeAliasType" and hasattr(hint, "__value__"):

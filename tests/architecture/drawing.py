@@ -67,10 +67,7 @@ def packages() -> tuple[dict[str, int], dict[str, set[str]]]:
         if package == module and "." in module:
             # A module at the root of a package that is drawn in parts.
             root = module.rsplit(".", 1)[0]
-            stands_on_parts = any(
-                package_of(other) in inner and other.startswith(f"{root}.") for other in graph[module]
-            )
-            package = module if stands_on_parts else f"{root}/base"
+            package = module if _stands_on_parts(module, f"{root}.", graph, inner) else f"{root}/base"
         drawn[module] = package
     sizes: dict[str, int] = defaultdict(int)
     edges: dict[str, set[str]] = defaultdict(set)
@@ -78,6 +75,15 @@ def packages() -> tuple[dict[str, int], dict[str, set[str]]]:
         sizes[package] += 1
         edges[package] |= {drawn[other] for other in graph[module] if other in drawn and drawn[other] != package}
     return dict(sizes), dict(edges)
+
+
+def _stands_on_parts(module: str, root: str, graph: Mapping[str, Iterable[str]], inner: set[str]) -> bool:
+    """Return whether a module imports a part of the package that it is at the root of, or a module beside it does."""
+    beside = {other for other in graph[module] if other.startswith(root)}
+    return any(
+        package_of(other) in inner or (package_of(other) == other and _stands_on_parts(other, root, graph, inner))
+        for other in beside
+    )
 
 
 def _ranks(edges: Mapping[str, set[str]]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ....sdk import graph
 from ....sdk.bundle import Bundle
@@ -24,20 +24,16 @@ from ....sdk.metrics import MetricsContainer
 from ....sdk.sources.bounded import BoundedSource
 from ..clock import Clock
 from ..counters import Counts, StepCount
-from ..operators.dataflow import Dataflow, GroupingInput, Receiver
-from ..operators.grouping import GroupingRun
-from ..operators.keyed import KeyedRun
-from ..plan.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, is_final
+from ..operators.dataflow import Dataflow, Receiver
+from ..plan.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step
 from ..plan.segments import Segment, Stored
-from ..shuffle.blocks import TABLE_BYTES, ShuffleWriter, decode_bundle, encode_bundle, receive_block
-from ..shuffle.element_columns import ColumnWriter, receive_columns, sends_elements
-from ..shuffle.element_writer import ElementWriter
 from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
-from ..user_errors import Attribution, attributed, guarded, guarded_items, reraise
-from ..windows.bounded_operator import Cells, WindowOperator
-from ..windows.combining import Fold
-from ..windows.spilled_groups import GroupSpill
+from ..user_errors import guarded, guarded_items
+
+if TYPE_CHECKING:
+    from ..operators.keyed import KeyedRun
+    from .groupings import Groupings
 
 # The output that a block belongs to: ("grouping", label), ("stored", pcollection) or ("side", pcollection).
 Destination = tuple[str, Any]
@@ -105,30 +101,31 @@ class SegmentTask:
         clock = Clock()
         roots = [s.root for s in segments]
         groupings = [root for root in roots if isinstance(root, Grouping)]
-        self._bounded = {g.transform.label: BoundedGrouping(g) for g in groupings if is_final(g.primitive)}
-        self._triggered = {
-            g.transform.label: GroupingRun(g, clock, metrics) for g in groupings if not is_final(g.primitive)
-        }
-        self._writers: dict[str, ShuffleWriter | ColumnWriter] = {}
-        self._element_writers: dict[str, ElementWriter] = {}
-        if send is not None:
-            self._open_writers(plan, segments, send, groups, forked)
+        self._groupings: Groupings | None = None
+        if groupings or send is not None:
+            # Takes longer to import than a small pipeline without groupings runs.
+            from .groupings import Groupings
+
+            self._groupings = Groupings(groupings, clock, metrics, counts)
+            if send is not None:
+                self._groupings.open_writers(plan, segments, send, groups, forked)
         outputs = [step.transform for step in steps if isinstance(step, Output)]
         self.outputs = [OutputRun(t, transaction, counts, unit) for t in outputs if t.label not in self._sinks]
         receivers: dict[str, Receiver] = {output.label: output.receive for output in self.outputs}
         receivers |= {label: sink.receive for label, sink in self._sinks.items()}
-        bundles: dict[str, Receiver] = {label: run.receive for label, run in self._triggered.items()}
-        bundles |= {label: writer.receive for label, writer in self._element_writers.items()}
-        portions = {label: writer.portions for label, writer in self._writers.items()}
-        folding: dict[str, GroupingInput] = {**self._bounded, **self._writers}
-        self._dataflow = Dataflow(plan, steps, views, folding, receivers, counts, bundles, portions)
-        for run in self._triggered.values():
-            run.wire(self._dataflow)
-        self._keyed = {
-            root.transform.label: KeyedRun(self._dataflow.stages[root.id], clock, True, metrics)
-            for root in roots
-            if isinstance(root, Keyed)
-        }
+        wire = partial(Dataflow, plan, steps, views, outputs=receivers, counts=counts)
+        if self._groupings is None:
+            self._dataflow = wire({}, bundles={})
+        else:
+            self._dataflow = self._groupings.wired(wire)
+        self._keyed: dict[str, KeyedRun] = {}
+        for root in roots:
+            if isinstance(root, Keyed):
+                # As `Groupings`.
+                from ..operators.keyed import KeyedRun
+
+                stage = self._dataflow.stages[root.id]
+                self._keyed[root.transform.label] = KeyedRun(stage, clock, True, metrics)
         self._waiting = _Waiting(segments, steps) if send is None else None
         if self._waiting is not None:
             for pcollection in plan.side_input_ids():
@@ -147,26 +144,10 @@ class SegmentTask:
         for stage in self._dataflow.stages.values():
             stage.unblock()
 
-    def _open_writers(self, plan: Plan, segments: Iterable[Segment], send: Send, groups: int, forked: bool) -> None:
-        """Open a writer for each shuffle that the segments send to."""
-        transforms = {t.label: t for t in plan.graph.transforms}
-        labels = dict.fromkeys(label for segment in segments for label in segment.groupings)
-        memory_bytes = TABLE_BYTES // max(1, len(labels))
-        for label in labels:
-            primitive = transforms[label].primitive
-            to_grouping = partial(send, ("grouping", label))
-            if isinstance(primitive, graph.GroupByKeyAndWindow) and is_final(primitive):
-                fold = Fold(transforms[label])
-                if sends_elements(fold):
-                    # Columns gain nothing from more memory.
-                    self._writers[label] = ColumnWriter(fold, to_grouping, groups, memory_bytes // 4, forked)
-                else:
-                    self._writers[label] = ShuffleWriter(fold, to_grouping, groups, memory_bytes, forked)
-            else:
-                self._element_writers[label] = ElementWriter(label, to_grouping, groups, memory_bytes)
-
     def _send_all(self, kind: str, node: graph.PCollectionNode) -> None:
         """Send all elements of a PCollection, in numbered blocks."""
+        from ..shuffle.blocks import encode_bundle
+
         assert self._send is not None
         send = partial(self._send, (kind, node.id))
         sent = 0
@@ -191,6 +172,8 @@ class SegmentTask:
         if isinstance(root, Source):
             yield from self._read(root, partition)
         elif isinstance(root, Stored):
+            from ..shuffle.blocks import decode_bundle
+
             # Other consumers of this PCollection ran in the segment that stored it.
             receive = self._dataflow.stages[root.stage.id].receive
             for _, blocks in partition:
@@ -203,10 +186,9 @@ class SegmentTask:
                 yield from keyed.receive_blocks(blocks)
                 keyed.finish()
                 yield
-        elif root.transform.label in self._bounded:
-            yield from self._group(root, partition)
         else:
-            yield from self._trigger(root, partition)
+            assert self._groupings is not None
+            yield from self._groupings.run(root, partition, self._dataflow)
         if self._waiting is not None:
             self._unblock(self._waiting.ready_after(segment))
 
@@ -229,41 +211,12 @@ class SegmentTask:
                 send(bundle)
                 yield
 
-    def _group(self, root: Grouping, partition: KeyGroups) -> Iterator[None]:
-        grouping = self._bounded[root.transform.label]
-        send = self._dataflow.send_to(grouping.output)
-        for _, blocks in partition:
-            for block in blocks:
-                self._counts.of(root.transform.label).read += grouping.receive_block(block)
-            for bundle in grouping.finish():
-                send(bundle)
-                yield
-
-    def _trigger(self, root: Grouping, partition: KeyGroups) -> Iterator[None]:
-        grouping = self._triggered[root.transform.label]
-        for _, blocks in partition:
-            for block in blocks:
-                bundle = decode_bundle(block)
-                self._counts.of(root.transform.label).read += len(bundle)
-                grouping.receive(bundle)
-            grouping.finish()
-            yield
-
     # The end
 
     def finish(self) -> Iterator[None]:
         """Flush the writers, pausing regularly, and tear down user code."""
-        for writer in self._writers.values():
-            writer.flush()
-            yield
-        for element_writer in self._element_writers.values():
-            element_writer.flush()
-            yield
-        folds = [grouping.fold for grouping in self._bounded.values()]
-        folds += [grouping.fold for grouping in self._triggered.values()]
-        folds += [writer.fold for writer in self._writers.values()]
-        for fold in folds:
-            fold.teardown()
+        if self._groupings is not None:
+            yield from self._groupings.finish()
         self._dataflow.teardown()
         for sink in self._sinks.values():
             sink.flush()
@@ -296,44 +249,6 @@ def steps_of(segment: Segment) -> tuple[Step, ...]:
 
 def _count_written(count: StepCount, bundle: Bundle) -> None:
     count.written += len(bundle)
-
-
-class BoundedGrouping:
-    """The window operator of a bounded grouping whose windows have one result each.
-
-    It processes one range of keys after the other.
-
-    Attributes:
-      fold, cells: the cells that stages of the same task fold into.
-      output: the PCollection of its results.
-    """
-
-    def __init__(self, step: Grouping) -> None:
-        self.fold = Fold(step.transform)
-        self.fold.setup()
-        (self.output,) = step.transform.outputs.values()
-        self._operator = WindowOperator(self.fold)
-        self._spill = GroupSpill(self._operator)
-        self._receive = receive_columns if sends_elements(self.fold) else receive_block
-
-    @property
-    def cells(self) -> Cells:
-        return self._operator.cells
-
-    def receive_block(self, block: bytes) -> int:
-        """Merge a block of a shuffle; return the number of its values or accumulators."""
-        try:
-            received = self._receive(self._operator, block)
-            if self.fold.combine_fn is None:
-                self._spill.received(received, len(block))
-        except BaseException as error:
-            reraise(attributed(error, Attribution(self.fold.label, None)))
-        return received
-
-    def finish(self) -> Iterator[Bundle]:
-        """Yield the results; then reset, for the next range of keys."""
-        yield from self._operator.flush()
-        self._spill.flushed()
 
 
 class _Waiting:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ....sdk import graph
 from ....sdk.bundle import Bundle
@@ -23,9 +23,10 @@ from ..counters import Counts
 from ..plan.fusion import Back, Grouping, Head, Keyed, Output, Plan, Source, Stage, Step, Union
 from ..stages.executor import Emit, StageExecutor
 from ..stages.side_input_views import SideInputViews
-from ..state.stateful_pardo import StatefulExecutor
-from ..windows.bounded_operator import Cells
-from ..windows.combining import Fold
+
+if TYPE_CHECKING:
+    from ..windows.bounded_operator import Cells
+    from ..windows.combining import Fold
 
 # Elements, with the place of the next operation for them in a fused stage.
 Left: TypeAlias = tuple[int, Bundle]
@@ -163,6 +164,9 @@ class Dataflow:
                 if step.transform.label in bundles:
                     self._enter(step, pcollection, bundles[step.transform.label])
                     continue
+                # Takes as long to import as a small pipeline without state runs.
+                from ..state.stateful_pardo import StatefulExecutor
+
                 stateful = StatefulExecutor(step.transform, self.emit_of(step.stage, counts), views, tracking, over)
                 self.stages[step.id] = StageRun(stateful, counts, None, time_slice, behind)
                 self._enter(step, pcollection, self.stages[step.id].receive)

@@ -4,6 +4,7 @@ Only the values of users in a record are pickled.  A type of record is identifie
 its version goes up, and the reader of the version before stays:
 
 >>> POINT = RecordType("point", 2, {1: lambda x, y: (x, y, 0), 2: lambda x, y, z: (x, y, z)})
+>>> import msgspec
 >>> POINT.decode(POINT.encode(1, 2, 3), "a file"), POINT.decode(msgspec.msgpack.encode(["point", 1, 1, 2]), "a file")
 ((1, 2, 3), (1, 2, 0))
 
@@ -18,9 +19,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
-
-import msgspec
 
 from ....sdk.errors import CorruptSnapshotError, UnknownFormatError
 from ....sdk.serialization import dumps
@@ -29,8 +29,13 @@ from .unpickling import cant_be_read
 
 T = TypeVar("T")
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list).decode
+
+@lru_cache(maxsize=1)
+def _codec() -> tuple[Callable[[Any], bytes], Callable[[bytes], list[Any]]]:
+    # A small pipeline has no records, and runs in a few times of what the import takes.
+    from msgspec import msgpack
+
+    return msgpack.Encoder().encode, msgpack.Decoder(list).decode
 
 
 class RecordType(Generic[T]):
@@ -53,7 +58,8 @@ class RecordType(Generic[T]):
         Args:
           fields: numbers, strings, bytes, True, False, None, and lists, tuples and dictionaries of them.
         """
-        return _encode([self.tag, self.version, *fields])
+        encode, _ = _codec()
+        return encode([self.tag, self.version, *fields])
 
     def decode(self, data: bytes, where: str) -> T:
         """Return the decoded record; see `decode_record`."""
@@ -68,9 +74,10 @@ def decode_record(data: bytes, where: str, *types: RecordType[T]) -> T:
 
     Raises `UnknownFormatError` for another tag or version, and `CorruptSnapshotError` for bytes that are no record.
     """
+    _, decode = _codec()
     try:
-        tag, version, *fields = _decode(data)
-    except (msgspec.DecodeError, ValueError, UnicodeDecodeError):
+        tag, version, *fields = decode(data)
+    except ValueError:  # so are the errors of msgspec, and of what isn't UTF-8
         expected = " or ".join(repr(each.tag) for each in types)
         raise CorruptSnapshotError(where, f"the record {data[:32]!r}", f"a record {expected}") from None
     for each in types:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import lru_cache, partial
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....sdk import graph
 from ....sdk.bundle import BUNDLE_SIZE, Bundle, narrowed
@@ -27,14 +27,16 @@ from ..gc_tuning import NEW_OBJECTS, rarely_collected
 from ..plan import fusion
 from ..plan.coded_keys import ENCODE
 from ..user_errors import Attribution, attributed, guarded, not_a_pair, reraise, shortened, unhashable
-from ..windows.bounded_operator import Cells
-from ..windows.combining import Fold
 from .batches import bundles_of
 from .codegen import Generated, Shape, generate
 from .columns import ColumnOperations
 from .operations import NAMES, Operation, ParDoOperation, names_of, names_of_fold, operation_of
 from .recorded_outputs import OutputMemory
 from .side_input_views import SideInputViews
+
+if TYPE_CHECKING:
+    from ..windows.bounded_operator import Cells
+    from ..windows.combining import Fold
 
 Emit = Callable[[graph.Tag, Bundle], None]
 

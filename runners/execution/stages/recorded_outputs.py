@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from ....sdk.errors import PenstockError
 from ..change_tracking import ChangeTracker
-from ..serialization.column_codec import encode_column
 from ..user_errors import shortened
 from ..windows.retractions import find_alike
 
@@ -61,6 +60,9 @@ class OutputMemory:
         try:
             hash(key)
         except TypeError:
+            # Few elements can be retracted, and can't be hashed.
+            from ..serialization.column_codec import encode_column
+
             key = (encode_column([value]), micros, windows)
         if sign > 0:
             outputs = list(produce() or ())

@@ -20,7 +20,6 @@ from ....sdk.combine_fn import CombineFn
 from ....sdk.errors import SerializationError
 from ....stored import restores
 from ....windowing import BoundedWindow
-from ..serialization.column_codec import decode_column, encode_column
 
 # Types whose values are equal to their copies, except for NaN.
 _EQUAL_TO_COPIES = frozenset({int, str, bytes, bool, type(None), float})
@@ -49,6 +48,9 @@ def find_alike(value: Any, values: Iterable[Any]) -> int | None:
     """
     if type(value) in _EQUAL_TO_COPIES and value == value:
         return None
+    # Most values are found by equality.
+    from ..serialization.column_codec import decode_column, encode_column
+
     try:
         encoded = encode_column([value])
         if _is_equal(decode_column(encoded)[0], value):

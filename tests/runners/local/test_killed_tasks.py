@@ -16,7 +16,7 @@ import pytest
 import penstock as beam
 from penstock.coders import Coder, VarIntCoder
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.batch import segment_task
+from penstock.runners.execution.batch import groupings
 from penstock.sdk.errors import PenstockError
 from penstock.sdk.sources.bounded import BoundedSource
 from penstock.transforms.userstate import CombiningValueStateSpec
@@ -220,7 +220,7 @@ def temporary(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathli
     directory.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(directory))
     # Each task sends several blocks of each key, so that accumulators are merged.
-    monkeypatch.setattr(segment_task, "TABLE_BYTES", 1)
+    monkeypatch.setattr(groupings, "TABLE_BYTES", 1)
     return directory
 
 

@@ -1,0 +1,149 @@
+"""Groupings of a segment task: those that it runs, and the writers of the shuffles to those of other tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from ....sdk import graph
+from ....sdk.bundle import Bundle
+from ....sdk.metrics import MetricsContainer
+from ..clock import Clock
+from ..counters import Counts
+from ..operators.dataflow import Dataflow, Receiver
+from ..operators.grouping import GroupingRun
+from ..plan.fusion import Grouping, Plan, is_final
+from ..plan.segments import Segment
+from ..shuffle.blocks import TABLE_BYTES, ShuffleWriter, decode_bundle, receive_block
+from ..shuffle.element_columns import ColumnWriter, receive_columns, sends_elements
+from ..shuffle.element_writer import ElementWriter
+from ..user_errors import Attribution, attributed, reraise
+from ..windows.bounded_operator import Cells, WindowOperator
+from ..windows.combining import Fold
+from ..windows.spilled_groups import GroupSpill
+
+# The blocks of each key group.
+KeyGroups: TypeAlias = Iterable[tuple[int, Iterable[bytes]]]
+
+
+class Groupings:
+    """The groupings that some segments begin with, and the writers to those that they end with.
+
+    Args:
+      steps: the groupings that the segments begin with.
+      clock: of the task.
+      metrics: receives user code's metrics.
+      counts: counts elements.
+    """
+
+    def __init__(self, steps: Sequence[Grouping], clock: Clock, metrics: MetricsContainer, counts: Counts) -> None:
+        self._counts = counts
+        self._bounded = {s.transform.label: _BoundedGrouping(s) for s in steps if is_final(s.primitive)}
+        self._triggered = {
+            s.transform.label: GroupingRun(s, clock, metrics) for s in steps if not is_final(s.primitive)
+        }
+        self._writers: dict[str, ShuffleWriter | ColumnWriter] = {}
+        self._element_writers: dict[str, ElementWriter] = {}
+
+    def open_writers(
+        self, plan: Plan, segments: Iterable[Segment], send: Callable[..., None], groups: int, forked: bool
+    ) -> None:
+        """Open a writer for each shuffle that the segments send to; see `SegmentTask` for the arguments."""
+        transforms = {t.label: t for t in plan.graph.transforms}
+        labels = dict.fromkeys(label for segment in segments for label in segment.groupings)
+        memory_bytes = TABLE_BYTES // max(1, len(labels))
+        for label in labels:
+            primitive = transforms[label].primitive
+            to_grouping = partial(send, ("grouping", label))
+            if isinstance(primitive, graph.GroupByKeyAndWindow) and is_final(primitive):
+                fold = Fold(transforms[label])
+                if sends_elements(fold):
+                    # Columns gain nothing from more memory.
+                    self._writers[label] = ColumnWriter(fold, to_grouping, groups, memory_bytes // 4, forked)
+                else:
+                    self._writers[label] = ShuffleWriter(fold, to_grouping, groups, memory_bytes, forked)
+            else:
+                self._element_writers[label] = ElementWriter(label, to_grouping, groups, memory_bytes)
+
+    def wired(self, wire: Callable[..., Dataflow]) -> Dataflow:
+        """Return the dataflow of the segments.
+
+        Args:
+          wire: makes it, given what receives the input of each grouping.
+        """
+        bundles: dict[str, Receiver] = {label: run.receive for label, run in self._triggered.items()}
+        bundles |= {label: writer.receive for label, writer in self._element_writers.items()}
+        portions = {label: writer.portions for label, writer in self._writers.items()}
+        dataflow = wire({**self._bounded, **self._writers}, bundles=bundles, portions=portions)
+        for run in self._triggered.values():
+            run.wire(dataflow)
+        return dataflow
+
+    def run(self, root: Grouping, key_groups: KeyGroups, dataflow: Dataflow) -> Iterator[None]:
+        """Process a partition of the input of a grouping, pausing regularly."""
+        label = root.transform.label
+        if label in self._triggered:
+            run = self._triggered[label]
+            for _, blocks in key_groups:
+                for block in blocks:
+                    bundle = decode_bundle(block)
+                    self._counts.of(label).read += len(bundle)
+                    run.receive(bundle)
+                run.finish()
+                yield
+            return
+        bounded = self._bounded[label]
+        send = dataflow.send_to(bounded.output)
+        for _, blocks in key_groups:
+            for block in blocks:
+                self._counts.of(label).read += bounded.receive_block(block)
+            for results in bounded.finish():
+                send(results)
+                yield
+
+    def finish(self) -> Iterator[None]:
+        """Flush the writers, pausing regularly, and tear down user code."""
+        for writer in (*self._writers.values(), *self._element_writers.values()):
+            writer.flush()
+            yield
+        for grouping in (*self._bounded.values(), *self._triggered.values(), *self._writers.values()):
+            grouping.fold.teardown()
+
+
+class _BoundedGrouping:
+    """The window operator of a bounded grouping whose windows have one result each.
+
+    It processes one range of keys after the other.
+
+    Attributes:
+      fold, cells: the cells that stages of the same task fold into.
+      output: the PCollection of its results.
+    """
+
+    def __init__(self, step: Grouping) -> None:
+        self.fold = Fold(step.transform)
+        self.fold.setup()
+        (self.output,) = step.transform.outputs.values()
+        self._operator = WindowOperator(self.fold)
+        self._spill = GroupSpill(self._operator)
+        self._receive = receive_columns if sends_elements(self.fold) else receive_block
+
+    @property
+    def cells(self) -> Cells:
+        return self._operator.cells
+
+    def receive_block(self, block: bytes) -> int:
+        """Merge a block of a shuffle; return the number of its values or accumulators."""
+        try:
+            received = self._receive(self._operator, block)
+            if self.fold.combine_fn is None:
+                self._spill.received(received, len(block))
+        except BaseException as error:
+            reraise(attributed(error, Attribution(self.fold.label, None)))
+        return received
+
+    def finish(self) -> Iterator[Bundle]:
+        """Yield the results; then reset, for the next range of keys."""
+        yield from self._operator.flush()
+        self._spill.flushed()
