@@ -197,9 +197,10 @@ def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
     if isinstance(runner, Runner):
         return runner
     if not isinstance(runner, str):
-        made: Any = runner()
+        made: Any = runner() if callable(runner) else None
         if not isinstance(made, Runner):
-            raise RunnerError(f"expected a runner or its name, got {runner!r}")
+            flags = "; flags are given by argv=" if isinstance(runner, (list, tuple)) else ""
+            raise RunnerError(f"expected a runner or its name, got {runner!r}{flags}")
         return made
     names = (runner, runner.lower(), _ALIASES.get(runner.rsplit(".", 1)[-1].lower()))
     if ours := next((OURS[name] for name in names if name in OURS), None):

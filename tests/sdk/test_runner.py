@@ -59,3 +59,8 @@ def test_an_unknown_runner_is_an_error_that_names_the_nearest(name: str, hint: s
 
     installed = "local, spark, spark-batch, spark-microbatch"
     assert f"--runner={name}: there is no such runner{hint} Installed: {installed}" == str(raised.value)
+
+
+def test_flags_in_the_place_of_the_runner_are_an_error_that_says_where_they_go() -> None:
+    with pytest.raises(RunnerError, match=r"expected a runner or its name, got \['--parallelism=2'\]; .*argv="):
+        create_runner(["--parallelism=2"])  # type: ignore[arg-type]
