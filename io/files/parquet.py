@@ -13,8 +13,10 @@ from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.coders.coder import shortened
 from ...sdk.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, Elements, as_dicts, as_rows, in_microseconds
 from ...sdk.errors import ColumnError, SinkError, SourceError
+from ...sdk.pvalue import PCollection
 from ..optional_package import optional_package
 from ..records import as_dicts as dicts_of
+from .arrow_schema import schema_of
 from .compression import CompressionTypes, naming_the_file
 from .filesystem import AnyPath, filesystem_for
 from .format import FileFormat, RecordWriter
@@ -36,7 +38,7 @@ class ParquetFormat(FileFormat):
     """Parquet files of one schema.
 
     Args:
-      schema: a `pyarrow.Schema`.
+      schema: a `pyarrow.Schema`; None for one that is set before a file is opened.
       codec: 'none', 'snappy', 'gzip', 'brotli', 'lz4' or 'zstd'.
       row_group_buffer_size: the approximate size in memory of a row group, in bytes.
       record_batch_size: the number of records that are converted to columns at once.
@@ -59,7 +61,7 @@ class ParquetFormat(FileFormat):
         transform: str = "WriteToParquet",
     ) -> None:
         pyarrow = _pyarrow(transform)
-        if not isinstance(schema, pyarrow.Schema):
+        if not isinstance(schema, pyarrow.Schema) and (batched or schema is not None):
             raise TypeError(f"{transform}: schema must be a pyarrow.Schema, got {shortened(schema)}")
         self.schema = schema
         self.codec = codec
@@ -434,8 +436,11 @@ class ReadAllFromParquetBatched(ReadAllFromParquet):
 class WriteToParquet(WriteFiles):
     """Records (dicts, Rows, named tuples, dataclasses) into Parquet files of one schema.
 
-    The arguments are Beam's; see `FileSink` and `ParquetFormat`.  Raises
-    `MissingExtraError` without pyarrow.
+    The arguments are Beam's; see `FileSink` and `ParquetFormat`.  Without a schema, the fields of the elements' class
+    are written (`with_output_types` declares the class).
+
+    Raises `MissingExtraError` without pyarrow; `TypeError` without a schema if the type of the elements has no fields
+    with types.
 
     >>> import penstock as beam
     >>> import pathlib, pyarrow, pyarrow.parquet, tempfile
@@ -486,6 +491,28 @@ class WriteToParquet(WriteFiles):
                 transform=type(self).__name__,
             )
         )
+
+    def sink_for(self, pcoll: PCollection[Any]) -> Any:
+        sink = super().sink_for(pcoll)
+        if sink.file_format.schema is None:
+            sink.file_format = copy.copy(sink.file_format)
+            sink.file_format.schema = _declared_schema(pcoll.element_type, sink.transform)
+        return sink
+
+
+def _declared_schema(element_type: Any, label: str) -> Any:
+    advice = "give schema= a pyarrow.Schema"
+    try:
+        schema = schema_of(element_type)
+    except TypeError as error:
+        raise TypeError(f"{label}: {error}; {advice}") from None
+    if schema is None:
+        shown = getattr(element_type, "__name__", element_type)
+        raise TypeError(
+            f"{label}: the type of the elements, {shown}, has no fields with types; {advice}, or declare a class with "
+            "fields by with_output_types"
+        )
+    return schema
 
 
 class WriteToParquetBatched(WriteToParquet):
