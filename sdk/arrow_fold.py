@@ -23,6 +23,8 @@ _FLOATS = 1 << 53
 _CELLS_OF_A_ROW = 4
 # The number of rows that show how many keys there are.
 _SAMPLE = 1 << 12
+# The number of rows whose cells are computed at once.
+_PART = 1 << 16
 
 
 @attrs.frozen
@@ -125,9 +127,11 @@ def is_ordinary(kind: Any) -> bool:
 
 
 def key_column(column: Any) -> Any:
-    """Return a column of keys that Arrow groups as Python does; None if it can't."""
+    """Return a column of keys that Arrow groups as Python does, strings also with a dictionary; None if it can't."""
     from pyarrow import compute, types
 
+    if types.is_dictionary(column.type) and types.is_string(column.type.value_type) and not column.null_count:
+        return column
     column = plain_column(column)
     if types.is_float64(column.type):
         # -0.0 equals 0.0, and NaN can't be a key.
@@ -202,7 +206,7 @@ def quotient(total: Any, count: Any) -> Any:
     return compute.divide(total.cast("float64"), count.cast("float64"))
 
 
-def dense_sums(table: Any, keys: list[str], wanted: list[tuple[str, str]], most: int) -> Any | None:
+def dense_sums(table: Any, keys: list[str], wanted: list[tuple[str, str]]) -> Any | None:
     """Return a table's sums and counts for each cell, by NumPy; None if Arrow has to group it.
 
     Arrow hashes each row.  Where possible cells are few, only the keys are hashed, one column after the other, and the
@@ -211,45 +215,61 @@ def dense_sums(table: Any, keys: list[str], wanted: list[tuple[str, str]], most:
     Args:
       table: windows as the numbers "w", the columns of keys, and columns of values without nulls.
       keys: the names of the columns of keys.
-      wanted: pairs of a column and its function.
-      most: the largest possible absolute value of a sum of integers.
+      wanted: pairs of a column and its function.  Sums of integers have at most 64 bits.
     """
     import numpy
     import pyarrow
+    from pyarrow import compute, types
 
     n = table.num_rows
-    if not n or most >= _FLOATS or any(function not in ("sum", COUNT_ALL) for _, function in wanted):
+    if not n or any(function not in ("sum", COUNT_ALL) for _, function in wanted):
         return None
-    cells = table.column("w").to_numpy().astype(numpy.int64)
-    size = windows = int(cells.max()) + 1
-    values = []
+    size = windows = compute.max(table.column("w")).as_py() + 1
+    encoded: list[Any] = []
     for name in keys:
         column = table.column(name)
-        is_null = pyarrow.types.is_null(column.type)
-        if is_null or len(_encoded(column.slice(0, _SAMPLE)).dictionary) * windows > _CELLS_OF_A_ROW * n:
+        is_few = types.is_dictionary(column.type) or not (
+            types.is_null(column.type) or _distinct(column.slice(0, _SAMPLE)) * windows > _CELLS_OF_A_ROW * n
+        )
+        if is_few:
+            encoded.append(encoded_column(column))
+            size *= len(encoded[-1].dictionary)
+        if not is_few or size > _CELLS_OF_A_ROW * n:
             return None
-        encoded = _encoded(column)
-        size *= len(encoded.dictionary)
-        if size > _CELLS_OF_A_ROW * n:
-            return None
-        cells = cells * len(encoded.dictionary) + encoded.indices.to_numpy()
-        values.append(encoded.dictionary)
-    counts = numpy.bincount(cells, minlength=size)
-    there = numpy.flatnonzero(counts)
-    columns = {}
-    for name, function in wanted:
-        if function == COUNT_ALL:
-            columns[name] = pyarrow.array(counts[there])
-            continue
-        column = table.column(name)
-        sums = numpy.bincount(cells, weights=column.to_numpy(), minlength=size)[there]
-        is_float = pyarrow.types.is_floating(column.type)
-        columns[name] = pyarrow.array(sums if is_float else sums.astype(numpy.int64))
-    for name, known in reversed(list(zip(keys, values, strict=True))):
-        there, codes = numpy.divmod(there, len(known))
-        columns[name] = known.take(pyarrow.array(codes))
+    is_float = {name: function == "sum" and types.is_floating(table.column(name).type) for name, function in wanted}
+    totals = {name: numpy.zeros(size, numpy.float64 if is_float[name] else numpy.int64) for name, _ in wanted}
+    is_there = numpy.zeros(size, bool)
+    start = 0
+    # Parts stay in the processor's cache.
+    for part in table.to_batches(_PART):
+        cells = part.column("w").to_numpy().astype(numpy.int64)
+        for each in encoded:
+            cells *= len(each.dictionary)
+            cells += each.indices.slice(start, len(cells)).to_numpy()
+        is_there[cells] = True
+        for name, function in wanted:
+            values = 1 if function == COUNT_ALL else part.column(name).to_numpy(zero_copy_only=False)
+            numpy.add.at(totals[name], cells, numpy.asarray(values, totals[name].dtype))
+        start += len(cells)
+    there = numpy.flatnonzero(is_there)
+    columns = {name: pyarrow.array(own[there]) for name, own in totals.items()}
+    for name, each in reversed(list(zip(keys, encoded, strict=True))):
+        there, codes = numpy.divmod(there, len(each.dictionary))
+        columns[name] = each.dictionary.take(pyarrow.array(codes))
     return pyarrow.table({"w": pyarrow.array(there.astype(numpy.int32)), **columns})
 
 
-def _encoded(column: Any) -> Any:
-    return column.combine_chunks().dictionary_encode(null_encoding="encode")
+def _distinct(column: Any) -> int:
+    return len(encoded_column(column).dictionary)
+
+
+def encoded_column(column: Any) -> Any:
+    """Return a column with a dictionary of distinct values."""
+    from pyarrow import compute, types
+
+    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    if types.is_dictionary(column.type):
+        if compute.count_distinct(column.dictionary, mode="all").as_py() == len(column.dictionary):
+            return column
+        column = column.dictionary_decode()
+    return column.dictionary_encode(null_encoding="encode")

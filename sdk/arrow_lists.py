@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from .arrow_fold import ArrowFold, has_odd_floats, is_ordinary
+from .arrow_fold import ArrowFold, encoded_column, has_odd_floats, is_ordinary
 from .column_bundle import values_of
 
 # The place of the function of a part that is a list.
@@ -180,7 +180,7 @@ def numbered(column: Any, limit: int) -> Codes:
         column = column.cast("bool")
     if (found := _integers(column, limit)) is not None:
         return found
-    encoded = column.dictionary_encode(null_encoding="encode")
+    encoded = encoded_column(column)
     values = encoded.dictionary
     return encoded.indices.to_numpy().astype("int64"), len(values), lambda own: values.take(pyarrow.array(own))
 

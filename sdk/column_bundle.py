@@ -242,8 +242,12 @@ def values_of(column: Any) -> list[Any]:
     """Return the values of an Arrow array as Python objects."""
     from pyarrow import types
 
-    if column.null_count or not (types.is_integer(column.type) or types.is_float64(column.type)):
-        values: list[Any] = column.to_pylist()
+    if types.is_dictionary(column.type):
+        # Equal values are one object.
+        known = [*values_of(column.dictionary), None]
+        values: list[Any] = list(map(known.__getitem__, column.indices.fill_null(len(known) - 1).to_numpy().tolist()))
+    elif column.null_count or not (types.is_integer(column.type) or types.is_float64(column.type)):
+        values = column.to_pylist()
     else:
         # In a quarter of the time.
         values = column.to_numpy().tolist()

@@ -67,7 +67,9 @@ class Column:
         if self._function == _FIELD:
             return _field(batch, *self._arguments)
         function = getattr(_compute(), self._function) if isinstance(self._function, str) else self._function
-        return function(*(each.values(batch) if isinstance(each, Column) else each for each in self._arguments))
+        return function(
+            *(_decoded(each.values(batch)) if isinstance(each, Column) else each for each in self._arguments)
+        )
 
     def __bool__(self) -> bool:
         raise TypeError(f"the truth of {self.text} is known for each element only; use &, | and ~ for and, or and not")
@@ -226,6 +228,11 @@ def _field(batch: Any, name: str) -> Any:
     return column.cast("float64") if types.is_floating(column.type) else column
 
 
+def _decoded(values: Any) -> Any:
+    """Return an Arrow array without a dictionary."""
+    return values.dictionary_decode() if hasattr(values, "dictionary_decode") else values
+
+
 def _is_in(values: Any, known: list[Any]) -> Any:
     import pyarrow
 
@@ -305,6 +312,9 @@ class Projection(OfFields):
 
         n = len(bundle)
         columns = [_array(_computed(column, bundle), n) for _, column in self.fields]
+        # Groupings take keys with a dictionary.
+        width = self.elements.width if isinstance(self.elements, Pairs) else 0
+        columns[width:] = map(_decoded, columns[width:])
         batch = pyarrow.RecordBatch.from_arrays(columns, [name for name, _ in self.fields])
         return bundle.with_batch(batch, self.elements)
 

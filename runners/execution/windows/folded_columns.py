@@ -259,7 +259,7 @@ class FoldedColumns:
         if not self._lists:
             return self._aggregated(table, by, wanted)
         cells, firsts = numbered_cells([_array(table.column(name)) for name in by])
-        found = table.select(by).take(pyarrow.array(firsts))
+        found = _decoded(table.select(by).take(pyarrow.array(firsts)))
         if wanted:
             numbered = table.set_column(table.column_names.index("w"), "w", pyarrow.array(cells))
             others = self._aggregated(numbered, ["w"], wanted).sort_by("w")
@@ -275,9 +275,10 @@ class FoldedColumns:
         import pyarrow
         from pyarrow import types
 
-        dense = dense_sums(table, by[1:], wanted, max(self._most.values(), default=0))
+        dense = dense_sums(table, by[1:], wanted)
         if dense is not None:
             return dense.select([*by, *(name for name, _ in wanted)])
+        table = _decoded(table)
         aggregations = [([] if function == COUNT_ALL else name, function) for name, function in wanted]
         unique = [each for i, each in enumerate(aggregations) if each not in aggregations[:i]]
         found = table.group_by(by, use_threads=False).aggregate(unique)
@@ -327,6 +328,7 @@ class FoldedColumns:
         import numpy
         import pyarrow
 
+        self._number_by_end()
         self.compact()
         if len(self._folded) != 1 or self.nbytes > _LARGE:
             self.settle()
@@ -334,11 +336,7 @@ class FoldedColumns:
         assert self._keys is not None
         (batch,) = self._folded[0].combine_chunks().to_batches()
         windows, width = list(self.windows), len(self._keys.names)
-        ends = numpy.argsort(list(map(end_of_window, windows)), kind="stable")
-        ranks = numpy.empty(len(windows), numpy.uint16 if len(windows) < 1 << 16 else numpy.int64)
-        ranks[ends] = numpy.arange(len(windows))
-        batch, places = _sorted(batch, ranks[batch.column("w").to_numpy()])
-        windows = [windows[place] for place in ends.tolist()]
+        batch, places = _sorted(batch, batch.column("w").to_numpy())
         elements = Pairs(width, self._keys.elements, of_columns if self._is_tuple else as_values)
         columns = [batch.column(f"k{i}") for i in range(width)] + self._result_columns(batch)
         names = [*self._keys.names, *(f"result{i}" for i in range(len(columns) - width))]
@@ -358,6 +356,26 @@ class FoldedColumns:
                 assigned[own[0]] if is_one else (own, assigned),
                 ONLY_PANE,
             )
+
+    def _number_by_end(self) -> None:
+        """Number the windows anew, in the order of their ends."""
+        import numpy
+        import pyarrow
+
+        windows = list(self.windows)
+        ends = numpy.argsort(list(map(end_of_window, windows)), kind="stable")
+        if (ends[1:] > ends[:-1]).all():
+            return
+        self.windows = {windows[place]: i for i, place in enumerate(ends.tolist())}
+        ranks = numpy.empty(len(windows), numpy.int32)
+        ranks[ends] = numpy.arange(len(windows))
+
+        def numbered(rows: Any) -> Any:
+            places = ranks[rows.column("w").to_numpy()]
+            return rows.set_column(rows.schema.get_field_index("w"), "w", pyarrow.array(places))
+
+        self._kept = list(map(numbered, self._kept))
+        self._put_all(list(map(numbered, self._folded)))
 
     def _result_columns(self, batch: Any) -> list[Any]:
         parts = iter([batch.column(f"p{i}") for i in range(len(self._functions))])
@@ -414,6 +432,16 @@ class FoldedColumns:
         return min(map(end_of_window, self.windows), default=MAX_MICROS)
 
 
+def _decoded(table: Any) -> Any:
+    """Return a table without dictionaries."""
+    from pyarrow import types
+
+    for i, field in enumerate(table.schema):
+        if types.is_dictionary(field.type):
+            table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))
+    return table
+
+
 def _array(column: Any) -> Any:
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
@@ -444,7 +472,11 @@ def _sorted(batch: Any, by: Any) -> tuple[Any, Any]:
     import numpy
     import pyarrow
 
-    order = numpy.argsort(by, kind="stable")
+    if (by[1:] >= by[:-1]).all():
+        return batch, by
+    # Integers of 16 bits are sorted by radix.
+    is_small = len(by) and by.min() >= 0 and by.max() < 1 << 16
+    order = numpy.argsort(by.astype(numpy.uint16) if is_small else by, kind="stable")
     return batch.take(pyarrow.array(order)), by[order]
 
 

@@ -8,17 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tables import Table, same, tables
 
+import penstock as beam
 from penstock.io.files.parquet import ParquetFormat, ParquetSource
+from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.streaming.sources import BoundedPartitions
 from penstock.sdk.bundle import BUNDLE_SIZE
 from penstock.sdk.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle
+from penstock.sdk.combine_fn import MaxCombineFn
 from penstock.sdk.errors import SourceError
+from penstock.testing.util import assert_that, equal_to
+from penstock.transforms.combiners import CountCombineFn
 from penstock.windowing import Timestamp
 
 
@@ -189,3 +195,57 @@ def test_nanoseconds_are_not_lost_silently(tmp_path: Path, kind: pa.DataType) ->
 
 def bundles_of(source: ParquetSource) -> list[Any]:
     return [bundle for split in source.split(1 << 30) for bundle in source.read_bundles(split)]
+
+
+@pytest.fixture(scope="module", params=["text", "nulls"])
+def texts(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of two row groups with other dictionaries of text, "b" in other places."""
+    file = tmp_path_factory.mktemp("texts") / "a.parquet"
+    nothing = None if request.param == "nulls" else "b"
+    words = [["a", nothing, "c"][n % 3] for n in range(BUNDLE_SIZE)] + [["b", "d"][n % 2] for n in range(BUNDLE_SIZE)]
+    table = pa.table({"word": words, "long": [f"{n}" for n in range(len(words))], "n": range(len(words))})
+    pyarrow.parquet.write_table(table, file, row_group_size=BUNDLE_SIZE)
+    return file
+
+
+def test_text_of_few_values_is_read_with_its_dictionary(texts: Path) -> None:
+    """The elements are the same."""
+    source = ParquetSource(texts, as_rows=True)
+    found = [bundle for split in source.split(1) for bundle in source.using(("word", "long")).read_bundles(split)]
+    kinds = [bundle.batch.schema.field("word").type for bundle in found if isinstance(bundle, ColumnBundle)]
+    assert {pa.dictionary(pa.int32(), pa.string())} == {*kinds}
+    assert {pa.string()} == {b.batch.schema.field("long").type for b in found if isinstance(b, ColumnBundle)}
+    expected = pyarrow.parquet.read_table(texts, columns=["word", "long"]).to_pylist()
+    assert expected == [{"word": row.word, "long": row.long} for bundle in found for row in bundle.values]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("fold", [CountCombineFn(), MaxCombineFn()], ids=lambda fold: type(fold).__name__)
+def test_keys_with_dictionaries_are_grouped_as_elements(texts: Path, parallelism: int, fold: Any) -> None:
+    """Sums and counts for each window, behind a filter, in one process and through a shuffle."""
+    rows = pyarrow.parquet.read_table(texts).to_pylist()
+    kept = [(row["word"], row["n"]) for row in rows if row["word"] != "d" and row["word"] is not None]
+    groups: dict[Any, list[int]] = {}
+    for word, n in kept:
+        groups.setdefault((word, n // 20_000), []).append(n)
+    expected = [(word, len(own) if isinstance(fold, CountCombineFn) else own[-1]) for (word, _), own in groups.items()]
+    with beam.Pipeline(options=PipelineOptions([], parallelism=parallelism)) as p:
+        words = (
+            p
+            | beam.io.ReadFromParquet(texts, as_rows=True)
+            | beam.WithTimestamps("n")
+            | beam.Filter(beam.col("word") != "d")
+            | beam.WindowInto(beam.window.FixedWindows(20_000))
+        )
+        grouped = words | beam.GroupBy("word").aggregate_field("n", fold, "found")
+        assert_that(grouped | beam.Map(tuple), equal_to(expected))
+
+
+def test_expressions_take_text_with_a_dictionary(texts: Path) -> None:
+    """And give text."""
+    rows = pyarrow.parquet.read_table(texts).to_pylist()
+    with beam.Pipeline() as p:
+        lines = p | beam.io.ReadFromParquet(texts, as_rows=True)
+        found = lines | beam.Select("word", upper=beam.col("word").apply(pa.compute.utf8_upper))
+        expected = [(word, word and word.upper()) for word in (row["word"] for row in rows)]
+        assert_that(found | beam.Map(tuple), equal_to(expected))

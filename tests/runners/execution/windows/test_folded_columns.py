@@ -221,7 +221,8 @@ def outcome(steps: Iterator[Any]) -> tuple[Any, Any]:
     try:
         return next(steps, None), None
     except Exception as error:
-        return None, (type(error), str(error), getattr(error, "__notes__", None))
+        # Each error of user code has a class of its own.
+        return None, (type(error).__qualname__, str(error), getattr(error, "__notes__", None))
 
 
 def test_columns_are_folded_as_columns() -> None:
@@ -239,6 +240,14 @@ def test_columns_are_folded_as_columns() -> None:
     assert [WINDOWS[0], WINDOWS[1]] == found.windows
     assert not list(operator.flush())
     assert 0 == len(operator.cells)
+
+
+def test_a_dictionary_may_have_a_value_twice() -> None:
+    keys = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, 1, 2, 0], "int32"), ["a", "b", "a"])
+    batch = pyarrow.RecordBatch.from_arrays([keys, pyarrow.array([1, 2, 3, 4])], ["k", "x"])
+    operator = WindowOperator(Fold(grouping(sum)))
+    assert operator.cells.add_columns(ColumnBundle(batch, Pairs(1, as_values, as_values)), operator.fold)
+    assert [("a", 8), ("b", 2)] == sorted(value for bundle in operator.flush() for value in bundle.values)
 
 
 @pytest.mark.parametrize(("values", "is_folded"), [([2**62, 2**62 - 1], False), ([2**61, -(2**61)], True)])
