@@ -92,6 +92,19 @@ def encode_numbers(values: list[Any]) -> bytes | None:
     return _NUMBERS + data
 
 
+def joined_numbers(columns: list[bytes]) -> tuple[bytes, int]:
+    """Return columns that `encode_numbers` encoded as one column, and the number of its values.
+
+    >>> joined, count = joined_numbers([encode_numbers([1, 2]), encode_numbers([3, 4, 5])])
+    >>> decode_column(joined), count
+    ([1, 2, 3, 4, 5], 5)
+    """
+    start = len(_NUMBERS) + _LIST_BYTES
+    count = sum(int.from_bytes(column[start - 4 : start], "little") for column in columns)
+    head = columns[0][: start - 4] + count.to_bytes(4, "little")
+    return b"".join([head, *(memoryview(column)[start:] for column in columns)]), count
+
+
 @lru_cache(maxsize=1024)
 def _is_named_tuple(kind: type) -> bool:
     """Return whether instances consist of the items of a tuple, and are pickled as such."""

@@ -3,7 +3,8 @@
 A plain grouping shrinks nothing before its shuffle, so the writer doesn't group: a table of all values would miss the
 processor's caches with each of them, and be sent key by key, with fewer values for each key the more workers there are.
 The writer appends keys and values to the columns of their key group, and sends these while they are still in the cache.
-The reader adds the values to their groups, one key group after the other.
+It encodes columns of integers earlier, and sends several of them as one block.  The reader adds the values to their
+groups, one key group after the other.
 
 Forked workers distribute keys by `hash`, which is the same in all of them, and costs a tenth of `key_group`.  In other
 processes equal keys may have different hashes; there `key_group` is computed once for each key.
@@ -24,7 +25,7 @@ from ....sdk.bundle import Bundle
 from ....sdk.coders.coded_key import VALID_TYPES, check_keys, is_coded
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_group
 from ....windowing import BoundedWindow
-from ..serialization.column_codec import decode_column, encode_column, encode_numbers, is_exact
+from ..serialization.column_codec import decode_column, encode_column, encode_numbers, is_exact, joined_numbers
 from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import Cells, WindowOperator
@@ -34,6 +35,10 @@ from .blocks import BLOCK_BYTES, TABLE_BYTES, Send, prime_up_to
 # The elements that are sent together, at least, and for each pair of a window and a key group.
 TOGETHER = 1 << 16
 _EACH = 256
+
+# The elements that are encoded together if they are integers: the processor's cache holds them.
+_IN_CACHE = 1 << 14
+_IN_CACHE_EACH = 64
 
 # The elements of a block whose size is estimated before they are encoded.
 _MANY = 4096
@@ -143,6 +148,10 @@ class ColumnWriter:
         self._send = send
         self._bound = MemoryBound(memory_bytes, self._memory)
         self._waiting = 0
+        # By window and key group the columns of integers that are encoded, and their size in bytes; False after others.
+        self._integers: dict[tuple[BoundedWindow, int], list[bytes]] = {}
+        self._encoded_bytes = 0
+        self._are_integers = not stamped
         self._checked: set[Any] = set()
 
     def portions(self, bundle: Bundle) -> Iterator[Bundle]:
@@ -150,23 +159,48 @@ class ColumnWriter:
         for part in self._bound.portions(bundle):
             yield part
             self._waiting += len(part)
-            if self._bound.added(len(part)) or (
-                self._waiting >= TOGETHER and self._waiting >= _EACH * sum(1 for _ in self.cells.filled())
-            ):
+            if self._bound.added(len(part)):
                 self.flush()
+            elif self._waiting >= (_IN_CACHE if self._are_integers else TOGETHER):
+                self._shorten()
 
     def _memory(self) -> float:
         items = list(chain.from_iterable(column for _, _, column in self.cells.filled()))
-        return 8 * len(items) + memory_of_all(items[:: self._width]) + memory_of_all(items[1 :: self._width])
+        in_columns = 8 * len(items) + memory_of_all(items[:: self._width]) + memory_of_all(items[1 :: self._width])
+        return self._encoded_bytes + in_columns
+
+    def _shorten(self) -> None:
+        """Encode the columns if all are of integers, and send what is enough to be sent."""
+        filled = list(self.cells.filled())
+        if self._are_integers and self._waiting >= _IN_CACHE_EACH * len(filled):
+            for group, window, column in filled:
+                if 5 * len(column) > BLOCK_BYTES // 2:
+                    continue
+                integers = _encoded_integers(column)
+                if integers is None:
+                    self._are_integers = False
+                    return
+                self._integers.setdefault((window, group), []).append(integers)
+                self._encoded_bytes += len(integers)
+                column.clear()
+            self._waiting = 0
+        if self._encoded_bytes >= BLOCK_BYTES // 2 or (
+            self._waiting >= TOGETHER and self._waiting >= _EACH * len(filled)
+        ):
+            self.flush()
 
     def flush(self) -> None:
         """Send everything that is buffered."""
-        self._waiting = 0
+        self._waiting = self._encoded_bytes = 0
         self._bound.emptied()
+        early, self._integers = self._integers, {}
         by_group: dict[int, list[_Column]] = {}
         for group, window, column in self.cells.filled():
             by_group.setdefault(group, []).append((window, column))
         try:
+            for (window, group), encoded in early.items():
+                integers, count = joined_numbers(encoded)
+                self._send(group, _encode((_encoded_window(window), [count // 2], [integers])))
             for group, columns in by_group.items():
                 for block in self._encoded(columns):
                     self._send(group, block)
@@ -205,8 +239,8 @@ class ColumnWriter:
         Keys and values that are all integers remain one column.
         """
         width = self._width
-        if width == 2 and type(items[0]) is type(items[1]) is int and (numbers := encode_numbers(items)):
-            return [numbers]
+        if width == 2 and (integers := _encoded_integers(items)):
+            return [integers]
         keys, values = items[::width], items[1::width]
         # Many values of a hot key aren't encoded in vain.
         if len(keys) >= _MANY and memory_of_all(values) > 2 * BLOCK_BYTES:
@@ -223,6 +257,11 @@ class ColumnWriter:
         if len(self._checked) >= _KEYS_KEPT:
             self._checked.clear()
         self._checked |= new
+
+
+def _encoded_integers(items: list[Any]) -> bytes | None:
+    """Return the column of keys and values that are all integers of 32 bits; None for any other column."""
+    return encode_numbers(items) if type(items[0]) is type(items[1]) is int else None
 
 
 def _is_valid(key: Any) -> bool:

@@ -397,6 +397,57 @@ def test_keys_and_values_of_all_types_come_back(key: Any, value: Any) -> None:
     assert [(key, type(key), [value] * 10, {type(value)})] * 2 == found
 
 
+def test_columns_of_integers_are_encoded_early_and_sent_together() -> None:
+    """They take ten bytes for each element, and one block for each key group."""
+    transform = grouping_of(beam.GroupByKey())
+    operator = WindowOperator(Fold(transform))
+    blocks: list[bytes] = []
+    writer = ColumnWriter(Fold(transform), lambda group, block: blocks.append(block), forked=True)
+    bundles = [Bundle([(i % 1000, i) for i in range(start, start + 10_000)]) for start in range(0, 100_000, 10_000)]
+    fold_into(transform, writer, bundles)
+    assert 100_000 * 12 > writer._memory()
+    writer.flush()
+    assert 127 >= len(blocks)
+    assert 100_000 == sum(receive_columns(operator, block) for block in blocks)
+    found = {key: values for bundle in operator.flush() for key, values in bundle.values}
+    assert {key: list(range(key, 100_000, 1000)) for key in range(1000)} == found
+
+
+def test_columns_of_integers_that_would_be_too_large_are_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a hot key, whatever a FlatMap outputs for an element."""
+    monkeypatch.setattr(element_columns, "BLOCK_BYTES", 2000)
+    monkeypatch.setattr(element_columns, "_IN_CACHE", 4)
+    monkeypatch.setattr(element_columns, "_IN_CACHE_EACH", 1)
+    transform = grouping_of(beam.GroupByKey())
+    blocks: list[bytes] = []
+    writer = ColumnWriter(Fold(transform), lambda group, block: blocks.append(block), forked=True)
+    sizes = [4, 50, 300, 5, 90, 90, 90, 90]
+    fold_into(transform, writer, [Bundle([(7, i) for i in range(size)]) for size in sizes])
+    writer.flush()
+    assert 2000 >= max(map(len, blocks))
+    operator = WindowOperator(Fold(transform))
+    assert sum(sizes) == sum(receive_columns(operator, block) for block in blocks)
+    assert [(7, [i for size in sizes for i in range(size)])] == [x for b in operator.flush() for x in b.values]
+
+
+@pytest.mark.parametrize("other", ["a", 1 << 40, 0.5, True], ids=repr)
+def test_values_keep_their_order_when_some_are_not_integers(other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were encoded early come first."""
+    monkeypatch.setattr(element_columns, "_IN_CACHE", 4)
+    monkeypatch.setattr(element_columns, "_IN_CACHE_EACH", 1)
+    transform = grouping_of(beam.GroupByKey(), FixedWindows(10))
+    operator = WindowOperator(Fold(transform))
+    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
+    writer._send = lambda group, block: receive_columns(operator, block)
+    values = [*range(10), other, *range(10, 20), other]
+    parts = [values[start : start + 3] for start in range(0, len(values), 3)]
+    fold_into(transform, writer, [bundle_of([(7, value, 1) for value in part], FixedWindows(10)) for part in parts])
+    assert not writer._are_integers
+    assert not any(cells.accumulators for cells in operator.cells.by_window.values())
+    writer.flush()
+    assert [(7, values)] == [pair for bundle in operator.flush() for pair in bundle.values]
+
+
 def test_integers_that_are_multiples_of_the_key_groups_are_distributed() -> None:
     """Integers hash to themselves."""
     transform = grouping_of(beam.GroupByKey())
