@@ -35,15 +35,17 @@ class StreamPlayer:
 
     Args:
       runner: one that takes a TestStream.
+      as_columns: whether the elements are columns when they reach the windows.
     """
 
-    def __init__(self, transcript: Transcript, runner: Runner | str) -> None:
+    def __init__(self, transcript: Transcript, runner: Runner | str, as_columns: bool = False) -> None:
         self.dropped = 0
         sink = Rows()
         with TestPipeline(runner=runner, options=UNSAFE) as p:
             outputs = p | script_of(transcript)
             panes, late = (label >> beam.Map(lambda pair, label=label: (label, pair)) for label in (PANE, LATE))
-            grouped = outputs["elements"] | "windows" >> window_into(transcript) | grouping(transcript, is_late=True)
+            elements = outputs["elements"] | InColumns() if as_columns else outputs["elements"]
+            grouped = elements | "windows" >> window_into(transcript) | grouping(transcript, is_late=True)
             steps = outputs["steps"] | "same windows" >> beam.WindowInto(transcript.windowing.window_fn)
             (grouped[None] | panes, grouped["late"] | late, steps) | beam.Flatten() | beam.io.Write(sink)
         self._steps = _by_step(sink.rows())
@@ -104,7 +106,9 @@ def _add(stream: TestStream, step: Step) -> None:
         stream.signal(step.what)
 
 
-def in_batches(transcripts: Sequence[Transcript], runner: Runner | str) -> dict[str, list[Pane]]:
+def in_batches(
+    transcripts: Sequence[Transcript], runner: Runner | str, as_columns: bool = False
+) -> dict[str, list[Pane]]:
     """All panes of each transcript, whose elements are the whole input; in one run of one pipeline.
 
     Each is a branch of its own.  Branches with the same windows share a sink, since on Spark
@@ -120,7 +124,8 @@ def in_batches(transcripts: Sequence[Transcript], runner: Runner | str) -> dict[
         for window, alike in groupby(by_windows, key=lambda t: t.window):
             branches = []
             for t in alike:
-                panes = elements[str(t)] | f"{t} windows" >> window_into(t) | f"{t} group" >> grouping(t)
+                own = elements[str(t)] | f"{t} columns" >> InColumns() if as_columns else elements[str(t)]
+                panes = own | f"{t} windows" >> window_into(t) | f"{t} group" >> grouping(t)
                 branches.append(panes | f"{t} named" >> beam.Map(lambda pair, name: (name, pair), str(t)))
             sinks.append(Rows())
             branches | f"{window} together" >> beam.Flatten() | f"{window} written" >> beam.io.Write(sinks[-1])
@@ -148,6 +153,14 @@ UNSAFE = PipelineOptions(allow_unsafe_triggers=True)
 def stamped(step: Step) -> list[TimestampedValue]:
     """The pairs that come in a step."""
     return [TimestampedValue((e.key, e.value), Timestamp.of_micros(e.timestamp)) for e in step.what]
+
+
+class InColumns(beam.PTransform):
+    """The same pairs, as columns of keys and values."""
+
+    def expand(self, pcoll: Any) -> Any:
+        rows = pcoll | beam.MapTuple(lambda key, value: beam.Row(key=key, value=value))
+        return rows | "Pairs" >> beam.Map((beam.col("key"), beam.col("value")))
 
 
 def window_into(transcript: Transcript) -> beam.WindowInto:

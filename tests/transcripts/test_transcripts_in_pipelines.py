@@ -11,6 +11,8 @@ from side_by_side import IN_PROCESSES, IN_SIMULATION, IN_THIS_PROCESS, VARIANTS,
 from transcripts.pipeline_player import StreamPlayer, in_batches
 from transcripts.runner import Transcript, differences, load, run
 
+from penstock.runners.execution.shuffle import pre_aggregation
+
 TRANSCRIPTS = load()
 BATCHES = [transcript for transcript in TRANSCRIPTS if not transcript.has_clocks]
 
@@ -33,6 +35,16 @@ def test_a_stream_plays(transcript, streaming_runner):
     assert [] == run(transcript, StreamPlayer(transcript, runner_of(streaming_runner)))
 
 
+@pytest.mark.parametrize(
+    ("transcript", "streaming_runner"), [*((t, "local") for t in TRANSCRIPTS), *((t, "local-4") for t in MORE)], ids=str
+)
+def test_a_stream_of_columns_plays(transcript, streaming_runner, monkeypatch):
+    """Also where columns are folded before a shuffle, even if only one element comes."""
+    monkeypatch.setattr(pre_aggregation, "SMALLEST", 1)
+    monkeypatch.setattr(pre_aggregation, "_WORTH", 1e9)
+    assert [] == run(transcript, StreamPlayer(transcript, runner_of(streaming_runner), as_columns=True))
+
+
 @pytest.mark.parametrize("streaming_runner", IN_PROCESSES)
 @pytest.mark.parametrize("transcript", SOME, ids=str)
 def test_a_stream_plays_in_processes(transcript, streaming_runner):
@@ -47,8 +59,8 @@ def test_a_stream_plays_in_simulation(transcript, streaming_runner):
     assert [] == run(transcript, StreamPlayer(transcript, runner_of(streaming_runner)))
 
 
-def wrong_in_batches(transcripts: Sequence[Transcript], runner: Any) -> dict[str, list[str]]:
-    played = in_batches(transcripts, runner)
+def wrong_in_batches(transcripts: Sequence[Transcript], runner: Any, as_columns: bool = False) -> dict[str, list[str]]:
+    played = in_batches(transcripts, runner, as_columns)
     found = {str(t): differences(t.batch_panes, played[str(t)]) for t in transcripts}
     return {name: texts for name, texts in found.items() if texts}
 
@@ -56,6 +68,10 @@ def wrong_in_batches(transcripts: Sequence[Transcript], runner: Any) -> dict[str
 def test_batches_play(runner: Any):
     """Every pane; elements in their order, all panes when the input is over, windows in any order."""
     assert {} == wrong_in_batches(BATCHES, runner)
+
+
+def test_batches_of_columns_play(runner: Any):
+    assert {} == wrong_in_batches(BATCHES, runner, as_columns=True)
 
 
 @pytest.mark.parametrize("variant", [*VARIANTS, *IN_SIMULATION])
