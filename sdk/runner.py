@@ -49,6 +49,7 @@ class Capability(StrEnum):
     TRIGGERS = "triggers, panes, allowed lateness, late data"
     ACCUMULATION = "discarding, accumulating and retracting panes"
     STATE_AND_TIMERS = "state and timers"
+    COLUMNS = "columns, batched DoFns"
     SINKS = "transactional sinks: files, SQL tables, changelogs"
     TEST_STREAM = "TestStream"
     UNBOUNDED_SOURCES = "unbounded sources"

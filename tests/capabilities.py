@@ -84,6 +84,10 @@ SHOWN_BY: dict[str, list[Shows]] = {
             f"{MICRO_BATCHES}/test_runner.py::test_state_and_timers_are_kept_from_batch_to_batch", "spark-microbatch"
         ),
     ],
+    "columns, batched DoFns": [
+        Shows("tests/model/test_columns.py"),
+        Shows("tests/model/test_batched_dofns.py"),
+    ],
     "transactional sinks: files, SQL tables, changelogs": [
         Shows("tests/model/test_failed_runs.py"),
         Shows("tests/io/sql/test_write.py::test_every_runner_writes_the_same_table"),

@@ -27,6 +27,7 @@ _TIMES = st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 
 _INSTANTS = st.datetimes(
     datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1), timezones=st.just(ZoneInfo("UTC"))
 )
+_QUARTERS = st.sampled_from([0.0, -0.0, 0.25, -1.5, 3.0, math.nan, math.inf, -math.inf])
 
 
 COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -42,6 +43,16 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "date": (pa.date32(), st.dates()),
     "time": (pa.timestamp("us"), _TIMES),
     "instant": (pa.timestamp("us", "UTC"), _INSTANTS),
+    "seconds": (pa.timestamp("s"), _TIMES.map(lambda time: time.replace(microsecond=0))),
+    "day": (pa.date64(), st.dates()),
+    "time_of_day": (pa.time64("us"), st.times()),
+    "duration": (pa.duration("us"), st.timedeltas(datetime.timedelta(-9), datetime.timedelta(9))),
+    "wide_decimal": (pa.decimal256(40, 2), st.decimals(-99_999, 99_999, places=2)),
+    "two_bytes": (pa.binary(2), st.binary(min_size=2, max_size=2)),
+    "none": (pa.null(), st.none()),
+    # Sums of them don't depend on the order.
+    "quarter": (pa.float64(), _QUARTERS),
+    "quarter32": (pa.float32(), _QUARTERS),
     "list": (pa.list_(pa.int64()), st.lists(st.none() | st.integers(-9, 9), max_size=3)),
     "struct": (
         pa.struct([("a", pa.int64()), ("b", pa.string())]),

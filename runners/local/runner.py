@@ -76,6 +76,7 @@ class LocalStreamingRunner(Runner):
             Capability.TRIGGERS: "yes",
             Capability.ACCUMULATION: "yes",
             Capability.STATE_AND_TIMERS: "yes",
+            Capability.COLUMNS: "yes",
             Capability.SINKS: "yes",
             Capability.TEST_STREAM: "yes",
             Capability.UNBOUNDED_SOURCES: "yes",

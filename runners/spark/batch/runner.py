@@ -83,6 +83,7 @@ class SparkBatchRunner(Runner):
             Capability.TRIGGERS: "yes; time advances only at the end of input, so no element is late",
             Capability.ACCUMULATION: "yes",
             Capability.STATE_AND_TIMERS: "yes; timers still set at the end of input fire then",
+            Capability.COLUMNS: "yes",
             Capability.SINKS: "yes",
             Capability.TEST_STREAM: "no",
             Capability.UNBOUNDED_SOURCES: "no",

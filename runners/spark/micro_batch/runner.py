@@ -91,6 +91,7 @@ class SparkMicroBatchRunner(Runner):
             Capability.TRIGGERS: "yes",
             Capability.ACCUMULATION: "yes",
             Capability.STATE_AND_TIMERS: "yes",
+            Capability.COLUMNS: "yes",
             Capability.SINKS: "yes",
             Capability.TEST_STREAM: "yes",
             Capability.UNBOUNDED_SOURCES: "yes",
