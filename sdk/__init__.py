@@ -31,7 +31,9 @@ windowing_strategy.py  windows, trigger and accumulation of a PCollection
 
 Elements as columns of Arrow:
 
+column_groups.py       the groups of a grouping as columns of lists
 column_bundle.py       ColumnBundle: a bundle whose values are a record batch
+column_groups.py       the groups of a grouping as columns of lists
 columns.py             `col`: expressions over fields, and operations on whole bundles
 arrow_fold.py          the folds of combiners by Arrow's aggregate functions
 arrow_lists.py         the folds of columns to lists: distinct values, and the n greatest

@@ -92,12 +92,12 @@ class Distinct(ListFold):
         counts = numpy.diff(firsts, append=len(packed)) if counts is None else numpy.add.reduceat(counts, firsts)
         own, codes = numpy.divmod(packed[firsts], size)
         pairs = pyarrow.StructArray.from_arrays([values(codes), pyarrow.array(counts)], ["value", "count"])
-        return _list_array(pairs, numpy.bincount(own, minlength=n))
+        return list_array(pairs, numpy.bincount(own, minlength=n))
 
     def accumulators(self, lists: Any) -> list[Any]:
         flat = lists.flatten()
         pairs = list(zip(values_of(flat.field(0)), values_of(flat.field(1)), strict=True))
-        return [dict(pairs[start:stop]) for start, stop in pairwise(_ends(lists))]
+        return [dict(pairs[start:stop]) for start, stop in pairwise(ends_of(lists))]
 
     def results(self, lists: Any) -> Any:
         return lists.value_lengths().cast("int64")
@@ -132,7 +132,7 @@ class Best(ListFold):
         firsts = numpy.cumsum(counts) - counts
         best = packed[numpy.arange(len(packed)) - numpy.repeat(firsts, counts) < self.number]
         counts = numpy.minimum(counts, self.number)
-        return _list_array(values(best - numpy.repeat(numpy.arange(n) * size, counts)), counts)
+        return list_array(values(best - numpy.repeat(numpy.arange(n) * size, counts)), counts)
 
     def merged(self, lists: Any, cells: Any, n: int) -> Any:
         return self.folded(lists.flatten(), _repeated(cells, lists), n)
@@ -161,7 +161,7 @@ class Best(ListFold):
 
     def accumulators(self, lists: Any) -> list[Any]:
         values = values_of(lists.flatten())
-        return [values[start:stop] for start, stop in pairwise(_ends(lists))]
+        return [values[start:stop] for start, stop in pairwise(ends_of(lists))]
 
     def results(self, lists: Any) -> Any:
         return lists
@@ -190,13 +190,17 @@ def numbered_cells(columns: list[Any]) -> tuple[Any, Any]:
     import numpy
     import pyarrow
 
-    rows = len(columns[0])
-    cells, size = numpy.zeros(rows, numpy.int64), 1
+    rows, size = len(columns[0]), 1
+    cells: Any = None
     for column in columns:
         codes, own, _ = numbered(column, _CELLS_OF_A_ROW * rows)
         if size * own >= _LIMIT:
             cells, size, _ = numbered(pyarrow.array(cells), rows)
-        cells, size = cells * own + codes, size * own
+        if size == 1:
+            cells = codes
+        elif own > 1:
+            cells = cells * own + codes
+        size *= own
     if size <= _CELLS_OF_A_ROW * rows:
         there = numpy.flatnonzero(numpy.bincount(cells, minlength=size))
         places = numpy.empty(size, numpy.int64)
@@ -222,7 +226,11 @@ def _integers(column: Any, limit: int) -> Codes | None:
     size = int(own.max()) - int(least) + 1
     if size > limit:
         return None
-    return (own - least).astype("int64"), size, lambda codes: pyarrow.array(codes.astype(own.dtype) + least, kind)
+    return (
+        (own - least).astype("int64", copy=False),
+        size,
+        lambda codes: pyarrow.array(codes.astype(own.dtype) + least, kind),
+    )
 
 
 def _is_number_or_ordinary(column: Any) -> bool:
@@ -231,7 +239,7 @@ def _is_number_or_ordinary(column: Any) -> bool:
     return bool(types.is_float64(column.type)) or is_ordinary(column.type)
 
 
-def _list_array(values: Any, counts: Any) -> Any:
+def list_array(values: Any, counts: Any) -> Any:
     """Return an Arrow array of lists, of so many values each."""
     import numpy
     import pyarrow
@@ -247,7 +255,7 @@ def _repeated(cells: Any, lists: Any) -> Any:
     return numpy.repeat(cells, lists.value_lengths().to_numpy())
 
 
-def _ends(lists: Any) -> list[int]:
+def ends_of(lists: Any) -> list[int]:
     """Return the places of the first value of each list, and the number of all."""
     import numpy
 

@@ -7,15 +7,20 @@ from functools import reduce
 from types import GenericAlias
 from typing import Any, Union
 
+import attrs
+
 from ..sdk import typehints
-from ..sdk.dofn import ExpressionDoFn
+from ..sdk.column_bundle import ColumnBundle
+from ..sdk.column_groups import Collected, Lists, Tagged
+from ..sdk.columns import Rearrangement
+from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from .create import Create
 from .flatten import Flatten
 from .group_by_key import GroupByKey, pair_types
-from .pardo import Map, ParDo
+from .pardo import ParDo
 
 
 class CoGroupByKey(PTransform):
@@ -57,15 +62,31 @@ class CoGroupByKey(PTransform):
             if not isinstance(pcoll, PCollection):
                 raise PipelineError(f"{self.label}: expected PCollections, got {pcoll!r} for {name!r}")
         keys, values = zip(*(pair_types(pcoll) for pcoll in inputs))
-        tagged = [
-            pcoll | f"Tag[{name}]" >> ParDo(ExpressionDoFn(f"(v[0], ({i}, v[1]))", "Tag", plain=True))
-            for i, (name, pcoll) in enumerate(zip(names, inputs))
-        ]
+        tagged = [pcoll | f"Tag[{name}]" >> ParDo(_tagging(i)) for i, (name, pcoll) in enumerate(zip(names, inputs))]
         grouped = tagged | Flatten() | GroupByKey()
         lists = tuple(GenericAlias(list, (value,)) for value in values)
         key: Any = reduce(lambda a, b: Union[a, b], keys)  # noqa: UP007
         hint = typehints.KV[key, typehints.KV[lists] if tags is None else dict]
-        return grouped | "Collect" >> Map(_collector(len(inputs), tags)).with_output_types(hint)  # type: ignore[no-any-return]
+        collect = MapDoFn(_collector(len(inputs), tags))
+        known, n = None if tags is None else tuple(tags), len(inputs)
+        collect.column_operation = _Collecting(
+            lambda batch, of: (batch, attrs.evolve(of, values=Collected(of.values, n, known)))
+        )
+        return grouped | "Collect" >> ParDo(collect).with_output_types(hint)  # type: ignore[no-any-return]
+
+
+def _tagging(i: int) -> DoFn:
+    """Return the DoFn from (key, value) to (key, (i, value))."""
+    dofn = ExpressionDoFn(f"(v[0], ({i}, v[1]))", "Tag", plain=True)
+    dofn.column_operation = Rearrangement(lambda batch, of: (batch, attrs.evolve(of, values=Tagged(i, of.values))))
+    return dofn
+
+
+class _Collecting(Rearrangement):
+    """Operation on columns: the function of `_collector`."""
+
+    def takes(self, bundle: ColumnBundle) -> bool:
+        return super().takes(bundle) and isinstance(bundle.elements.values, Lists)  # type: ignore[attr-defined]
 
 
 def _collector(n: int, tags: list[Any] | None) -> Any:

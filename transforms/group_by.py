@@ -79,9 +79,11 @@ class GroupBy(PTransform):
         names = tuple(name for name, _ in self.fields)
         hint = typehints.KV[Any, pcoll.element_type]
         keys = _columns(exprs)
-        if keys is not None and any(isinstance(expr, Column) for expr in exprs):
-            of_keys = NamedTuples("Key", names) if self.tuple_keys else as_values
-            dofn: DoFn = ColumnDoFn(_Keyed(keys, of_keys), "Key")
+        of_keys = NamedTuples("Key", names) if self.tuple_keys else as_values
+        is_needed = any(isinstance(expr, Column) for expr in exprs)
+        operation = None if keys is None else _Keyed(keys, of_keys, is_needed)
+        if operation is not None and is_needed:
+            dofn: DoFn = ColumnDoFn(operation, "Key")
         elif self.tuple_keys:
             key_of = _named(exprs, names)
             dofn = MapDoFn(lambda v: (key_of(v), v))
@@ -90,6 +92,7 @@ class GroupBy(PTransform):
         else:
             single = _getter(exprs[0])
             dofn = MapDoFn(lambda v: (single(v), v))
+        dofn.column_operation = operation
         return pcoll | "Key" >> ParDo(dofn).with_output_types(hint) | "Group" >> GroupByKey()  # type: ignore[no-any-return]
 
 

@@ -26,12 +26,14 @@ class Columns:
       pcollections: those whose elements are columns.
       carried: those whose elements are parts of columns, within a Reshuffle.
       converting: labels of the transforms that make columns of elements.
+      pipeline: the pipeline's graph.
     """
 
     def __init__(self, pipeline: graph.Graph) -> None:
         self.pcollections: set[int] = set()
         self.carried: set[int] = set()
         self.converting: set[str] = set()
+        self.pipeline = pipeline
         wanting = _wanting(pipeline)
         for transform in pipeline.transforms:
             comes_in_columns = bool(transform.inputs) and self.pcollections.issuperset(transform.inputs)
@@ -58,7 +60,7 @@ def conversion(columns: Columns, transform: graph.Transform) -> str:
         return "to columns"
     is_made_of_columns = not columns.pcollections.isdisjoint(transform.inputs)
     is_carried = columns.carried.issuperset(transform.inputs)
-    return "to elements" if is_made_of_columns and not is_carried and not _takes(transform) else ""
+    return "to elements" if is_made_of_columns and not is_carried and not _takes(transform, columns.pipeline) else ""
 
 
 def _wanting(pipeline: graph.Graph) -> set[str]:
@@ -86,12 +88,14 @@ def _gives(transform: graph.Transform) -> bool:
     return isinstance(primitive, graph.Read) and bool(getattr(primitive.source, "gives_columns", False))
 
 
-def _takes(transform: graph.Transform) -> bool:
+def _takes(transform: graph.Transform, pipeline: graph.Graph) -> bool:
     """Return True if a transform takes columns without making elements of them."""
     primitive = transform.primitive
     if isinstance(primitive, graph.GroupByKeyAndWindow):
         fn = None if primitive.combine is None else primitive.combine.object
-        return fn is not None and fn.arrow_fold is not None and not primitive.windowing.window_fn.is_merging
+        if fn is None:
+            return not primitive.windowing.window_fn.is_merging and _is_final(transform, pipeline)
+        return fn.arrow_fold is not None and not primitive.windowing.window_fn.is_merging
     if isinstance(primitive, graph.ParDo) and primitive.sink is not None:
         return primitive.sink.takes_columns
     is_operation = transform.understands_columns or transform.column_operation is not None
@@ -100,10 +104,13 @@ def _takes(transform: graph.Transform) -> bool:
 
 def _keeps(transform: graph.Transform, pipeline: graph.Graph) -> bool:
     """Return True if the output of a transform is columns if its input is."""
+    is_grouping = isinstance(transform.primitive, graph.GroupByKeyAndWindow)
+    return _takes(transform, pipeline) and (not is_grouping or _is_final(transform, pipeline))
+
+
+def _is_final(transform: graph.Transform, pipeline: graph.Graph) -> bool:
+    """Return True for a grouping with one result for each key and window: panes of a stream are elements."""
     primitive = transform.primitive
-    if isinstance(primitive, graph.GroupByKeyAndWindow):
-        # Panes of a stream and of retractions are elements.
-        is_final = not (primitive.windowing.trigger.element_wise or primitive.retracted)
-        is_final = is_final and all(pipeline.pcollections[i].is_bounded for i in transform.inputs)
-        return is_final and _takes(transform)
-    return _takes(transform)
+    assert isinstance(primitive, graph.GroupByKeyAndWindow)
+    is_final = not (primitive.windowing.trigger.element_wise or primitive.retracted)
+    return is_final and all(pipeline.pcollections[i].is_bounded for i in transform.inputs)

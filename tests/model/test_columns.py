@@ -196,6 +196,68 @@ def test_elements_are_grouped_by_expressions(pipeline: Any, events: beam.PTransf
         check([(0, [46, 48]), (1, [47, 49])], values)
 
 
+def test_groups_and_joins_of_columns_are_those_of_rows(pipeline: Any, events: beam.PTransform) -> None:
+    """By names, by expressions, and of several inputs with keys that only one of them has; in windows."""
+    user, value, at = beam.col("user"), beam.col("value"), beam.col("at")
+    with pipeline as p:
+        windowed = p | events | beam.WithTimestamps("at") | beam.WindowInto(SlidingWindows(120, 60))
+        for name, columns, key in (
+            ("name", beam.GroupBy("user"), lambda row: row.user),
+            ("names", beam.GroupBy("user", "value"), lambda row: (row.user, row.value)),
+            ("expression", beam.GroupBy(user, odd=value % 2), lambda row: (row.user, row.value % 2)),
+        ):
+            rows = windowed | f"{name} rows" >> beam.GroupBy(key)
+            check_both(
+                *(
+                    found
+                    | f"{name} {kind}" >> beam.MapTuple(lambda key, rows: ("group", tuple(key), *sorted(rows, key=str)))
+                    for kind, found in (("actual", windowed | name >> columns), ("expected", rows))
+                )
+            )
+        few = windowed | beam.Filter(value > 20)
+        of_columns = {
+            "values": windowed | "values" >> beam.Map((user, value)),
+            "times": few | "times" >> beam.Map((user, (at, value))),
+        }
+        of_rows = {
+            "values": windowed | "values of rows" >> beam.Map(lambda row: (row.user, row.value)),
+            "times": few | "times of rows" >> beam.Map(lambda row: (row.user, (row.at, row.value))),
+        }
+        both = []
+        for kind, tagged in (("columns", of_columns), ("rows", of_rows)):
+            of_dict = tagged | f"dict of {kind}" >> beam.CoGroupByKey()
+            of_tuple = (tagged["times"], tagged["values"]) | f"tuple of {kind}" >> beam.CoGroupByKey()
+            dicts = of_dict | f"show dict of {kind}" >> beam.MapTuple(
+                lambda user, own: (user, *((tag, *sorted(values)) for tag, values in own.items()))
+            )
+            tuples = of_tuple | f"show tuple of {kind}" >> beam.MapTuple(
+                lambda user, own: (user, type(own).__name__, *map(tuple, map(sorted, own)))
+            )
+            both.append((dicts, tuples) | f"both of {kind}" >> beam.Flatten())
+        check_both(*both)
+
+
+def test_inputs_of_a_join_may_have_other_types_of_keys(pipeline: Any) -> None:
+    """Equal keys are one, whatever their columns are; an input may be of rows."""
+    with pipeline as p:
+        tables = {
+            "ints": p | "ints" >> beam.Create(pyarrow.table({"k": [1, 2, None], "x": ["a", "b", "c"]})),
+            "floats": p | "floats" >> beam.Create(pyarrow.table({"k": [2.0, 3.5], "x": ["d", None]})),
+        }
+        inputs = {
+            name: table | f"{name} by k" >> beam.Map((beam.col("k"), beam.col("x"))) for name, table in tables.items()
+        }
+        inputs["rows"] = p | "rows" >> beam.Create([(2, "e"), (4, "f")])
+        expected = {1: ["a", "", ""], 2: ["b", "d", "e"], None: ["c", "", ""], 3.5: ["", None, ""], 4: ["", "", "f"]}
+        check(
+            [
+                (key, {name: [own] if own != "" else [] for name, own in zip(inputs, found)})
+                for key, found in expected.items()
+            ],
+            inputs | beam.CoGroupByKey(),
+        )
+
+
 def test_nulls_are_values_and_keys_as_they_are_of_rows(make_pipeline: Any, tmp_path: Path) -> None:
     """A null key is None.  A null is counted; and for a sum it is the error of None, which names the transform."""
     path = tmp_path / "nulls.parquet"

@@ -30,8 +30,8 @@ from ..serialization.column_codec import decode_column, encode_column, pickled
 from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import WindowOperator
+from ..windows.columns.windowed_columns import COLUMNS
 from ..windows.combining import Fold, FoldedBundle
-from ..windows.folded_columns import COLUMNS
 
 # The size beyond which a block is cut in two, unless it is a single value.
 BLOCK_BYTES = 4 << 20

@@ -6,6 +6,8 @@ The writer appends keys and values to the columns of their key group, and sends 
 It encodes columns of integers earlier, and sends several of them as one block.  The reader adds the values to their
 groups, one key group after the other.
 
+Columns of Arrow stay columns: the writer sorts their rows by key group, and sends those of each as a block.
+
 Forked workers distribute keys by `hash`, which is the same in all of them, and costs a tenth of `key_group`.  In other
 processes equal keys may have different hashes; there `key_group` is computed once for each key.
 """
@@ -13,7 +15,7 @@ processes equal keys may have different hashes; there `key_group` is computed on
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
@@ -23,12 +25,15 @@ import msgspec
 
 from ....sdk.bundle import Bundle
 from ....sdk.coders.coded_key import VALID_TYPES, check_keys, is_coded
-from ....sdk.coders.key_encoding import KEY_GROUPS, key_group
+from ....sdk.coders.key_encoding import KEY_GROUPS, key_group, key_groups
 from ....windowing import BoundedWindow
 from ..serialization.column_codec import decode_column, encode_column, encode_numbers, is_exact, joined_numbers
 from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import Cells, WindowOperator
+from ..windows.columns.folded_columns import FoldedColumns
+from ..windows.columns.grouped_columns import GroupedColumns, Layout
+from ..windows.columns.windowed_columns import COLUMNS
 from ..windows.combining import Fold
 from .blocks import BLOCK_BYTES, TABLE_BYTES, Send, prime_up_to
 
@@ -83,6 +88,24 @@ class _ColumnsByGroup(defaultdict[int, list[Any]]):
         self.window = window
 
 
+class _SentColumns(GroupedColumns):
+    """Columns of Arrow that wait to be sent."""
+
+    flush: Callable[[], None]
+
+    def begin(self, layout: Layout) -> None:
+        if not self.rows:
+            # So that elements are sent in their order.
+            self.flush()
+        super().begin(layout)
+
+    def settle(self) -> None:
+        """Send the columns, in the place of making elements of them."""
+        if self.rows:
+            self.flush()
+        self.clear()
+
+
 class _ColumnCells(Cells):
     """By window, its columns by key group, in the place of the cells of a fold.
 
@@ -91,11 +114,19 @@ class _ColumnCells(Cells):
 
     Args:
       groups: the number of key groups; None if columns are always found by a dictionary.
+      flush: sends everything that is buffered.
     """
 
-    def __init__(self, groups: int | None) -> None:
+    def __init__(self, groups: int | None, flush: Callable[[], None]) -> None:
         super().__init__(_ColumnsByGroup)
         self._groups = groups
+        self._flush = flush
+
+    def in_columns(self, fold: Fold) -> FoldedColumns | GroupedColumns:
+        if self.columns is None:
+            self.columns = _SentColumns(fold, self.of)
+            self.columns.flush = self._flush
+        return self.columns
 
     def start_bundle(self) -> None:
         """Do nothing: keys are checked when they are sent."""
@@ -142,10 +173,12 @@ class ColumnWriter:
         fold.names = {"known": _KnownGroups(groups)}
         self.fold = fold
         stamped = fold.operation.stamped
-        self.cells = _ColumnCells(None if stamped else number)
+        self.cells = _ColumnCells(None if stamped else number, self.flush)
         # The places of an element in its column.
         self._width = 3 if stamped else 2
         self._send = send
+        self._groups = groups
+        self._hashed = number if forked else None
         self._bound = MemoryBound(memory_bytes, self._memory)
         self._waiting = 0
         # By window and key group the columns of integers that are encoded, and their size in bytes; False after others.
@@ -161,10 +194,12 @@ class ColumnWriter:
             self._waiting += len(part)
             if self._bound.added(len(part)):
                 self.flush()
-            elif self._waiting >= (_IN_CACHE if self._are_integers else TOGETHER):
+            elif not self.cells.columns and self._waiting >= (_IN_CACHE if self._are_integers else TOGETHER):
                 self._shorten()
 
     def _memory(self) -> float:
+        if self.cells.columns:
+            return self.cells.columns.nbytes
         items = list(chain.from_iterable(column for _, _, column in self.cells.filled()))
         in_columns = 8 * len(items) + memory_of_all(items[:: self._width]) + memory_of_all(items[1 :: self._width])
         return self._encoded_bytes + in_columns
@@ -198,6 +233,9 @@ class ColumnWriter:
         for group, window, column in self.cells.filled():
             by_group.setdefault(group, []).append((window, column))
         try:
+            if self.cells.columns:
+                for group, rows in self.cells.columns.blocks(self._groups_of):
+                    self._send(group, rows)
             for (window, group), encoded in early.items():
                 integers, count = joined_numbers(encoded)
                 self._send(group, _encode((_encoded_window(window), [count // 2], [integers])))
@@ -210,6 +248,12 @@ class ColumnWriter:
             reraise(attributed(error, Attribution(self.fold.label, None)))
         if len(self.cells.by_window) > _WINDOWS_KEPT:
             self.cells.by_window.clear()
+
+    def _groups_of(self, keys: Collection[Any]) -> list[int]:
+        if self._hashed is None:
+            return key_groups(list(keys), self._groups)
+        number = self._hashed
+        return [hash(key) % number for key in keys]
 
     def _encoded(self, columns: list[_Column]) -> Iterator[bytes]:
         """Yield the columns of one key group as one block, or as several if it would be too large."""
@@ -283,6 +327,10 @@ def _decoded_windows(windows: bytes) -> list[BoundedWindow]:
 
 def receive_columns(operator: WindowOperator, block: bytes) -> int:
     """Add the elements of a block to their groups; return their number."""
+    if block[:1] == COLUMNS:
+        return operator.cells.in_columns(operator.fold).receive(block)
+    # So that elements are added in their order.
+    operator.cells.settle()
     windows, counts, encoded = _decode(block)
     keys, *others = map(decode_column, encoded)
     pairs = zip(*[iter(keys)] * 2, strict=True) if not others else zip(keys, others[0], strict=True)

@@ -57,8 +57,8 @@ from ..spilling.memory import average, memory_of
 from ..stages.executor import StageExecutor
 from ..user_errors import guarded
 from ..windows.bounded_operator import Cells, WindowCells
+from ..windows.columns.folded_columns import FoldedColumns
 from ..windows.combining import Fold, FoldedBundle
-from ..windows.folded_columns import FoldedColumns
 
 # Smaller bundles begin no table.
 SMALLEST = 64

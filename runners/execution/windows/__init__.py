@@ -26,4 +26,8 @@ Snapshots, and memory:
 snapshots.py           window states as records: all, or those that have changed
 spilled_windows.py     window states on disk
 spilled_groups.py      values of large groups on disk
+
+Elements that are columns:
+
+columns/               cells and groups as columns
 """

@@ -28,8 +28,9 @@ from ....windowing.timestamp_combiner import TimestampCombiner
 from ....windowing.windows import end_of_window
 from ..gc_tuning import rarely_collected
 from ..user_errors import Attribution, attributed, reraise
+from .columns.folded_columns import FoldedColumns
+from .columns.grouped_columns import GroupedColumns
 from .combining import Fold, merge_stamps, merging_into
-from .folded_columns import FoldedColumns
 from .merging import BulkMerge, MergedWindow
 
 
@@ -63,7 +64,7 @@ class Cells:
         a flat list with start, size and value of each element, and its timestamp if the timestamp combiner looks at it
         (`FoldOperation.pending_width`): a tuple for each would take twice the memory.  For other windows
         (window, window, timestamp, value) of each.
-      columns: cells that elements in columns were folded into; None if there were no such elements.
+      columns: cells of elements in columns; None if there were no such elements.
     """
 
     __slots__ = ("_make", "_sizes", "by_window", "columns", "pending")
@@ -72,21 +73,20 @@ class Cells:
         self._make = make
         self.by_window: dict[BoundedWindow, Any] = {}
         self.pending: dict[Any, list[Any]] = {}
-        self.columns: FoldedColumns | None = None
+        self.columns: FoldedColumns | GroupedColumns | None = None
         # The dictionaries that a bundle has folded into, and their numbers of keys before.
         self._sizes: list[tuple[dict[Any, Any], int]] = []
 
-    def in_columns(self, fold: Fold) -> FoldedColumns:
-        """Return the cells that elements in columns are folded into."""
+    def in_columns(self, fold: Fold) -> FoldedColumns | GroupedColumns:
+        """Return the cells of elements in columns."""
         if self.columns is None:
-            self.columns = FoldedColumns(fold, self.of)
+            self.columns = (GroupedColumns if fold.combine_fn is None else FoldedColumns)(fold, self.of)
         return self.columns
 
     def add_columns(self, bundle: Bundle, fold: Fold) -> bool:
         """Fold a bundle of columns as a whole; return False if its elements have to be folded one by one."""
-        if not isinstance(bundle, ColumnBundle) or not FoldedColumns.takes(fold):
-            return False
-        return self.in_columns(fold).add(bundle)
+        takes = GroupedColumns.takes if fold.combine_fn is None else FoldedColumns.takes
+        return isinstance(bundle, ColumnBundle) and takes(fold) and self.in_columns(fold).add(bundle)
 
     def settle(self) -> None:
         """Make cells in columns cells like all others."""
@@ -224,6 +224,7 @@ class WindowOperator:
 
     def replace(self, replaced: Callable[[Any], Any]) -> None:
         """Replace each accumulator by the result of `replaced`, after merging the windows that have come so far."""
+        self.cells.settle()
         for cells in self.cells.by_window.values():
             for key, accumulator in cells.accumulators.items():
                 cells.accumulators[key] = replaced(accumulator)

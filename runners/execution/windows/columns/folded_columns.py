@@ -11,54 +11,44 @@ in columns are *settled*: they become cells like all others.
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Collection, Iterator
-from functools import lru_cache
-from itertools import islice, pairwise
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import attrs
-import msgspec
 
-from ....sdk.arrow_fold import (
+from .....sdk.arrow_fold import (
     COUNT_ALL,
     ArrowFold,
     columns_of,
     dense_sums,
-    key_column,
     most_of,
     plain_column,
 )
-from ....sdk.arrow_lists import LIST, ListFold, numbered_cells
-from ....sdk.bundle import BUNDLE_SIZE, Bundle
-from ....sdk.column_bundle import ColumnBundle, Elements, Pairs, as_dicts, as_values, of_columns, values_of
-from ....triggers import ONLY_PANE
-from ....windowing import BoundedWindow
-from ....windowing.timestamp import MAX_MICROS
-from ....windowing.timestamp_combiner import TimestampCombiner
-from ....windowing.windows import end_of_window
-from ..serialization.column_codec import decode_column, encode_column
-from .combining import Fold, merge_stamps, merging_into
+from .....sdk.arrow_lists import LIST, ListFold, numbered_cells
+from .....sdk.bundle import Bundle
+from .....sdk.column_bundle import ColumnBundle, Elements, Pairs, as_values, of_columns, values_of
+from .....windowing import BoundedWindow
+from ..combining import Fold, merge_stamps
+from .windowed_columns import (
+    LARGE,
+    RESULTS,
+    GroupsOf,
+    WindowedColumns,
+    groups_of_rows,
+    keys_of_pairs,
+    received,
+    runs_of,
+    sorted_by,
+    with_places,
+)
 
-# The functions of timestamps, by timestamp combiner.
-_STAMPS = {
-    TimestampCombiner.OUTPUT_AT_EOW: None,
-    TimestampCombiner.OUTPUT_AT_EARLIEST: "min",
-    TimestampCombiner.OUTPUT_AT_LATEST: "max",
-}
 # Bundles are kept up to this number of bytes.
 _KEPT_BYTES = 32 << 20
-# The size of a folded table beyond which a column of strings may be too long for one array.
-_LARGE = 1 << 30
-# Bundles of results.
-_RESULTS = 4 * BUNDLE_SIZE
 # A sum of absolute values below it can't overflow.
 _LIMIT = 1 << 63
-
-# The first byte of a block of columns.  A block of rows is a MessagePack array, which begins with another.
-COLUMNS = b"A"
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
 @attrs.frozen
@@ -77,26 +67,21 @@ class _Keys:
         columns = [_array(table.column(f"k{i}")) for i in range(len(self.names))]
         return self.elements(pyarrow.RecordBatch.from_arrays(columns, list(self.names)))
 
+    def of_rows(self, batch: Any, rows: Any) -> list[Any]:
+        """Return the keys of some rows."""
+        return self.of(batch.take(rows))
 
-class FoldedColumns:
-    """The cells of one grouping, as columns.
+
+class FoldedColumns(WindowedColumns):
+    """The cells of one combining grouping, as columns.
 
     Args:
       fold: the grouping's fold.
       cells_of: returns the cells of a window that settled cells become.
-
-    Attributes:
-      windows: the windows, with their places in the column of windows.
-      rows: the number of rows that are kept; a cell may have several.
-      nbytes: the number of their bytes.
     """
 
     def __init__(self, fold: Fold, cells_of: Callable[[BoundedWindow], Any]) -> None:
-        self._combiner = fold.windowing.timestamp_combiner
-        self._stamp = _STAMPS.get(self._combiner)
         self._fold = fold
-        self._merge_into = merging_into(fold)
-        self._cells_of = cells_of
         folds = None if fold.combine_fn is None else fold.combine_fn.arrow_fold
         self._is_tuple = isinstance(folds, tuple)
         self._folds: tuple[ArrowFold, ...] = folds if isinstance(folds, tuple) else () if folds is None else (folds,)
@@ -105,23 +90,17 @@ class FoldedColumns:
         self._lists = {f"p{i}": each for i, each in enumerate(folds_of_parts) if isinstance(each, ListFold)}
         if fold.counts:
             self._functions.append((COUNT_ALL, "sum"))
-        self.clear()
+        super().__init__(fold, cells_of)
 
     @staticmethod
     def takes(fold: Fold) -> bool:
         """Return True if columns of some types can be folded for a grouping."""
         fn = fold.combine_fn
-        return (
-            fn is not None
-            and fn.arrow_fold is not None
-            and not fold.operation.merging
-            and fold.windowing.timestamp_combiner in _STAMPS
-        )
+        return fn is not None and fn.arrow_fold is not None and WindowedColumns.takes(fold)
 
     def clear(self) -> None:
         """Forget all cells."""
-        self.windows: dict[BoundedWindow, int] = {}
-        self.rows = self.nbytes = 0
+        super().clear()
         self._keys: _Keys | None = None
         self._kept: list[Any] = []
         self._kept_bytes = 0
@@ -129,41 +108,28 @@ class FoldedColumns:
         # By the place of a part that is a sum of integers, the most that it may be.
         self._most: dict[int, int] = {}
 
-    def __len__(self) -> int:
-        return self.rows
-
     # Elements
 
     def add(self, bundle: ColumnBundle) -> bool:
         """Fold a bundle of pairs; return False if its rows have to be folded one by one."""
-        import pyarrow
-
-        pairs = bundle.elements
-        if not isinstance(pairs, Pairs) or pairs.keys is as_dicts or type(bundle.signs) is list or bundle.signs != 1:
+        keys, pairs = keys_of_pairs(bundle), bundle.elements
+        if keys is None:
             return False
+        assert isinstance(pairs, Pairs)
         batch = bundle.batch
         places = columns_of(self._folds, pairs, batch.num_columns - pairs.width)
         if places is None:
             return False
-        keys = [key_column(column) for column in batch.columns[: pairs.width]]
         values = self._values(batch, [pairs.width + place for place in places])
-        if values is None or any(column is None for column in keys):
+        if values is None:
             return False
         most = most_of([function for function, _ in self._functions], values, len(bundle))
         if any(bound >= _LIMIT for bound in most.values()):
             return False
         self._begin(_Keys(pairs.keys, tuple(batch.schema.names[: pairs.width])), most)
-        windows, rows = self._windows_of(bundle)
-        columns = [*keys, *(column for column in values if column is not None)]
-        names = [f"k{i}" for i in range(len(keys))] + [f"p{i}" for i, column in enumerate(values) if column is not None]
-        if rows is not None:
-            columns = [column.take(pyarrow.array(rows)) for column in columns]
-        columns.append(pyarrow.array(windows))
-        names.append("w")
-        if self._stamp is not None:
-            columns.append(pyarrow.array(_micros(bundle, rows)))
-            names.append("s")
-        kept = pyarrow.RecordBatch.from_arrays(columns, names)
+        columns = {f"k{i}": column for i, column in enumerate(keys)}
+        columns |= {f"p{i}": column for i, column in enumerate(values) if column is not None}
+        kept = self.placed(bundle, columns)
         if self._kept and self._kept[0].schema != kept.schema:
             self.compact()
         self._kept.append(kept)
@@ -195,27 +161,6 @@ class FoldedColumns:
             bounds = most
         self._keys = keys
         self._most.update(bounds)
-
-    def _windows_of(self, bundle: ColumnBundle) -> tuple[Any, Any]:
-        """Return the window's place of each element in each window, and the element's; None if each has one window."""
-        import numpy
-
-        if bundle.has_several_windows:
-            indices, known = bundle.assigned
-        else:
-            indices, known = numpy.zeros(len(bundle), numpy.int64), [bundle.assigned]
-        flat = numpy.array([self._place(window) for own in known for window in own], numpy.int32)
-        counts = numpy.array([len(own) for own in known])
-        if (counts == 1).all():
-            return flat[indices], None
-        own = counts[indices]
-        rows = numpy.repeat(numpy.arange(len(indices)), own)
-        firsts = numpy.cumsum(counts) - counts
-        in_element = numpy.arange(len(rows)) - numpy.repeat(numpy.cumsum(own) - own, own)
-        return flat[firsts[indices][rows] + in_element], rows
-
-    def _place(self, window: BoundedWindow) -> int:
-        return self.windows.setdefault(window, len(self.windows))
 
     # Folding
 
@@ -254,8 +199,8 @@ class FoldedColumns:
 
         by = ["w", *(name for name in table.column_names if name[0] == "k")]
         wanted = [(f"p{i}", pair[step]) for i, pair in enumerate(self._functions) if pair[step] != LIST]
-        if self._stamp is not None:
-            wanted.append(("s", self._stamp))
+        if self.stamp is not None:
+            wanted.append(("s", self.stamp))
         if not self._lists:
             return self._aggregated(table, by, wanted)
         cells, firsts = numbered_cells([_array(table.column(name)) for name in by])
@@ -304,16 +249,16 @@ class FoldedColumns:
     def _settle(self, table: Any) -> None:
         assert self._keys is not None
         windows = list(self.windows)
-        for batch in table.to_batches(_RESULTS):
+        for batch in table.to_batches(RESULTS):
             places = batch.column("w").to_numpy()
-            ordered, places = _sorted(batch, places)
-            for start, stop in _runs(places):
+            ordered, places = sorted_by(batch, places)
+            for start, stop in runs_of(places):
                 part = ordered.slice(start, stop - start)
-                cells = self._cells_of(windows[places[start]])
+                cells = self.cells_of(windows[places[start]])
                 keys = self._keys.of(part)
-                self._merge_into(cells.accumulators, keys, self._accumulators(part))
-                if self._stamp is not None:
-                    merge_stamps(self._combiner, cells.stamps, keys, values_of(part.column("s")))
+                self.merge_into(cells.accumulators, keys, self._accumulators(part))
+                if self.stamp is not None:
+                    merge_stamps(self.combiner, cells.stamps, keys, values_of(part.column("s")))
 
     def _accumulators(self, batch: Any) -> list[Any]:
         parts = iter([batch.column(f"p{i}") for i in range(len(self._functions))])
@@ -325,53 +270,34 @@ class FoldedColumns:
 
     def results(self) -> Iterator[Bundle]:
         """Remove and yield the results of all cells, in the order of the windows' ends."""
-        import numpy
         import pyarrow
 
         self._number_by_end()
         self.compact()
-        if len(self._folded) != 1 or self.nbytes > _LARGE:
+        if len(self._folded) != 1 or self.nbytes > LARGE:
             self.settle()
             return
         assert self._keys is not None
         (batch,) = self._folded[0].combine_chunks().to_batches()
-        windows, width = list(self.windows), len(self._keys.names)
-        batch, places = _sorted(batch, batch.column("w").to_numpy())
-        elements = Pairs(width, self._keys.elements, of_columns if self._is_tuple else as_values)
+        width = len(self._keys.names)
+        batch, _ = sorted_by(batch, batch.column("w").to_numpy())
         columns = [batch.column(f"k{i}") for i in range(width)] + self._result_columns(batch)
         names = [*self._keys.names, *(f"result{i}" for i in range(len(columns) - width))]
-        results = pyarrow.RecordBatch.from_arrays(columns, names)
-        last = numpy.array([window.max_micros for window in windows])
-        micros = batch.column("s").to_numpy() if self._stamp is not None else last[places]
-        assigned = [(window,) for window in windows]
+        elements = Pairs(width, self._keys.elements, of_columns if self._is_tuple else as_values)
+        yield from self.results_of(batch, pyarrow.RecordBatch.from_arrays(columns, names), elements)
         self.clear()
-        for start in range(0, len(places), _RESULTS):
-            part = slice(start, start + _RESULTS)
-            own = places[part]
-            is_one = own[0] == own[-1]
-            yield ColumnBundle(
-                results.slice(start, _RESULTS),
-                elements,
-                int(last[own[0]]) if is_one and self._stamp is None else micros[part],
-                assigned[own[0]] if is_one else (own, assigned),
-                ONLY_PANE,
-            )
 
     def _number_by_end(self) -> None:
         """Number the windows anew, in the order of their ends."""
-        import numpy
         import pyarrow
 
-        windows = list(self.windows)
-        ends = numpy.argsort(list(map(end_of_window, windows)), kind="stable")
-        if (ends[1:] > ends[:-1]).all():
+        ranks = self.ranks()
+        if (ranks[1:] > ranks[:-1]).all():
             return
-        self.windows = {windows[place]: i for i, place in enumerate(ends.tolist())}
-        ranks = numpy.empty(len(windows), numpy.int32)
-        ranks[ends] = numpy.arange(len(windows))
+        self.windows = dict(sorted(zip(self.windows, ranks.tolist(), strict=True), key=itemgetter(1)))
 
         def numbered(rows: Any) -> Any:
-            places = ranks[rows.column("w").to_numpy()]
+            places = ranks.astype("int32")[rows.column("w").to_numpy()]
             return rows.set_column(rows.schema.get_field_index("w"), "w", pyarrow.array(places))
 
         self._kept = list(map(numbered, self._kept))
@@ -383,53 +309,29 @@ class FoldedColumns:
 
     # Shuffles
 
-    def blocks(self, groups_of: Callable[[Collection[Any]], list[int]]) -> Iterator[tuple[int, bytes]]:
-        """Remove and yield all cells as blocks, with the key group of each.
-
-        Args:
-          groups_of: returns the key group of each of some keys.
-        """
-        import numpy
-        import pyarrow
-
+    def blocks(self, groups_of: GroupsOf) -> Iterator[tuple[int, bytes]]:
+        """Remove and yield all cells as blocks, with the key group of each."""
         self.compact()
         folded, keys = self._folded, self._keys
         assert keys is not None
-        windows = list(self.windows)
-        self.clear()
         for table in folded:
             (batch,) = table.combine_chunks().to_batches()
-            batch, groups = _sorted(batch, _groups(table, keys, groups_of))
-            head = pickle.dumps((keys.elements, keys.names)), batch.schema.serialize().to_pybytes()
-            place = batch.schema.get_field_index("w")
-            for start, stop in _runs(groups):
-                part = batch.slice(start, stop - start)
-                used, places = numpy.unique(part.column(place).to_numpy(), return_inverse=True)
-                part = part.set_column(place, "w", pyarrow.array(places.astype(numpy.int32)))
-                own = encode_column([windows[i] for i in used.tolist()])
-                yield int(groups[start]), COLUMNS + _pack([*head, own, part.serialize().to_pybytes()])
+            columns = [batch.column(f"k{i}") for i in range(len(keys.names))]
+            groups = groups_of_rows(columns, batch.num_rows, partial(keys.of_rows, batch), groups_of)
+            yield from self.blocks_of(batch, keys, groups)
+        self.clear()
 
     def receive(self, block: bytes | memoryview) -> int:
         """Add the cells of a block; return their number."""
-        import numpy
         import pyarrow
 
-        pickled, schema, windows, rows = _unpack(memoryview(block)[1:])
-        known = pyarrow.ipc.read_schema(pyarrow.py_buffer(schema))
-        batch = pyarrow.ipc.read_record_batch(pyarrow.py_buffer(rows), known)
+        keys, windows, batch = received(block)
         merges = [merge for _, merge in self._functions]
         most = most_of(merges, [batch.column(f"p{i}") for i in range(len(merges))], batch.num_rows)
-        self._begin(_Keys(*_unpickled(pickled)), most)
-        places = numpy.array([self._place(window) for window in decode_column(windows)], numpy.int32)
-        own = places[batch.column("w").to_numpy()]
-        batch = batch.set_column(known.get_field_index("w"), "w", pyarrow.array(own))
-        self._put(pyarrow.Table.from_batches([batch]))
+        self._begin(keys, most)
+        self._put(pyarrow.Table.from_batches([with_places(batch, list(map(self.place, windows)))]))
         self._measure()
         return int(batch.num_rows)
-
-    def earliest_end(self) -> int:
-        """Return the earliest end of the windows."""
-        return min(map(end_of_window, self.windows), default=MAX_MICROS)
 
 
 def _decoded(table: Any) -> Any:
@@ -444,55 +346,3 @@ def _decoded(table: Any) -> Any:
 
 def _array(column: Any) -> Any:
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
-
-
-_unpickled = lru_cache(maxsize=256)(pickle.loads)
-
-
-def _micros(bundle: ColumnBundle, rows: Any) -> Any:
-    import numpy
-
-    micros = bundle.micros
-    if isinstance(micros, int):
-        return numpy.full(len(bundle) if rows is None else len(rows), micros, numpy.int64)
-    return micros if rows is None else micros[rows]
-
-
-def _runs(values: Any) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of each run of equal values of a NumPy array."""
-    import numpy
-
-    if len(values):
-        borders = [0, *(numpy.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
-        yield from pairwise(borders)
-
-
-def _sorted(batch: Any, by: Any) -> tuple[Any, Any]:
-    """Return the rows of a batch in the order of an array, and the array in order."""
-    import numpy
-    import pyarrow
-
-    if (by[1:] >= by[:-1]).all():
-        return batch, by
-    # Integers of 16 bits are sorted by radix.
-    is_small = len(by) and by.min() >= 0 and by.max() < 1 << 16
-    order = numpy.argsort(by.astype(numpy.uint16) if is_small else by, kind="stable")
-    return batch.take(pyarrow.array(order)), by[order]
-
-
-def _groups(table: Any, keys: _Keys, groups_of: Callable[[Collection[Any]], list[int]]) -> Any:
-    """Return the key group of each cell, computed once for each key."""
-    import numpy
-    import pyarrow
-
-    n = table.num_rows
-    if not keys.names:
-        return numpy.full(n, groups_of(keys.of(table.slice(0, 1)))[0], numpy.int64)
-    names = [f"k{i}" for i in range(len(keys.names))]
-    numbered = table.append_column("row", pyarrow.array(numpy.arange(n)))
-    by_key = numbered.group_by(names, use_threads=False).aggregate([("row", "list")])
-    rows = by_key.column("row_list").combine_chunks()
-    groups = numpy.empty(n, numpy.int64)
-    of_keys = numpy.array(groups_of(keys.of(by_key)), numpy.int64)
-    groups[rows.flatten().to_numpy()] = numpy.repeat(of_keys, rows.value_lengths().to_numpy())
-    return groups

@@ -20,8 +20,8 @@ from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.runners.execution.shuffle.blocks import ShuffleWriter, receive_block
 from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
 from penstock.runners.execution.stages.executor import StageExecutor
-from penstock.runners.execution.windows import folded_columns
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.columns import folded_columns
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk import graph
 from penstock.sdk.bundle import Bundle
@@ -65,6 +65,8 @@ NUMBERS = [*COMPARED, "sum", "mean"]
 OF_TYPES = {
     **dict.fromkeys(COLUMNS, NUMBERS),
     **dict.fromkeys(["string", "large_string", "dictionary", "binary", "date", "timestamp", "list"], COMPARED),
+    # NaN has no order: its extremes depend on which values are folded first.
+    "nan": [*ANYTHING, "sum", "mean"],
     "bool": [*NUMBERS, "any", "all"],
     "null": ANYTHING,
 }
