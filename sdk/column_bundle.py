@@ -23,7 +23,7 @@ from .row import Row, rows_of_dicts
 
 # Sources of columns give bundles of about so many elements: NumPy and Arrow spend less time on each than on those of
 # `BUNDLE_SIZE`.
-COLUMN_BUNDLE_SIZE = 4 * BUNDLE_SIZE
+COLUMN_BUNDLE_SIZE = 8 * BUNDLE_SIZE
 
 # Bundles with fewer windows than one for so many elements are sent with all of them.
 _FEW_WINDOWS = 16

@@ -15,6 +15,7 @@ import attrs
 from ..windowing.microseconds import MICROS_PER_SECOND
 from ..windowing.timestamp import Timestamp, in_range, micros_of
 from ..windowing.timestamped_value import TimestampedValue
+from .arrow_arithmetic import floored_quotient, quotient, remainder, scalar_of
 from .column_bundle import ColumnBundle, Elements, Pairs, as_dicts, as_rows
 from .dofn import DoFn, label_of
 from .errors import ColumnError, missing_extra
@@ -66,9 +67,11 @@ class Column:
         """
         if self._function == _FIELD:
             return _field(batch, *self._arguments)
-        function = getattr(_compute(), self._function) if isinstance(self._function, str) else self._function
-        return function(
-            *(_decoded(each.values(batch)) if isinstance(each, Column) else each for each in self._arguments)
+        arguments = [_decoded(each.values(batch)) if isinstance(each, Column) else each for each in self._arguments]
+        if not isinstance(self._function, str):
+            return self._function(*arguments)
+        return getattr(_compute(), self._function)(
+            *[scalar_of(each) if type(each) is int else each for each in arguments]
         )
 
     def __bool__(self) -> bool:
@@ -118,22 +121,22 @@ class Column:
         return _operator("multiply_checked", other, "*", self)
 
     def __truediv__(self, other: Any) -> Column:
-        return _operator(_quotient, self, "/", other)
+        return _operator(quotient, self, "/", other)
 
     def __rtruediv__(self, other: Any) -> Column:
-        return _operator(_quotient, other, "/", self)
+        return _operator(quotient, other, "/", self)
 
     def __floordiv__(self, other: Any) -> Column:
-        return _operator(_floored_quotient, self, "//", other)
+        return _operator(floored_quotient, self, "//", other)
 
     def __rfloordiv__(self, other: Any) -> Column:
-        return _operator(_floored_quotient, other, "//", self)
+        return _operator(floored_quotient, other, "//", self)
 
     def __mod__(self, other: Any) -> Column:
-        return _operator(_remainder, self, "%", other)
+        return _operator(remainder, self, "%", other)
 
     def __rmod__(self, other: Any) -> Column:
-        return _operator(_remainder, other, "%", self)
+        return _operator(remainder, other, "%", self)
 
     def __xor__(self, other: Any) -> Column:
         return _operator("bit_wise_xor", self, "^", other)
@@ -239,44 +242,6 @@ def _is_in(values: Any, known: list[Any]) -> Any:
     return _compute().is_in(values, value_set=pyarrow.array(known))
 
 
-def _quotient(left: Any, right: Any) -> Any:
-    compute = _compute()
-    return compute.divide_checked(*(compute.cast(each, "float64", safe=False) for each in (left, right)))
-
-
-def _floored_quotient(left: Any, right: Any) -> Any:
-    return _rounding_down("floor_divide", left, right)
-
-
-def _remainder(left: Any, right: Any) -> Any:
-    return _rounding_down("remainder", left, right)
-
-
-def _rounding_down(function: str, left: Any, right: Any) -> Any:
-    """Compute by NumPy what Arrow doesn't have: its quotient of integers is cut towards zero."""
-    import numpy
-    import pyarrow
-
-    numbers = [_numbers(left), _numbers(right)]
-    if (numpy.asarray(numbers[1]) == 0).any():
-        raise ColumnError("a number is divided by 0")
-    with numpy.errstate(over="raise"):
-        found = pyarrow.array(getattr(numpy, function)(*numbers))
-    for each in (left, right):
-        if isinstance(each, pyarrow.Array) and each.null_count:
-            found = _compute().if_else(each.is_valid(), found, None)
-    return found
-
-
-def _numbers(values: Any) -> Any:
-    """Return an Arrow array as one of NumPy, with 1 for nulls; constants as they are."""
-    import pyarrow
-
-    if not isinstance(values, pyarrow.Array):
-        return values.as_py() if isinstance(values, pyarrow.Scalar) else values
-    return (values.fill_null(1) if values.null_count else values).to_numpy(zero_copy_only=False)
-
-
 class OfFields:
     """Base class of operations on columns that look at the fields of elements.
 
@@ -380,7 +345,7 @@ def _computed(column: Column, bundle: ColumnBundle) -> Any:
 
     try:
         return column.values(bundle.batch)
-    except (pyarrow.ArrowException, FloatingPointError) as error:
+    except (pyarrow.ArrowException, FloatingPointError, OverflowError) as error:
         raise ColumnError(f"{column.text} can't be computed: {error}") from error
 
 

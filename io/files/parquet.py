@@ -25,7 +25,7 @@ from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, FileSplit, ReadA
 from .write import WriteFiles
 
 # Bundles of wide records have fewer of them.
-_COLUMN_BUNDLE_BYTES = 4 << 20
+_COLUMN_BUNDLE_BYTES = 8 << 20
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 

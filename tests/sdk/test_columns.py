@@ -109,6 +109,32 @@ def test_each_operator_takes_a_constant_on_either_side(values: list[int], consta
         assert expected == mapped(make(), rows)
 
 
+LONG = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), 2**63 - 1, -1, 0, 1])
+
+
+@given(
+    st.lists(st.none() | LONG),
+    st.integers(1, 2**63 - 1) | st.integers(0, 62).map(lambda bits: 1 << bits),
+    st.integers(0, 9),
+)
+def test_integers_are_divided_by_a_positive_constant(values: list[int | None], divisor: int, start: int) -> None:
+    """Rounding down, with all bits of integers, by powers of two and others, and within a part of a batch."""
+    a = beam.col("a")
+    batch = pyarrow.record_batch({"a": pyarrow.array([7] * start + values, "int64")}).slice(start)
+    for column, meaning in ((a // divisor, operator.floordiv), (a % divisor, operator.mod)):
+        expected = [None if value is None else meaning(value, divisor) for value in values]
+        assert expected == column.values(batch).to_pylist()
+
+
+def test_a_constant_may_equal_another_of_another_type() -> None:
+    """True, 1 and 1.0 are equal."""
+    rows = [{"a": 3}]
+    for constant, expected in ((1, 4), (1.0, 4.0), (1, 4)):
+        (found,) = mapped(beam.col("a") + constant, rows)
+        assert (expected, type(expected)) == (found, type(found))
+    assert [True] == mapped((beam.col("a") == 3) == True, rows)  # noqa: E712
+
+
 def test_truth_values_are_combined_by_bits() -> None:
     rows = [{"a": a, "b": b} for a in (True, False) for b in (True, False)]
     a, b = beam.col("a"), beam.col("b")
@@ -141,6 +167,8 @@ def test_other_forms() -> None:
         (lambda: beam.col("a") * 2**62, "a \\* 4611686018427387904 can't be computed: overflow"),
         (lambda: beam.col("a") / 0, "a / 0 can't be computed: divide by zero"),
         (lambda: beam.col("a") % 0, "a number is divided by 0"),
+        (lambda: beam.col("a") // 2**63, "a // 9223372036854775808 can't be computed: Python int too large"),
+        (lambda: beam.col("a") + 2**63, "a \\+ 9223372036854775808 can't be computed: "),
         (lambda: beam.col("a") > "x", "a > 'x' can't be computed: .*"),
         (lambda: beam.col("a").apply(lambda a: a[:1]), r"a function returned 1 values for 2 elements"),
     ],
