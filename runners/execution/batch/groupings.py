@@ -16,7 +16,7 @@ from ..operators.grouping import GroupingRun
 from ..plan.fusion import Grouping, Plan, is_final
 from ..plan.segments import Segment
 from ..shuffle.blocks import TABLE_BYTES, ShuffleWriter, decode_bundle, receive_block
-from ..shuffle.element_columns import ColumnWriter, receive_columns, sends_elements
+from ..shuffle.element_columns import ColumnWriter, is_divisible, receive_columns, sends_elements
 from ..shuffle.element_writer import ElementWriter
 from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import Cells, WindowOperator
@@ -25,6 +25,11 @@ from ..windows.spilled_groups import GroupSpill
 
 # The blocks of each key group.
 KeyGroups: TypeAlias = Iterable[tuple[int, Iterable[bytes]]]
+
+# The memory of a key group's small groups beyond which its keys are divided, into how many parts, and the most parts.
+SMALL_BYTES = 128 << 20
+_PARTS = 4
+_MOST_PARTS = 4**6
 
 
 class Groupings:
@@ -96,11 +101,11 @@ class Groupings:
         bounded = self._bounded[label]
         send = dataflow.send_to(bounded.output)
         for _, blocks in key_groups:
-            for block in blocks:
-                self._counts.of(label).read += bounded.receive_block(block)
-            for results in bounded.finish():
-                send(results)
-                yield
+            for received in bounded.passes(blocks):
+                self._counts.of(label).read += received
+                for results in bounded.finish():
+                    send(results)
+                    yield
 
     def finish(self) -> Iterator[None]:
         """Flush the writers, pausing regularly, and tear down user code."""
@@ -127,18 +132,45 @@ class _BoundedGrouping:
         (self.output,) = step.transform.outputs.values()
         self._operator = WindowOperator(self.fold)
         self._spill = GroupSpill(self._operator)
-        self._receive = receive_columns if sends_elements(self.fold) else receive_block
+        self._in_columns = sends_elements(self.fold)
 
     @property
     def cells(self) -> Cells:
         return self._operator.cells
 
-    def receive_block(self, block: bytes) -> int:
-        """Merge a block of a shuffle; return the number of its values or accumulators."""
+    def passes(self, blocks: Iterable[bytes]) -> Iterator[int]:
+        """Merge the blocks of a key group; yield the number of values or accumulators before the results are taken.
+
+        Small groups aren't spilled.  If they exceed the memory, the blocks are read several times, and each time a part
+        of the keys is grouped.  Blocks of columns of Arrow, which take less memory, prevent that.
+        """
+        divides = self._in_columns and not isinstance(blocks, Iterator)
+        # Divisor and remainder of the hashes of a part's keys.
+        parts = [(1, 0)]
+        while parts:
+            divisor, remainder = parts.pop()
+            received = 0
+            for block in blocks:
+                received += self._receive(block, divisor, remainder)
+                if divides and self._spill.small_bytes > SMALL_BYTES and divisor < _MOST_PARTS:
+                    if divisor == 1 and not all(map(is_divisible, blocks)):
+                        divides = False
+                        continue
+                    self._operator.cells.by_window.clear()
+                    self._spill.flushed()
+                    parts += [(divisor * _PARTS, remainder + i * divisor) for i in range(_PARTS)]
+                    break
+            else:
+                yield received
+
+    def _receive(self, block: bytes, divisor: int, remainder: int) -> int:
         try:
-            received = self._receive(self._operator, block)
+            if not self._in_columns:
+                received = receive_block(self._operator, block)
+            else:
+                received = receive_columns(self._operator, block, divisor, remainder)
             if self.fold.combine_fn is None:
-                self._spill.received(received, len(block))
+                self._spill.received(received, len(block) // divisor)
         except BaseException as error:
             reraise(attributed(error, Attribution(self.fold.label, None)))
         return received

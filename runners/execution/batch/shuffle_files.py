@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 import attrs
@@ -71,22 +71,30 @@ class BlockFileWriter:
 
 
 def read_key_groups(parts: Iterable[FilePart]) -> KeyGroups:
-    """Yield the key groups of a partition, each with its blocks of all files."""
+    """Yield the key groups of a partition, each with its blocks of all files, which can be iterated several times."""
     parts = list(parts)
     files = _Files()
     try:
         for group in sorted({group for _, groups in parts for group in groups}):
-            yield group, _blocks(files, parts, group)
+            yield group, _Blocks(files, parts, group)
     finally:
         files.close()
 
 
-def _blocks(files: _Files, parts: Iterable[FilePart], group: int) -> Iterator[bytes]:
-    for path, groups in parts:
-        for offset, length in groups.get(group, ()):
-            file = files.of(path)
-            file.seek(offset)
-            yield file.read(length)
+@attrs.frozen
+class _Blocks:
+    """The blocks of a key group."""
+
+    files: _Files
+    parts: Sequence[FilePart]
+    group: int
+
+    def __iter__(self) -> Iterator[bytes]:
+        for path, groups in self.parts:
+            for offset, length in groups.get(self.group, ()):
+                file = self.files.of(path)
+                file.seek(offset)
+                yield file.read(length)
 
 
 class _Files:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from typing import Any
 
 import attrs
@@ -325,14 +325,30 @@ def _decoded_windows(windows: bytes) -> list[BoundedWindow]:
     return decode_column(windows)
 
 
-def receive_columns(operator: WindowOperator, block: bytes) -> int:
-    """Add the elements of a block to their groups; return their number."""
-    if block[:1] == COLUMNS:
+def is_divisible(block: bytes) -> bool:
+    """Return True if `receive_columns` can add a part of the keys of a block."""
+    return block[:1] != COLUMNS
+
+
+def receive_columns(operator: WindowOperator, block: bytes, divisor: int = 1, remainder: int = 0) -> int:
+    """Add the elements of a block to their groups; return their number.
+
+    Args:
+      divisor, remainder: those of the hashes of the keys that are added, from a block that `is_divisible`.
+    """
+    if not is_divisible(block):
         return operator.cells.in_columns(operator.fold).receive(block)
     # So that elements are added in their order.
     operator.cells.settle()
     windows, counts, encoded = _decode(block)
     keys, *others = map(decode_column, encoded)
+    if divisor > 1:
+        if not others:
+            keys, others = keys[::2], [keys[1::2]]
+        added = [hash(key) // KEY_GROUPS % divisor == remainder for key in keys]
+        selectors = iter(added)
+        counts = [sum(islice(selectors, count)) for count in counts]
+        keys, *others = (list(compress(column, added)) for column in (keys, *others))
     pairs = zip(*[iter(keys)] * 2, strict=True) if not others else zip(keys, others[0], strict=True)
     start = 0
     for window, count in zip(_decoded_windows(windows), counts, strict=True):

@@ -1,7 +1,8 @@
 """Groups larger than memory: their values are spilled to a file, and read in chunks.
 
 A plain grouping emits lists of values.  Where a task's groups exceed its memory, the large ones are spilled and emitted
-as `SpilledValues`: iterables that can be iterated any number of times, with one chunk in memory at a time.
+as `SpilledValues`: iterables that can be iterated any number of times, with one chunk in memory at a time.  Small ones
+stay in memory; `small_bytes` tells how much they are.
 """
 
 from __future__ import annotations
@@ -98,12 +99,16 @@ class GroupSpill:
     Args:
       operator: the operator.
       memory_bytes: the approximate memory for its groups.
+
+    Attributes:
+      small_bytes: the bytes of the groups that were too small to be spilled, when groups were last spilled.
     """
 
     def __init__(self, operator: WindowOperator, memory_bytes: int = MEMORY_BYTES) -> None:
         self._operator = operator
         self._limit = memory_bytes
         self._file: SpillFile | None = None
+        self.small_bytes = 0
         # The values received since groups were last spilled.
         self._bytes = 0
         self._values = 0
@@ -117,15 +122,23 @@ class GroupSpill:
 
     def flushed(self) -> None:
         """Start anew, since the operator has emitted all groups."""
-        self._bytes = self._values = 0
+        self._bytes = self._values = self.small_bytes = 0
         self._file = None
 
     def _spill(self) -> None:
         chunk = max(1, CHUNK_BYTES * self._values // self._bytes)
         file = self._file = self._file or SpillFile()
+        small = 0
 
         def spilled(values: Any) -> Any:
-            return SpilledValues(values, file, chunk) if type(values) is list and len(values) >= chunk else values
+            nonlocal small
+            if type(values) is not list:
+                return values
+            if len(values) >= chunk:
+                return SpilledValues(values, file, chunk)
+            small += len(values)
+            return values
 
         self._operator.replace(spilled)
+        self.small_bytes = small * self._bytes // self._values
         self._bytes = self._values = 0

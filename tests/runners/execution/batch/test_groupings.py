@@ -1,0 +1,101 @@
+"""Groupings of a task: key groups whose groups are larger than memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+import penstock as beam
+from penstock.runners.execution.batch import groupings
+from penstock.runners.execution.batch.groupings import Groupings
+from penstock.runners.execution.clock import Clock
+from penstock.runners.execution.counters import Counts
+from penstock.runners.execution.plan.fusion import Grouping, Stage, before_shuffle, fuse
+from penstock.runners.execution.plan.segments import cut
+from penstock.runners.execution.shuffle.element_columns import ColumnWriter, receive_columns
+from penstock.runners.execution.stages.executor import StageExecutor
+from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.combining import Fold
+from penstock.runners.execution.windows.spilled_groups import GroupSpill
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.metrics import MetricsContainer
+from penstock.windowing import FixedWindows, TimestampCombiner
+
+SECOND = 1_000_000
+
+
+class Results:
+    """The dataflow behind a grouping, which keeps its results."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    def send_to(self, pcollection: int) -> Any:
+        return lambda bundle: self.rows.extend(bundle.rows())
+
+
+def root_of(combiner: TimestampCombiner) -> Grouping:
+    p = beam.Pipeline()
+    windows = beam.WindowInto(FixedWindows(10), timestamp_combiner=combiner)
+    _ = p | beam.Create([(1, 1)]) | windows | "Group" >> beam.GroupByKey()
+    (root,) = [s.root for s in cut(fuse(p.graph(), before_shuffle)) if isinstance(s.root, Grouping)]
+    return root
+
+
+def blocks_of(root: Grouping, pairs: list[Any]) -> list[bytes]:
+    """Return the blocks of pairs in two windows, as if all belonged to one key group."""
+    blocks: list[bytes] = []
+    writer = ColumnWriter(Fold(root.transform), lambda group, block: blocks.append(block), 2, forked=True)
+    stage = Stage((), root.transform.inputs[0], root.transform)
+    executor = StageExecutor(stage, lambda tag, bundle: None, None, writer.cells, writer.fold)
+    windows = FixedWindows(10)
+    for start in range(0, len(pairs), 1000):
+        micros = [i % 20 * SECOND for i in range(start, min(len(pairs), start + 1000))]
+        bundle = Bundle(pairs[start : start + 1000], micros, [windows.assign_micros(at) for at in micros])
+        for part in writer.portions(bundle):
+            executor.process(part)
+        writer.flush()
+    return blocks
+
+
+@pytest.mark.parametrize("combiner", [TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST], ids=str)
+@pytest.mark.parametrize("key_of", [int, str, lambda i: (i, str(i))], ids=["integers", "texts", "tuples"])
+def test_small_groups_beyond_the_memory_are_grouped_in_parts(
+    key_of: Any, combiner: TimestampCombiner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory holds a fraction of them at a time; large groups are spilled, and all is as without a limit.
+
+    Not if a block has columns of Arrow.
+    """
+    pairs = [(key_of(i % 2400 if i % 4 else -1), i) for i in range(12_000)]
+    root = root_of(combiner)
+    blocks = blocks_of(root, pairs)
+    held: list[int] = []
+
+    def receive(operator: WindowOperator, *arguments: Any) -> int:
+        received = receive_columns(operator, *arguments)
+        held.append(len(operator.cells))
+        return received
+
+    def run(limit: int) -> tuple[list[Any], int, int]:
+        """Return the results, the number of groups in memory, at most, and the number of elements."""
+        monkeypatch.setattr(groupings, "GroupSpill", partial(GroupSpill, memory_bytes=limit))
+        monkeypatch.setattr(groupings, "SMALL_BYTES", limit)
+        monkeypatch.setattr(groupings, "receive_columns", receive)
+        counts, results = Counts(), Results()
+        held.clear()
+        run = Groupings([root], Clock(), MetricsContainer(), counts)
+        for _ in run.run(root, [(0, blocks)], results):  # type: ignore[arg-type]
+            pass
+        rows = [((key, list(values)), *rest) for (key, values), *rest in results.rows]
+        return sorted(rows, key=repr), max(held), counts.of(root.transform.label).read
+
+    whole, most, read = run(1 << 30)
+    found, most_of_parts, read_of_parts = run(20_000)
+    assert whole == found
+    assert 12_000 == read == read_of_parts
+    assert most > 2 * most_of_parts
+    monkeypatch.setattr(groupings, "is_divisible", lambda block: block != blocks[-1])
+    assert (whole, most, read) == run(20_000)
