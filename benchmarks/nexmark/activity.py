@@ -21,10 +21,13 @@ class UserSessions(beam.PTransform):
         self.settings = settings
 
     def expand(self, events: Any) -> Any:
+        bids = events | "Bids" >> beam.Filter(is_bid)
+        return self.of_bidders(bids | "Bidder" >> beam.Map(lambda bid: bid.bidder))
+
+    def of_bidders(self, bidders: Any) -> Any:
+        """Return the results for the bidder of each bid."""
         return (
-            events
-            | "Bids" >> beam.Filter(is_bid)
-            | "Bidder" >> beam.Map(lambda bid: bid.bidder)
+            bidders
             | beam.WindowInto(
                 beam.window.Sessions(self.settings.window_size),
                 trigger=Repeatedly(AfterCount(self.settings.max_log_events)),

@@ -1,4 +1,4 @@
-"""Queries 0, 1, 2, 5, 7 and 12 on columns: each event type is a PCollection of its own.
+"""Queries 0 to 3, 5, 7, 8, 11 and 12 on columns: each event type is a PCollection of its own.
 
 Results are rows of the names of the row variants' results, so both are compared with the same SQL.
 """
@@ -6,13 +6,15 @@ Results are rows of the names of the row variants' results, so both are compared
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import penstock as beam
-from nexmark.events import BidderCount
+from nexmark import activity
+from nexmark.events import BidderCount, IdNameReserve
 from nexmark.hot_items import MostBids, auction_counts, has_price
-from nexmark.queries import Query, Result, Rows, sums_of_panes, values, values_of_windows
+from nexmark.joins import CATEGORY, STATES, JoinPersonWithAuctions
+from nexmark.queries import Query, Result, Rows, sums_of_panes, sums_of_sessions, values, values_of_windows
 from nexmark.settings import Settings
 from penstock.triggers import AccumulationMode, AfterProcessingTime, Repeatedly
 
@@ -51,6 +53,26 @@ class Selection(_OnColumns):
         return events["bids"] | "Select" >> beam.Filter(is_chosen) | "Project" >> beam.Select("auction", "price")
 
 
+class LocalItemSuggestion(_OnColumns):
+    """Query 3: sellers from three states, and their auctions of one category.  What is left for the join are rows."""
+
+    def expand(self, events: Any) -> Any:
+        auctions = (
+            events["auctions"]
+            | "AuctionsOfCategory" >> beam.Filter(beam.col("category") == CATEGORY)
+            | "FieldsOfAuctions" >> beam.Select("id", "seller", "date_time")
+            | "BySeller" >> beam.Map(lambda auction: (auction.seller, auction))
+        )
+        persons = (
+            events["persons"]
+            | "PersonsOfStates" >> beam.Filter(beam.col("state").isin(STATES))
+            | "FieldsOfPersons" >> beam.Select("id", "name", "city", "state", "date_time")
+            | "ById" >> beam.Map(lambda person: (person.id, person))
+        )
+        join = JoinPersonWithAuctions(self.settings.max_auctions_waiting_time)
+        return (auctions, persons) | beam.Flatten() | "Join" >> beam.ParDo(join)
+
+
 class HotItems(_OnColumns):
     """Query 5: the auctions with the most bids, in sliding windows.  The counts are rows again."""
 
@@ -75,6 +97,35 @@ class HighestBid(_OnColumns):
         return bids | "Select" >> beam.Filter(has_price, price=beam.pvalue.AsSingleton(highest))
 
 
+class MonitorNewUsers(_OnColumns):
+    """Query 8: the persons who have opened auctions in the window in which they registered."""
+
+    def expand(self, events: Any) -> Any:
+        windows = beam.window.FixedWindows(self.settings.window_size)
+        persons = events["persons"] | "WindowsOfPersons" >> beam.WindowInto(windows)
+        auctions = events["auctions"] | "WindowsOfAuctions" >> beam.WindowInto(windows)
+        inputs = {
+            "names": persons | "ById" >> beam.Map((beam.col("id"), beam.col("name"))),
+            "reserves": auctions | "BySeller" >> beam.Map((beam.col("seller"), beam.col("reserve"))),
+        }
+        return inputs | beam.CoGroupByKey() | "Select" >> beam.FlatMap(new_sellers)
+
+
+def new_sellers(element: tuple[int, dict[str, list[Any]]]) -> Iterator[IdNameReserve]:
+    person, values = element
+    for name in values["names"]:
+        for reserve in values["reserves"]:
+            yield IdNameReserve(person, name, reserve)
+
+
+class UserSessions(_OnColumns):
+    """Query 11: the number of bids in each session of a bidder.  The bidders are rows."""
+
+    def expand(self, events: Any) -> Any:
+        bidders = events["bids"] | "Bidder" >> beam.Map(beam.col("bidder"))
+        return activity.UserSessions(self.settings).of_bidders(bidders)
+
+
 class ProcessingTimeWindows(_OnColumns):
     """Query 12: the number of bids of a bidder in each span of processing time, from the first bid on."""
 
@@ -96,7 +147,10 @@ COLUMNAR = {
     0: Query("Pass through", PassThrough, values_of_types),
     1: Query("Currency conversion", CurrencyConversion, values),
     2: Query("Selection", Selection, values),
+    3: Query("Local item suggestion", LocalItemSuggestion, values),
     5: Query("Hot items", HotItems, values_of_windows),
     7: Query("Highest bid", HighestBid, values_of_windows),
+    8: Query("Monitor new users", MonitorNewUsers, values_of_windows),
+    11: Query("User sessions", UserSessions, sums_of_sessions),
     12: Query("Processing time windows", ProcessingTimeWindows, sums_of_panes),
 }

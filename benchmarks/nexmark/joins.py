@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import penstock as beam
-from nexmark.events import Auction, Event, IdNameReserve, NameCityStateId, Person
+from nexmark.events import Auction, IdNameReserve, NameCityStateId, Person
 from nexmark.settings import Settings
 from penstock.sdk.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer
 
@@ -40,7 +40,7 @@ class LocalItemSuggestion(beam.PTransform):
 
 
 class JoinPersonWithAuctions(beam.DoFn):
-    """Joins the person of each key with the person's auctions.
+    """Joins the person of each key with the person's auctions.  Both may be rows of the same fields.
 
     A timer clears the state when neither has arrived for `waiting_time` seconds of event time.
     """
@@ -54,14 +54,14 @@ class JoinPersonWithAuctions(beam.DoFn):
 
     def process(
         self,
-        element: tuple[int, Event],
+        element: tuple[int, Any],
         person_state: Any = beam.DoFn.StateParam(PERSON),
         auctions: Any = beam.DoFn.StateParam(AUCTIONS),
         expiry: Any = beam.DoFn.TimerParam(EXPIRY),
     ) -> Iterator[NameCityStateId]:
         _, event = element
         person = person_state.read()
-        if isinstance(event, Person):
+        if hasattr(event, "state"):
             person_state.write(event)
             for auction in auctions.read():
                 yield suggestion(event, auction)
@@ -80,7 +80,7 @@ class JoinPersonWithAuctions(beam.DoFn):
         auctions.clear()
 
 
-def suggestion(person: Person, auction: Auction) -> NameCityStateId:
+def suggestion(person: Any, auction: Any) -> NameCityStateId:
     return NameCityStateId(person.name, person.city, person.state, auction.id)
 
 
