@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ..execution.batch.file_tasks import CollectedViews, CompletedTask, PartitionedPlan, SideInputs, run_task
+from ..execution.batch.segment_task import import_for
 from ..execution.counters import Counts
 from ..execution.error_transport import RemoteError
 from ..execution.stuck_calls import CallWatch, Returned, Stuck
@@ -69,6 +70,8 @@ class BatchWorkers(WorkerProcesses):
 
     def __init__(self, program: PartitionedPlan, slots: int, start_method: str, timeout: float) -> None:
         super().__init__(slots, timeout, start_method)
+        if program.forked:
+            import_for(program.segments)
         self._work = Work(_run_tasks, (program, timeout))
 
     def start(self) -> None:

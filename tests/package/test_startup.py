@@ -54,3 +54,34 @@ def test_what_is_not_needed_is_not_imported(program: str, names: list[str]) -> N
 
     assert ran.returncode == 0, ran.stderr
     assert "[]" == ran.stdout.strip()
+
+
+TWO_WORKERS = """
+import os, sys
+import penstock as beam
+from penstock.sdk.options import PipelineOptions
+from penstock.sdk.userstate import ReadModifyWriteStateSpec
+
+class Imported(beam.DoFn):
+    LAST = ReadModifyWriteStateSpec("last")
+
+    def process(self, element, last=beam.DoFn.StateParam(LAST)):
+        last.write(element)
+        print(sorted(name for name in sys.modules if name.startswith("penstock.") and name not in sys.at_fork))
+
+sys.at_fork = set()
+os.register_at_fork(before=lambda: sys.at_fork.update(sys.modules))
+with beam.Pipeline("local", PipelineOptions(["--parallelism=2"])) as p:
+    pairs = p | beam.Create([(1, 1)])
+    sums = pairs | beam.CombinePerKey(sum)
+    groups = pairs | beam.GroupByKey() | beam.MapTuple(lambda key, values: (key, len(values)))
+    (sums, groups) | beam.Flatten() | beam.ParDo(Imported())
+"""
+
+
+def test_workers_import_nothing_of_their_own() -> None:
+    """Each of them would take the time again."""
+    ran = subprocess.run([sys.executable, "-c", TWO_WORKERS], capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr
+    assert ["[]", "[]"] == ran.stdout.splitlines()

@@ -237,6 +237,14 @@ class SegmentTask:
             self._dataflow.teardown()
 
 
+def import_for(segments: Iterable[Segment]) -> None:
+    """Import the modules that tasks of these segments need, which forked workers then share."""
+    from . import groupings  # noqa: F401
+
+    if any(isinstance(segment.root, Keyed) for segment in segments):
+        from ..operators import keyed  # noqa: F401
+
+
 def key_groups_for(partitions: int) -> int:
     """Return the number of key groups of a shuffle, a multiple of the number of partitions."""
     return -(-KEY_GROUPS // partitions) * partitions
