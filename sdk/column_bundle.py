@@ -154,15 +154,14 @@ class ColumnBundle(Bundle):
 
     def where(self, mask: Any) -> ColumnBundle:
         """Return the elements for which an Arrow array of bools is true."""
-        batch = self.batch.filter(mask)
+        batch = _filtered(self.batch, mask)
         if batch.num_rows == len(self):
             return self
         if not self.has_other_columns:
             return self.with_batch(batch, self.elements)
         chosen = mask.fill_null(False).to_numpy(zero_copy_only=False)
-        places: list[bool] = chosen.tolist()
         return self._picked(
-            batch, lambda column: list(compress(column, places)) if type(column) is list else column[chosen]
+            batch, lambda column: list(compress(column, chosen.tolist())) if type(column) is list else column[chosen]
         )
 
     def _picked(self, batch: Any, pick: Callable[[Any], Any]) -> ColumnBundle:
@@ -228,6 +227,14 @@ class ColumnBundle(Bundle):
         indices, known = self.assigned
         used, places = numpy.unique(indices, return_inverse=True)
         return self.micros, (places, [known[i] for i in used.tolist()]), self.panes, self.signs
+
+
+def _filtered(batch: Any, mask: Any) -> Any:
+    """Return the rows for which a mask is true."""
+    if batch.num_columns != 1:
+        return batch.filter(mask)
+    # In half the time: a batch is filtered by the indices of its rows, an array by the bits of the mask.
+    return type(batch).from_arrays([batch.column(0).filter(mask)], schema=batch.schema)
 
 
 @restores("tuples-of-columns", 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,22 @@ def test_keys_with_dictionaries_are_grouped_as_elements(texts: Path, parallelism
         )
         grouped = words | beam.GroupBy("word").aggregate_field("n", fold, "found")
         assert_that(grouped | beam.Map(tuple), equal_to(expected))
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_keys_with_dictionaries_are_joined_as_elements(texts: Path, parallelism: int) -> None:
+    """With other dictionaries in each input."""
+    words = [row["word"] for row in pyarrow.parquet.read_table(texts).to_pylist()]
+    pair = (beam.col("word"), beam.col("n"))
+    with beam.Pipeline(options=PipelineOptions([], parallelism=parallelism)) as p:
+        left = p | "Left" >> beam.io.ReadFromParquet(texts, as_rows=True) | beam.Filter(beam.col("word") > "a")
+        right = p | "Right" >> beam.io.ReadFromParquet(texts, as_rows=True) | "Pairs" >> beam.Map(pair)
+        joined = {"left": left | beam.Map(pair), "right": right} | beam.CoGroupByKey()
+        found = joined | "Count" >> beam.Map(
+            lambda kv: (kv[0], *(len(list(kv[1][name])) for name in ("left", "right")))
+        )
+        expected = [(word, n if word and word > "a" else 0, n) for word, n in Counter(words).items()]
+        assert_that(found, equal_to(expected))
 
 
 def test_expressions_take_text_with_a_dictionary(texts: Path) -> None:
