@@ -16,7 +16,7 @@ from ..operators.grouping import GroupingRun
 from ..plan.fusion import Grouping, Plan, is_final
 from ..plan.segments import Segment
 from ..shuffle.blocks import TABLE_BYTES, ShuffleWriter, decode_bundle, receive_block
-from ..shuffle.element_columns import ColumnWriter, is_divisible, receive_columns, sends_elements
+from ..shuffle.element_columns import ColumnWriter, receive_columns, sends_elements
 from ..shuffle.element_writer import ElementWriter
 from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import Cells, WindowOperator
@@ -142,7 +142,7 @@ class _BoundedGrouping:
         """Merge the blocks of a key group; yield the number of values or accumulators before the results are taken.
 
         Small groups aren't spilled.  If they exceed the memory, the blocks are read several times, and each time a part
-        of the keys is grouped.  Blocks of columns of Arrow, which take less memory, prevent that.
+        of the keys is grouped.
         """
         divides = self._in_columns and not isinstance(blocks, Iterator)
         # Divisor and remainder of the hashes of a part's keys.
@@ -153,10 +153,7 @@ class _BoundedGrouping:
             for block in blocks:
                 received += self._receive(block, divisor, remainder)
                 if divides and self._spill.small_bytes > SMALL_BYTES and divisor < _MOST_PARTS:
-                    if divisor == 1 and not all(map(is_divisible, blocks)):
-                        divides = False
-                        continue
-                    self._operator.cells.by_window.clear()
+                    self._operator.cells.clear()
                     self._spill.flushed()
                     parts += [(divisor * _PARTS, remainder + i * divisor) for i in range(_PARTS)]
                     break

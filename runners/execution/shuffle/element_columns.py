@@ -325,19 +325,20 @@ def _decoded_windows(windows: bytes) -> list[BoundedWindow]:
     return decode_column(windows)
 
 
-def is_divisible(block: bytes) -> bool:
-    """Return True if `receive_columns` can add a part of the keys of a block."""
-    return block[:1] != COLUMNS
-
-
 def receive_columns(operator: WindowOperator, block: bytes, divisor: int = 1, remainder: int = 0) -> int:
     """Add the elements of a block to their groups; return their number.
 
     Args:
-      divisor, remainder: those of the hashes of the keys that are added, from a block that `is_divisible`.
+      divisor, remainder: those of the hashes of the keys that are added.
     """
-    if not is_divisible(block):
-        return operator.cells.in_columns(operator.fold).receive(block)
+
+    def parts_of(keys: Collection[Any]) -> list[int]:
+        return [hash(key) // KEY_GROUPS % divisor for key in keys]
+
+    if block[:1] == COLUMNS:
+        columns = operator.cells.in_columns(operator.fold)
+        assert isinstance(columns, GroupedColumns)
+        return columns.receive(block, (parts_of, remainder) if divisor > 1 else None)
     # So that elements are added in their order.
     operator.cells.settle()
     windows, counts, encoded = _decode(block)
@@ -345,7 +346,7 @@ def receive_columns(operator: WindowOperator, block: bytes, divisor: int = 1, re
     if divisor > 1:
         if not others:
             keys, others = keys[::2], [keys[1::2]]
-        added = [hash(key) // KEY_GROUPS % divisor == remainder for key in keys]
+        added = [part == remainder for part in parts_of(keys)]
         selectors = iter(added)
         counts = [sum(islice(selectors, count)) for count in counts]
         keys, *others = (list(compress(column, added)) for column in (keys, *others))

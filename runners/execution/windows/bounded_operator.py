@@ -126,6 +126,12 @@ class Cells:
         in_columns = 0 if self.columns is None else len(self.columns)
         return in_columns + len(self.pending) + sum(len(cells.accumulators) for cells in self.by_window.values())
 
+    def clear(self) -> None:
+        """Forget all cells of windows that don't merge."""
+        self.by_window.clear()
+        if self.columns is not None:
+            self.columns.clear()
+
     def take(self) -> Iterator[WindowCells]:
         """Remove and yield the cells of each window."""
         while self.by_window:

@@ -184,9 +184,19 @@ class GroupedColumns(WindowedColumns):
             yield from self.blocks_of(batch, layout, groups)
         self.clear()
 
-    def receive(self, block: bytes | memoryview) -> int:
-        """Add the rows of a block; return their number."""
+    def receive(self, block: bytes | memoryview, part: tuple[GroupsOf, int] | None = None) -> int:
+        """Add the rows of a block; return their number.
+
+        Args:
+          part: returns the part of each of some keys; and the part whose rows are added.  None for all.
+        """
+        import pyarrow
+
         layout, windows, batch = received(block)
+        if part is not None:
+            keys = [batch.column(f"c{i}") for i in range(layout.pairs.width)]
+            parts = groups_of_rows(keys, batch.num_rows, partial(layout.keys, batch), part[0])
+            batch = batch.filter(pyarrow.array(parts == part[1]))
         self.begin(layout)
         self._keep(layout, with_places(batch, list(map(self.place, windows))))
         return int(batch.num_rows)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy
+import pyarrow
 import pytest
 
 import penstock as beam
@@ -20,6 +22,7 @@ from penstock.runners.execution.windows.bounded_operator import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
 from penstock.runners.execution.windows.spilled_groups import GroupSpill
 from penstock.sdk.bundle import Bundle
+from penstock.sdk.column_bundle import ColumnBundle, Pairs, as_values, of_columns
 from penstock.sdk.metrics import MetricsContainer
 from penstock.windowing import FixedWindows, TimestampCombiner
 
@@ -44,7 +47,7 @@ def root_of(combiner: TimestampCombiner) -> Grouping:
     return root
 
 
-def blocks_of(root: Grouping, pairs: list[Any]) -> list[bytes]:
+def blocks_of(root: Grouping, pairs: list[Any], is_columnar: bool) -> list[bytes]:
     """Return the blocks of pairs in two windows, as if all belonged to one key group."""
     blocks: list[bytes] = []
     writer = ColumnWriter(Fold(root.transform), lambda group, block: blocks.append(block), 2, forked=True)
@@ -53,7 +56,15 @@ def blocks_of(root: Grouping, pairs: list[Any]) -> list[bytes]:
     windows = FixedWindows(10)
     for start in range(0, len(pairs), 1000):
         micros = [i % 20 * SECOND for i in range(start, min(len(pairs), start + 1000))]
-        bundle = Bundle(pairs[start : start + 1000], micros, [windows.assign_micros(at) for at in micros])
+        own = [windows.assign_micros(at) for at in micros]
+        bundle = Bundle(pairs[start : start + 1000], micros, own)
+        if is_columnar:
+            keys, values = zip(*bundle.values)
+            parts = zip(*keys) if type(keys[0]) is tuple else [keys]
+            columns = [pyarrow.array(column) for column in (*parts, values)]
+            batch = pyarrow.RecordBatch.from_arrays(columns, [f"c{i}" for i in range(len(columns))])
+            elements = Pairs(len(columns) - 1, of_columns if len(columns) > 2 else as_values, as_values)
+            bundle = ColumnBundle(batch, elements, numpy.array(micros), (numpy.arange(len(own)), own))
         for part in writer.portions(bundle):
             executor.process(part)
         writer.flush()
@@ -62,16 +73,14 @@ def blocks_of(root: Grouping, pairs: list[Any]) -> list[bytes]:
 
 @pytest.mark.parametrize("combiner", [TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST], ids=str)
 @pytest.mark.parametrize("key_of", [int, str, lambda i: (i, str(i))], ids=["integers", "texts", "tuples"])
+@pytest.mark.parametrize("is_columnar", [False, True])
 def test_small_groups_beyond_the_memory_are_grouped_in_parts(
-    key_of: Any, combiner: TimestampCombiner, monkeypatch: pytest.MonkeyPatch
+    key_of: Any, combiner: TimestampCombiner, is_columnar: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The memory holds a fraction of them at a time; large groups are spilled, and all is as without a limit.
-
-    Not if a block has columns of Arrow.
-    """
+    """The memory holds a fraction of them at a time; large groups are spilled, and all is as without a limit."""
     pairs = [(key_of(i % 2400 if i % 4 else -1), i) for i in range(12_000)]
     root = root_of(combiner)
-    blocks = blocks_of(root, pairs)
+    blocks = blocks_of(root, pairs, is_columnar)
     held: list[int] = []
 
     def receive(operator: WindowOperator, *arguments: Any) -> int:
@@ -97,5 +106,3 @@ def test_small_groups_beyond_the_memory_are_grouped_in_parts(
     assert whole == found
     assert 12_000 == read == read_of_parts
     assert most > 2 * most_of_parts
-    monkeypatch.setattr(groupings, "is_divisible", lambda block: block != blocks[-1])
-    assert (whole, most, read) == run(20_000)
