@@ -72,7 +72,7 @@ def test_a_parquet_file_has_the_same_content(table: Table, elements: Any, data: 
     elif change == "more":
         fields.append(pa.field("more", pa.int64()))
     elif change == "not null":
-        fields = [field.with_nullable(False) for field in fields]
+        fields = [field.with_nullable(pa.types.is_null(field.type)) for field in fields]
     form = ParquetFormat(pa.schema(fields), record_batch_size=2)
     rows = elements(batch)
     expected = written(form, [rows, rows, rows])

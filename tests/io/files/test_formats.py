@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from penstock.io.files.avro import AvroFormat, AvroSource
 from penstock.io.files.csv import CsvFormat, CsvSource
 from penstock.io.files.json import JsonFormat, JsonSource
-from penstock.io.files.parquet import ParquetFormat, ParquetSource
+from penstock.io.files.parquet import ParquetFormat
+from penstock.io.files.parquet_source import ParquetSource
 from penstock.io.files.sink import FileSink
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import MissingExtraError, SinkError, SourceError

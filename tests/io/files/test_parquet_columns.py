@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from tables import Table, same, tables
 
 import penstock as beam
-from penstock.io.files.parquet import ParquetFormat, ParquetSource
+from penstock.io.files.parquet import ParquetFormat
+from penstock.io.files.parquet_source import ParquetSource
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.streaming.sources import BoundedPartitions
 from penstock.sdk.bundle import BUNDLE_SIZE
