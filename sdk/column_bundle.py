@@ -24,12 +24,26 @@ from .row import Row, rows_of_dicts
 # Sources of columns give bundles of about so many elements: NumPy and Arrow spend less time on each than on those of
 # `BUNDLE_SIZE`.
 COLUMN_BUNDLE_SIZE = 8 * BUNDLE_SIZE
+# Bundles of wide rows have fewer of them.
+_COLUMN_BUNDLE_BYTES = 8 << 20
 
 # Bundles with fewer windows than one for so many elements are sent with all of them.
 _FEW_WINDOWS = 16
 
 # Makes the elements of a record batch.
 Elements: TypeAlias = Callable[[Any], list[Any]]
+
+
+def rows_of_bundle(size: int, rows: int) -> int:
+    """Return the number of rows of a source's bundles.
+
+    Args:
+      size: the number of bytes of `rows` rows.
+
+    >>> rows_of_bundle(1000, 100), rows_of_bundle(100_000, 100)
+    (131072, 16384)
+    """
+    return BUNDLE_SIZE if COLUMN_BUNDLE_SIZE * size > _COLUMN_BUNDLE_BYTES * rows else COLUMN_BUNDLE_SIZE
 
 
 class ColumnBundle(Bundle):

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import attrs
 
-from ...sdk.bundle import BUNDLE_SIZE
+from ...sdk.column_bundle import rows_of_bundle
 
 # The mark of UTF-8, which pyarrow drops at the beginning of a block.
 _BOM = b"\xef\xbb\xbf"
@@ -50,7 +50,7 @@ class CsvColumns:
     block_size: int = 1 << 20
 
     def batches(self, path: str, file: BinaryIO, check: Callable[[str, list[str]], None]) -> Iterator[Any]:
-        """Yield record batches of at most `BUNDLE_SIZE` rows.
+        """Yield record batches of a bundle's rows.
 
         Args:
           check: called with the path and the columns of the file.
@@ -68,8 +68,9 @@ class CsvColumns:
                 check(path, names)
             if data.strip(b"\r\n"):
                 batch = self._batch(path, names, data)
-                for start in range(0, batch.num_rows, BUNDLE_SIZE):
-                    yield batch.slice(start, BUNDLE_SIZE)
+                size = rows_of_bundle(batch.nbytes, batch.num_rows)
+                for start in range(0, batch.num_rows, size):
+                    yield batch.slice(start, size)
 
     def _blocks(self, file: BinaryIO) -> Iterator[bytes]:
         """Yield the file in blocks that end between two records."""

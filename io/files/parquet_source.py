@@ -10,15 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
-from ...sdk.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, Elements, as_dicts, as_rows, in_microseconds
+from ...sdk.column_bundle import ColumnBundle, Elements, as_dicts, as_rows, in_microseconds, rows_of_bundle
 from ...sdk.errors import ColumnError, SourceError
 from ..optional_package import optional_package
 from .compression import CompressionTypes, naming_the_file
 from .filesystem import AnyPath, filesystem_for
 from .source import FileRange, FileSource, FileSplit
-
-# Bundles of wide records have fewer of them.
-_COLUMN_BUNDLE_BYTES = 8 << 20
 
 
 def pyarrow_for(transform: str, module: str = "pyarrow") -> Any:
@@ -200,8 +197,7 @@ def _encoded_strings(file: Any, groups: list[int], columns: list[str]) -> list[s
 def _rows_of(metadata: Any) -> int:
     """Return the number of rows of a bundle, by their size."""
     size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-    is_large = COLUMN_BUNDLE_SIZE * size > _COLUMN_BUNDLE_BYTES * metadata.num_rows
-    return BUNDLE_SIZE if is_large else COLUMN_BUNDLE_SIZE
+    return rows_of_bundle(size, metadata.num_rows)
 
 
 def _row_groups(metadata: Any, file_range: FileRange) -> list[int]:

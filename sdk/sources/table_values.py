@@ -6,8 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
-from ..bundle import BUNDLE_SIZE
-from ..column_bundle import ColumnBundle, as_rows, in_microseconds
+from ..column_bundle import ColumnBundle, as_rows, in_microseconds, rows_of_bundle
 from ..digest import digest_of
 from ..errors import ColumnError
 from ..row import Row
@@ -64,8 +63,9 @@ class TableValues(Sequence[Row]):
 
     def bundles(self) -> Iterator[ColumnBundle]:
         """Yield the rows as bundles."""
-        for start in range(0, len(self), BUNDLE_SIZE):
-            part = self._table.slice(start, BUNDLE_SIZE).combine_chunks()
+        size = rows_of_bundle(self._table.nbytes, len(self))
+        for start in range(0, len(self), size):
+            part = self._table.slice(start, size).combine_chunks()
             yield from (ColumnBundle(batch, as_rows) for batch in part.to_batches())
 
     def digest(self) -> str:

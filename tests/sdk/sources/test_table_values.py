@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from tables import Table, same, tables
 
 import penstock as beam
+from penstock.sdk.bundle import BUNDLE_SIZE
+from penstock.sdk.column_bundle import COLUMN_BUNDLE_SIZE
 from penstock.sdk.errors import ColumnError
 from penstock.sdk.sources.bounded import ValuesSource
 from penstock.sdk.sources.table_values import TableValues
@@ -142,3 +144,12 @@ def test_columns_that_elements_can_not_have_are_named(given: Any, expected: str 
         return
     with pytest.raises(ColumnError, match=expected):
         beam.Create(given)
+
+
+@pytest.mark.parametrize(("width", "size"), [(1, COLUMN_BUNDLE_SIZE), (20, BUNDLE_SIZE)])
+def test_bundles_of_narrow_rows_are_larger(width: int, size: int) -> None:
+    """Those of rows of 160 bytes are no larger than bundles of elements."""
+    n = COLUMN_BUNDLE_SIZE + 1
+    table = pa.table({f"c{i}": pa.array(range(n)) for i in range(width)})
+    sizes = [len(bundle) for bundle in beam.Create(table).values.bundles()]
+    assert (size, n) == (sizes[0], sum(sizes))
