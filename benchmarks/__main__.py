@@ -12,6 +12,7 @@ text_files      (i) one worker, text files in, text files out, against loops tha
 all_cores       (j) bounded pipelines, and a stream, with two workers or more; groups and words larger than memory
 json_lines      (k) JSON lines of a declared type, counted, against the json module
 columns         (l) columns of Parquet files, against loops over their rows, Polars and Spark's DataFrames
+batches         (m) batched DoFns, against NumPy by hand
 
 Of streams, whose figures are in docs/streaming_performance.md:
 
@@ -41,7 +42,7 @@ import sys
 
 BENCHMARKS = (
     *("chain", "word_count", "windowed_sums", "sessions", "retracting", "spark", "memory", "startup"),
-    *("text_files", "all_cores", "json_lines", "columns"),
+    *("text_files", "all_cores", "json_lines", "columns", "batches"),
     *("snapshot_intervals", "scaling", "latency", "watermark_lag", "running_sum", "snapshot_pause", "snapshot_changes"),
     *("spark_micro_batch", "shard_memory"),
 )

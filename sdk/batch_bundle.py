@@ -18,6 +18,7 @@ from .column_bundle import (
     as_rows,
     as_values,
     batch_of_stream,
+    indexed,
     stream_of,
 )
 from .errors import ColumnError
@@ -196,10 +197,14 @@ def bundle_of(batch: Any, converter: BatchConverter, micros: Any, windows: Any, 
 
     Args:
       micros: event times in microseconds: a list, a NumPy array, or an int for all.
-      windows: those of all elements.
+      windows: those of all elements, a list of those of each, or as in `ColumnBundle`.
     """
     if isinstance(converter, ListBatchConverter):
+        if len(windows) == 2 and isinstance(windows[1], list) and not isinstance(windows, list):
+            windows = [windows[1][place] for place in windows[0].tolist()]
         return Bundle(batch, micros if isinstance(micros, (int, list)) else micros.tolist(), windows, panes, signs)
+    if isinstance(windows, list):
+        windows = indexed(windows)
     if isinstance(micros, list):
         import numpy
 

@@ -251,6 +251,15 @@ def _filtered(batch: Any, mask: Any) -> Any:
     return type(batch).from_arrays([batch.column(0).filter(mask)], schema=batch.schema)
 
 
+def indexed(windows: list[Windows]) -> tuple[Any, list[Windows]]:
+    """Return the windows of each element as indices of distinct windows, a NumPy array, and these."""
+    import numpy
+
+    places: dict[Windows, int] = {}
+    indices = [places.setdefault(own, len(places)) for own in windows]
+    return numpy.array(indices, numpy.int64), list(places)
+
+
 @restores("tuples-of-columns", 1)
 def of_columns(batch: Any) -> list[tuple[Any, ...]]:
     """Return the values of each row, as tuples."""

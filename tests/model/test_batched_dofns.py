@@ -141,6 +141,32 @@ def test_batches_stand_beside_columns(pipeline: Any) -> None:
         check([beam.Row(name=item.name, double=2 * item.price) for item in ITEMS[6:]], doubled)
 
 
+@pytest.mark.parametrize("is_of_arrays", [True, False])
+def test_a_map_takes_elements_of_several_windows_as_one_batch(
+    pipeline: Any, runner_name: str, is_of_arrays: bool
+) -> None:
+    """Each result has the timestamp and the window of the element at its place."""
+    expected_sizes = {len(NUMBERS)} if runner_name == "local" else set(range(len(NUMBERS) + 1))
+
+    def doubled(batch: numpy.ndarray) -> numpy.ndarray:
+        assert len(batch) in expected_sizes
+        return batch * 2
+
+    @beam.DoFn.yields_batches
+    def doubled_list(batch: list[int]) -> list[int]:
+        assert len(batch) in expected_sizes
+        return [2 * number for number in batch]
+
+    with pipeline as p:
+        table = pyarrow.table({"n": NUMBERS})
+        rows = p | beam.Create(table) | beam.WithTimestamps("n") | beam.WindowInto(FixedWindows(7))
+        numbers = rows | beam.Map(beam.col("n")).with_output_types(int)
+        batches = numbers | "double" >> beam.Map(doubled if is_of_arrays else doubled_list)
+        again = batches | "again" >> beam.Map(doubled).with_output_types(int)
+        expected = [TestWindowedValue(4 * n, n, list(FixedWindows(7).assign_micros(n * 1_000_000))) for n in NUMBERS]
+        check(expected, again, reify_windows=True)
+
+
 def test_a_map_of_a_batch(pipeline: Any) -> None:
     """By its annotation, by the mark, and for the elements themselves if these are arrays."""
 

@@ -1,7 +1,8 @@
 """Batches: a batched DoFn applied to bundles, and the bundles of the batches that it yields.
 
 The elements of a batch have one window, pane and sign; a bundle in which they vary is cut into several batches.  If
-timestamps vary, an output batch has an element for each of the batch, at the same place.
+timestamps vary, an output batch has an element for each of the batch, at the same place.  A function of `Map` returns
+such a batch always, so its batches aren't cut, unless it asks for something that their elements share.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from ....sdk.typehints.batch import BatchConverter
 from ....windowing.timestamp import Timestamp
 from ..user_errors import Attribution, attributed, reraise, shortened
 from .operations import ParDoOperation
+
+# Parameters whose values the elements of a batch share.
+_OF_ALL = frozenset({DoFn.TimestampParam, DoFn.WindowParam, DoFn.PaneInfoParam, DoFn.SignParam})
 
 # An output without a batch: the elements that a DoFn has yielded in wrappers.
 Wrapped = list[tuple[Any, int, Any, Any, int]]
@@ -47,6 +51,8 @@ class BatchOperation:
         self._taken = fn.taken
         markers = [argument.marker for argument in operation.batch_arguments]
         self._one_time = fn.gives_elements or DoFn.TimestampParam in markers
+        # An element of the output has the properties of the one at its place.
+        self._is_aligned = fn.maps and not operation.observes_window and _OF_ALL.isdisjoint(markers)
 
     def outputs(self, bundle: Bundle) -> Iterator[tuple[graph.Tag, Bundle | Wrapped]]:
         """Yield the outputs for the elements of a bundle, by tag: as bundles, or as wrapped elements.
@@ -54,6 +60,9 @@ class BatchOperation:
         Raises `PipelineError` for an output that isn't a batch of the DoFn's type.
         """
         arguments = self._arguments()
+        if self._is_aligned:
+            yield from self._of_part(bundle, arguments)
+            return
         for part in _parts(bundle, self._operation.observes_window, self._one_time):
             yield from self._of_part(part, arguments)
 
@@ -94,7 +103,8 @@ class BatchOperation:
         converter = fn.converter_of(inner)
         n, given = converter.get_length(inner), len(part)
         micros: Any = part.micros if isinstance(part, ColumnBundle) else part.timestamps
-        windows, pane, sign = part.windows, part.panes, part.signs
+        windows: Any = part.assigned if isinstance(part, ColumnBundle) else part.windows
+        pane, sign = part.panes, part.signs
         if inner is not output:
             micros, windows, pane = _stamped(output, part)
         elif n != given and (fn.maps or not isinstance(micros, int)):
@@ -126,13 +136,12 @@ class BatchOperation:
     def _call_arguments(self, part: Bundle, batch: Any, values: Mapping[int, Any]) -> tuple[list[Any], dict[str, Any]]:
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
-        windows: Any = part.windows
         for place, argument in enumerate(self._operation.batch_arguments):
             marker, value = argument.marker, argument.value
             if marker is DoFn.ElementParam:
                 value = batch
             elif marker is DoFn.WindowParam:
-                value = windows[0]
+                value = part.windows[0]
             elif marker is DoFn.TimestampParam:
                 value = Timestamp.of_micros(part.timestamps)  # type: ignore[arg-type]
             elif marker is DoFn.PaneInfoParam:
@@ -143,7 +152,7 @@ class BatchOperation:
                 value = values[place]
                 if isinstance(argument.value, graph.SideInputArgument):
                     is_windowed = argument.value.index in self._operation.windowed_views
-                    value = value(windows[0]) if is_windowed else value
+                    value = value(part.windows[0]) if is_windowed else value
             if argument.keyword is None:
                 positional.append(value)
             else:
@@ -166,11 +175,14 @@ def _parts(bundle: Bundle, by_window: bool, one_time: bool) -> Iterator[Bundle]:
       by_window: yields an element once for each of its windows.
       one_time: parts have one timestamp, too.
     """
-    columns = [bundle.windows, bundle.panes, bundle.signs, bundle.timestamps if one_time else 0]
-    varying = [column for column in columns if type(column) is list]
-    if not varying:
-        parts: Iterable[Bundle] = [bundle]
-    else:
+    others = [bundle.panes, bundle.signs, bundle.timestamps if one_time else 0]
+    varying = [column for column in others if type(column) is list]
+    parts: Iterable[Bundle] = [bundle]
+    if not varying and isinstance(bundle, ColumnBundle):
+        parts = _of_windows(bundle) if bundle.has_several_windows else parts
+    elif varying or type(bundle.windows) is list:
+        if type(bundle.windows) is list:
+            varying.insert(0, bundle.windows)
         places: dict[Any, list[int]] = {}
         for i, key in enumerate(zip(*varying, strict=True)):
             places.setdefault(key, []).append(i)
@@ -179,6 +191,19 @@ def _parts(bundle: Bundle, by_window: bool, one_time: bool) -> Iterator[Bundle]:
         windows: Any = part.windows
         for own in [(window,) for window in windows] if by_window and len(windows) > 1 else [windows]:
             yield part if own is windows else _with(part, windows=own)
+
+
+def _of_windows(bundle: ColumnBundle) -> Iterator[Bundle]:
+    """Yield the elements of each window."""
+    import numpy
+
+    indices, known = bundle.assigned
+    if (indices[1:] < indices[:-1]).any():
+        order = numpy.argsort(indices, kind="stable")
+        bundle, indices = bundle.taken(order), indices[order]
+    starts = [0, *(numpy.flatnonzero(indices[1:] != indices[:-1]) + 1).tolist()]
+    for start, stop in zip(starts, [*starts[1:], len(indices)], strict=True):
+        yield _with(bundle.part(start, stop), windows=known[indices[start]])
 
 
 def _of_one(bundle: Bundle, places: list[int], one_time: bool) -> Bundle:

@@ -15,7 +15,7 @@ from typing import Any
 from ....sdk import graph
 from ....sdk.batched_dofn import BatchedDoFn, BundleDoFn
 from ....sdk.bundle import Bundle
-from ....sdk.column_bundle import ColumnBundle
+from ....sdk.column_bundle import ColumnBundle, indexed
 from ....sdk.columns import ColumnOperation, bundle_of_records
 from ....windowing import WindowFn
 from ..user_errors import guarded
@@ -103,9 +103,7 @@ def as_columns(bundle: Bundle) -> ColumnBundle:
     if type(micros) is list:
         micros = numpy.array(micros, numpy.int64)
     if type(windows) is list:
-        places: dict[Any, int] = {}
-        indices = [places.setdefault(own, len(places)) for own in windows]
-        windows = (numpy.array(indices, numpy.int64), list(places))
+        windows = indexed(windows)
     columns = ColumnBundle(columns.batch, columns.elements, micros, windows, bundle.panes, bundle.signs)
     return columns.with_values(bundle.values)
 
