@@ -176,7 +176,7 @@ def _parts(bundle: Bundle, by_window: bool, one_time: bool) -> Iterator[Bundle]:
       one_time: parts have one timestamp, too.
     """
     others = [bundle.panes, bundle.signs, bundle.timestamps if one_time else 0]
-    varying = [column for column in others if type(column) is list]
+    varying: list[list[Any]] = [column for column in others if type(column) is list]
     parts: Iterable[Bundle] = [bundle]
     if not varying and isinstance(bundle, ColumnBundle):
         parts = _of_windows(bundle) if bundle.has_several_windows else parts
