@@ -30,7 +30,7 @@ class ParquetFormat(FileFormat):
     """Parquet files of one schema.
 
     Args:
-      schema: a `pyarrow.Schema`; None for one that is set before a file is opened.
+      schema: a `pyarrow.Schema`.
       codec: 'none', 'snappy', 'gzip', 'brotli', 'lz4' or 'zstd'.
       row_group_buffer_size: the approximate size in memory of a row group, in bytes.
       record_batch_size: the number of records that are converted to columns at once.
@@ -53,7 +53,7 @@ class ParquetFormat(FileFormat):
         transform: str = "WriteToParquet",
     ) -> None:
         pyarrow = pyarrow_for(transform)
-        if not isinstance(schema, pyarrow.Schema) and (batched or schema is not None):
+        if not isinstance(schema, pyarrow.Schema):
             raise TypeError(f"{transform}: schema must be a pyarrow.Schema, got {shortened(schema)}")
         self.schema = schema
         self.codec = codec
@@ -296,15 +296,18 @@ class WriteToParquet(WriteFiles):
         mime_type: str = "application/x-parquet",
         skip_if_empty: bool = False,
     ) -> None:
+        transform = type(self).__name__
+        # The schema of the elements' class is known once there is a PCollection.
+        self._takes_declared_schema = schema is None and not self._batched
         file_format = ParquetFormat(
-            schema,
+            pyarrow_for(transform).schema([]) if self._takes_declared_schema else schema,
             codec=codec,
             row_group_buffer_size=row_group_buffer_size,
             record_batch_size=record_batch_size,
             batched=self._batched,
             use_deprecated_int96_timestamps=use_deprecated_int96_timestamps,
             use_compliant_nested_type=use_compliant_nested_type,
-            transform=type(self).__name__,
+            transform=transform,
         )
         super().__init__(
             FileSink(
@@ -315,13 +318,13 @@ class WriteToParquet(WriteFiles):
                 shard_name_template=shard_name_template,
                 compression_type=CompressionTypes.UNCOMPRESSED,
                 skip_if_empty=skip_if_empty,
-                transform=type(self).__name__,
+                transform=transform,
             )
         )
 
     def sink_for(self, pcoll: PCollection[Any]) -> Any:
         sink = super().sink_for(pcoll)
-        if sink.file_format.schema is None:
+        if self._takes_declared_schema:
             sink.file_format = copy.copy(sink.file_format)
             sink.file_format.schema = _declared_schema(pcoll.element_type, sink.transform)
         return sink
