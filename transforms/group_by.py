@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import attrs
 
 from ..sdk import typehints
-from ..sdk.column_bundle import ColumnBundle, Elements, Pairs, as_rows, as_values, of_columns
-from ..sdk.columns import Column, ColumnDoFn, OfFields, Projection, Rearrangement, field_of
+from ..sdk.column_bundle import Elements, Pairs, as_rows, as_values, of_columns
+from ..sdk.columns import Column, ColumnDoFn, Projection, Rearrangement, field_of
 from ..sdk.combine_fn import CombineFn
 from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn
 from ..sdk.errors import PipelineError
@@ -23,6 +23,7 @@ from ..stored import restores
 from .combine import CombinePerKey
 from .combiners.tuple_combine import TupleCombineFn
 from .group_by_key import GroupByKey
+from .keys import Keying
 from .pardo import ParDo
 
 # A field's name, an expression of `col`, or a function of the element.
@@ -81,7 +82,7 @@ class GroupBy(PTransform):
         keys = _columns(exprs)
         of_keys = NamedTuples("Key", names) if self.tuple_keys else as_values
         is_needed = any(isinstance(expr, Column) for expr in exprs)
-        operation = None if keys is None else _Keyed(keys, of_keys, is_needed)
+        operation = None if keys is None else Keying(keys, of_keys, is_needed)
         if operation is not None and is_needed:
             dofn: DoFn = ColumnDoFn(operation, "Key")
         elif self.tuple_keys:
@@ -200,26 +201,6 @@ def _columns(fields: Sequence[Field]) -> list[Column] | None:
         if isinstance(field, Column):
             raise PipelineError(f"GroupBy: the expression {field.text} can't stand beside functions")
     return None
-
-
-@attrs.frozen(eq=False)
-class _Keyed(OfFields):
-    """Operation on columns: pairs of a key, of computed columns, and the element."""
-
-    keys: list[Column]
-    elements: Elements
-    is_needed: bool = True
-
-    def apply(self, bundle: ColumnBundle) -> ColumnBundle:
-        """Return the bundle after this operation.  Raises `ColumnError`."""
-        fields = tuple((f"key{i}", column) for i, column in enumerate(self.keys))
-        keys = Projection(fields, self.elements).apply(bundle)
-        names = [*keys.batch.schema.names, *bundle.batch.schema.names]
-        batch = type(bundle.batch).from_arrays([*keys.batch.columns, *bundle.batch.columns], names)
-        pairs = bundle.with_batch(batch, Pairs(len(fields), self.elements, bundle.elements))
-        if not bundle.has_elements:
-            return pairs
-        return pairs.with_values(list(zip(keys.values, bundle.values, strict=True)))
 
 
 @attrs.frozen

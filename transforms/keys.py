@@ -6,7 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+
 from ..sdk import typehints
+from ..sdk.column_bundle import ColumnBundle, Elements, Pairs, as_values
+from ..sdk.columns import Column, ColumnDoFn, OfFields, Projection
 from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn, label_of
 from ..sdk.dofn_signature import check_signature
 from ..sdk.pvalue import PCollection
@@ -79,8 +83,34 @@ class KvSwap(_OfPairs):
         return typehints.KV[typehints.value_type(input_type), typehints.key_type(input_type)]
 
 
+@attrs.frozen(eq=False)
+class Keying(OfFields):
+    """Operation on columns: pairs of a key, of computed columns, and the element.
+
+    Attributes:
+      keys: the columns of the key.
+      elements: makes the keys.
+      is_needed: True if it has no other form.
+    """
+
+    keys: list[Column]
+    elements: Elements
+    is_needed: bool = True
+
+    def apply(self, bundle: ColumnBundle) -> ColumnBundle:
+        """Return the bundle after this operation.  Raises `ColumnError`."""
+        fields = tuple((f"key{i}", column) for i, column in enumerate(self.keys))
+        keys = Projection(fields, self.elements).apply(bundle)
+        names = [*keys.batch.schema.names, *bundle.batch.schema.names]
+        batch = type(bundle.batch).from_arrays([*keys.batch.columns, *bundle.batch.columns], names)
+        pairs = bundle.with_batch(batch, Pairs(len(fields), self.elements, bundle.elements))
+        if not bundle.has_elements:
+            return pairs
+        return pairs.with_values(list(zip(keys.values, bundle.values, strict=True)))
+
+
 class WithKeys(ParDo):
-    """Pairs of a key and each value.  The key is a constant, or the result of a function of the value.
+    """Pairs of a key and each value.  The key is a constant, or the result of a function or an expression of the value.
 
     Further arguments, side inputs among them, are passed to the function.
 
@@ -89,16 +119,20 @@ class WithKeys(ParDo):
     [(5, 'apple'), (3, 'fig')]
     >>> ["apple", "fig"] | beam.WithKeys("fruit")
     [('fruit', 'apple'), ('fruit', 'fig')]
+    >>> [beam.Row(name="fig", price=3)] | beam.WithKeys(beam.col("name"))
+    [('fig', Row(name='fig', price=3))]
     """
 
     def __init__(self, k: Any, *args: Any, **kwargs: Any) -> None:
         if not callable(k) and (args or kwargs):
-            raise TypeError(f"WithKeys: the key {k!r} is a constant and takes no arguments")
+            kind = "an expression" if isinstance(k, Column) else "a constant"
+            raise TypeError(f"WithKeys: the key {k!r} is {kind} and takes no arguments")
         super().__init__(_pairing(k, bool(args or kwargs)), *args, **kwargs)
         self.key = k
 
     def default_label(self) -> str:
-        return f"WithKeys({label_of(self.key) if callable(self.key) else str(self.key)[:40]})"
+        shown = self.key.text if isinstance(self.key, Column) else str(self.key)
+        return f"WithKeys({label_of(self.key) if callable(self.key) else shown[:40]})"
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         if callable(self.key):
@@ -106,11 +140,15 @@ class WithKeys(ParDo):
         return super().expand(pcoll)
 
     def infer_output_type(self, input_type: Any) -> Any:
+        if isinstance(self.key, Column):
+            return typehints.KV[Any, input_type]
         key = typehints.hints_of_callable(self.key)[1] if callable(self.key) else typehints.infer_type([self.key])
         return typehints.KV[Any if key is None else key, input_type]
 
 
 def _pairing(k: Any, has_arguments: bool) -> DoFn:
+    if isinstance(k, Column):
+        return ColumnDoFn(Keying([k], as_values), f"WithKeys({k.text})")
     if not callable(k):
         if _is_literal(k):
             return ExpressionDoFn(f"({k!r}, v)", "WithKeys", plain=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow
 import pytest
 
 import penstock as beam
@@ -104,3 +105,33 @@ def test_the_type_of_the_key_is_that_of_the_constant_or_what_the_function_is_ann
     words = TestPipeline() | beam.Create(["a"])
     assert KV[int, str] == (words | beam.WithKeys(1)).element_type
     assert KV[bytes, str] == (words | beam.WithKeys(shout)).element_type
+
+
+class Sale(NamedTuple):
+    item: str
+    price: int
+
+
+@pytest.mark.parametrize("sale", [Sale("tea", 3), beam.Row(item="tea", price=3), {"item": "tea", "price": 3}], ids=repr)
+def test_a_key_is_an_expression_of_the_elements_fields(sale: Any) -> None:
+    keyed = beam.WithKeys(beam.col("price") * 2)
+
+    assert "WithKeys(price * 2)" == keyed.default_label()
+    assert [(6, sale)] == [sale] | keyed
+
+
+def test_elements_of_columns_are_grouped_by_an_expression_as_by_a_function() -> None:
+    table = pyarrow.table({"item": ["tea", "fig", "tea"], "price": [3, 4, 5]})
+    expected = [("fig", [beam.Row(item="fig", price=4)])]
+    expected.append(("tea", [beam.Row(item="tea", price=3), beam.Row(item="tea", price=5)]))
+    with beam.Pipeline() as p:
+        sales = p | beam.Create(table)
+        for key in (beam.col("item"), lambda sale: sale.item):
+            grouped = sales | f"by {key}" >> beam.WithKeys(key) | f"group by {key}" >> beam.GroupByKey()
+            listed = grouped | f"list of {key}" >> beam.MapTuple(lambda item, found: (item, list(found)))
+            assert_that(listed, equal_to(expected), label=f"of {key}")
+
+
+def test_an_expression_takes_no_arguments() -> None:
+    with pytest.raises(TypeError, match=r"WithKeys: the key <Column item> is an expression and takes no arguments"):
+        beam.WithKeys(beam.col("item"), 3)
