@@ -34,6 +34,7 @@ from penstock.sdk.coders.avro import AvroRecord
 from penstock.sdk.coders.key_encoding import CodedKey
 from penstock.sdk.coders.sharded_key import ShardedKey
 from penstock.sdk.column_bundle import ColumnBundle
+from penstock.sdk.column_groups import Collected, Lists, Tagged
 from penstock.sdk.combine_fn import NOTHING
 from penstock.sdk.element_wrappers import Retracted, TaggedOutput, WindowedValue
 from penstock.sdk.remainder import Remainder
@@ -45,6 +46,7 @@ from penstock.sdk.userstate.bag import Chunks
 from penstock.sdk.userstate.combining_value import Accumulator
 from penstock.sdk.userstate.ordered_list import Timeline
 from penstock.transforms.combiners.approximate_quantiles import Ranked
+from penstock.transforms.combiners.count_distinct import _NOT_ITSELF
 from penstock.transforms.combiners.distinct_sketch import DistinctSketch
 from penstock.transforms.combiners.quantile_sketches import KllSketch, VarOptSketch
 from penstock.transforms.group_by import named_tuple
@@ -118,6 +120,7 @@ def _timeline() -> Timeline:
 
 
 _COLUMNS = pyarrow.record_batch({"a": [1, 2]})
+_TAGGED = Tagged(1, column_bundle.as_rows)
 _CONVERTER = BatchConverter.from_typehints(element_type=int, batch_type=numpy.ndarray)
 
 VALUES: dict[str, Any] = {
@@ -173,6 +176,10 @@ VALUES: dict[str, Any] = {
     "tuples-of-columns/1": column_bundle.of_columns,
     "nones-of-columns/1": column_bundle.as_nones,
     "pairs-of-columns/1": column_bundle.Pairs(1, column_bundle.as_values, column_bundle.of_columns),
+    "tagged-columns/1": _TAGGED,
+    "lists-of-columns/1": Lists((_TAGGED,)),
+    "collected-columns/1": Collected(Lists((_TAGGED,)), 2, ("left", "right")),
+    "not-itself/1": _NOT_ITSELF,
     "numpy-array-type/1": NumpyArray[float, ("N", 3)],
     "batch-converter/1": _CONVERTER,
     "batch-bundle/1": BatchBundle(_CONVERTER, numpy.array([1, 2])),
