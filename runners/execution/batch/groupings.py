@@ -102,7 +102,9 @@ class Groupings:
         send = dataflow.send_to(bounded.output)
         for _, blocks in key_groups:
             for received in bounded.passes(blocks):
-                self._counts.of(label).read += received
+                if received:
+                    # Elements that were folded in place were counted by their stage.
+                    self._counts.of(label).read += received
                 for results in bounded.finish():
                     send(results)
                     yield
