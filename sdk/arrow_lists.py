@@ -6,6 +6,7 @@ sorts a million integers in 10 ms, a tenth of the time that Arrow needs to hash 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -28,7 +29,7 @@ Codes: TypeAlias = tuple[Any, int, Callable[[Any], Any]]
 
 
 @attrs.frozen
-class ListFold(ArrowFold):
+class ListFold(ArrowFold, ABC):
     """The fold of a combiner whose accumulator is a list of values, or of values with their counts.
 
     Cells are numbered; each has a row at least.
@@ -36,25 +37,25 @@ class ListFold(ArrowFold):
 
     functions: tuple[tuple[str, str], ...] = ((LIST, LIST),)
 
+    @abstractmethod
     def takes(self, column: Any) -> bool:
         """Return True if the results for a column of values are those of Python."""
-        raise NotImplementedError
 
+    @abstractmethod
     def folded(self, column: Any, cells: Any, n: int) -> Any:
         """Return the list of each of `n` cells, of a column with a value for each row, and the cells of the rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def merged(self, lists: Any, cells: Any, n: int) -> Any:
         """Return the list of each of `n` cells, of several lists for each."""
-        raise NotImplementedError
 
+    @abstractmethod
     def accumulators(self, lists: Any) -> list[Any]:
         """Return the accumulator of each list."""
-        raise NotImplementedError
 
+    @abstractmethod
     def results(self, lists: Any) -> Any:
         """Return the column of the results of lists."""
-        raise NotImplementedError
 
 
 @attrs.frozen
