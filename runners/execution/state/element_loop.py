@@ -143,6 +143,8 @@ class ElementLoop:
         # Unless timers fire in between, a window that is open before the loop doesn't expire in it.
         one_window = shape.one_window and not self._sets_timers
         one_place = one_window and not shape.panes and not shape.signs
+        # Outputs of one place and one timestamp are given it when they are flushed.
+        same_time = one_place and not shape.timestamps
         with out.block(f"def run(values, {', '.join(f'{name}s' for name in columns)}):"):
             out.line("q = kind = key_type = None; is_checked = False; near = {}; it = iter(values)")
             out.line("; ".join(f"{name} = {name}s" for name in columns if name not in varying) or "pass")
@@ -160,7 +162,9 @@ class ElementLoop:
             items = f"zip({', '.join(['it', *(f'{name}s' for name in varying)])})" if varying else "it"
             with out.block(f"for {', '.join(['e', *varying])} in {items}:"):
                 if self._owner.over is not None:
-                    out.line("if over: return it.__length_hint__() + 1")
+                    with out.block("if over:"):
+                        self._complete(out, same_time)
+                        out.line("return it.__length_hint__() + 1")
                 out.line("k, v = e")
                 # Pairs whose keys are strings or the like need no check.
                 with out.block("if type(k) is not key_type or type(e) is not tuple:"):
@@ -188,8 +192,9 @@ class ElementLoop:
                         out.line(f"state{j}.column = c{j}")
                 if self._sets_timers:
                     out.line("setter = KeyedTimers(owner, k, w, t, t, p)")
-                self._call(out, one_place)
+                self._call(out, one_place, same_time)
             out.depth = 1
+            self._complete(out, same_time)
             out.line("return 0")
         out.text[0] = f"def run(values, {', '.join([*(f'{name}s' for name in columns), *out.bound])}):"
         return "\n".join(out.text)
@@ -202,18 +207,22 @@ class ElementLoop:
     def _place(self, out: Lines) -> None:
         out.line(f"o, ot = {out.bind('at')}({self._where})")
 
-    def _call(self, out: Lines, one_place: bool) -> None:
+    def _complete(self, out: Lines, same_time: bool) -> None:
+        if same_time:
+            out.line("ot += [t] * (len(o) - len(ot))")
+
+    def _call(self, out: Lines, one_place: bool, same_time: bool) -> None:
         if isgeneratorfunction(self._method.names["method"]):
             if not one_place:
                 self._place(out)
-            self._outputs(out, self._method.code)
+            self._outputs(out, self._method.code, same_time)
         else:
             out.line(f"r = {self._method.code}")
             with out.block("if r is not None:"):
                 out.line("if type(r) is not q: q = iterable_type(r)")
                 if not one_place:
                     self._place(out)
-                self._outputs(out, "r")
+                self._outputs(out, "r", same_time)
         if self._sets_timers:
             with out.block("if owner.is_overdue:"):
                 # An error of a timer's method is not one of the element.
@@ -221,16 +230,19 @@ class ElementLoop:
                 out.line("fire_due()")
                 out.line("e = element; near.clear()")
 
-    def _outputs(self, out: Lines, iterable: str) -> None:
+    def _outputs(self, out: Lines, iterable: str, same_time: bool) -> None:
         with out.block(f"for x in {iterable}:"):
             with out.block("if type(x) is not kind:"):
                 with out.block("if type(x) in SPECIAL:"):
+                    self._complete(out, same_time)
                     out.line(f"special(x, t, {self._where})")
                     self._place(out)
                     out.line("continue")
                 out.line("kind = type(x)")
             out.line("o.append(x)")
-            out.line("ot.append(t)")
+            if not same_time:
+                out.line("ot.append(t)")
             with out.block(f"if len(o) >= {BUNDLE_SIZE}:"):
+                self._complete(out, same_time)
                 out.line("flush()")
                 self._place(out)

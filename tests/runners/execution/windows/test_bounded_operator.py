@@ -102,9 +102,10 @@ def test_a_flush_ends_time_and_begins_anew() -> None:
     assert [("b", 2)] == [value for made in grouping.operator.flush() for value in made.values]
 
 
-def test_many_results_come_in_bundles_of_the_usual_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_results_come_in_several_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one window each, or of merged ones as they come."""
     monkeypatch.setattr(bounded_operator, "BUNDLE_SIZE", 2)
+    monkeypatch.setattr(bounded_operator, "MERGED_WINDOWS", 2)
     for window_fn in (FixedWindows(60), Sessions(60)):
         grouping = summed(window_fn).process(bundle(*(row((i, i), 5) for i in range(5))))
         assert [2, 2, 1] == [len(made) for made in grouping.operator.flush()]
