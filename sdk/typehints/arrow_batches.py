@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from ..column_bundle import dicts_of
+from ..column_bundle import dicts_of, in_microseconds
 from ..errors import ColumnError
 from ..row import Row, fields_of, rows_of_dicts
 from .batch import BatchConverter, has_class, mismatch, one_column
@@ -261,17 +261,26 @@ def _array(values: list[Any], hint: Any) -> Any:
     one = [alternative for alternative in members(hint) or (hint,) if alternative is not NoneType]
     kind = kinds.get(one[0]) if len(one) == 1 and isinstance(one[0], type) else None
     try:
-        return pyarrow.array(values, kind)
-    except pyarrow.ArrowException as error:
+        try:
+            return pyarrow.array(values, kind)
+        except OverflowError:
+            return pyarrow.array(values, pyarrow.uint64())
+    except (pyarrow.ArrowException, OverflowError) as error:
         raise ColumnError(f"the elements can't be converted to columns: {error}") from error
 
 
 def _series(values: list[Any]) -> Any:
     """Return values as a Series; numbers with None among them stay whole numbers, and None stays None."""
+    import numpy
     import pandas
 
     kinds = set(map(type, values)) - {NoneType}
-    nullable = {int: "Int64", bool: "boolean", float: "Float64"}
+    if None in values and kinds == {float}:
+        # A Series of the type "Float64" would have None for NaN.
+        is_none = numpy.array([value is None for value in values])
+        numbers = numpy.array([0.0 if value is None else value for value in values])
+        return pandas.Series(pandas.arrays.FloatingArray(numbers, is_none))
+    nullable = {int: "Int64", bool: "boolean"}
     if None in values and len(kinds) == 1 and (dtype := nullable.get(*kinds)):
         return pandas.Series(values, dtype=dtype)
     if kinds <= {str} or (len(kinds) > 1 and not kinds <= {int, float}):
@@ -280,14 +289,18 @@ def _series(values: list[Any]) -> Any:
 
 
 def _of_series(series: Any) -> list[Any]:
+    """Return the elements of a Series: Python's times, unless they have nanoseconds, and None for NA and NaT."""
     import pandas
 
+    if series.dtype.kind in "mM":
+        try:
+            return _column_of_series(series).to_pylist()  # type: ignore[no-any-return]
+        except ColumnError:
+            return [None if value is pandas.NaT else value for value in series.tolist()]
     values: list[Any] = series.tolist()
-    return (
-        values
-        if series.dtype.kind in "biuf" and not _is_nullable(series)
-        else [None if value is pandas.NA else value for value in values]
-    )
+    if series.dtype.kind in "biuf" and not _is_nullable(series):
+        return values
+    return [None if value is pandas.NA else value for value in values]
 
 
 def _is_nullable(series: Any) -> bool:
@@ -301,13 +314,16 @@ def _column_of_series(series: Any) -> Any:
     if series.dtype == object and not set(map(type, series.tolist())) <= {str, NoneType}:
         raise ColumnError("a column of objects other than strings has no type in Arrow")
     # Otherwise NaN would become None.
-    return pyarrow.array(series.to_numpy(), from_pandas=False) if not _is_nullable(series) else pyarrow.array(series)
+    column = pyarrow.array(series) if _is_nullable(series) else pyarrow.array(series.to_numpy(), from_pandas=False)
+    return in_microseconds(one_column(column)).column(0)
 
 
 def _series_of_column(column: Any) -> Any:
+    import pandas
     from pyarrow import types
 
     is_number = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
     if is_number and column.null_count:
         return _series(column.to_pylist())
-    return column.to_pandas()
+    # Lists would become arrays.
+    return pandas.Series(column.to_pylist(), dtype=object) if types.is_nested(column.type) else column.to_pandas()

@@ -231,6 +231,9 @@ class NumpyBatchConverter(BatchConverter):
         if array.dtype.kind in "US" and not _is_text(elements):
             # NumPy would turn numbers among strings into strings, and drop zeros at the end of one.
             array = _objects(elements)
+        if array.dtype.kind == "f" and set(map(type, elements)) == {int}:
+            # NumPy has floats for numbers above and below 2**63.
+            array = numpy.array(elements, numpy.uint64) if min(elements) >= 0 else _objects(elements)
         return numpy.moveaxis(self._cast(array), 0, self.partition_dimension) if array.ndim else array
 
     def _cast(self, array: Any) -> Any:
@@ -286,7 +289,10 @@ class NumpyBatchConverter(BatchConverter):
         column = columns.column(0)
         if isinstance(column, pyarrow.FixedShapeTensorArray):
             return numpy.moveaxis(column.to_numpy_ndarray(), 0, self.partition_dimension)
-        array = None if column.null_count else column.to_numpy(zero_copy_only=False)
+        # Arrays of dates would have times, and of times no time zone.
+        column = column.cast(pyarrow.date32()) if column.type == pyarrow.date64() else column
+        has_zone = self.dtype is None and getattr(column.type, "tz", None) is not None
+        array = None if column.null_count or has_zone else column.to_numpy(zero_copy_only=False)
         return self.produce_batch(column.to_pylist()) if array is None or array.dtype == object else self._cast(array)
 
 
