@@ -5,6 +5,8 @@ for `python -m penstock run --beam pipeline.py`, which runs a file that imports 
 
 The same hook serves `from penstock.utils.timestamp import Timestamp`: Beam's modules can be imported below `penstock`,
 unless a module of penstock has that name.  So can `penstock.window`, which is at Beam's root.
+
+Beam's other modules and names, listed in `sdk/beam/names.txt`, can be imported, too, and are errors when used.
 """
 
 from __future__ import annotations
@@ -103,6 +105,8 @@ class Namespace(ModuleType):
     def __init__(self, path: str, name: str) -> None:
         super().__init__(name)
         self.__path__: list[str] = []
+        # For errors of `from ... import`, which say "(unknown location)" otherwise.
+        self.__file__ = __file__
         self._penstock_path = path
 
     # A module's own is called from here as a method, for three times as long; users' functions say `beam.window.X`.
@@ -118,19 +122,16 @@ class Namespace(ModuleType):
         child = f"{path}.{name}" if path else name
         if child in MODULES:
             return namespace(child)
-        own_name = RENAMED.get((path, name), name)
-        for module in MODULES[path]:
-            found = getattr(import_module(f"{_PACKAGE}.{module}" if module else _PACKAGE), own_name, self)
-            if found is not self:
-                setattr(self, name, found)
-                return found
-        where = f"apache_beam.{path}" if path else "apache_beam"
-        raise AttributeError(f"penstock has nothing for {where}.{name}")
+        found = _of_penstock(path, name)
+        if found is None:
+            found = _of_beam(path, name)
+        setattr(self, name, found)
+        return found
 
     def _public_names(self) -> list[str]:
         """Return the names for `from ... import *`: those of penstock's modules, without submodules and imports."""
         names: set[str] = set()
-        for path in MODULES[self._penstock_path]:
+        for path in MODULES.get(self._penstock_path, ()):
             module = import_module(f"{_PACKAGE}.{path}" if path else _PACKAGE)
             if listed := getattr(module, "__all__", None):
                 names.update(name for name in listed if not isinstance(getattr(module, name), ModuleType))
@@ -145,9 +146,46 @@ class Namespace(ModuleType):
 
     def __dir__(self) -> list[str]:
         names = {
-            name for m in MODULES[self._penstock_path] for name in dir(import_module(f"{_PACKAGE}.{m}".rstrip(".")))
+            name
+            for m in MODULES.get(self._penstock_path, ())
+            for name in dir(import_module(f"{_PACKAGE}.{m}".rstrip(".")))
         }
         return sorted(name for name in names if not name.startswith("_"))
+
+
+def _is_beams(path: str) -> bool:
+    from .beam.names import has_module
+
+    return has_module(path)
+
+
+def _of_penstock(path: str, name: str) -> Any:
+    """Return what penstock has for a name of Beam's module `path`, or None."""
+    own_name = RENAMED.get((path, name), name)
+    for module in MODULES.get(path, ()):
+        found = getattr(import_module(f"{_PACKAGE}.{module}" if module else _PACKAGE), own_name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def _of_beam(path: str, name: str) -> Any:
+    """Return the module of Beam below `path`, the name that `path` has from another module, or what stands for it.
+
+    Raises `AttributeError` for a name that Beam doesn't have.
+    """
+    from .beam.absent import absent
+    from .beam.names import defining_module, has_module, is_unlisted
+
+    child = f"{path}.{name}" if path else name
+    if has_module(child) and not is_unlisted(path):
+        return namespace(child)
+    origin = defining_module(path, name)
+    if origin is None:
+        where = f"apache_beam.{path}" if path else "apache_beam"
+        raise AttributeError(f"{where} has no name {name!r}, neither in penstock nor in Beam")
+    found = _of_penstock(origin, name) if origin != path else None
+    return absent(f"{origin}.{name}") if found is None else found
 
 
 def _is_public(module: ModuleType, name: str) -> bool:
@@ -175,10 +213,10 @@ class _Finder:
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         root, _, rest = fullname.partition(".")
-        if root == self.package and (rest in MODULES or (rest in AT_ROOT and root == _PACKAGE)):
-            loader: Any = self
-            return ModuleSpec(fullname, loader, is_package=True)
-        return None
+        if root != self.package or not (rest in MODULES or (rest in AT_ROOT and root == _PACKAGE) or _is_beams(rest)):
+            return None
+        loader: Any = self
+        return ModuleSpec(fullname, loader, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         path = spec.name.partition(".")[2]
@@ -189,12 +227,13 @@ class _Finder:
 
 
 class _BeamFinder(_Finder):
-    """Finder for `apache_beam`, which refuses modules that aren't in the table."""
+    """Finder for `apache_beam`, which refuses modules that Beam doesn't have."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         found = super().find_spec(fullname, path, target)
         if found is None and fullname.partition(".")[0] == self.package:
-            raise ModuleNotFoundError(f"penstock has nothing for Beam's module {fullname}", name=fullname)
+            # With `name=`, `from apache_beam.io import Nothing` would show another error, without penstock's name.
+            raise ModuleNotFoundError(f"there is no {fullname}, neither in penstock nor in Beam")
         return found
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

@@ -1,0 +1,122 @@
+"""Names of Beam that penstock doesn't have."""
+
+from __future__ import annotations
+
+import pickle
+from importlib import import_module
+
+import cloudpickle
+import pytest
+
+import penstock as beam
+from penstock.sdk.beam.absent import INSTEAD, absent, instead_of
+from penstock.sdk.beam.names import defining_module, has_module, names_of_beam
+from penstock.sdk.errors import UnsupportedError
+
+
+@pytest.fixture(autouse=True)
+def _beam(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from penstock.sdk.compat import install_import_hook
+
+    monkeypatch.setattr("sys.meta_path", list(sys.meta_path))
+    install_import_hook()
+
+
+def test_every_listed_name_can_be_imported() -> None:
+    """From each module of Beam, whether penstock has it or not."""
+    missing = []
+    for path, names in names_of_beam().items():
+        module = import_module(f"apache_beam.{path}".rstrip("."))
+        missing += [f"{path}.{name}" for name in names if not hasattr(module, name)]
+
+    assert [] == missing
+    assert len(names_of_beam()) > 250
+
+
+def test_what_penstock_has_is_the_same_thing_from_every_module_of_beam() -> None:
+    """Also from modules that only import it."""
+    from apache_beam.pipeline import PipelineOptions  # type: ignore[import-not-found]
+    from apache_beam.transforms.util import DoFn  # type: ignore[import-not-found]
+
+    assert (beam.DoFn, beam.options.PipelineOptions) == (DoFn, PipelineOptions)
+
+
+def test_an_absent_name_is_an_error_when_it_is_called() -> None:
+    """It is annotation, default and base class before that."""
+    from apache_beam.io import BigQueryDisposition, ReadFromBigQuery  # type: ignore[import-not-found]
+    from apache_beam.ml.inference.base import ModelHandler  # type: ignore[import-not-found]
+
+    class Handler(ModelHandler[str, int, object]):  # type: ignore[misc]
+        def load_model(self) -> object:
+            return None
+
+    def read(table: str | ReadFromBigQuery, how: object = BigQueryDisposition.WRITE_APPEND) -> None: ...
+
+    with pytest.raises(UnsupportedError, match=r"^apache_beam\.io\.gcp\.bigquery\.ReadFromBigQuery: penstock doesn't"):
+        ReadFromBigQuery(table="t")
+    with pytest.raises(UnsupportedError, match=r"base of .*Handler\): penstock doesn't have it; load the model in"):
+        Handler()
+    with pytest.raises(UnsupportedError, match=r"BigQueryDisposition\.WRITE_APPEND: penstock"):
+        BigQueryDisposition.WRITE_APPEND()
+    with pytest.raises(UnsupportedError, match="choose penstock's runner by --runner="):
+        beam.Pipeline(runner=absent("runners.dataflow.DataflowRunner"))
+
+
+def test_an_absent_error_can_be_caught() -> None:
+    """As in programs that handle a service's errors."""
+    from apache_beam.io.azure.blobstorageio import BlobStorageError  # type: ignore[import-not-found]
+
+    def divided() -> float:
+        try:
+            return 1 / 0
+        except BlobStorageError:
+            return 0
+
+    with pytest.raises(ZeroDivisionError):
+        divided()
+
+
+def test_a_function_that_mentions_an_absent_name_can_be_pickled() -> None:
+    """Workers that are started anew don't import `apache_beam`."""
+    write = absent("io.gcp.bigquery.WriteToBigQuery")
+
+    made = pickle.loads(cloudpickle.dumps(lambda: write("t")))
+
+    with pytest.raises(UnsupportedError, match="WriteToBigQuery"):
+        made()
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("from apache_beam.io import ReadFromNothing", "apache_beam.io.ReadFromNothing"),
+        ("from apache_beam.io.gcp.bigquery import Nothing", "apache_beam.io.gcp.bigquery.Nothing"),
+        ("from apache_beam.utils.timestamp import Nothing", "apache_beam.utils.timestamp.Nothing"),
+        ("import apache_beam.io.nothing", "apache_beam.io.nothing"),
+    ],
+)
+def test_an_import_of_what_beam_does_not_have_names_penstock_and_the_path(statement: str, name: str) -> None:
+    """Without Python's "(unknown location)"."""
+    with pytest.raises(ImportError) as raised:
+        exec(statement)
+
+    assert f"there is no {name}, neither in penstock nor in Beam" == str(raised.value)
+
+
+def test_absent_modules_can_be_imported_below_penstock() -> None:
+    """The same things, for a program that has changed its imports."""
+    from penstock.io.gcp.bigquery import ReadFromBigQuery
+
+    assert absent("io.gcp.bigquery.ReadFromBigQuery") is ReadFromBigQuery
+    with pytest.raises(AttributeError, match=r"apache_beam\.io\.gcp\.bigquery has no name 'Nothing', neither in"):
+        import_module("penstock.io.gcp.bigquery").Nothing
+
+
+def test_advice_is_about_modules_of_beam() -> None:
+    """The advice of the longest path counts."""
+    assert [] == [area for area in INSTEAD if not has_module(area) and not has_module(f"{area}filesystem")]
+    assert "gcsfs" in instead_of("io.gcp.gcsio.GcsIO")
+    assert "client in a DoFn" in instead_of("io.gcp.spanner.ReadFromSpanner")
+    assert ("io.gcp.pubsub", None) == (defining_module("io", "ReadFromPubSub"), defining_module("io", "Nothing"))
