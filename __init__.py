@@ -35,19 +35,19 @@ from .sdk import metrics as metrics
 from .sdk import options as options
 from .sdk import typehints as typehints
 from .sdk.coders import RowCoder as RowCoder
-from .sdk.columns import Column as Column
-from .sdk.columns import col as col
+from .sdk.columns.expressions import Column as Column
+from .sdk.columns.expressions import col as col
 from .sdk.combine_fn import CombineFn as CombineFn
-from .sdk.dofn import DoFn as DoFn
-from .sdk.element_wrappers import Retracted as Retracted
-from .sdk.element_wrappers import TaggedOutput as TaggedOutput
+from .sdk.dofn.dofn import DoFn as DoFn
+from .sdk.dofn.splittable_dofn import RestrictionProvider as RestrictionProvider
+from .sdk.elements.element_wrappers import Retracted as Retracted
+from .sdk.elements.element_wrappers import TaggedOutput as TaggedOutput
+from .sdk.elements.row import Row as Row
 from .sdk.pipeline import Pipeline as Pipeline
 from .sdk.pipeline import PipelineVisitor as PipelineVisitor
 from .sdk.ptransform import PTransform as PTransform
 from .sdk.ptransform import ptransform_fn as ptransform_fn
 from .sdk.pvalue import PCollection as PCollection
-from .sdk.row import Row as Row
-from .sdk.sources.splittable import RestrictionProvider as RestrictionProvider
 from .sdk.userstate import TimeDomain as TimeDomain
 from .sdk.watermark_estimators import WatermarkEstimatorProvider as WatermarkEstimatorProvider
 from .transforms import *  # noqa: F403 (everything that Beam has at its root; transforms/__init__.py lists it)

@@ -56,7 +56,7 @@ _LATER = {
     "frame-stream-position": "runners.spark.micro_batch.structured_streaming",
     "multiset": "runners.execution.windows.retractions",
     "not-a-number": "runners.execution.windows.retractions",
-    "offset-range": "sdk.sources.offset_range",
+    "offset-range": "sdk.dofn.offset_range",
     "readable-file": "io.files.matching",
     "redis-stream-entry": "io.redis.source",
     "side-input-change": "runners.execution.stages.side_inputs",

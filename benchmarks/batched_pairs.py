@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from penstock.sdk.bundle import BUNDLE_SIZE, Bundle
+from penstock.sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from penstock.windowing.timestamp import MAX_MICROS, Timestamp
 

@@ -15,7 +15,7 @@ from keeping_sink import KeepingSink
 from timing import Ratio, compare
 
 import penstock as beam
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.testing import TestStream
 from penstock.testing.test_stream import ClockMoves, ElementsArrive, WatermarkMoves
 from penstock.triggers import AccumulationMode, AfterProcessingTime, AfterWatermark

@@ -27,7 +27,7 @@ from streams import CountingSink, RunningSum, options
 from timing import RUNS, Ratio, compare
 
 import penstock as beam
-from penstock.sdk.bundle import BUNDLE_SIZE
+from penstock.sdk.elements.bundle import BUNDLE_SIZE
 from penstock.sdk.sources.bounded import ValuesSource
 from penstock.triggers import AccumulationMode, Always
 

@@ -31,7 +31,7 @@ from penstock.runners.spark.micro_batch.exchange import SubtaskResult, addressed
 from penstock.runners.spark.micro_batch.plan import PlannedBatch, ScriptedElements
 from penstock.runners.spark.micro_batch.spark_job import SubtaskCache, own_part
 from penstock.runners.spark.micro_batch.subtask import Program
-from penstock.sdk.bundle import BUNDLE_SIZE, Bundle
+from penstock.sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from penstock.windowing.timestamp import MAX_MICROS
 
 KEYS, FILLING, CHANGED, CHANGING = 1_000_000, 20, 10_000, 10

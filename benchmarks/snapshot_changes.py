@@ -23,7 +23,7 @@ from penstock.runners.execution.plan.fusion import Keyed, Stage, fuse
 from penstock.runners.execution.streaming.snapshot import snapshot
 from penstock.runners.execution.streaming.snapshot_chunks import records_of
 from penstock.runners.execution.streaming.task_execution import TaskExecution
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import TimerSpec, on_timer
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly

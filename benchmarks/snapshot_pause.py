@@ -24,7 +24,7 @@ from penstock.runners.local.channels.channel import Channel
 from penstock.runners.local.channels.messages import Barrier
 from penstock.runners.local.workers.protocol import Inject
 from penstock.runners.local.workers.slot import Slot, Start
-from penstock.sdk.bundle import BUNDLE_SIZE
+from penstock.sdk.elements.bundle import BUNDLE_SIZE
 from penstock.sdk.sources.bounded import ValuesSource
 
 KEYS = 1_000_000

@@ -30,7 +30,7 @@ import penstock as beam
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.spark.micro_batch.commit_log import WriteAhead
 from penstock.runners.spark.micro_batch.spark_job import MicroBatches
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.options import PipelineOptions
 
 if TYPE_CHECKING:

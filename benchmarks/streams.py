@@ -12,7 +12,7 @@ import attrs
 from processes import cpu_of_this_and_children
 
 import penstock as beam
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.sink import Sink, SinkWriter
 from penstock.sdk.userstate import ReadModifyWriteStateSpec

@@ -7,10 +7,10 @@ import traceback
 
 from ..runners.execution.error_transport import RemoteTraceback
 from ..runners.execution.user_errors import ShortenedError
-from ..sdk.error_text import text_of
 from ..sdk.errors import PenstockError, UserCodeError
-from ..sdk.own_code import is_ours
 from ..sdk.redaction import redacted
+from ..sdk.user_code.error_text import text_of
+from ..sdk.user_code.own_code import is_ours
 
 _OURS = f"{__name__.partition('.')[0]}."
 

@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 
 from ..sdk.coders.coder import shortened
+from ..sdk.elements.row import fields_of
 from ..sdk.errors import SinkError
-from ..sdk.row import fields_of
 
 
 def as_dict(value: Any) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def as_dict(value: Any) -> dict[str, Any]:
 
     Raises `SinkError` for anything else.
 
-    >>> from penstock.sdk.row import Row
+    >>> from penstock.sdk.elements.row import Row
     >>> as_dict(Row(name="Ada", age=36))
     {'name': 'Ada', 'age': 36}
     """

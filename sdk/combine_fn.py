@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import attrs
 
 from ..stored import restores
-from .arrow_fold import ALL, ANY, COUNT, MAX, MIN, SUM, ArrowFolds
+from .columns.arrow_fold import ALL, ANY, COUNT, MAX, MIN, SUM, ArrowFolds
 from .errors import PenstockError
 
 InT = TypeVar("InT")

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from .combine_fn import CombineFn
-from .dofn import DoFn
-from .serialization import Serialized
+from .dofn.dofn import DoFn
 from .side_input_views import SingletonView, View
 from .sink import Sink
 from .sources.bounded import BoundedSource
 from .sources.unbounded import UnboundedSource
+from .user_code.serialization import Serialized
 from .windowing_strategy import WindowingStrategy
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import attrs
 
 from . import graph
-from .bundle import Bundle
-from .error_text import bounded
+from .elements.bundle import Bundle
 from .errors import PenstockError, PipelineError
 from .pipeline import Pipeline
 from .ptransform import PTransform, applies_to_operands, unnamed
 from .pvalue import DoOutputsTuple, PCollection, PipelineUnderConstruction, PValue
-from .serialization import dumps
 from .side_inputs import AsSideInput
 from .sink import Sink, SinkWriter
 from .sources.bounded import ValuesSource
+from .user_code.error_text import bounded
+from .user_code.serialization import dumps
 from .windowing_strategy import DEFAULT_WINDOWING
 
 

@@ -10,7 +10,7 @@ import attrs
 from .coders.coded_key import CodedMapping, coded, is_coded, plain
 from .coders.key_encoding import CodedKey
 from .errors import SideInputError
-from .serialization import Serialized
+from .user_code.serialization import Serialized
 
 
 class _NoDefault:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .pvalue import PCollection
-from .serialization import Serialized
 from .side_input_views import NO_DEFAULT, DictView, IterableView, ListView, MultiMapView, SingletonView, View
+from .user_code.serialization import Serialized
 
 
 class EmptySideInput:

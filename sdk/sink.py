@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from .bundle import Bundle
+from .elements.bundle import Bundle
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..stored import stored_as
-from .bundle import Bundle
+from .elements.bundle import Bundle
 from .errors import UnsupportedError
 from .graph import Graph, ParDo, Read
 from .sink import Sink, SinkWriter

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ..sdk.dofn import DoFn
+from ..sdk.dofn.dofn import DoFn
 from ..triggers import PaneInfo
 from ..triggers.pane import PaneInfoTiming
 from ..windowing import Timestamp

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ..sdk.own_code import is_ours
+from ..sdk.user_code.own_code import is_ours
 
 
 def pytest_addoption(parser: Any) -> None:

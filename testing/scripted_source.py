@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from ..sdk.bundle import Bundle
-from ..sdk.digest import digest_of
+from ..sdk.coders.digest import digest_of
+from ..sdk.elements.bundle import Bundle
 from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ..windowing import TimestampedValue
 from ..windowing.timestamp import MAX_MICROS, Timestamp

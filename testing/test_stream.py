@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..sdk import graph
-from ..sdk.bundle import Bundle
-from ..sdk.element_wrappers import WindowedValue, unwrapped
+from ..sdk.elements.bundle import Bundle
+from ..sdk.elements.element_wrappers import WindowedValue, unwrapped
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources.scripted_source import (

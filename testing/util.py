@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..sdk.dofn import DoFn
+from ..sdk.dofn.dofn import DoFn
 from ..sdk.errors import PenstockError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection

@@ -16,7 +16,7 @@ import attrs
 from moments import Moment, moment
 
 import penstock as beam
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.sink import Sink, SinkWriter
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import PaneInfo

@@ -13,8 +13,8 @@ from penstock.runners.execution.shuffle.blocks import decode_bundle
 from penstock.runners.execution.sinks.committer import SinkCommitter
 from penstock.runners.execution.stages.side_input_views import SideInputViews
 from penstock.runners.spark.batch.segment_rdds import rows_of
-from penstock.sdk.bundle import Bundle
 from penstock.sdk.coders.key_encoding import KEY_GROUPS
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.pipeline import Pipeline
 from penstock.sdk.sink import Sink, SinkWriter

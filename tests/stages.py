@@ -11,7 +11,7 @@ from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.stages.side_input_views import SideInputViews
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
-from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
+from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.triggers import PANE_INFO_UNKNOWN
 from penstock.windowing import IntervalWindow
 from penstock.windowing.timestamp import MAX_MICROS

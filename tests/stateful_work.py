@@ -7,7 +7,7 @@ from typing import Any
 import penstock as beam
 from penstock.runners.execution.state.stateful_pardo import StatefulExecutor
 from penstock.sdk import graph
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimerSpec, on_timer, on_window_expiration
 from penstock.testing import TestPipeline
 from penstock.triggers import PANE_INFO_UNKNOWN, PaneInfo

@@ -7,7 +7,7 @@ from typing import Any
 
 import cloudpickle
 
-from penstock.sdk.bundle import Bundle, expanded
+from penstock.sdk.elements.bundle import Bundle, expanded
 from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from penstock.windowing import Timestamp
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..sdk import graph
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.serialization import dumps
+from ..sdk.user_code.serialization import dumps
 from ..sdk.windowing_strategy import WindowingStrategy, lateness_micros
 from ..triggers import AccumulationMode, DefaultTrigger, Trigger
 from ..windowing import WindowFn

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from types import GenericAlias
 from typing import Any
 
-from ..sdk.dofn import DoFn, TimestampDoFn
-from ..sdk.element_wrappers import WindowedValue
+from ..sdk.dofn.dofn import DoFn, TimestampDoFn
+from ..sdk.elements.element_wrappers import WindowedValue
 from ..sdk.errors import UnsupportedError
 from ..sdk.metrics import Metrics
 from ..sdk.ptransform import PTransform

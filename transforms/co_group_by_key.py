@@ -10,10 +10,10 @@ from typing import Any, Union
 import attrs
 
 from ..sdk import typehints
-from ..sdk.column_bundle import ColumnBundle
-from ..sdk.column_groups import Collected, Lists, Tagged
-from ..sdk.columns import Rearrangement
-from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn
+from ..sdk.columns.column_bundle import ColumnBundle
+from ..sdk.columns.column_groups import Collected, Lists, Tagged
+from ..sdk.columns.expressions import Rearrangement
+from ..sdk.dofn.dofn import DoFn, ExpressionDoFn, MapDoFn
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection

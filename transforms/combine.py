@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Tuple  # noqa: UP035
 
-from ..sdk.column_bundle import Pairs, as_nones
-from ..sdk.columns import Rearrangement
+from ..sdk.columns.column_bundle import Pairs, as_nones
+from ..sdk.columns.expressions import Rearrangement
 from ..sdk.combine_fn import CombineFn
-from ..sdk.dofn import DoFn, ExpressionDoFn, label_of
+from ..sdk.dofn.dofn import DoFn, ExpressionDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.serialization import Serialized
 from ..sdk.side_inputs import AsList, AsSideInput, AsSingleton, SingletonOrMade
 from ..sdk.typehints import hints_of_callable
+from ..sdk.user_code.serialization import Serialized
+from ..sdk.user_code.signatures import label_of
 from ..triggers import DefaultTrigger
 from ..windowing import GlobalWindows
 from .assign_windows import WindowInto

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..sdk import typehints
-from ..sdk.element_wrappers import unwrapped
+from ..sdk.elements.element_wrappers import unwrapped
+from ..sdk.elements.row import Row
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.row import Row
 from ..sdk.sources.bounded import ValuesSource
 from ..sdk.sources.table_values import TableValues
 from .read import Read

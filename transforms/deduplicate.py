@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..sdk import typehints
-from ..sdk.dofn import DoFn
-from ..sdk.element_wrappers import Retracted
+from ..sdk.dofn.dofn import DoFn
+from ..sdk.elements.element_wrappers import Retracted
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.userstate import ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..sdk import typehints
 from ..sdk.combine_fn import CountCombineFn
-from ..sdk.dofn import ExpressionDoFn
+from ..sdk.dofn.dofn import ExpressionDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from .combine import CombinePerKey

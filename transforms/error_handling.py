@@ -9,14 +9,14 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any
 
-from ..sdk.dofn import DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn, WrappingDoFn
-from ..sdk.dofn_signature import user_function
-from ..sdk.element_wrappers import Retracted, TaggedOutput
-from ..sdk.error_text import repr_of, traceback_lines
+from ..sdk.dofn.dofn import DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn, WrappingDoFn
+from ..sdk.dofn.signature import user_function
+from ..sdk.elements.element_wrappers import Retracted, TaggedOutput
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.signatures import signature
+from ..sdk.user_code.error_text import repr_of, traceback_lines
+from ..sdk.user_code.signatures import signature
 from .flatten import Flatten
 
 _logger = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..sdk import graph
-from ..sdk.dofn import DoFn
-from ..sdk.element_wrappers import TaggedOutput
+from ..sdk.dofn.dofn import DoFn
+from ..sdk.elements.element_wrappers import TaggedOutput
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection

@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 import attrs
 
 from ..sdk import typehints
-from ..sdk.column_bundle import Elements, Pairs, as_rows, as_values, of_columns
-from ..sdk.columns import Column, ColumnDoFn, Projection, Rearrangement, field_of
+from ..sdk.columns.column_bundle import Elements, Pairs, as_rows, as_values, of_columns
+from ..sdk.columns.expressions import Column, Projection, Rearrangement, field_of
 from ..sdk.combine_fn import CombineFn
-from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn
+from ..sdk.dofn.dofn import ColumnDoFn, DoFn, ExpressionDoFn, MapDoFn
+from ..sdk.elements.row import Row
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.row import Row
 from ..stored import restores
 from .combine import CombinePerKey
 from .combiners.tuple_combine import TupleCombineFn

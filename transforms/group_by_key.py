@@ -14,7 +14,7 @@ from ..sdk.errors import EndlessGroupError, TypeHintError
 from ..sdk.options import TypeOptions
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
-from ..sdk.serialization import Serialized
+from ..sdk.user_code.serialization import Serialized
 from ..triggers import AccumulationMode, DataLossReason, DefaultTrigger, check_safe
 from ..windowing.global_windows import GlobalWindows
 

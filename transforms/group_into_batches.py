@@ -15,7 +15,7 @@ from typing import Any
 
 from ..sdk import typehints
 from ..sdk.coders.sharded_key import ShardedKey
-from ..sdk.dofn import DoFn
+from ..sdk.dofn.dofn import DoFn
 from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection

@@ -8,10 +8,10 @@ from operator import index
 from typing import Any
 
 from ..sdk.combine_fn import CombineFn
-from ..sdk.dofn import DoFn, ExpressionDoFn
+from ..sdk.dofn.dofn import DoFn, ExpressionDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
-from ..sdk.serialization import Serialized
+from ..sdk.user_code.serialization import Serialized
 from ..triggers import AccumulationMode
 from .group_by_key import add_grouping
 from .pardo import ParDo

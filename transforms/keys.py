@@ -9,11 +9,12 @@ from typing import Any
 import attrs
 
 from ..sdk import typehints
-from ..sdk.column_bundle import ColumnBundle, Elements, Pairs, as_values
-from ..sdk.columns import Column, ColumnDoFn, OfFields, Projection
-from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn, label_of
-from ..sdk.dofn_signature import check_signature
+from ..sdk.columns.column_bundle import ColumnBundle, Elements, Pairs, as_values
+from ..sdk.columns.expressions import Column, OfFields, Projection
+from ..sdk.dofn.dofn import ColumnDoFn, DoFn, ExpressionDoFn, MapDoFn
+from ..sdk.dofn.signature import check_signature
 from ..sdk.pvalue import PCollection
+from ..sdk.user_code.signatures import label_of
 from .group_by_key import pair_types
 from .pardo import ParDo
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ..sdk.dofn import DoFn
+from ..sdk.dofn.dofn import DoFn
 from ..sdk.shared import Shared
 
 DEFAULT_BUCKET_BOUNDARIES = (16, 32, 64, 128, 256, 512)

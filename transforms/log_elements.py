@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ..sdk.dofn import DoFn, MapDoFn
+from ..sdk.dofn.dofn import DoFn, MapDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..triggers import PaneInfo

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..sdk import graph, typehints
-from ..sdk.batched_dofn import BatchedDoFn, batched, takes_arrays
-from ..sdk.column_bundle import Elements, Pairs, as_values, of_columns
-from ..sdk.columns import Column, ColumnDoFn, ColumnOperation, Projection, Selection
+from ..sdk.columns.column_bundle import Elements, Pairs, as_values, of_columns
+from ..sdk.columns.expressions import Column, ColumnOperation, Projection, Selection
 from ..sdk.combine_fn import CombineFn, CountCombineFn
-from ..sdk.dofn import (
+from ..sdk.dofn.batched_dofn import BatchedDoFn, batched, takes_arrays
+from ..sdk.dofn.dofn import (
     CallableDoFn,
+    ColumnDoFn,
     DoFn,
     ExpressionDoFn,
     FilterDoFn,
@@ -20,14 +21,14 @@ from ..sdk.dofn import (
     MapDoFn,
     MapTupleDoFn,
 )
-from ..sdk.dofn_hints import hints_of_dofn
-from ..sdk.dofn_signature import check_signature, check_stateful
+from ..sdk.dofn.hints import hints_of_dofn
+from ..sdk.dofn.signature import check_signature, check_stateful
+from ..sdk.dofn.splittable_dofn import splittable_signature
 from ..sdk.errors import SideInputError, StatefulDoFnError, UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
-from ..sdk.serialization import Serialized
 from ..sdk.side_inputs import AsSideInput, AsSingleton
-from ..sdk.sources.splittable import splittable_signature
+from ..sdk.user_code.serialization import Serialized
 from .assign_windows import WindowInto
 from .error_handling import ErrorHandler, GuardedDoFn
 from .group_by_key import add_grouping

@@ -8,11 +8,11 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any
 
-from ..sdk.dofn import DoFn, DoFnParam, label_of
-from ..sdk.element_wrappers import TaggedOutput
+from ..sdk.dofn.dofn import DoFn, DoFnParam
+from ..sdk.elements.element_wrappers import TaggedOutput
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.signatures import signature
+from ..sdk.user_code.signatures import label_of, signature
 from .pardo import ParDo
 
 

@@ -8,8 +8,8 @@ from itertools import accumulate
 from typing import Any
 
 from ..sdk import graph
-from ..sdk.digest import digest_of
-from ..sdk.element_wrappers import unwrapped
+from ..sdk.coders.digest import digest_of
+from ..sdk.elements.element_wrappers import unwrapped
 from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection

@@ -7,9 +7,9 @@ from typing import Any
 from ..sdk import graph
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.serialization import dumps
 from ..sdk.sources.bounded import BoundedSource
 from ..sdk.sources.unbounded import UnboundedSource
+from ..sdk.user_code.serialization import dumps
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 
 

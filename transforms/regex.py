@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..sdk import typehints
-from ..sdk.dofn import FlatMapDoFn
+from ..sdk.dofn.dofn import FlatMapDoFn
 from .pardo import ParDo
 
 

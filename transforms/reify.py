@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..sdk.dofn import DoFn, MapDoFn
+from ..sdk.dofn.dofn import DoFn, MapDoFn
 from ..windowing import TimestampedValue
 from .pardo import ParDo
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
-from ..sdk.batch_bundle import joined
-from ..sdk.batched_dofn import BundleDoFn
-from ..sdk.bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, expanded, narrowed
-from ..sdk.column_bundle import ColumnBundle
-from ..sdk.dofn import DoFn
+from ..sdk.coders.mixed_hash import pickled_hash, place
+from ..sdk.columns.column_bundle import ColumnBundle
+from ..sdk.dofn.batch_bundle import joined
+from ..sdk.dofn.batched_dofn import BundleDoFn
+from ..sdk.dofn.dofn import DoFn
+from ..sdk.elements.bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, expanded, narrowed
 from ..sdk.errors import ColumnError
-from ..sdk.mixed_hash import pickled_hash, place
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..triggers import AccumulationMode, AfterCount, Repeatedly

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from types import GenericAlias
 from typing import Any
 
-from ..sdk.dofn import DoFn
-from ..sdk.element_wrappers import WindowedValue
+from ..sdk.dofn.dofn import DoFn
+from ..sdk.elements.element_wrappers import WindowedValue
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..windowing import BoundedWindow

@@ -7,16 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..sdk import graph
-from ..sdk.dofn import DoFn
-from ..sdk.element_wrappers import unwrapped
+from ..sdk.dofn.dofn import DoFn
+from ..sdk.dofn.splittable_dofn import RestrictionTrackerView, SplittableSignature, splittable_signature
+from ..sdk.elements.element_wrappers import Remainder, unwrapped
 from ..sdk.errors import PipelineError, UnsupportedError
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.remainder import Remainder
-from ..sdk.serialization import Serialized
 from ..sdk.side_inputs import AsSideInput
 from ..sdk.sources.bounded import ValuesSource
-from ..sdk.sources.splittable import RestrictionTrackerView, SplittableSignature, splittable_signature
 from ..sdk.sources.splittable_source import SplittableSource
+from ..sdk.user_code.serialization import Serialized
 from ..windowing.timestamp import Timestamp
 from .read import Read
 

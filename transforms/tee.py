@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..sdk.dofn import label_of
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
+from ..sdk.user_code.signatures import label_of
 
 
 class Tee(PTransform):

@@ -8,17 +8,17 @@ from typing import Any
 import attrs
 
 from ..sdk import graph
-from ..sdk.bundle import Bundle
 from ..sdk.coders.coded_key import coded
-from ..sdk.digest import digest_of
-from ..sdk.element_wrappers import unwrapped
+from ..sdk.coders.digest import digest_of
+from ..sdk.elements.bundle import Bundle
+from ..sdk.elements.element_wrappers import unwrapped
 from ..sdk.errors import PipelineError, UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.serialization import Serialized
 from ..sdk.sources.bounded import ValuesSource
 from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
+from ..sdk.user_code.serialization import Serialized
 from ..sdk.watermark_estimators import ManualWatermarkEstimator
 from ..stored import stored_as
 from ..windowing.duration import micros_of_span

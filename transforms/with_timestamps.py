@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..sdk.columns import Column, ColumnDoFn, Stamps, col
-from ..sdk.dofn import DoFn, TimestampDoFn, label_of
+from ..sdk.columns.expressions import Column, Stamps, col
+from ..sdk.dofn.dofn import ColumnDoFn, DoFn, TimestampDoFn
+from ..sdk.user_code.signatures import label_of
 from .pardo import ParDo
 
 

@@ -8,8 +8,8 @@ from ..sdk import graph
 from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
-from ..sdk.serialization import dumps
 from ..sdk.sink import Sink
+from ..sdk.user_code.serialization import dumps
 
 
 class Write(PTransform):

@@ -35,7 +35,7 @@ from nexmark.parquet import KINDS, ParquetEvents, write_events
 from nexmark.queries import QUERIES, Query
 from nexmark.settings import Settings
 from nexmark.sources import BoundedEvents, UnboundedEvents
-from penstock.sdk.bundle import BUNDLE_SIZE
+from penstock.sdk.elements.bundle import BUNDLE_SIZE
 
 # Seconds between checkpoints of the streams.
 CHECKPOINT_INTERVAL = 1

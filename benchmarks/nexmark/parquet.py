@@ -17,8 +17,8 @@ import penstock as beam
 from nexmark.generator import Generator
 from nexmark.sources import BlockReader
 from penstock.io import UnboundedReader, UnboundedSource
-from penstock.sdk.bundle import Bundle
-from penstock.sdk.column_bundle import ColumnBundle, as_rows
+from penstock.sdk.columns.column_bundle import ColumnBundle, as_rows
+from penstock.sdk.elements.bundle import Bundle
 from penstock.windowing.timestamp import Timestamp
 
 KINDS = ("persons", "auctions", "bids")

@@ -13,7 +13,7 @@ from typing import Any
 from nexmark.events import Event
 from nexmark.generator import BLOCK, Generator
 from penstock.io import BoundedSource, UnboundedReader, UnboundedSource
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.sources.unbounded import ended_early
 from penstock.windowing.timestamp import MAX_MICROS, Timestamp
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from ...sdk.row import Row
+from ...sdk.elements.row import Row
 from ...sdk.typehints.simplified import NoneType, class_and_args, members
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from ...sdk.coders.coder import shortened
+from ...sdk.elements.row import rows_of_dicts
 from ...sdk.errors import SinkError, SourceError
-from ...sdk.row import rows_of_dicts
 from ..optional_package import optional_package
 from ..records import as_dicts
 from .compression import CompressionTypes, naming_the_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
-from ...sdk.bundle import Bundle
+from ...sdk.elements.bundle import Bundle
 from ...triggers.pane import PaneInfo
 from ...windowing.microseconds import MICROS_PER_SECOND
 from ...windowing.windows import GLOBAL_WINDOW, BoundedWindow
@@ -85,7 +85,7 @@ class ChangelogSink(FileSink):
 def changes(bundle: Bundle) -> Iterator[dict[str, Any]]:
     """Yield the fields of a line for each element of a bundle and each of its windows.
 
-    >>> from penstock.sdk.bundle import Bundle
+    >>> from penstock.sdk.elements.bundle import Bundle
     >>> next(changes(Bundle(["a"], timestamps=1_500_000, signs=-1)))["op"]
     '-'
     """

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, BinaryIO
 
-from ...sdk.bundle import Bundle
 from ...sdk.coders.coder import shortened
-from ...sdk.column_bundle import ColumnBundle, as_dicts, as_rows
+from ...sdk.columns.column_bundle import ColumnBundle, as_dicts, as_rows
+from ...sdk.elements.bundle import Bundle
+from ...sdk.elements.row import rows_of_dicts
 from ...sdk.errors import SinkError, SourceError
-from ...sdk.row import rows_of_dicts
 from ..records import as_dicts as dicts_of
 from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .csv_columns import CsvColumns, DifferentlyParsedError, can_be_columns

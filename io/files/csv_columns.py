@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import attrs
 
-from ...sdk.column_bundle import rows_of_bundle
+from ...sdk.columns.column_bundle import rows_of_bundle
 
 # The mark of UTF-8, which pyarrow drops at the beginning of a block.
 _BOM = b"\xef\xbb\xbf"

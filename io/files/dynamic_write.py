@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol, TypeAlias
 from urllib.parse import quote
 
-from ...sdk.bundle import Bundle, expanded
 from ...sdk.coders.primitive import ToBytesCoder
-from ...sdk.dofn import DoFn
+from ...sdk.dofn.dofn import DoFn
+from ...sdk.elements.bundle import Bundle, expanded
 from ...sdk.errors import SinkError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection, PDone

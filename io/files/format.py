@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
-from ...sdk.column_bundle import ColumnBundle
+from ...sdk.columns.column_bundle import ColumnBundle
 
 
 class RecordWriter(ABC):

@@ -19,9 +19,9 @@ import attrs
 import msgspec
 from msgspec.structs import astuple
 
-from ...sdk.bundle import Bundle
 from ...sdk.coders.coder import shortened
-from ...sdk.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_rows
+from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_rows
+from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.typehints.describe import describe
 from ..records import as_dict, is_record

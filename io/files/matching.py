@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, cast
 
 import attrs
 
-from ...sdk.bundle import Bundle
-from ...sdk.dofn import DoFn
+from ...sdk.dofn.dofn import DoFn
+from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from ...sdk.coders.coder import shortened
-from ...sdk.column_bundle import ColumnBundle
+from ...sdk.columns.column_bundle import ColumnBundle
 from ...sdk.errors import SinkError
 from ...sdk.pvalue import PCollection
 from ..records import as_dicts as dicts_of

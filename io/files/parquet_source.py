@@ -9,8 +9,8 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...sdk.bundle import BUNDLE_SIZE, Bundle
-from ...sdk.column_bundle import ColumnBundle, Elements, as_dicts, as_rows, in_microseconds, rows_of_bundle
+from ...sdk.columns.column_bundle import ColumnBundle, Elements, as_dicts, as_rows, in_microseconds, rows_of_bundle
+from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import ColumnError, SourceError
 from ..optional_package import optional_package
 from .compression import CompressionTypes, naming_the_file

@@ -26,9 +26,9 @@ from urllib.parse import quote
 
 import attrs
 
-from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.coders.coder import shortened
-from ...sdk.column_bundle import ColumnBundle
+from ...sdk.columns.column_bundle import ColumnBundle
+from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.sink import Sink, SinkWriter

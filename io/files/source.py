@@ -14,8 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
-from ...sdk.bundle import BUNDLE_SIZE, Bundle
-from ...sdk.dofn import DoFn
+from ...sdk.dofn.dofn import DoFn
+from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection

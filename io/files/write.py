@@ -6,8 +6,8 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from ...sdk.dofn import DoFn
-from ...sdk.mixed_hash import pickled_hash, place
+from ...sdk.coders.mixed_hash import pickled_hash, place
+from ...sdk.dofn.dofn import DoFn
 from ...sdk.pvalue import PCollection, PDone
 from ...transforms.assign_windows import WindowInto
 from ...transforms.group_by_key import GroupByKey

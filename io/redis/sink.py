@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from ...sdk.bundle import Bundle
 from ...sdk.coders.coder import shortened
+from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.redaction import redacted_cause
 from ...sdk.sink import Sink, SinkWriter

@@ -6,9 +6,9 @@ import datetime
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...sdk.column_bundle import dicts_of
+from ...sdk.columns.column_bundle import dicts_of
+from ...sdk.elements.row import Row, rows_of_dicts
 from ...sdk.errors import SinkError, SourceError
-from ...sdk.row import Row, rows_of_dicts
 from ...windowing.timestamp import Timestamp
 from ..optional_package import optional_package
 

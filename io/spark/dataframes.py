@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...sdk import graph
-from ...sdk.bundle import Bundle
-from ...sdk.column_bundle import ColumnBundle, as_rows
+from ...sdk.columns.column_bundle import ColumnBundle, as_rows
+from ...sdk.elements.bundle import Bundle
+from ...sdk.elements.row import Row
 from ...sdk.errors import PipelineError, SourceError, UnsupportedError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection, PDone
-from ...sdk.row import Row
-from ...sdk.serialization import dumps
 from ...sdk.spark_interfaces import Block, BoundedFrame, FrameSink, HasFrames, UnboundedFrame
+from ...sdk.user_code.serialization import dumps
 from ...sdk.windowing_strategy import DEFAULT_WINDOWING
 from ...transforms.write import Write
 from ...windowing import Duration

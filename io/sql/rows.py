@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from ...sdk.bundle import Bundle
 from ...sdk.coders.coder import shortened
+from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
 from ...triggers.pane import PaneInfo
 from ...windowing.timestamp import MIN_MICROS

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ...sdk.elements.row import Row
 from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
-from ...sdk.row import Row
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...sdk.watermark_estimators import EstimatorTypes

@@ -24,8 +24,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, ClassVar, NoReturn
 
-from ...sdk.bundle import Bundle
 from ...sdk.coders.coder import shortened
+from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import Sink, SinkWriter
 from ..dead_letters import Rejected, raise_for, tell

@@ -11,9 +11,9 @@ import re
 import cloudpickle
 import msgspec
 
-from ...sdk.error_text import text_of, traceback_lines
 from ...sdk.errors import PenstockError, UserCodeError
-from ...sdk.pickler import pickled
+from ...sdk.user_code.error_text import text_of, traceback_lines
+from ...sdk.user_code.pickler import pickled
 from .user_errors import ShortenedError, retold, user_frames, with_user_class
 
 _MARK = "penstock-error:"

@@ -19,8 +19,8 @@ from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
 from ...sdk.metrics import STEPS_OF_LINES
-from ...sdk.own_code import is_ours
 from ...sdk.redaction import logger_of
+from ...sdk.user_code.own_code import is_ours
 
 _logger = logger_of(__name__)
 

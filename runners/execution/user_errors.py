@@ -12,11 +12,11 @@ from typing import Any, NoReturn, TypeVar
 
 import attrs
 
-from ...sdk.error_text import can_be_shown, text_of, traceback_lines
 from ...sdk.errors import InvalidKeyError, NotAPairError, PenstockError, UserCodeError
 from ...sdk.metrics import at_step
-from ...sdk.own_code import is_ours
 from ...sdk.redaction import redacted
+from ...sdk.user_code.error_text import can_be_shown, text_of, traceback_lines
+from ...sdk.user_code.own_code import is_ours
 
 T = TypeVar("T")
 

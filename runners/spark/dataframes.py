@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...io.optional_package import optional_package
 from ...io.spark.arrow_rows import arrow_schema, pyarrow
-from ...sdk.bundle import Bundle
+from ...sdk.elements.bundle import Bundle
 from ...sdk.spark_interfaces import Block, BoundedFrame, UnboundedFrame
 from ..execution.counters import Counts
 from ..execution.user_errors import guarded

@@ -2,7 +2,8 @@
 
 In reading order: the interface (`coder`); single values (`primitive`); composite values (`container`); any value
 (`pickled`); timestamps, windows and panes (`windowed`); sharded keys (`sharded_key`) and Avro records (`avro`); the
-coders of types (`typecoders`); key groups (`key_encoding`), and the equality of keys (`coded_key`).
+coders of types (`typecoders`); key groups (`key_encoding`) and their hash (`mixed_hash`); the equality of keys
+(`coded_key`); digests of values (`digest`).
 """
 
 from .avro import AvroGenericCoder, AvroRecord

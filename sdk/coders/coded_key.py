@@ -22,8 +22,8 @@ from typing import Any
 
 import attr
 
+from ..elements.row import Row
 from ..errors import InvalidKeyError
-from ..row import Row
 from .coder import shortened
 from .key_encoding import CodedKey, encode_key
 from .typecoders import registry

@@ -236,7 +236,7 @@ class RowCoder(SelfDelimitingCoder):
       constructor: returns the value for the fields, which are passed by name.
 
     >>> from penstock.sdk.coders import VarIntCoder
-    >>> from penstock.sdk.row import Row
+    >>> from penstock.sdk.elements.row import Row
     >>> coder = RowCoder(["a", "b"], [VarIntCoder(), VarIntCoder()], Row)
     >>> coder.decode(coder.encode(Row(a=1, b=None)))
     Row(a=1, b=None)

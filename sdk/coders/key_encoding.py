@@ -28,9 +28,9 @@ import attr
 from ...stored import name_of, restores
 from ...windowing.microseconds import MICROS_PER_SECOND, Microseconds
 from ...windowing.windows import BoundedWindow, GlobalWindow, IntervalWindow
+from ..elements.row import Row
 from ..errors import InvalidKeyError
-from ..mixed_hash import BITS, MULTIPLIER, mixed, place
-from ..row import Row
+from .mixed_hash import BITS, MULTIPLIER, mixed, place
 from .refused_key import Refused, message, refused
 from .typecoders import registry
 

@@ -36,7 +36,7 @@ class CloudpickleCoder(Coder):
     """
 
     def encode(self, value: Any) -> bytes:
-        from ..pickler import pickled
+        from ..user_code.pickler import pickled
 
         try:
             return pickled(value)

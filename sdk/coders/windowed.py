@@ -11,7 +11,7 @@ from typing import Any
 from ...triggers.pane import PaneInfo, PaneInfoTiming
 from ...windowing.timestamp import Timestamp
 from ...windowing.windows import GLOBAL_WINDOW, BoundedWindow, GlobalWindow, IntervalWindow
-from ..element_wrappers import WindowedValue
+from ..elements.element_wrappers import WindowedValue
 from .coder import Coder, encode_varint, read_varint, take, wrong_type
 from .container import IterableCoder
 from .pickled import PickleCoder

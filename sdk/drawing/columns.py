@@ -16,7 +16,7 @@ results that Arrow can't fold.
 from __future__ import annotations
 
 from .. import graph
-from ..batched_dofn import BundleDoFn
+from ..dofn.batched_dofn import BundleDoFn
 
 
 class Columns:

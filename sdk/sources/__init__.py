@@ -7,7 +7,5 @@ event_time_reader.py  EventTimeReader: a reader that takes event times and water
 lag_sketch.py         lags of elements behind the watermark, as percentiles
 scheduled_source.py   elements that are due by the clock
 scripted_source.py    a source that brings its own clock
-splittable.py         splittable DoFns: restrictions and their trackers
-offset_range.py       the restriction that is a range of numbers
 splittable_source.py  a splittable DoFn as a source
 """

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from ..bundle import BUNDLE_SIZE, Bundle
-from ..digest import digest_of
+from ..coders.digest import digest_of
+from ..elements.bundle import BUNDLE_SIZE, Bundle
 from .table_values import TableValues
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class ValuesSource(BoundedSource[T]):
 
 def bundle_of(elements: list[Any]) -> Bundle:
     """Return a bundle of plain values, `TimestampedValue`s and `WindowedValue`s."""
-    from ..element_wrappers import SPECIAL_TYPES, unwrapped
+    from ..elements.element_wrappers import SPECIAL_TYPES, unwrapped
 
     if SPECIAL_TYPES.isdisjoint(set(map(type, elements))):
         return Bundle(elements)

@@ -14,7 +14,7 @@ import attrs
 
 from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, in_range
-from ..bundle import BUNDLE_SIZE, Bundle
+from ..elements.bundle import BUNDLE_SIZE, Bundle
 from ..watermark_estimators import WalltimeWatermarkEstimator, WatermarkEstimatorProvider
 from ..watermark_estimators.estimator import EstimatorTypes, provider_of
 from .lag_sketch import LagSketch

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from ..bundle import Bundle
-from ..digest import digest_of
+from ..coders.digest import digest_of
+from ..elements.bundle import Bundle
 
 # The output of the source; None for the main output.
 Tag: TypeAlias = str | None

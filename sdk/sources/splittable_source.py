@@ -15,14 +15,14 @@ from ...stored import stored_as
 from ...windowing import TimestampedValue
 from ...windowing.duration import Duration
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
-from ..bundle import Bundle
-from ..digest import digest_of
-from ..dofn import DoFn
-from ..element_wrappers import TaggedOutput, unwrapped
+from ..coders.digest import digest_of
+from ..dofn.dofn import DoFn
+from ..dofn.splittable_dofn import RestrictionTrackerView, splittable_signature
+from ..elements.bundle import Bundle
+from ..elements.element_wrappers import TaggedOutput, unwrapped
 from ..errors import PipelineError
-from ..serialization import Serialized
+from ..user_code.serialization import Serialized
 from .event_time_reader import EventTimeReader, EventTimes
-from .splittable import RestrictionTrackerView, splittable_signature
 from .unbounded import UnboundedReader, UnboundedSource, ended_early
 
 # The unfinished restriction (or None), the estimator's state, and the time to resume, in microseconds.

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
-from ..column_bundle import ColumnBundle, as_rows, in_microseconds, rows_of_bundle
-from ..digest import digest_of
+from ..coders.digest import digest_of
+from ..columns.column_bundle import ColumnBundle, as_rows, in_microseconds, rows_of_bundle
+from ..elements.row import Row
 from ..errors import ColumnError
-from ..row import Row
 
 
 class TableValues(Sequence[Row]):

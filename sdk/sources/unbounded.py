@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from ...windowing.duration import DurationTypes
 from ...windowing.timestamp import Timestamp
-from ..bundle import BUNDLE_SIZE, Bundle
+from ..elements.bundle import BUNDLE_SIZE, Bundle
 from .lag_sketch import PERCENTILES
 
 T = TypeVar("T")

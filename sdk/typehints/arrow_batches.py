@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-from ..column_bundle import dicts_of, in_microseconds
+from ..columns.column_bundle import dicts_of, in_microseconds
+from ..elements.row import Row, fields_of, rows_of_dicts
 from ..errors import ColumnError
-from ..row import Row, fields_of, rows_of_dicts
 from .batch import BatchConverter, has_class, mismatch, one_column
 from .callables import hints_of_callable
 from .simplified import NoneType, class_and_args, members

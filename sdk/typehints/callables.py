@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
-from ..signatures import is_bare, signature
+from ..user_code.signatures import is_bare, signature
 from .describe import describe
 from .simplified import NoneType, class_and_args, simplified
 

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..row import Row
+from ..elements.row import Row
 from .simplified import class_and_args, members, simplified
 
 # Types that are accepted in place of others (PEP 484, the numeric tower).  NumPy's numbers are registered with these,

@@ -6,7 +6,7 @@ import types
 import typing
 from typing import Annotated, Any, ClassVar, Final, ForwardRef, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
-from ..element_wrappers import SPECIAL_TYPES
+from ..elements.element_wrappers import SPECIAL_TYPES
 
 NoneType = type(None)
 

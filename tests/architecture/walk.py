@@ -28,7 +28,7 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import penstock as beam
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.sink import Sink, SinkWriter
 from penstock.sdk.sources.bounded import BoundedSource
 

@@ -28,17 +28,16 @@ from penstock.runners.execution.windows.snapshots import WindowRecord
 from penstock.runners.local.channels.messages import ClockMoved, SignalCame
 from penstock.runners.local.subtask.replay_dedup import NUMBERS, ORIGIN
 from penstock.runners.spark.micro_batch.structured_streaming import _Position
-from penstock.sdk import column_bundle
-from penstock.sdk.batch_bundle import BatchBundle
 from penstock.sdk.coders.avro import AvroRecord
 from penstock.sdk.coders.key_encoding import CodedKey
 from penstock.sdk.coders.sharded_key import ShardedKey
-from penstock.sdk.column_bundle import ColumnBundle
-from penstock.sdk.column_groups import Collected, Lists, Tagged
+from penstock.sdk.columns import column_bundle
+from penstock.sdk.columns.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_groups import Collected, Lists, Tagged
 from penstock.sdk.combine_fn import NOTHING
-from penstock.sdk.element_wrappers import Retracted, TaggedOutput, WindowedValue
-from penstock.sdk.remainder import Remainder
-from penstock.sdk.sources.offset_range import OffsetRange
+from penstock.sdk.dofn.batch_bundle import BatchBundle
+from penstock.sdk.dofn.offset_range import OffsetRange
+from penstock.sdk.elements.element_wrappers import Remainder, Retracted, TaggedOutput, WindowedValue
 from penstock.sdk.sources.splittable_source import InitialRestriction
 from penstock.sdk.spark_interfaces import Block
 from penstock.sdk.typehints.batch import BatchConverter, NumpyArray

@@ -13,7 +13,7 @@ from servers.redis_server import RedisServer, why_there_is_no_redis
 
 from penstock.io.sql.database import SqlConnector, SqlDatabase, SqliteFile
 from penstock.io.sql.table_sink import TableSink
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from penstock.io.files.text import TextFormat
 from penstock.io.redis.sink import RedisSink
 from penstock.io.redis.stream_sink import RedisStreamSink
 from penstock.io.sql.database import SqlSession
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import RejectedRecordError, SinkError
 
 DEAD_LETTERS = "_penstock_dead_letters"

@@ -11,7 +11,7 @@ from checks import check
 from recording import Recording, record
 
 import penstock as beam
-from penstock.sdk.element_wrappers import WindowedValue
+from penstock.sdk.elements.element_wrappers import WindowedValue
 from penstock.sdk.errors import (
     InvalidKeyError,
     NotAPairError,

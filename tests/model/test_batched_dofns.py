@@ -16,7 +16,7 @@ from side_by_side import IN_THIS_PROCESS
 
 import penstock as beam
 from penstock.metrics import Metrics
-from penstock.sdk.element_wrappers import WindowedValue
+from penstock.sdk.elements.element_wrappers import WindowedValue
 from penstock.sdk.errors import PipelineError, UnsupportedError
 from penstock.sdk.typehints.batch import NumpyArray, NumpyBatchConverter
 from penstock.testing import TestWindowedValue

@@ -16,7 +16,7 @@ from running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.sink import Sink, SinkWriter
 from penstock.sdk.sources.bounded import BoundedSource
 from penstock.sdk.userstate import TimerSpec, on_timer

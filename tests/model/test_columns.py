@@ -14,7 +14,7 @@ from checks import check
 from side_by_side import IN_THIS_PROCESS
 
 import penstock as beam
-from penstock.sdk.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_bundle import ColumnBundle
 from penstock.sdk.errors import ColumnError, PipelineError, SourceError
 from penstock.testing import TestWindowedValue
 from penstock.transforms.combiners.mean import MeanCombineFn

@@ -12,7 +12,7 @@ import pytest
 from checks import check
 
 import penstock as beam
-from penstock.sdk.element_wrappers import TaggedOutput, WindowedValue
+from penstock.sdk.elements.element_wrappers import TaggedOutput, WindowedValue
 from penstock.sdk.errors import PipelineError
 from penstock.windowing import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
 

@@ -11,7 +11,7 @@ from checks import check
 from side_by_side import IN_SIMULATION
 
 import penstock as beam
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import UserCodeError
 from penstock.sdk.sink import Sink, SinkWriter
 from penstock.sdk.sources.bounded import BoundedSource

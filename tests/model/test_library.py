@@ -12,7 +12,7 @@ from checks import check
 
 import penstock as beam
 from penstock.sdk.coders import ShardedKey
-from penstock.sdk.element_wrappers import WindowedValue
+from penstock.sdk.elements.element_wrappers import WindowedValue
 from penstock.testing import TestWindowedValue
 from penstock.triggers import PaneInfo, PaneInfoTiming
 from penstock.windowing import (

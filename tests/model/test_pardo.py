@@ -10,7 +10,7 @@ import pytest
 from checks import check
 
 import penstock as beam
-from penstock.sdk.element_wrappers import WindowedValue
+from penstock.sdk.elements.element_wrappers import WindowedValue
 from penstock.sdk.side_inputs import AsList, AsSingleton
 from penstock.testing import TestWindowedValue
 from penstock.triggers import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming

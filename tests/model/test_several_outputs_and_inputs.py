@@ -9,7 +9,7 @@ import pytest
 from checks import check
 
 import penstock as beam
-from penstock.sdk.element_wrappers import TaggedOutput, WindowedValue
+from penstock.sdk.elements.element_wrappers import TaggedOutput, WindowedValue
 from penstock.sdk.errors import PipelineError
 from penstock.testing import TestWindowedValue
 from penstock.windowing import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue

@@ -18,7 +18,7 @@ from tables import COLUMNS, Table, tables
 
 import penstock as beam
 from penstock.runners.execution.shuffle import pre_aggregation
-from penstock.sdk.row import Row
+from penstock.sdk.elements.row import Row
 from penstock.transforms import reshuffle
 from penstock.windowing import CalendarDays, FixedWindows, GlobalWindows, Sessions, SlidingWindows
 

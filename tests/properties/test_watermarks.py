@@ -36,7 +36,7 @@ from penstock.runners.execution.operators.grouping import DROPPED_LATE
 from penstock.runners.execution.plan.execution_graph import inputs_of, outputs_of
 from penstock.runners.execution.plan.fusion import Grouping, Output, Plan
 from penstock.runners.execution.streaming.task_execution import TaskExecution
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger, PaneInfoTiming, Repeatedly

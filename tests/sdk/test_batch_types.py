@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import COLUMNS, same
 
+from penstock.sdk.elements.row import Row
 from penstock.sdk.errors import ColumnError
-from penstock.sdk.row import Row
 from penstock.sdk.typehints.batch import BatchConverter
 
 BATCH_TYPES = [numpy.ndarray, pa.Array, pa.RecordBatch, pa.Table, pandas.Series, pandas.DataFrame]

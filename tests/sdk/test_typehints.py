@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from penstock.sdk import typehints
-from penstock.sdk.dofn import (
+from penstock.sdk.dofn.dofn import (
     DoFn,
     ExpressionDoFn,
     FilterDoFn,
@@ -23,10 +23,10 @@ from penstock.sdk.dofn import (
     MapTupleDoFn,
     TimestampDoFn,
 )
-from penstock.sdk.dofn_hints import hints_of_dofn
-from penstock.sdk.element_wrappers import TaggedOutput
+from penstock.sdk.dofn.hints import hints_of_dofn
+from penstock.sdk.elements.element_wrappers import TaggedOutput
+from penstock.sdk.elements.row import Row
 from penstock.sdk.errors import TypeHintError
-from penstock.sdk.row import Row
 from penstock.sdk.typehints import (
     KV,
     declared_hints,

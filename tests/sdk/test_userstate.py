@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import penstock as beam
 from penstock.runners.execution.state.keyed_state import KeyedState
 from penstock.sdk.coders import BytesCoder, VarIntCoder
+from penstock.sdk.dofn.stateful_dofn import get_dofn_specs, is_stateful_dofn, signature_of, validate_stateful_dofn
 from penstock.sdk.errors import PipelineError, StatefulDoFnError, UnsupportedError
-from penstock.sdk.stateful_dofn import get_dofn_specs, is_stateful_dofn, signature_of, validate_stateful_dofn
 from penstock.sdk.userstate import (
     BagStateSpec,
     CombiningValueStateSpec,

@@ -19,7 +19,7 @@ from penstock.runners.local.subtask.replay_dedup import Repetitions
 from penstock.runners.local.subtask.subtask import Subtask
 from penstock.runners.local.workers.protocol import Envelope, FencedEndpoint
 from penstock.runners.local.workers.slot import Slot
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 
 
 class FirstBarrier(Alignment):

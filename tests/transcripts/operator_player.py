@@ -9,9 +9,9 @@ from transcripts.runner import Element, Pane, Transcript
 from penstock.runners.execution.windows.combining import Fold
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.sdk import graph
-from penstock.sdk.bundle import Bundle
 from penstock.sdk.combine_fn import CombineFn
-from penstock.sdk.serialization import Serialized
+from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.user_code.serialization import Serialized
 from penstock.windowing import GLOBAL_WINDOW
 
 

@@ -10,7 +10,7 @@ from moments import Moment, moment
 from transcripts.runner import Element, Pane, Step, Transcript
 
 import penstock as beam
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import Runner
 from penstock.sdk.sink import Sink, SinkWriter

@@ -8,8 +8,8 @@ import pytest
 
 import penstock as beam
 from penstock.sdk import graph
-from penstock.sdk.bundle import Bundle
-from penstock.sdk.element_wrappers import WindowedValue
+from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.elements.element_wrappers import WindowedValue
 from penstock.sdk.errors import UnsupportedError
 from penstock.testing import TestPipeline, TestStream, TestWindowedValue, assert_that, equal_to
 from penstock.transforms.reshuffle import _Scatter

@@ -11,9 +11,9 @@ import pytest
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions, StreamingOptions
+from penstock.sdk.dofn.splittable_dofn import RestrictionTrackerView
 from penstock.sdk.options.views import MicroBatchOptions
 from penstock.sdk.runner import seconds_to_wait
-from penstock.sdk.sources.splittable import RestrictionTrackerView
 from penstock.sdk.userstate.timer import RuntimeTimer
 from penstock.sdk.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator
 from penstock.sdk.windowing_strategy import lateness_micros

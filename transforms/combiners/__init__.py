@@ -20,9 +20,10 @@ approximate_unique.py     ApproximateUnique: the number of distinct elements
 distinct_sketch.py        the sketch of distinct elements
 apache_datasketches.py    the package of sketches
 
-Base classes:
+For all of them:
 
 globally_and_per_key.py   a combiner as two transforms
+equal_copies.py           values that equal their copies from a shuffle
 """
 
 from ...sdk.combine_fn import (

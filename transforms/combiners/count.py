@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...sdk.column_bundle import Pairs, as_nones
-from ...sdk.columns import Rearrangement
+from ...sdk.columns.column_bundle import Pairs, as_nones
+from ...sdk.columns.expressions import Rearrangement
 from ...sdk.combine_fn import CountCombineFn
-from ...sdk.dofn import ExpressionDoFn
+from ...sdk.dofn.dofn import ExpressionDoFn
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ..combine import CombinePerKey

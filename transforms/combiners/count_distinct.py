@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...sdk.arrow_lists import Distinct
+from ...sdk.columns.arrow_lists import Distinct
 from ...stored import restores
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 from .to_set import ToSetCombineFn

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...sdk.combine_fn import CombineFn, InlineFold
-from ...sdk.dofn import DoFn
+from ...sdk.dofn.dofn import DoFn
 from ...sdk.pvalue import PCollection
 from ...windowing import MIN_TIMESTAMP
 from ..pardo import Map

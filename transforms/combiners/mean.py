@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...sdk.arrow_fold import MEAN
+from ...sdk.columns.arrow_fold import MEAN
 from ...sdk.combine_fn import CombineFn, InlineFold, inexact_retraction, retracts_exactly
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any
 
 from ...sdk.combine_fn import CombineFn, InlineFold
-from ...sdk.equal_copies import equals_its_copies
 from ...sdk.errors import PenstockError
+from .equal_copies import equals_its_copies
 from .globally_and_per_key import GlobalCombiner
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...sdk.combine_fn import CombineFn
-from ...sdk.equal_copies import equals_its_copies
 from ...sdk.errors import PenstockError
+from .equal_copies import equals_its_copies
 from .globally_and_per_key import GlobalCombiner
 
 

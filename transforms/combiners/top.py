@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...sdk.arrow_lists import Best
+from ...sdk.columns.arrow_lists import Best
 from ...sdk.combine_fn import CombineFn
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from ...sdk.arrow_fold import ArrowFold, ArrowFolds
+from ...sdk.columns.arrow_fold import ArrowFold, ArrowFolds
 from ...sdk.combine_fn import CombineFn, InlineFold
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from ....sdk.metrics import MetricsContainer, scoped
-from ....sdk.serialization import dumps
+from ....sdk.user_code.serialization import dumps
 from ..counters import Counts
 from ..gc_tuning import rarely_collected
 from ..plan.fusion import Plan, Source

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ....sdk import graph
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
 from ..clock import Clock
 from ..counters import Counts

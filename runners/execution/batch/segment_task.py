@@ -18,8 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ....sdk import graph
-from ....sdk.bundle import Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS
+from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
 from ....sdk.sources.bounded import BoundedSource
 from ..clock import Clock

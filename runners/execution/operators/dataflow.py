@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ....sdk import graph
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ....windowing import BoundedWindow
 from ..clock import TimeSlice
 from ..counters import Counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ....sdk import graph
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricName, MetricsContainer
 from ....windowing.timestamp import MAX_MICROS
 from ..clock import Clock, TimeSlice

@@ -17,9 +17,9 @@ from ....sdk import typehints
 from ....sdk.coders.coded_key import coded
 from ....sdk.coders.key_encoding import CodedKey
 from ....sdk.coders.typecoders import registry
-from ....sdk.dofn import DoFn, ExpressionDoFn
+from ....sdk.dofn.dofn import DoFn, ExpressionDoFn
 from ....sdk.graph import Graph, GroupByKeyAndWindow, ParDo, PCollectionNode, Transform
-from ....sdk.serialization import Serialized
+from ....sdk.user_code.serialization import Serialized
 from ..user_errors import not_a_pair, pair_type
 
 # Suffixes of the steps' labels, behind the label of the step that groups.

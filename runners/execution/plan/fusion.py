@@ -16,8 +16,8 @@ from typing import TypeAlias
 import attrs
 
 from ....sdk import graph
-from ....sdk.batched_dofn import BatchedDoFn, BundleDoFn
-from ....sdk.dofn import ExpressionDoFn, FilterDoFn, MapDoFn, TimestampDoFn
+from ....sdk.dofn.batched_dofn import BatchedDoFn, BundleDoFn
+from ....sdk.dofn.dofn import ExpressionDoFn, FilterDoFn, MapDoFn, TimestampDoFn
 from .coded_keys import with_coded_keys
 from .read_columns import with_read_columns
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import attrs
 
 from ....sdk import graph
-from ....sdk.columns import Projection, Selection, Stamps
+from ....sdk.columns.expressions import Projection, Selection, Stamps
 
 
 def with_read_columns(pipeline: graph.Graph) -> graph.Graph:

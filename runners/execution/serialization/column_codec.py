@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ....sdk.serialization import dumps
+from ....sdk.user_code.serialization import dumps
 from ....windowing import IntervalWindow
 
 _EXACT = (str, int, float, bytes, bool, type(None))

@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from ....sdk.errors import CorruptSnapshotError, UnknownFormatError
-from ....sdk.serialization import dumps
+from ....sdk.user_code.serialization import dumps
 from ....stored import UnknownTypeError
 from .unpickling import cant_be_read
 

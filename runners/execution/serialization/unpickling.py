@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from ....sdk.error_text import text_of
 from ....sdk.errors import CheckpointMismatchError
+from ....sdk.user_code.error_text import text_of
 
 # Reads a pickle.
 Loads: TypeAlias = Callable[[Any], Any]

@@ -23,9 +23,9 @@ from typing import Any, Protocol
 import attrs
 import msgspec
 
-from ....sdk.bundle import Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
-from ....sdk.column_bundle import ColumnBundle
+from ....sdk.columns.column_bundle import ColumnBundle
+from ....sdk.elements.bundle import Bundle
 from ..serialization.column_codec import decode_column, encode_column, pickled
 from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, reraise

@@ -23,9 +23,9 @@ from typing import Any
 import attrs
 import msgspec
 
-from ....sdk.bundle import Bundle
 from ....sdk.coders.coded_key import VALID_TYPES, check_keys, is_coded
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_group, key_groups
+from ....sdk.elements.bundle import Bundle
 from ....windowing import BoundedWindow
 from ..serialization.column_codec import decode_column, encode_column, encode_numbers, is_exact, joined_numbers
 from ..spilling.memory import MemoryBound, memory_of_all

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from ....sdk.bundle import BUNDLE_SIZE, Bundle, narrowed
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_group
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, narrowed
 from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, not_a_pair, pair_type, reraise
 from .blocks import TABLE_BYTES, Send, decode_bundle, encode_bundle

@@ -10,9 +10,9 @@ from __future__ import annotations
 from itertools import compress
 from typing import Any
 
-from ....sdk.bundle import Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
-from ....sdk.column_bundle import ColumnBundle
+from ....sdk.columns.column_bundle import ColumnBundle
+from ....sdk.elements.bundle import Bundle
 from ..user_errors import Attribution, attributed, not_a_pair, pair_type, reraise, unhashable
 
 # The number of keys whose owner is cached.

@@ -44,8 +44,8 @@ from typing import Any
 import attrs
 
 from ....sdk import graph
-from ....sdk.bundle import BUNDLE_SIZE, Bundle, Windows
 from ....sdk.combine_fn import CombineFn
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Windows
 from ....triggers import AfterWatermark, DefaultTrigger, Never, Trigger
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS

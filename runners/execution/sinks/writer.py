@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.sink import Sink, SinkWriter
 from ..clock import Pace, TimeSlice
 from ..counters import Counts

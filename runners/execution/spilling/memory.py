@@ -11,7 +11,7 @@ from sys import getsizeof
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 
 try:
     import resource

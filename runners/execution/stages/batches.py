@@ -12,12 +12,12 @@ from itertools import groupby
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.batch_bundle import batch_of, bundle_of
-from ....sdk.batched_dofn import BatchedDoFn, unwrapping
-from ....sdk.bundle import BUNDLE_SIZE, Bundle
-from ....sdk.column_bundle import ColumnBundle
-from ....sdk.dofn import DoFn
-from ....sdk.element_wrappers import SPECIAL_TYPES, BatchOutput, TaggedOutput, unwrapped
+from ....sdk.columns.column_bundle import ColumnBundle
+from ....sdk.dofn.batch_bundle import batch_of, bundle_of
+from ....sdk.dofn.batched_dofn import BatchedDoFn, unwrapping
+from ....sdk.dofn.dofn import DoFn
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.elements.element_wrappers import SPECIAL_TYPES, BatchOutput, TaggedOutput, unwrapped
 from ....sdk.errors import PipelineError
 from ....sdk.metrics import at_step
 from ....sdk.typehints.batch import BatchConverter

@@ -28,8 +28,7 @@ from collections.abc import Container
 import attrs
 
 from ....sdk import graph
-from ....sdk.bundle import Bundle
-from ....sdk.dofn import (
+from ....sdk.dofn.dofn import (
     DoFn,
     ExpressionDoFn,
     FilterDoFn,
@@ -39,6 +38,7 @@ from ....sdk.dofn import (
     MapTupleDoFn,
     TimestampDoFn,
 )
+from ....sdk.elements.bundle import Bundle
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..windows.combining import FoldOperation
 from .operations import Operation, ParDoOperation, WindowOperation

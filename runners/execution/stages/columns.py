@@ -13,10 +13,10 @@ from itertools import takewhile
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.batched_dofn import BatchedDoFn, BundleDoFn
-from ....sdk.bundle import Bundle
-from ....sdk.column_bundle import ColumnBundle, indexed
-from ....sdk.columns import ColumnOperation, bundle_of_records
+from ....sdk.columns.column_bundle import ColumnBundle, indexed
+from ....sdk.columns.expressions import ColumnOperation, bundle_of_records
+from ....sdk.dofn.batched_dofn import BatchedDoFn, BundleDoFn
+from ....sdk.elements.bundle import Bundle
 from ....windowing import WindowFn
 from ..user_errors import guarded
 from .batches import BatchOperation, Wrapped

@@ -13,14 +13,21 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from ....sdk import graph
-from ....sdk.bundle import BUNDLE_SIZE, Bundle, narrowed
-from ....sdk.column_bundle import ColumnBundle
-from ....sdk.dofn import BundleContextParam, BundleFinalizer, DoFn
-from ....sdk.dofn_signature import Argument
-from ....sdk.element_wrappers import SPECIAL_TYPES, BatchOutput, Retracted, TaggedOutput, WindowedValue, unwrapped
+from ....sdk.columns.column_bundle import ColumnBundle
+from ....sdk.dofn.dofn import BundleContextParam, BundleFinalizer, DoFn
+from ....sdk.dofn.signature import Argument
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, narrowed
+from ....sdk.elements.element_wrappers import (
+    SPECIAL_TYPES,
+    BatchOutput,
+    Remainder,
+    Retracted,
+    TaggedOutput,
+    WindowedValue,
+    unwrapped,
+)
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ....sdk.metrics import STEPS_OF_LINES
-from ....sdk.remainder import Remainder
 from ....transforms.splittable_par_do import WorkToTheEnd
 from ....windowing import TimestampedValue
 from ..gc_tuning import NEW_OBJECTS, rarely_collected

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import attrs
 
 from ....sdk import graph
-from ....sdk.batched_dofn import BatchedDoFn
-from ....sdk.dofn import DoFn, ExpressionDoFn
-from ....sdk.dofn_signature import Argument, bind, called_function
-from ....sdk.element_wrappers import SPECIAL_TYPES, WindowedValue
+from ....sdk.dofn.batched_dofn import BatchedDoFn
+from ....sdk.dofn.dofn import DoFn, ExpressionDoFn
+from ....sdk.dofn.signature import Argument, bind, called_function
+from ....sdk.elements.element_wrappers import SPECIAL_TYPES, WindowedValue
 from ....windowing import GlobalWindows, TimestampedValue, WindowFn, checked_windows
 from ....windowing.timestamp import Timestamp, micros_of
 from ....windowing.timestamp_combiner import TimestampCombiner, for_element

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.bundle import BUNDLE_SIZE, Bundle, Windows, narrowed
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Windows, narrowed
 from ....sdk.errors import PipelineError
 from ....triggers import PaneInfo
 

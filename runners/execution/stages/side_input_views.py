@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ....sdk.side_input_views import SingletonView
 from ....triggers import AccumulationMode, PaneInfo
 from ....windowing import GLOBAL_WINDOW, BoundedWindow

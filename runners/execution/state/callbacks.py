@@ -15,8 +15,8 @@ import attrs
 
 from ....sdk import graph
 from ....sdk.coders.coded_key import plain
-from ....sdk.dofn_signature import Argument
-from ....sdk.element_wrappers import WindowedValue
+from ....sdk.dofn.signature import Argument
+from ....sdk.elements.element_wrappers import WindowedValue
 from ....sdk.userstate.state_spec import StateSpec
 from ....sdk.userstate.timer import RuntimeTimer
 from ....sdk.userstate.timer_spec import TimeDomain

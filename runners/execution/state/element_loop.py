@@ -24,10 +24,10 @@ from inspect import isgeneratorfunction
 from sys import getrefcount
 from typing import Any, Protocol
 
-from ....sdk.bundle import BUNDLE_SIZE, Bundle, Windows
 from ....sdk.coders.coded_key import VALID_TYPES
 from ....sdk.coders.key_encoding import CodedKey
-from ....sdk.element_wrappers import SPECIAL_TYPES
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Windows
+from ....sdk.elements.element_wrappers import SPECIAL_TYPES
 from ....sdk.userstate.store import StateColumn
 from ....triggers import PaneInfo
 from ....windowing import BoundedWindow

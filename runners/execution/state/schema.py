@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from ....sdk import graph
-from ....sdk.stateful_dofn import signature_of
+from ....sdk.dofn.stateful_dofn import signature_of
 from ....sdk.userstate import CombiningValueStateSpec
 from ....triggers.accumulation_mode import AccumulationMode
 from ....triggers.trigger import Trigger

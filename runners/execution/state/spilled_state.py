@@ -13,8 +13,8 @@ from itertools import islice
 from math import ceil
 from typing import Any
 
-from ....sdk.bundle import Bundle, expanded
 from ....sdk.coders.key_encoding import KEY_GROUPS
+from ....sdk.elements.bundle import Bundle, expanded
 from ....windowing import BoundedWindow
 from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of

@@ -18,13 +18,13 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.bundle import Bundle, Windows
 from ....sdk.coders.coded_key import VALID_TYPES, check_keys
-from ....sdk.dofn_signature import Argument, bind_callback
-from ....sdk.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, unwrapped
+from ....sdk.dofn.signature import Argument, bind_callback
+from ....sdk.dofn.stateful_dofn import signature_of
+from ....sdk.elements.bundle import Bundle, Windows
+from ....sdk.elements.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, unwrapped
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ....sdk.metrics import runs_step
-from ....sdk.stateful_dofn import signature_of
 from ....sdk.userstate.store import StateColumn
 from ....sdk.userstate.timer_spec import TimeDomain
 from ....triggers import PaneInfo

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ....windowing.timestamp import MIN_MICROS
 
 

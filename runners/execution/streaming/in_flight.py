@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from ....sdk.bundle import Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS
+from ....sdk.elements.bundle import Bundle
 from ..operators.dataflow import Receiver
 from ..plan.execution_graph import Edge, EdgeKind, inputs_of, label_of
 from ..plan.fusion import Back, Plan

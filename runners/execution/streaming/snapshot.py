@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from ....sdk.bundle import Bundle
 from ....sdk.coders.key_encoding import key_groups
+from ....sdk.elements.bundle import Bundle
 from ..plan.execution_graph import label_of
 from ..plan.fusion import Grouping, Head, Keyed, Plan, Stage
 from ..plan.source_identities import Identities

@@ -18,8 +18,8 @@ from typing import Any
 
 import attrs
 
-from ....sdk.bundle import Bundle
 from ....sdk.coders.coder import shortened
+from ....sdk.elements.bundle import Bundle
 from ....sdk.errors import SourceError
 from ....sdk.sources.bounded import BoundedSource, ValuesSource
 from ....sdk.sources.unbounded import UnboundedReader, UnboundedSource

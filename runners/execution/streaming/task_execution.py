@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
 from ....triggers import DefaultTrigger
 from ....windowing import BoundedWindow

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from ....sdk.bundle import BUNDLE_SIZE, Bundle, Windows
 from ....sdk.coders.coded_key import check_keys
-from ....sdk.column_bundle import ColumnBundle
+from ....sdk.columns.column_bundle import ColumnBundle
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Windows
 from ....triggers import ONLY_PANE
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS

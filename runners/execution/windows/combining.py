@@ -18,8 +18,8 @@ from typing import Any
 import attrs
 
 from ....sdk import graph
-from ....sdk.bundle import Bundle
 from ....sdk.combine_fn import CombineFn
+from ....sdk.elements.bundle import Bundle
 from ....sdk.windowing_strategy import WindowingStrategy
 from ....windowing import WindowFn
 from ....windowing.timestamp import MIN_MICROS

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-from ....sdk.bundle import Windows
+from ....sdk.elements.bundle import Windows
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner

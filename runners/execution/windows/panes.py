@@ -12,7 +12,7 @@ from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
-from ....sdk.bundle import Bundle, Windows
+from ....sdk.elements.bundle import Bundle, Windows
 from ....triggers import AccumulationMode, PaneInfo, PaneInfoTiming
 from ....windowing.timestamp import MAX_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner

@@ -15,8 +15,8 @@ from itertools import islice
 from math import ceil
 from typing import Any
 
-from ....sdk.bundle import Bundle, Windows, expanded
 from ....sdk.coders.key_encoding import encode_key, key_groups
+from ....sdk.elements.bundle import Bundle, Windows, expanded
 from ....windowing import BoundedWindow
 from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....sdk.bundle import Bundle, Windows, expanded
 from ....sdk.coders.coded_key import check_keys
+from ....sdk.elements.bundle import Bundle, Windows, expanded
 from ....triggers import PaneInfo
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MIN_MICROS

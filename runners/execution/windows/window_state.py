@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....sdk.bundle import Windows
+from ....sdk.elements.bundle import Windows
 from ....triggers import PaneInfo
 from ....windowing import BoundedWindow
 from .trigger_state import Decision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any, Protocol
 
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ....windowing import BoundedWindow
 from .window_state import WindowState
 from .window_timers import WindowTimes

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from itertools import chain, groupby
 from typing import IO, Any
 
-from ....sdk.bundle import Bundle, expanded
-from ....sdk.column_bundle import ColumnBundle
+from ....sdk.columns.column_bundle import ColumnBundle
+from ....sdk.elements.bundle import Bundle, expanded
 from ....windowing.timestamp import MAX_MICROS
 from ...execution.clock import TimeSlice
 from ...execution.plan.execution_graph import Edge, EdgeKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ...execution.windows.combining import FoldedBundle
 
 # The label of a source, and one of its partitions.

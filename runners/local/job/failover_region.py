@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ....sdk import graph
-from ....sdk.dofn import DoFn
+from ....sdk.dofn.dofn import DoFn
 from ....sdk.sources.scripted_source import Script
 from ....sdk.sources.unbounded import UnboundedSource
 from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId, Task, inputs_of, outputs_of

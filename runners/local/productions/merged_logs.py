@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ...execution.checkpoints.storage import Disk
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.shuffle.partitioner import owner

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ....sdk.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.errors import UnsupportedError
 from ....sdk.graph import Graph, GroupByKeyAndWindow, ParDo, PCollectionNode, Read, Transform
 from ....sdk.sink import Sink

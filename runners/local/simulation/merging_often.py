@@ -21,7 +21,7 @@ import attrs
 
 from ....sdk.combine_fn import CallableCombineFn, CombineFn
 from ....sdk.graph import Graph, GroupByKeyAndWindow, Transform
-from ....sdk.serialization import Serialized
+from ....sdk.user_code.serialization import Serialized
 
 _PACKAGE = __name__.partition(".")[0]
 

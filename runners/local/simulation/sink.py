@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ....sdk.errors import SinkError
 from ....sdk.sink import Sink, SinkWriter
 from .world import SimulatedWorld

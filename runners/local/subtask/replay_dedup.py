@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ....sdk.errors import PenstockError
 from ...execution.clock import TimeSlice
 from ...execution.plan.execution_graph import Edge, EdgeKind

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ....sdk import graph
-from ....sdk.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.coders.key_encoding import key_hash
+from ....sdk.coders.mixed_hash import pickled_hash, place
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.errors import InvalidKeyError
-from ....sdk.mixed_hash import pickled_hash, place
 from ....sdk.sources.scripted_source import ClockMoves, PercentileMoves, SignalArrives
 from ....sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ....windowing.duration import micros_of_span

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ....windowing.timestamp import MAX_MICROS
 from ...execution.clock import Clock, TimeSlice
 from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task

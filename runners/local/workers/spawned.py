@@ -20,8 +20,8 @@ import cloudpickle
 
 from ....sdk.coders import registry
 from ....sdk.errors import OptionsError
-from ....sdk.pickler import Pickler
 from ....sdk.sources.bounded import ValuesSource
+from ....sdk.user_code.pickler import Pickler
 from .heartbeats import Heartbeats, end_with_parent
 
 _PROGRAM = """

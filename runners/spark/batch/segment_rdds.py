@@ -19,9 +19,9 @@ import cloudpickle
 from ....sdk import graph
 from ....sdk.coders import registry
 from ....sdk.metrics import MetricsContainer, scoped
-from ....sdk.serialization import dumps, local_modules_by_value
 from ....sdk.sources.bounded import BoundedSource
 from ....sdk.spark_interfaces import Block, BoundedFrame, FrameSink
+from ....sdk.user_code.serialization import dumps, local_modules_by_value
 from ...execution.batch.block_spool import BlockSpool
 from ...execution.batch.segment_task import Destination, KeyGroups, SegmentTask, key_groups_for, steps_of
 from ...execution.counters import Counts

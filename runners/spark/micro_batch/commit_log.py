@@ -14,8 +14,8 @@ import attrs
 import cloudpickle
 
 from ....sdk.errors import SnapshotError, UntrustedSnapshotError
-from ....sdk.pickler import pickled
-from ....sdk.serialization import local_modules_by_value
+from ....sdk.user_code.pickler import pickled
+from ....sdk.user_code.serialization import local_modules_by_value
 from ....windowing.timestamp import MIN_MICROS
 from ...execution.checkpoints.catalog import path_of
 from ...execution.checkpoints.manifest import Checkpoint, PartReference, sealed, unsealed

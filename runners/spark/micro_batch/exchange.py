@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import attrs
 
-from ....sdk.bundle import Bundle
+from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
 from ...execution.checkpoints.manifest import PartReference
 from ...execution.counters import Counts

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from ....sdk.bundle import Bundle
-from ....sdk.serialization import dumps
+from ....sdk.elements.bundle import Bundle
 from ....sdk.spark_interfaces import Block
+from ....sdk.user_code.serialization import dumps
 from ...execution.serialization.records import RecordType, unpickled
 from ...execution.shuffle.blocks import decode_bundle, encode_bundle
 

@@ -25,8 +25,8 @@ import cloudpickle
 
 from ....sdk.coders import registry
 from ....sdk.errors import RunnerError
-from ....sdk.serialization import dumps, local_modules_by_value
 from ....sdk.spark_interfaces import Block
+from ....sdk.user_code.serialization import dumps, local_modules_by_value
 from ...execution.checkpoints.manifest import PartReference
 from ...execution.error_transport import wrapped
 from ...execution.gc_tuning import rarely_collected, set_aside

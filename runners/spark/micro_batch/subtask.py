@@ -19,10 +19,10 @@ from uuid import uuid4
 import attrs
 
 from ....sdk import graph
-from ....sdk.bundle import expanded
+from ....sdk.elements.bundle import expanded
 from ....sdk.metrics import MetricsContainer, scoped
-from ....sdk.serialization import dumps
 from ....sdk.sources.unbounded import UnboundedSource
+from ....sdk.user_code.serialization import dumps
 from ....windowing.timestamp import Timestamp
 from ...execution.checkpoints.catalog import path_of
 from ...execution.checkpoints.files import FileReference

@@ -10,7 +10,7 @@ from penstock.io.files.dynamic_write import DestinationSink
 from penstock.io.files.json import JsonFormat
 from penstock.io.files.sink import FileSink
 from penstock.io.sql.table_sink import TableSink
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError, UnsupportedError
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly

@@ -18,9 +18,9 @@ from penstock.io.files.json import JsonFormat, JsonSource
 from penstock.io.files.parquet import ParquetFormat
 from penstock.io.files.parquet_source import ParquetSource
 from penstock.io.files.sink import FileSink
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.elements.row import Row
 from penstock.sdk.errors import MissingExtraError, SinkError, SourceError
-from penstock.sdk.row import Row
 
 AVRO_SCHEMA = {
     "type": "record",

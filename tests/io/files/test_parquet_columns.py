@@ -21,9 +21,9 @@ from penstock.io.files.parquet import ParquetFormat
 from penstock.io.files.parquet_source import ParquetSource
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.streaming.sources import BoundedPartitions
-from penstock.sdk.bundle import BUNDLE_SIZE
-from penstock.sdk.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle
+from penstock.sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle
 from penstock.sdk.combine_fn import MaxCombineFn
+from penstock.sdk.elements.bundle import BUNDLE_SIZE
 from penstock.sdk.errors import SourceError
 from penstock.testing.util import assert_that, equal_to
 from penstock.transforms.combiners import CountCombineFn

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.io.files.filesystem import LocalFileSystem
 from penstock.io.files.sink import FileSink
 from penstock.io.files.text import TextFormat
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError
 
 TRANSACTION = "run/1"

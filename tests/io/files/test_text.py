@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.io.files import line_blocks as line_blocks_module
 from penstock.io.files.compression import open_for_reading, open_for_writing
 from penstock.io.files.text import TextSource
-from penstock.sdk.bundle import BUNDLE_SIZE
+from penstock.sdk.elements.bundle import BUNDLE_SIZE
 from penstock.sdk.errors import SourceError
 
 

@@ -13,8 +13,8 @@ import pytest
 import penstock as beam
 from penstock.io.files.json import JsonSource
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.sdk.bundle import Bundle
-from penstock.sdk.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_bundle import ColumnBundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SourceError
 from penstock.testing.util import assert_that, equal_to
 from penstock.transforms.combiners import CountCombineFn

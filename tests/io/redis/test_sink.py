@@ -10,7 +10,7 @@ import pytest
 import penstock as beam
 from penstock.io import WriteToRedis
 from penstock.io.redis import sink as redis_sink
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import MissingExtraError, SinkError
 from penstock.testing import ScriptedSource
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark

@@ -8,7 +8,7 @@ import pytest
 import penstock as beam
 from penstock.io import WriteToRedisStream
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError, UnsupportedError
 from penstock.testing import ScriptedSource
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark

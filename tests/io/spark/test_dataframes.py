@@ -15,7 +15,7 @@ from tables import COLUMNS, Table, same, tables
 import penstock as beam
 from penstock.io.spark.dataframes import DataFrameSource
 from penstock.io.spark.schema import schema_of
-from penstock.sdk.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_bundle import ColumnBundle
 from penstock.sdk.errors import PipelineError, UnsupportedError
 from penstock.sdk.spark_interfaces import Block
 from penstock.triggers import AccumulationMode

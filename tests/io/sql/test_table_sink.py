@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import penstock as beam
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError
 from penstock.triggers.pane import PaneInfo, PaneInfoTiming
 from penstock.windowing.windows import IntervalWindow

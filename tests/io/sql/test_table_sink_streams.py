@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from servers.crashing_connections import Fuse, PowerLoss
 
 from penstock.io.sql.changes import staging_table
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 
 VALUES = st.none() | st.integers(0, 2)
 HISTORIES = st.dictionaries(st.sampled_from(["ann", "bob", "cid"]), st.lists(VALUES | st.just("gone"), max_size=6))

@@ -6,7 +6,7 @@ import pytest
 from servers.crashing_connections import Fuse, PowerLoss
 
 from penstock.io.sql.table_sink import STAGE_ROWS
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError
 
 BOOKKEEPING = "_penstock_transactions"

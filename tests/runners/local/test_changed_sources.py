@@ -15,8 +15,8 @@ from running_program import wait_until
 import penstock as beam
 from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from penstock.options.pipeline_options import PipelineOptions
+from penstock.sdk.dofn.splittable_dofn import RestrictionProvider
 from penstock.sdk.errors import CheckpointMismatchError, SourceError
-from penstock.sdk.sources.splittable import RestrictionProvider
 from penstock.testing import TestStream
 from penstock.windowing import Duration, Timestamp
 

@@ -23,7 +23,7 @@ from penstock.runners.local.subtask.reports import Completed
 from penstock.runners.local.workers.pool import Workers, WorkersInThisProcess, ids_of
 from penstock.runners.local.workers.process_pool import WorkersInProcesses
 from penstock.runners.local.workers.slot import Start
-from penstock.sdk.bundle import BUNDLE_SIZE
+from penstock.sdk.elements.bundle import BUNDLE_SIZE
 
 
 class TooManyError(Exception):

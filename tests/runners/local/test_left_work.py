@@ -15,7 +15,7 @@ from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTrack
 from penstock.runners.execution.clock import TimeSlice
 from penstock.runners.execution.streaming.snapshot_chunks import LEFT
 from penstock.runners.local.channels.messages import Barrier
-from penstock.sdk.sources.splittable import RestrictionProvider
+from penstock.sdk.dofn.splittable_dofn import RestrictionProvider
 from penstock.sdk.userstate import BagStateSpec, TimeDomain, TimerSpec, on_timer, on_window_expiration
 from penstock.windowing import FixedWindows, TimestampedValue
 

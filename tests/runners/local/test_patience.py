@@ -12,7 +12,7 @@ import penstock as beam
 from penstock.runners.local.workers.pool import IDLE, MOMENT, SOON, ids_of
 from penstock.runners.local.workers.process_loop import SlotProcess
 from penstock.runners.local.workers.slot import Start
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from penstock.windowing import Timestamp
 

@@ -21,7 +21,7 @@ from penstock.runners.local.channels.channel import Channel
 from penstock.runners.local.channels.messages import Barrier
 from penstock.runners.local.workers.protocol import Acknowledged, Inject
 from penstock.runners.local.workers.slot import Slot, Start
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 
 

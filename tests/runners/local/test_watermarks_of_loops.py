@@ -17,7 +17,7 @@ from penstock.runners.execution.plan.execution_graph import whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.streaming.feedback import LoopBetweenTasks
 from penstock.runners.local.channels.messages import Barrier
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.testing import ScriptedSource
 from penstock.windowing.timestamp import MIN_MICROS
 

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import penstock as beam
 from penstock.io.files.csv import CsvSource
 from penstock.io.files.parquet_source import ParquetSource
-from penstock.sdk.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_bundle import ColumnBundle
 from penstock.sdk.drawing.drawing import to_dot, to_html, to_mermaid, to_text
 from penstock.sdk.graph import Graph
 from penstock.sdk.sources.bounded import ValuesSource

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tables import Table, same, tables
 
 import penstock as beam
-from penstock.sdk.bundle import BUNDLE_SIZE
-from penstock.sdk.column_bundle import COLUMN_BUNDLE_SIZE
+from penstock.sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE
+from penstock.sdk.elements.bundle import BUNDLE_SIZE
 from penstock.sdk.errors import ColumnError
 from penstock.sdk.sources.bounded import ValuesSource
 from penstock.sdk.sources.table_values import TableValues

@@ -9,7 +9,7 @@ from unbounded_reading import check_replay, elements, polled
 import penstock as beam
 from penstock.io import EventTimeReader, EventTimes, Read, UnboundedReader, UnboundedSource
 from penstock.io.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator, MonotonicWatermarkEstimator
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import EndlessGroupError, SourceError, UnsupportedError
 from penstock.sdk.sources.lag_sketch import PERCENTILES
 from penstock.testing import TestStream

@@ -2,7 +2,7 @@
 
 Bundles are kept as they are, until they need as much memory as what has been folded of them; then Arrow groups them by
 window and key.  A row of the folded table is a cell: its window, the columns of its key, its timestamp if the timestamp
-combiner keeps one, and the parts of its accumulator (`sdk/arrow_fold.py`).
+combiner keeps one, and the parts of its accumulator (`sdk/columns/arrow_fold.py`).
 
 The results are those of the rows.  Where Arrow's functions differ from Python's, the rows are folded one by one: for
 columns of other types, for nulls and NaN among the values, and where a sum might exceed 64 bits.  Before that the cells
@@ -19,7 +19,7 @@ from typing import Any
 
 import attrs
 
-from .....sdk.arrow_fold import (
+from .....sdk.columns.arrow_fold import (
     COUNT_ALL,
     ArrowFold,
     columns_of,
@@ -27,9 +27,9 @@ from .....sdk.arrow_fold import (
     most_of,
     plain_column,
 )
-from .....sdk.arrow_lists import LIST, ListFold, numbered_cells
-from .....sdk.bundle import Bundle
-from .....sdk.column_bundle import ColumnBundle, Elements, Pairs, as_values, of_columns, values_of
+from .....sdk.columns.arrow_lists import LIST, ListFold, numbered_cells
+from .....sdk.columns.column_bundle import ColumnBundle, Elements, Pairs, as_values, of_columns, values_of
+from .....sdk.elements.bundle import Bundle
 from .....windowing import BoundedWindow
 from ..combining import Fold, merge_stamps
 from .windowed_columns import (

@@ -18,10 +18,10 @@ from typing import Any
 
 import attrs
 
-from .....sdk.arrow_fold import plain_column
-from .....sdk.arrow_lists import list_array, numbered_cells
-from .....sdk.column_bundle import ColumnBundle, Pairs, has_fields
-from .....sdk.column_groups import Lists, Tagged
+from .....sdk.columns.arrow_fold import plain_column
+from .....sdk.columns.arrow_lists import list_array, numbered_cells
+from .....sdk.columns.column_bundle import ColumnBundle, Pairs, has_fields
+from .....sdk.columns.column_groups import Lists, Tagged
 from ..combining import merge_stamps
 from .windowed_columns import (
     LARGE,

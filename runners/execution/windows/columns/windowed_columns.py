@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from .....sdk.arrow_fold import key_column
-from .....sdk.arrow_lists import numbered_cells
-from .....sdk.bundle import BUNDLE_SIZE
-from .....sdk.column_bundle import ColumnBundle, Elements, Pairs, as_dicts
+from .....sdk.columns.arrow_fold import key_column
+from .....sdk.columns.arrow_lists import numbered_cells
+from .....sdk.columns.column_bundle import ColumnBundle, Elements, Pairs, as_dicts
+from .....sdk.elements.bundle import BUNDLE_SIZE
 from .....triggers import ONLY_PANE
 from .....windowing import BoundedWindow
 from .....windowing.timestamp import MAX_MICROS

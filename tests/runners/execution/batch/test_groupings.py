@@ -21,8 +21,8 @@ from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
 from penstock.runners.execution.windows.spilled_groups import GroupSpill
-from penstock.sdk.bundle import Bundle
-from penstock.sdk.column_bundle import ColumnBundle, Pairs, as_values, of_columns
+from penstock.sdk.columns.column_bundle import ColumnBundle, Pairs, as_values, of_columns
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.windowing import FixedWindows, TimestampCombiner
 

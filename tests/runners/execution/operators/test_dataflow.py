@@ -14,7 +14,7 @@ from penstock.runners.execution.plan.fusion import Grouping, Plan, Stage, fuse, 
 from penstock.runners.execution.stages.side_input_views import SideInputViews
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.side_inputs import AsList
 from penstock.windowing import IntervalWindow
 

@@ -29,10 +29,10 @@ from penstock.runners.execution.spilling.memory import memory_of
 from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
-from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.coders import VarIntCoder, registry
 from penstock.sdk.coders.coded_key import coded
 from penstock.sdk.coders.key_encoding import key_group
+from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.errors import InvalidKeyError
 from penstock.triggers import ONLY_PANE
 from penstock.windowing import FixedWindows, IntervalWindow, Sessions, SlidingWindows, TimestampCombiner, WindowFn

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from penstock.runners.execution.shuffle import partitioner as partitioning
 from penstock.runners.execution.shuffle.partitioner import Partitioner, owner
-from penstock.sdk.bundle import Bundle
 from penstock.sdk.coders.key_encoding import key_group
+from penstock.sdk.elements.bundle import Bundle
 
 KEYS = st.one_of(st.integers(), st.text(), st.booleans(), st.none(), st.floats(allow_nan=False), st.binary())
 

@@ -25,7 +25,7 @@ from penstock.runners.execution.stuck_calls import step_of
 from penstock.runners.execution.windows.combining import Fold, FoldedBundle
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.runners.local.channels.messages import Barrier, BarrierKind, Elements
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import Metrics
 from penstock.testing.util import assert_that
 from penstock.triggers import (

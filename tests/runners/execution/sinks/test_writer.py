@@ -11,7 +11,7 @@ import penstock as beam
 from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.sinks.writer import OutputRun
 from penstock.sdk import graph
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError, UserCodeError
 from penstock.sdk.sink import Sink, SinkWriter
 from penstock.transforms.write import Write

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.runners.execution.spilling.memory import MemoryBound, memory_of, memory_of_all
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 
 
 @pytest.mark.parametrize(

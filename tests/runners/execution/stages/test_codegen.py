@@ -25,10 +25,10 @@ from penstock.runners.execution.stages import (
 )
 from penstock.runners.execution.stages.codegen import Shape, generate
 from penstock.runners.execution.stages.operations import ParDoOperation, WindowOperation
-from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
-from penstock.sdk.dofn import ExpressionDoFn, FilterDoFn, FlatMapDoFn, MapDoFn
-from penstock.sdk.dofn_signature import Argument
-from penstock.sdk.element_wrappers import WindowedValue
+from penstock.sdk.dofn.dofn import ExpressionDoFn, FilterDoFn, FlatMapDoFn, MapDoFn
+from penstock.sdk.dofn.signature import Argument
+from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
+from penstock.sdk.elements.element_wrappers import WindowedValue
 from penstock.triggers import ONLY_PANE, PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
 from penstock.windowing import (
     CalendarDays,

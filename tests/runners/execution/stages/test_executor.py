@@ -19,8 +19,8 @@ from penstock.runners.execution.plan.fusion import Stage
 from penstock.runners.execution.stages import executor as stage_chain
 from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.stages.side_input_views import SideInputViews
-from penstock.sdk.bundle import Bundle
-from penstock.sdk.element_wrappers import WindowedValue
+from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.elements.element_wrappers import WindowedValue
 from penstock.sdk.errors import InvalidKeyError, NotAPairError, PipelineError, SideInputError, UserCodeError
 from penstock.sdk.side_inputs import AsDict, AsList, AsSingleton
 from penstock.windowing import FixedWindows, Sessions, TimestampedValue, WindowFn

@@ -10,7 +10,7 @@ from stages import StageAlone
 
 import penstock as beam
 from penstock.runners.execution.stages.plain_results import returns_pair, returns_plain
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.windowing import TimestampedValue
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.runners.execution.stages.side_input_views import SideInputViews
 from penstock.sdk import graph
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import PenstockError, SideInputError
 from penstock.sdk.side_input_views import NO_DEFAULT, DictView, ListView, SingletonView
 from penstock.sdk.windowing_strategy import WindowingStrategy

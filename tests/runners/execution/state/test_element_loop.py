@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stateful_work import REAL_TIME, WATERMARK, S, Work
 
 import penstock as beam
-from penstock.sdk.bundle import BUNDLE_SIZE, Bundle
+from penstock.sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from penstock.sdk.errors import UserCodeError
 from penstock.sdk.userstate import (
     BagStateSpec,

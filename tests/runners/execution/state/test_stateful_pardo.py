@@ -14,7 +14,7 @@ from stateful_work import WATERMARK, Alarm, Collect, Index, S, Work, at
 import penstock as beam
 from penstock.runners.execution.stages.side_input_views import SideInputViews
 from penstock.runners.execution.state.stateful_pardo import StatefulExecutor
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import PipelineError
 from penstock.sdk.side_inputs import AsDict, AsList
 from penstock.sdk.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer

@@ -22,7 +22,7 @@ from penstock.runners.execution.windows.combining import FoldedBundle
 from penstock.runners.local.channels.channel import Channel, ChannelId, arrived, payloads_of
 from penstock.runners.local.channels.messages import Elements, Encoded
 from penstock.runners.local.subtask.barriers import InFlightRecords
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 
 PAIRS = [(f"key{n % 40}", n) for n in range(200)]

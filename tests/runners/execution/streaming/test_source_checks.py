@@ -10,7 +10,7 @@ import pytest
 import penstock as beam
 from penstock.io import UnboundedReader, UnboundedSource
 from penstock.runners.execution.streaming.sources import checked_backlog, checked_watermark, checked_watermarks
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SourceError
 from penstock.windowing import Timestamp
 

@@ -17,7 +17,7 @@ from penstock.runners.execution.streaming.snapshot import Restored, snapshot
 from penstock.runners.execution.streaming.snapshot_chunks import chunks_of, records_of
 from penstock.runners.execution.streaming.spiller import Spiller
 from penstock.runners.execution.streaming.task_execution import TaskExecution
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import BagStateSpec
 from penstock.testing import TestStream

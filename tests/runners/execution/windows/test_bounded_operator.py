@@ -16,8 +16,8 @@ from stages import SECOND, GroupingAlone, Row, bundle, row, window
 import penstock as beam
 from penstock.runners.execution import gc_tuning as garbage
 from penstock.runners.execution.windows import bounded_operator
-from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
-from penstock.sdk.element_wrappers import WindowedValue
+from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
+from penstock.sdk.elements.element_wrappers import WindowedValue
 from penstock.sdk.errors import PenstockError
 from penstock.triggers import ONLY_PANE
 from penstock.windowing import (

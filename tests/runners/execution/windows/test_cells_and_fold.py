@@ -11,7 +11,7 @@ import penstock as beam
 from penstock.runners.execution.plan.fusion import Grouping
 from penstock.runners.execution.windows.bounded_operator import Cells
 from penstock.runners.execution.windows.combining import Fold
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import InvalidKeyError
 from penstock.windowing import FixedWindows, GlobalWindow, Sessions, TimestampCombiner
 

@@ -13,7 +13,7 @@ import penstock as beam
 from penstock.runners.execution.windows.combining import Fold, folding_runs
 from penstock.runners.execution.windows.merging import BulkMerge, MergedWindow, merged
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import PenstockError
 from penstock.triggers import AccumulationMode, AfterWatermark
 from penstock.windowing import IntervalWindow, Sessions, TimestampCombiner, WindowFn

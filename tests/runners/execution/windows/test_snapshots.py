@@ -14,7 +14,7 @@ import penstock as beam
 from penstock.runners.execution.windows import snapshots
 from penstock.runners.execution.windows.snapshots import WindowColumns, WindowRecord, row_of
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.windowing import FixedWindows, IntervalWindow
 
 

@@ -13,7 +13,7 @@ from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEn
 from penstock.runners.execution.windows import snapshots
 from penstock.runners.execution.windows.spilled_windows import SpilledWindows
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 
 
 class SpillingPlayer(OperatorPlayer):

@@ -10,7 +10,7 @@ from groupings import fold_of
 import penstock as beam
 from penstock.runners.execution.windows import snapshots
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import InvalidKeyError, NotAPairError
 from penstock.triggers import (
     AccumulationMode,

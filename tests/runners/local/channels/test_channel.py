@@ -3,7 +3,7 @@
 from penstock.runners.execution.shuffle.blocks import encode_bundle
 from penstock.runners.local.channels.channel import CAPACITY, MANY_ELEMENTS, Channel, ChannelId
 from penstock.runners.local.channels.messages import Elements, Encoded, SignalCame
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 
 NUMBERS = Bundle(list(range(MANY_ELEMENTS // 2)), 0)
 

@@ -22,8 +22,8 @@ from penstock.runners.local.channels.messages import (
     SignalCame,
     WatermarkMoved,
 )
-from penstock.sdk.bundle import Bundle
 from penstock.sdk.coders.key_encoding import KEY_GROUPS, key_groups
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import InvalidKeyError, NotAPairError
 from penstock.triggers import AccumulationMode, AfterWatermark, Always, DefaultTrigger, Trigger
 from penstock.windowing import GLOBAL_WINDOW

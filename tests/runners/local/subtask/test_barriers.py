@@ -17,7 +17,7 @@ from penstock.runners.local.channels.messages import Barrier, Elements
 from penstock.runners.local.subtask.barriers import Alignment
 from penstock.runners.local.subtask.reports import Snapshot
 from penstock.runners.local.subtask.subtask import Subtask
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.windowing import GLOBAL_WINDOW
 
 BARRIER = Barrier(1, transaction="next", epoch=1)

@@ -19,7 +19,7 @@ from penstock.runners.local.subtask.replay_dedup import (
     Numbering,
     Repetitions,
 )
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 
 ORIGIN = ("Read", ("file.txt", 3))
 CHANNEL = ChannelId(0, 1, 2)

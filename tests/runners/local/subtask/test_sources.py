@@ -13,7 +13,7 @@ from subtasks_by_hand import ByHand, graph_of
 import penstock as beam
 from penstock.io.files.growing_text import GrowingTextSource
 from penstock.runners.local.subtask.sources import SourceReader, number_of
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import UserCodeError
 from penstock.sdk.sources.event_time_reader import EventTimes
 from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource

@@ -14,7 +14,7 @@ from penstock.runners.execution.plan.execution_graph import SubtaskId
 from penstock.runners.local.channels.channel import Channel, ChannelId
 from penstock.runners.local.channels.messages import Elements
 from penstock.runners.local.workers.slot import Slot, Start
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from penstock.triggers import AccumulationMode, Always, Trigger
 from penstock.windowing.timestamp import MIN_MICROS

@@ -22,7 +22,7 @@ from penstock.runners.local.channels.messages import Barrier
 from penstock.runners.local.workers.protocol import Acknowledged, Declined, Inject
 from penstock.runners.local.workers.slot import Slot, Start
 from penstock.runners.local.workers.snapshot_writer import LARGE, ForkedWriters, WriterThread, restored_from
-from penstock.sdk.bundle import BUNDLE_SIZE
+from penstock.sdk.elements.bundle import BUNDLE_SIZE
 from penstock.sdk.userstate import ReadModifyWriteStateSpec
 
 ONLY = SubtaskId(0, 0)

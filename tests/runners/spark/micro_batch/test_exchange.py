@@ -10,7 +10,7 @@ from penstock.runners.execution.plan.execution_graph import EdgeKind, SubtaskId,
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.shuffle.blocks import decode_bundle
 from penstock.runners.spark.micro_batch.exchange import MessageWriter, ShuffleMessage, addressed
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 
 

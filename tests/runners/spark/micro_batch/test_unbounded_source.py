@@ -14,7 +14,7 @@ from penstock.runners.spark.micro_batch.plan import BatchInput
 from penstock.runners.spark.micro_batch.sources import DriverSources
 from penstock.runners.spark.micro_batch.structured_streaming import StreamSettings
 from penstock.runners.spark.micro_batch.unbounded_source import Admission, DriverUnboundedSource
-from penstock.sdk.bundle import Bundle
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.sources.bounded import BoundedSource
 from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from penstock.windowing import GLOBAL_WINDOW, Timestamp

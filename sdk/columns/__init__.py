@@ -1,0 +1,9 @@
+"""Elements as columns of Arrow.
+
+expressions.py       `col`: expressions over fields, and operations on whole bundles
+column_bundle.py     ColumnBundle: a bundle whose values are a record batch
+column_groups.py     the groups of a grouping as columns of lists
+arrow_arithmetic.py  `/`, `//` and `%` of arrays, as Python computes them
+arrow_fold.py        the folds of combiners by Arrow's aggregate functions
+arrow_lists.py       the folds of columns to lists: distinct values, and the n greatest
+"""

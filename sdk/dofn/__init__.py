@@ -1,0 +1,11 @@
+"""DoFns, and what is read from their declarations.
+
+dofn.py             DoFn, and the markers of its parameters
+signature.py        the arguments of a user's function
+hints.py            the types of a DoFn's elements
+stateful_dofn.py    the states and timers of a DoFn
+splittable_dofn.py  splittable DoFns: restrictions and their trackers
+offset_range.py     the restriction that is a range of numbers
+batched_dofn.py     DoFns that take and yield batches
+batch_bundle.py     a bundle whose values are such a batch
+"""

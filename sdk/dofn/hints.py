@@ -1,0 +1,86 @@
+"""Type hints of a DoFn's elements, from its decorators and annotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..typehints import declared_hints, declared_inputs, element_of, hints_of_callable
+from ..typehints.callables import POSITIONAL
+from ..typehints.simplified import members, simplified, union_of
+from ..user_code.signatures import signature
+from .dofn import (
+    CallableDoFn,
+    DoFn,
+    DoFnParam,
+    ExpressionDoFn,
+    FilterDoFn,
+    FlatMapDoFn,
+    FlatMapTupleDoFn,
+    MapTupleDoFn,
+    TimestampDoFn,
+    overrides,
+)
+
+
+def hints_of_dofn(dofn: DoFn) -> tuple[Any, Any]:
+    """Return the types of a DoFn's input and output elements, or None for an unknown type.
+
+    Types declared by decorators take precedence over annotations.
+
+    >>> class Split(DoFn):
+    ...     def process(self, line: str) -> list[str]:
+    ...         return line.split()
+    >>> hints_of_dofn(Split())
+    (<class 'str'>, <class 'str'>)
+    """
+    declared_input, declared_output = declared_hints(dofn)
+    if isinstance(dofn, CallableDoFn):
+        accepted, produced = _of_wrapped(dofn)
+    elif isinstance(dofn, ExpressionDoFn):
+        accepted, produced = None, None
+    else:
+        accepted, produced = _of_process(dofn)
+        if overrides(dofn.process_batch) or getattr(dofn.process, "yields_batches", False):
+            # The types of batches say more (`batched_dofn.py`).
+            produced = None
+    return (
+        accepted if declared_input is None else declared_input,
+        produced if declared_output is None else declared_output,
+    )
+
+
+def _of_wrapped(dofn: CallableDoFn) -> tuple[Any, Any]:
+    inputs, output = hints_of_callable(dofn.fn)
+    inputs = declared_inputs(dofn.fn) or inputs
+    declared_output = declared_hints(dofn.fn)[1]
+    output = output if declared_output is None else declared_output
+    # The number of items of an unpacked element is unknown, since further arguments may follow.
+    is_unpacked = isinstance(dofn, (MapTupleDoFn, FlatMapTupleDoFn))
+    accepted = inputs[0] if inputs and not is_unpacked else None
+    if isinstance(dofn, (FilterDoFn, TimestampDoFn)):
+        return accepted, None
+    if output is None:
+        return accepted, None
+    return accepted, element_of(output) if isinstance(dofn, FlatMapDoFn) else _without_wrappers(output)
+
+
+def _of_process(dofn: DoFn) -> tuple[Any, Any]:
+    inputs, output = hints_of_callable(dofn.process)
+    accepted = None
+    if inputs:
+        parameters = [p for p in signature(dofn.process).parameters.values() if p.kind in POSITIONAL]
+        candidates = [hint for p, hint in zip(parameters, inputs) if _is_element(p.default)]
+        accepted = candidates[0] if candidates else None
+    return accepted, None if output is None else _without_wrappers(element_of(output))
+
+
+def _is_element(default: Any) -> bool:
+    return not isinstance(default, DoFnParam) or default is DoFn.ElementParam
+
+
+# A union without TaggedOutput and the like is the type of the main output.
+def _without_wrappers(hint: Any) -> Any:
+    alternatives = members(hint)
+    if alternatives is None:
+        return simplified(hint)
+    return union_of([one for one in alternatives if simplified(one) is not Any] or [Any])

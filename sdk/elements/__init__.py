@@ -1,0 +1,6 @@
+"""Elements of a PCollection, and bundles of them.
+
+bundle.py            many elements, as columns
+row.py               Row: a record with named fields
+element_wrappers.py  WindowedValue, TaggedOutput, Retracted: wrappers of outputs
+"""

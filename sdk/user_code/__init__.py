@@ -1,0 +1,8 @@
+"""Users' functions and their exceptions.
+
+serialization.py  pickling of functions, DoFns and combiners
+pickler.py        the pickler of classes with typed fields
+signatures.py     cached signatures of functions, and their labels
+error_text.py     short texts of users' exceptions
+own_code.py       recognition of penstock's own frames
+"""

@@ -1,0 +1,227 @@
+"""Pickling of users' functions, DoFns and combiners."""
+
+from __future__ import annotations
+
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Generic, TypeVar
+
+import attrs
+import cloudpickle
+
+from ..errors import SerializationError
+from .pickler import pickled
+from .signatures import is_bare
+
+T = TypeVar("T")
+
+
+class Serialized(Generic[T]):
+    """A user's object, of which each worker of a run gets a copy.
+
+    It is pickled once for each run, at its start (`frozen`): the copies have changes made before the run, and none of
+    those made during the run.  Workers, in this process or another, run the object that `load` returns.  So a pipeline
+    behaves the same on every runner.
+
+    Raises `SerializationError`, naming the transform, at once if the object can't be pickled.
+    """
+
+    __slots__ = ("_data", "label", "object")
+
+    def __init__(self, obj: T, label: str) -> None:
+        self.object = obj
+        self.label = label
+        # None until it is frozen.  Empty in another process, which has a copy.
+        self._data: bytes | None = None
+        if _plain_copy(obj) is _NOT_PLAIN:
+            dumps(obj, label)
+
+    def frozen(self) -> Serialized[T]:
+        """Return it for a run: `load` returns copies of the object's present state.
+
+        Raises `SerializationError` if the object can't be pickled any more.
+        """
+        if self._data is not None:
+            return self
+        copy = _plain_copy(self.object)
+        if copy is not _NOT_PLAIN:
+            return _restored(copy, self.label, None)
+        return _restored(self.object, self.label, dumps(self.object, self.label))
+
+    def load(self) -> T:
+        """Return a new copy, or, in another process, the copy that was sent."""
+        if self._data == b"":
+            return self.object
+        copy: T = _plain_copy(self.object) if self._data is None else cloudpickle.loads(self._data)
+        if copy is _NOT_PLAIN:
+            copy = cloudpickle.loads(dumps(self.object, self.label))
+        return copy
+
+    def __repr__(self) -> str:
+        return f"Serialized({self.object!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The object instead of the bytes: for a remote process, modules beside the program are pickled by value.
+        return _restored, (self.object if self._data is None else self.load(), self.label)
+
+
+_SIMPLE = (str, int, float, bool, bytes, type(None))
+
+# Result of `_plain_copy` for other objects.
+_NOT_PLAIN: Any = object()
+
+
+def _plain_copy(obj: Any) -> Any:
+    """Return a copy of an object of penstock whose functions have no references, or `_NOT_PLAIN`.
+
+    Such an object can be pickled, and copying it costs a tenth of pickling; a long pipeline has mostly such objects.
+    Functions and constants, which can't change, are shared with the copy.
+    """
+    kind: Any = type(obj)
+    if kind in _SIMPLE:
+        return obj
+    if kind is tuple:
+        parts = [_plain_copy(part) for part in obj]
+        return _NOT_PLAIN if any(part is _NOT_PLAIN for part in parts) else tuple(parts)
+    if kind is dict:
+        return _NOT_PLAIN if obj else {}
+    if kind is FunctionType:
+        is_plain = not obj.__closure__ and is_bare(obj) and _refers_to_nothing(obj.__code__, obj.__globals__)
+        return obj if is_plain else _NOT_PLAIN
+    if not _is_copied_by_attributes(kind):
+        return _NOT_PLAIN
+    copy = kind.__new__(kind)
+    for name in [field.name for field in attrs.fields(kind)] if attrs.has(kind) else vars(obj):
+        part = _plain_copy(getattr(obj, name))
+        if part is _NOT_PLAIN:
+            return _NOT_PLAIN
+        object.__setattr__(copy, name, part)
+    return copy
+
+
+@lru_cache(maxsize=64)
+def _is_copied_by_attributes(kind: type) -> bool:
+    """Return whether a class is of this package and doesn't customize pickling."""
+    if not kind.__module__.startswith(f"{__package__}."):
+        return False
+    says = {"__reduce__", "__reduce_ex__"}
+    if not attrs.has(kind):
+        says |= {"__getstate__", "__setstate__", "__slots__"}
+    return not any(says & vars(base).keys() for base in kind.__mro__[:-1])
+
+
+def _refers_to_nothing(code: CodeType, variables: dict[str, Any]) -> bool:
+    if any(name in variables for name in code.co_names):
+        return False
+    return all(_refers_to_nothing(c, variables) for c in code.co_consts if isinstance(c, CodeType))
+
+
+def _restored(obj: T, label: str, data: bytes | None = b"") -> Serialized[T]:
+    restored: Serialized[T] = Serialized.__new__(Serialized)
+    restored.object = obj
+    restored.label = label
+    restored._data = data
+    return restored
+
+
+_ADVICE = "Open files, locks and connections belong into DoFn.setup, not into __init__ or a closure."
+
+
+def dumps(obj: Any, label: str = "", advice: str = _ADVICE) -> bytes:
+    """Return the pickle of an object that contains user code.
+
+    Raises `SerializationError`, which names the transform, if known, and the part that can't be pickled.
+    """
+    try:
+        return pickled(obj)
+    except Exception as error:
+        subject = f"{label}: {_culprit(obj)}" if label else _culprit(obj)
+        raise SerializationError(
+            f"{subject} can't be pickled, and so can't be sent to a worker: {error}. {advice}"
+        ) from error
+
+
+def _culprit(obj: Any, depth: int = 5) -> str:
+    """Return the description of the attribute, variable or argument that can't be pickled, if it is found."""
+    for where, value in _parts(obj):
+        if not _can_be_pickled(value):
+            # The cause is in the variables of a function.  Functions may refer to each other.
+            is_to_blame = where and not isinstance(value, FunctionType)
+            return f"{where} ({type(value).__name__})" if is_to_blame or not depth else _culprit(value, depth - 1)
+    return type(obj).__name__
+
+
+def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of an object with their descriptions; "" if the part describes itself."""
+    if isinstance(obj, (tuple, list)):
+        yield from (("", part) for part in obj)
+    elif isinstance(obj, dict):
+        yield from ((f"item {name!r}", value) for name, value in obj.items())
+    elif isinstance(obj, FunctionType):
+        yield from _variables(obj)
+    else:
+        kind = type(obj)
+        for name, value in getattr(obj, "__dict__", {}).items():
+            yield f"attribute {name!r} of {kind.__name__}", value
+        for method in vars(kind).values():
+            if isinstance(method, FunctionType):
+                yield from _variables(method)
+
+
+def _variables(fn: FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        # Skips an empty cell, and the function itself.
+        with suppress(ValueError):
+            if cell.cell_contents is not fn:
+                yield f"variable {name!r} of {fn.__name__}", cell.cell_contents
+    for name in fn.__code__.co_names:
+        if name in fn.__globals__:
+            yield f"global variable {name!r} of {fn.__name__}", fn.__globals__[name]
+
+
+def _can_be_pickled(value: Any) -> bool:
+    try:
+        pickled(value)
+    except Exception:  # pickle raises errors of any class
+        return False
+    return True
+
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def _installed_roots() -> tuple[str, ...]:
+    paths = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    paths.update(site.getsitepackages())
+    paths.add(site.getusersitepackages())
+    return tuple(paths)
+
+
+@contextmanager
+def local_modules_by_value() -> Iterator[None]:
+    """Pickle functions and classes of modules that aren't installed by value, within the block.
+
+    Another machine, or a process started in another directory, has the installed packages but not the files beside the
+    user's script.
+    """
+    roots = _installed_roots()
+    registered: list[ModuleType] = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        # In a checkout, penstock's modules aren't in site-packages either.
+        is_own = name == _PACKAGE or name.startswith(_PACKAGE + ".")
+        if name == "__main__" or file is None or module.__name__ != name or is_own:
+            continue
+        if not str(file).startswith(roots) and name not in cloudpickle.list_registry_pickle_by_value():
+            cloudpickle.register_pickle_by_value(module)
+            registered.append(module)
+    try:
+        yield
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)
