@@ -25,6 +25,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "coders": ("sdk.coders",),
     "coders.coders": ("sdk.coders",),
     "coders.typecoders": ("sdk.coders.typecoders",),
+    "error": ("sdk.errors", "sdk.options.value_provider"),
     "io": ("io",),
     "io.avroio": ("io.files.avro", "io"),
     "io.filebasedsink": ("io",),
@@ -89,7 +90,10 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
 MODULES.update({"io.csvio": ("io.files.csv", "io"), "io.jsonio": ("io.files.json", "io")})
 
 # Names that differ: Beam's `FileSink` writes one file; penstock's publishes all files of an output.
-RENAMED: Final[dict[tuple[str, str], str]] = {("io.fileio", "FileSink"): "RecordSink"}
+RENAMED: Final[dict[tuple[str, str], str]] = {
+    ("io.fileio", "FileSink"): "RecordSink",
+    ("error", "BeamError"): "PenstockError",
+}
 
 # Modules of Beam's `transforms` that Beam has at its root as well: `beam.window`.  Importable below `penstock` only.
 AT_ROOT: Final[frozenset[str]] = frozenset(

@@ -17,6 +17,7 @@ from . import graph, typehints
 from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
 from .options import PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline
+from .options.value_provider import RuntimeValueProvider
 from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
 from .runner import PipelineResult, Runner, create_runner
@@ -286,6 +287,7 @@ class Pipeline:
         """
         for check in self._checks:
             check()
+        RuntimeValueProvider.set_runtime_options(self.options.given())
         try:
             with inside_a_run():
                 self.result = self.runner.run_pipeline(self.graph(), self.options)

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.row import rows_of_dicts
 from ...sdk.errors import SinkError, SourceError
+from ...sdk.options.value_provider import ValueProvider
 from ..optional_package import optional_package
 from ..records import as_dicts
 from .compression import CompressionTypes, naming_the_file
@@ -242,7 +243,7 @@ class WriteToAvro(WriteFiles):
         file_path_prefix: AnyPath,
         schema: Any = None,
         codec: str = "deflate",
-        file_name_suffix: str = "",
+        file_name_suffix: str | ValueProvider = "",
         num_shards: int = 0,
         shard_name_template: str | None = None,
         mime_type: str = "application/x-avro",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from ...sdk.elements.bundle import Bundle
+from ...sdk.options.value_provider import ValueProvider
 from ...triggers.pane import PaneInfo
 from ...windowing.microseconds import MICROS_PER_SECOND
 from ...windowing.windows import GLOBAL_WINDOW, BoundedWindow
@@ -54,7 +55,7 @@ class WriteToChangelog(WriteFiles):
     def __init__(
         self,
         file_path_prefix: AnyPath,
-        file_name_suffix: str = "",
+        file_name_suffix: str | ValueProvider = "",
         *,
         compression_type: str = CompressionTypes.AUTO,
         max_records_per_shard: int | None = None,

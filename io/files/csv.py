@@ -18,6 +18,7 @@ from ...sdk.columns.column_bundle import ColumnBundle, as_dicts, as_rows
 from ...sdk.elements.bundle import Bundle
 from ...sdk.elements.row import rows_of_dicts
 from ...sdk.errors import SinkError, SourceError
+from ...sdk.options.value_provider import ValueProvider
 from ..records import as_dicts as dicts_of
 from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .csv_columns import CsvColumns, DifferentlyParsedError, can_be_columns
@@ -330,7 +331,7 @@ class WriteToCsv(WriteFiles):
         columns: Sequence[str] | None = None,
         header: bool = True,
         num_shards: int = 0,
-        file_name_suffix: str = "",
+        file_name_suffix: str | ValueProvider = "",
         shard_name_template: str | None = None,
         compression_type: str = CompressionTypes.AUTO,
         skip_if_empty: bool = False,

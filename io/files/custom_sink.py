@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ...sdk.options.value_provider import ValueProvider
 from .compression import CompressionTypes
 from .filesystem import AnyPath
 from .format import RecordWriter
@@ -36,7 +37,7 @@ class FileBasedSink(FileSink):
         self,
         file_path_prefix: AnyPath,
         coder: Any,
-        file_name_suffix: str = "",
+        file_name_suffix: str | ValueProvider = "",
         num_shards: int = 0,
         shard_name_template: str | None = None,
         mime_type: str = "application/octet-stream",

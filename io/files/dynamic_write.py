@@ -12,6 +12,7 @@ from ...sdk.coders.primitive import ToBytesCoder
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.bundle import Bundle, expanded
 from ...sdk.errors import SinkError
+from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection, PDone
 from ...transforms.group_by_key import GroupByKey
@@ -92,7 +93,7 @@ class WriteToFiles(PTransform):
         self,
         path: AnyPath,
         file_naming: FileNaming | None = None,
-        destination: Callable[[Any], Any] | str | None = None,
+        destination: Callable[[Any], Any] | str | ValueProvider | None = None,
         temp_directory: AnyPath | None = None,
         sink: Any = None,
         shards: int | None = None,
@@ -107,7 +108,7 @@ class WriteToFiles(PTransform):
         self.sink = DestinationSink(
             path_string(path),
             file_naming,
-            destination if callable(destination) else _Constantly(destination),
+            destination if callable(destination) else _Constantly(value_of(destination)),
             _sink_function(sink),
             shards is not None,
             max_writers_per_bundle,

@@ -20,11 +20,12 @@ from typing import Any, BinaryIO, TypeAlias, cast
 
 import attrs
 
-from ...sdk.errors import PenstockError, SourceError
+from ...sdk.errors import OptionsError, PenstockError, SourceError
+from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.redaction import redacted_cause
 from ...stored import stored_as
 
-AnyPath: TypeAlias = str | os.PathLike[str]
+AnyPath: TypeAlias = str | os.PathLike[str] | ValueProvider
 
 # The name of a directory of staged files, which are not committed yet.
 STAGING = re.compile(r"(^|/)\.[^/]*\.penstock-[^/]*(/|$)")
@@ -350,8 +351,14 @@ def join_path(directory: str, name: str) -> str:
 
 
 def path_string(path: AnyPath) -> str:
-    """Return a path as a string.  Raises `TypeError` for a value that is no path."""
-    plain = os.fspath(path)
+    """Return a path as a string, the value of a `ValueProvider` too.
+
+    Raises `TypeError` for a value that is no path, and `OptionsError` for an option without a value.
+    """
+    given = value_of(path)
+    if given is None and path is not None:
+        raise OptionsError(f"{path}: it has no value; give the option, or declare it with a default")
+    plain = os.fspath(given)
     if not isinstance(plain, str):
         raise TypeError(f"a path must be a str or a Path, got {path!r}")
     return plain

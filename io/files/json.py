@@ -23,6 +23,7 @@ from ...sdk.coders.coder import shortened
 from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_rows
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError, SourceError
+from ...sdk.options.value_provider import ValueProvider
 from ...sdk.typehints.describe import describe
 from ..records import as_dict, is_record
 from .compression import CompressionTypes, naming_the_file, open_for_reading
@@ -371,7 +372,7 @@ class WriteToJson(WriteFiles):
         *,
         lines: bool = True,
         num_shards: int = 0,
-        file_name_suffix: str = "",
+        file_name_suffix: str | ValueProvider = "",
         shard_name_template: str | None = None,
         compression_type: str = CompressionTypes.AUTO,
         skip_if_empty: bool = False,

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from ...sdk.coders.coder import shortened
 from ...sdk.columns.column_bundle import ColumnBundle
 from ...sdk.errors import SinkError
+from ...sdk.options.value_provider import ValueProvider
 from ...sdk.pvalue import PCollection
 from ..records import as_dicts as dicts_of
 from .arrow_schema import schema_of
@@ -290,7 +291,7 @@ class WriteToParquet(WriteFiles):
         codec: str = "none",
         use_deprecated_int96_timestamps: bool = False,
         use_compliant_nested_type: bool = True,
-        file_name_suffix: str = "",
+        file_name_suffix: str | ValueProvider = "",
         num_shards: int = 0,
         shard_name_template: str | None = None,
         mime_type: str = "application/x-parquet",

@@ -30,6 +30,7 @@ from ...sdk.coders.coder import shortened
 from ...sdk.columns.column_bundle import ColumnBundle
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
+from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.sink import Sink, SinkWriter
 from ...stored import stored_as
@@ -74,7 +75,7 @@ class FileSink(Sink[Any]):
         file_path_prefix: AnyPath,
         file_format: FileFormat | None = None,
         *,
-        file_name_suffix: str = "",
+        file_name_suffix: str | ValueProvider = "",
         shard_name_template: str | None = None,
         num_shards: int = 0,
         sharded: bool = False,
@@ -88,7 +89,7 @@ class FileSink(Sink[Any]):
         self.transform_is_given = bool(transform)
         # Workers on other machines may have other working directories.
         self.file_path_prefix = absolute_path(file_path_prefix)
-        self.file_name_suffix = file_name_suffix
+        self.file_name_suffix: str = value_of(file_name_suffix)
         self.shard_name_template = DEFAULT_SHARD_NAME_TEMPLATE if shard_name_template is None else shard_name_template
         self.num_shards = num_shards or (0 if tells_shards_apart(self.shard_name_template) else 1)
         self.sharded = sharded

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from ...sdk.coders.primitive import StrUtf8Coder, ToBytesCoder
 from ...sdk.errors import SinkError, SourceError
+from ...sdk.options.value_provider import ValueProvider
 from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .filesystem import AnyPath, EmptyMatchTreatment
 from .format import FileFormat, RecordWriter
@@ -427,7 +428,7 @@ class WriteToText(WriteFiles):
     def __init__(
         self,
         file_path_prefix: AnyPath,
-        file_name_suffix: str = "",
+        file_name_suffix: str | ValueProvider = "",
         append_trailing_newlines: bool = True,
         num_shards: int = 0,
         shard_name_template: str | None = None,

@@ -30,17 +30,19 @@ class OptionsParser(argparse.ArgumentParser):
         self.required_one_of: list[dict[str, str]] = []
 
     def add_value_provider_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
-        """Add a flag whose value has a method `get`, as for Beam's templates.  The value is known immediately."""
-        from .value_provider import StaticValueProvider
+        """Add a flag whose value has a method `get`, as for Beam's templates.
+
+        The value of a given flag is known immediately, the default is known during the run.
+        """
+        from .value_provider import RuntimeValueProvider
 
         kind: Any = kwargs.pop("type", None) or str
-        default = kwargs.pop("default", None)
-        kwargs["default"] = StaticValueProvider(kind, default)
+        flag = next((arg for arg in args if arg.startswith("--")), args[0])
+        if not flag.startswith("-"):
+            kwargs.setdefault("nargs", "?")
+        kwargs["default"] = RuntimeValueProvider(flag.lstrip("-"), kind, kwargs.get("default"))
         if kwargs.get("action", "store") == "store":
-            read = _boolean if kind is bool else kind
-            kwargs["type"] = _provided(kind, read)
-            if kwargs.get("choices") is not None:
-                kwargs["choices"] = [StaticValueProvider(kind, choice) for choice in kwargs["choices"]]
+            kwargs["type"] = _provided(kind)
         return self.add_argument(*args, **kwargs)
 
     def _get_formatter(self) -> argparse.HelpFormatter:
@@ -134,11 +136,11 @@ def _shown(action: argparse.Action, value: Any) -> str:
     return HIDDEN if looks_secret(action.dest) else repr(value)
 
 
-def _provided(kind: Any, read: Any) -> Any:
+def _provided(kind: Any) -> Any:
     from .value_provider import StaticValueProvider
 
     def provided(text: str) -> StaticValueProvider:
-        return StaticValueProvider(kind, read(text))
+        return StaticValueProvider(kind, _boolean(text) if kind is bool else text)
 
     provided.__name__ = getattr(kind, "__name__", repr(kind))
     return provided

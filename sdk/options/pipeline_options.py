@@ -143,6 +143,10 @@ class PipelineOptions:
             return {name: value for name, value in every.items() if name not in defaults or value != defaults[name]}
         return every
 
+    def given(self) -> dict[str, Any]:
+        """Return the options with values by name: given by keyword, set by the program, or flags of views in use."""
+        return self._given
+
     def changed(self) -> dict[str, Any]:
         """Return the options of this view that differ from their default.
 

@@ -449,17 +449,3 @@ def test_a_parser_has_all_that_argparse_has():
         PipelineOptions(["--grouped_input=a", "--grouped_fast", "--grouped_slow"]).view_as(grouped)
     with pytest.raises(OptionsError, match="one of the options --grouped_fast, --grouped_slow is required"):
         PipelineOptions(["--grouped_input=a"]).view_as(grouped)
-
-
-def test_beams_values_of_templates_are_known_at_once():
-    class TemplateOptions(PipelineOptions):
-        @classmethod
-        def _add_argparse_args(cls, parser):
-            parser.add_value_provider_argument("--template_input", default="in.txt")
-            parser.add_value_provider_argument("--template_size", type=int)
-
-    options = PipelineOptions(["--template_size=3"]).view_as(TemplateOptions)
-    assert (options.template_input.get(), options.template_size.get()) == ("in.txt", 3)
-    assert options.template_size.is_accessible()
-    with pytest.raises(OptionsError, match="option --template_size: expected int, got 'x'"):
-        PipelineOptions(["--template_size=x"]).view_as(TemplateOptions)
