@@ -34,7 +34,7 @@ watermark_estimators/  watermarks of sources
 sink.py                sinks, with two-phase commit
 spark_interfaces.py    DataFrames of Spark, as sources and as a sink
 options/               options of a run
-metrics.py             counters, distributions and gauges
+metrics/               counters, distributions and gauges
 redaction.py           redaction of secrets
 runner.py              Runner, PipelineResult, and finding runners by name
 errors.py              penstock's errors

@@ -6,7 +6,8 @@ create.py             Create, Impulse: PCollections of given values
 read.py               Read: the elements of a source
 periodic_sequence.py  PeriodicImpulse, PeriodicSequence: elements at regular intervals
 write.py              Write: elements into a sink
-pardo.py              ParDo, Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
+pardo.py              ParDo: DoFns applied to each element, and the handling of their exceptions
+map_and_filter.py     Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
 splittable_par_do.py  ParDo of a splittable DoFn
 assign_windows.py     AssignWindows (WindowInto): windows, triggers and accumulation
 group_by_key.py       GroupByKeyAndWindow (GroupByKey): the values of each key and window
@@ -70,7 +71,8 @@ from .group_into_batches import GroupIntoBatches
 from .keys import Keys, KvSwap, Values, WithKeys
 from .length_bucket import WithLengthBucketKey
 from .log_elements import LogElements
-from .pardo import ExceptionHandling, Filter, FlatMap, FlatMapTuple, Map, MapTuple, ParDo
+from .map_and_filter import Filter, FlatMap, FlatMapTuple, Map, MapTuple
+from .pardo import ExceptionHandling, ParDo
 from .partition import Partition, PartitionFn
 from .periodic_sequence import PeriodicImpulse, PeriodicSequence
 from .poll_result import PollResult

@@ -23,7 +23,8 @@ from .create import Create
 from .flatten import Flatten
 from .group_by_key import GroupByKey, add_grouping, pair_types
 from .hot_key_fanout import WithHotKeyFanout, checked_fanout
-from .pardo import FlatMap, Map, ParDo
+from .map_and_filter import FlatMap, Map
+from .pardo import ParDo
 
 
 class CombinePerKey(PTransform):

@@ -16,7 +16,8 @@ from ..sdk.pvalue import PCollection
 from ..sdk.userstate import ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer
 from ..windowing.duration import DurationTypes, micros_of_span
 from .group_by_key import pair_types
-from .pardo import Map, ParDo
+from .map_and_filter import Map
+from .pardo import ParDo
 
 
 class DeduplicatePerKey(PTransform):

@@ -22,7 +22,8 @@ from ..sdk.pvalue import PCollection
 from ..sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimeDomain, TimerSpec, on_timer
 from ..windowing.duration import DurationTypes, micros_of_span, seconds_of_span
 from .group_by_key import GroupByKey, pair_types
-from .pardo import FlatMap, ParDo
+from .map_and_filter import FlatMap
+from .pardo import ParDo
 
 
 class GroupIntoBatches(PTransform):

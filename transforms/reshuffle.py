@@ -19,7 +19,8 @@ from ..triggers import AccumulationMode, AfterCount, Repeatedly
 from ..windowing import GlobalWindows
 from .assign_windows import WindowInto
 from .group_by_key import GroupByKey, pair_types
-from .pardo import Map, ParDo
+from .map_and_filter import Map
+from .pardo import ParDo
 
 # Columns of fewer elements are sent as elements.  A part costs as much as ten elements.
 _MANY = 512

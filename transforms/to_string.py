@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..sdk.ptransform import PTransform
-from .pardo import Map
+from .map_and_filter import Map
 
 
 class ToString:

@@ -9,7 +9,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.side_inputs import AsIter
 from .group_by_key import GroupByKey
-from .pardo import FlatMap, Map
+from .map_and_filter import FlatMap, Map
 
 
 class WaitOn(PTransform):

@@ -6,7 +6,6 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.sdk import metrics
 from penstock.sdk.metrics import (
     DistributionResult,
     GaugeResult,
@@ -17,6 +16,7 @@ from penstock.sdk.metrics import (
     Metrics,
     MetricsContainer,
     MetricsFilter,
+    reporting,
     scoped,
 )
 
@@ -82,7 +82,7 @@ def test_outside_of_a_pipeline_a_report_goes_nowhere():
     Metrics.gauge("app", "depth").set(1)
     with scoped(None):
         Parse.lines.inc()
-    assert not metrics._active.get()
+    assert not reporting._active.get()
 
 
 def test_scopes_nest_and_end_when_user_code_raises():

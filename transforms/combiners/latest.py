@@ -9,7 +9,7 @@ from ...sdk.combine_fn import CombineFn, InlineFold
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.pvalue import PCollection
 from ...windowing import MIN_TIMESTAMP
-from ..pardo import Map
+from ..map_and_filter import Map
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 

@@ -68,7 +68,7 @@ def test_metrics_of_a_thread_of_no_known_pipeline_are_dropped_and_it_is_named(ca
     """Of two pipelines that run; unless it is started with a copy of the context."""
     from contextvars import copy_context
 
-    from penstock.sdk import metrics
+    from penstock.sdk.metrics import reporting
 
     def in_a_thread(function: Any) -> None:
         thread = threading.Thread(target=function, name="of the user")
@@ -81,18 +81,18 @@ def test_metrics_of_a_thread_of_no_known_pipeline_are_dropped_and_it_is_named(ca
         in_a_thread(lambda: context.run(counted, None))
         return element
 
-    other = metrics.MetricsContainer()
+    other = reporting.MetricsContainer()
     entered, left = threading.Event(), threading.Event()
 
     def elsewhere() -> None:
-        with metrics.scoped(other):
+        with reporting.scoped(other):
             entered.set()
             left.wait(60)
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
     entered.wait(60)
-    metrics._is_warned = False
+    reporting._is_warned = False
     p = beam.Pipeline()
     _ = p | beam.Create([0]) | "starts" >> beam.Map(starts_threads)
     try:
