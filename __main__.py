@@ -47,6 +47,9 @@ def run(file: str, arguments: tuple[str, ...], beam: bool) -> None:
     """
     try:
         run_program(file, arguments, beam)
+    except SystemExit:
+        # A missing option, too, which has printed the usage.
+        raise
     except Exception as error:
         click.echo(short_message(error), err=True)
         sys.exit(1)

@@ -58,6 +58,14 @@ class OptionsError(PenstockError):
     """A pipeline option is unknown or has a value of the wrong type."""
 
 
+class MissingOptionError(OptionsError, SystemExit):
+    """A required option wasn't given.  A program that doesn't catch the error ends with status 2, as with argparse."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.code = 2
+
+
 class MissingExtraError(PenstockError, ImportError):
     """An optional dependency is not installed; the message names its extra."""
 

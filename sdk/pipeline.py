@@ -70,7 +70,8 @@ class Pipeline:
         self.runner = create_runner(runner)
         self.display_data = dict(display_data or {})
         self.result: PipelineResult | None = None
-        self._check_types = bool(options.view_as(TypeOptions).pipeline_type_check)
+        # A view, since the program may change options while it builds the pipeline.
+        self._type_options = options.view_as(TypeOptions)
         # Labels in the order of application.
         self._labels: dict[str, None] = {}
         self._scope: list[str] = []
@@ -241,7 +242,7 @@ class Pipeline:
             if pcoll.pipeline is not self:
                 raise PipelineError(f"{label}: its input {pcoll!r} belongs to another pipeline")
         accepted, _ = transform.get_type_hints()
-        if accepted is None or not self._check_types:
+        if accepted is None or not self._type_options.pipeline_type_check:
             return
         for pcoll in pcolls:
             if not typehints.is_compatible(pcoll.element_type, accepted):
@@ -304,7 +305,8 @@ class Pipeline:
     ) -> None:
         if kind is None:
             self.result = self.run()
-            self.result.wait_until_finish()
+            if not self.options.view_as(StandardOptions).no_wait_until_finish:
+                self.result.wait_until_finish()
 
     def visit(self, visitor: PipelineVisitor) -> None:
         """Call `visitor.visit_transform` with each primitive, inputs first."""

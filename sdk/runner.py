@@ -159,6 +159,10 @@ class Runner(ABC):
 # Names of runners in other systems.
 _ALIASES = {
     "directrunner": "local",
+    "direct": "local",
+    "testdirectrunner": "local",
+    "switchingdirectrunner": "local",
+    "interactiverunner": "local",
     "bundlebaseddirectrunner": "local",
     "fnapirunner": "local",
     "prismrunner": "local",
@@ -176,6 +180,13 @@ OURS = {
     "spark-batch": "penstock.runners.spark:SparkBatchRunner",
     "spark-microbatch": "penstock.runners.spark:SparkMicroBatchRunner",
 }
+
+
+# Beam's runners for services and clusters that penstock doesn't run on.
+_OF_BEAM = (
+    "dataflowrunner", "testdataflowrunner", "flinkrunner", "portablerunner", "daskrunner", "rayrunner", "samzarunner",
+    "twister2runner", "jetrunner", "nemorunner", "universallocalrunner", "kafkastreamsrunner",
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1)
@@ -212,6 +223,12 @@ def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
     if name is None:
         from difflib import get_close_matches
 
+        if runner.rsplit(".", 1)[-1].lower().removesuffix("runner") + "runner" in _OF_BEAM:
+            raise RunnerError(
+                f"--runner={runner}: penstock has no such runner of Beam's, and runs the pipeline itself: use "
+                "--runner=local, with --parallelism=0 for all cores, or --runner=spark-batch or spark-microbatch for a "
+                f"cluster. Installed: {', '.join(sorted(known))}"
+            )
         near = get_close_matches(runner.lower(), [*known, *_ALIASES], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise RunnerError(f"--runner={runner}: there is no such runner{hint} Installed: {', '.join(sorted(known))}")

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import argparse
+from copy import copy
 from typing import Any, NoReturn
 
 from ..errors import OptionsError
 from ..redaction import HIDDEN, looks_secret
 
 _WIDTH = 80
+
+
+class CommaSeparated(argparse.Action):
+    """Add the values of a flag to a list.  A comma separates two values, except within `name=a=b,c=d`."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        entries: list[str] = [*(getattr(namespace, self.dest, None) or [])]
+        parts = str(values).split(",")
+        while parts:
+            entry = parts.pop(0)
+            if entry.count("=") > 1:
+                entry, parts = ",".join([entry, *parts]), []
+            if entry.strip():
+                entries.append(entry.strip())
+        setattr(namespace, self.dest, entries)
+
+
 _TYPE_NAMES = {int: "an int", float: "a number", str: "a string", bool: "true or false"}
 
 
@@ -71,13 +89,30 @@ class OptionsParser(argparse.ArgumentParser):
                 group.required = False
                 self.required_one_of.append({action.dest: _name(action) for action in group._group_actions})
 
+    def usage_of_required(self) -> str:
+        """Return the usage of the flags, of which the required ones are shown as such."""
+        formatter = argparse.HelpFormatter(prog=self.prog)
+        for action in self._actions:
+            action.required = action.dest in self.required
+        formatter.add_usage(None, self._actions, self._mutually_exclusive_groups)
+        shown = formatter.format_help()
+        for action in self._actions:
+            action.required = False
+        return shown
+
     def flags(self) -> list[str]:
         """Return all flags, such as `--runner`."""
         return [flag for action in self._actions for flag in action.option_strings]
 
+    def without_effect(self) -> dict[str, str]:
+        """Return the flags of Beam that have no effect, with the names of their options."""
+        actions = [action for action in self._actions if getattr(action, "without_effect", False)]
+        return {flag: action.dest for action in actions for flag in action.option_strings}
+
     def defaults(self) -> dict[str, Any]:
-        """Return the names of all options with their defaults."""
-        return vars(self._parse([]))
+        """Return the names of all options with their defaults, which the caller may change."""
+        found = vars(self._parse([]))
+        return {name: copy(value) if isinstance(value, (list, dict)) else value for name, value in found.items()}
 
     def given(self, arguments: list[str]) -> dict[str, Any]:
         """Return the options in the arguments, with their values."""

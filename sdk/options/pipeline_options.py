@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...windowing.duration import Duration, seconds_of_span
-from ..errors import OptionsError
+from ..errors import MissingOptionError, OptionsError
 from ..redaction import HIDDEN, looks_secret, redacted
 
 if TYPE_CHECKING:
@@ -40,6 +40,13 @@ _SPANS = frozenset(
         "worker_timeout",
     }
 )
+
+
+# Beam's options that are the same as options of penstock.
+_UNDERSTOOD_AS = {"direct_num_workers": "parallelism"}
+
+# The names of options without effect that a warning has been logged for.
+_warned_of: set[str] = set()
 
 
 def _in_seconds(name: str, value: Any) -> Any:
@@ -74,13 +81,20 @@ class PipelineOptions:
         self._is_implicit = flags is None
         self._flags = _command_line() if flags is None else [str(flag) for flag in flags]
         # The given options of all views, by name.  Shared by all views.
-        self._given: dict[str, Any] = {name: _in_seconds(name, value) for name, value in kwargs.items()}
+        self._given: dict[str, Any] = {}
+        for name, value in kwargs.items():
+            self._set(name, value)
         self._defaults: dict[str, Any] = {}
         self._read_flags()
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
         """Add the flags of this class to an `argparse.ArgumentParser`."""
+
+    def _set(self, name: str, value: Any) -> None:
+        self._given[name] = _in_seconds(name, value)
+        if name in _UNDERSTOOD_AS:
+            self._given[_UNDERSTOOD_AS[name]] = value
 
     def _read_flags(self) -> None:
         self._defaults = _read(type(self), self._flags, self._given, check_required=True)
@@ -111,6 +125,10 @@ class PipelineOptions:
         switched_off = {}
         for name, value in options.items():
             value = _in_seconds(name, value)
+            if isinstance(value, dict):
+                import json
+
+                value = json.dumps(value)
             if value is True:
                 flags.append(f"--{name}")
             elif value is False:
@@ -121,20 +139,38 @@ class PipelineOptions:
                 flags.append(f"--{name}={value}")
         return cls(flags, **switched_off)
 
-    def get_all_options(self, drop_default: bool = False, retain_unknown_options: bool = False) -> dict[str, Any]:
+    def get_all_options(
+        self,
+        drop_default: bool = False,
+        add_extra_args_fn: Any = None,
+        retain_unknown_options: bool = False,
+        display_warnings: bool = False,
+        current_only: bool = False,
+    ) -> dict[str, Any]:
         """Return all options of all views by name.
 
         Args:
           drop_default: leaves out options with their default value.
+          add_extra_args_fn: adds flags of its own to a parser.
           retain_unknown_options: includes options given by keyword that no view has.
+          display_warnings: Beam's; unknown flags are errors when a pipeline is created.
+          current_only: leaves out options of other views.
 
         >>> PipelineOptions([], streaming=True).get_all_options(drop_default=True)
         {'streaming': True}
         """
         given = dict(self._given)
         defaults: dict[str, Any] = {}
-        for view, _, _ in _usable():
-            for name, default in _read(view, self._flags, given, check_required=False).items():
+        _load_beams_views()
+        parsers = [_parser(type(self))] if current_only else [parser for _, parser, _ in _usable()]
+        if add_extra_args_fn is not None:
+            from .parser import OptionsParser
+
+            parsers.append(OptionsParser())
+            add_extra_args_fn(parsers[-1])
+            parsers[-1].settle()
+        for parser in parsers:
+            for name, default in _read_by(parser, self._flags, given).items():
                 defaults.setdefault(name, default)
         every = {name: given.get(name, default) for name, default in defaults.items()}
         if retain_unknown_options:
@@ -148,14 +184,15 @@ class PipelineOptions:
         return self._given
 
     def changed(self) -> dict[str, Any]:
-        """Return the options of this view that differ from their default.
+        """Return the options of this view that differ from their default, without those that have no effect.
 
         >>> from penstock.sdk.options import StreamingOptions
         >>> PipelineOptions(["--parallelism=1", "--workers=2"]).view_as(StreamingOptions).changed()
         {'workers': 2}
         """
         values = {name: self._given.get(name, default) for name, default in self._defaults.items()}
-        return {name: value for name, value in values.items() if value != self._defaults[name]}
+        ignored = _parser(type(self)).without_effect().values()
+        return {name: value for name, value in values.items() if value != self._defaults[name] and name not in ignored}
 
     def display_data(self) -> dict[str, Any]:
         """Return all options that differ from their default, with passwords, tokens and keys hidden.
@@ -172,8 +209,14 @@ class PipelineOptions:
         On the program's command line, which may have the program's own flags, raises only for a flag that looks like a
         misspelled option.  Under `penstock run`, which records the flags that the program reads, raises for every other
         unknown flag.
+
+        Logs one warning for options of Beam that have no effect.
         """
         flags, names = _known()
+        if not {*flags_in(self._flags)} <= {*flags} or not {*self._given} <= {*names}:
+            _load_beams_views()
+            flags, names = _known()
+        self._warn_of_options_without_effect()
         own = flags_of_program
         for flag in flags_in(self._flags):
             if flag in flags or (own is not None and flag in own):
@@ -189,6 +232,17 @@ class PipelineOptions:
                 advice = "declare it in a subclass of PipelineOptions"
                 raise OptionsError(f"unknown option {name!r}; {_did_you_mean(name, names) or advice}")
 
+    def _warn_of_options_without_effect(self) -> None:
+        found: dict[str, None] = {}
+        for _, parser, defaults in _usable():
+            ignored = parser.without_effect()
+            found.update((ignored[flag], None) for flag in flags_in(self._flags) if flag in ignored)
+            given = [name for name in ignored.values() if self._given.get(name, defaults[name]) != defaults[name]]
+            found.update(dict.fromkeys(given))
+        if names := [f"--{name}" for name in found if name not in _warned_of]:
+            _warned_of.update(found)
+            _logger.warning("Options of Beam that have no effect in penstock: %s", ", ".join(names))
+
     def __getattr__(self, name: str) -> Any:
         # Called for missing attributes only.  Private names are never options.
         if name.startswith("_"):
@@ -201,7 +255,7 @@ class PipelineOptions:
         if name.startswith("_"):
             object.__setattr__(self, name, value)
         elif name in self._defaults:
-            self._given[name] = _in_seconds(name, value)
+            self._set(name, value)
         else:
             raise AttributeError(self._no_option(name))
 
@@ -210,7 +264,8 @@ class PipelineOptions:
         for view, _, defaults in _usable():
             if name in defaults:
                 return f"{message}; {view.__name__} has: options.view_as({view.__name__}).{name}"
-        return f"{message}; it has {', '.join(sorted(self._defaults)) or 'none'}"
+        names = {*self._defaults}.difference(_parser(type(self)).without_effect().values())
+        return f"{message}; it has {', '.join(sorted(names)) or 'none'}"
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._defaults})
@@ -298,7 +353,7 @@ _kept = _KeptParsers()
 def _parser(view: type[PipelineOptions]) -> OptionsParser:
     # Each pipeline needs parsers some twenty times, and creating them took a third of the time of a small pipeline.
     # Only parsers of penstock's own views are cached: others may have changing flags or defaults.
-    if view is not PipelineOptions and view.__module__ != f"{__package__}.views":
+    if view is not PipelineOptions and view.__module__ not in (f"{__package__}.views", f"{__package__}.beam"):
         return _new_parser(view)
     if view not in _kept.by_view:
         _kept.by_view[view] = _new_parser(view)
@@ -325,21 +380,37 @@ def _new_parser(view: type[PipelineOptions]) -> OptionsParser:
 
 
 def _read(view: type[PipelineOptions], flags: list[str], given: dict[str, Any], check_required: bool) -> dict[str, Any]:
-    """Return a view's defaults, and add the values of flags to `given` unless the options are given there."""
+    """Return a view's defaults, and add the values of flags to `given` unless the options are given there.
+
+    For a missing option prints the usage and raises `MissingOptionError`.
+    """
     parser = _parser(view)
-    defaults = parser.defaults()
-    if not defaults:
-        return {}
-    for name, value in parser.given(flags).items():
-        given.setdefault(name, value)
-    parser.check_choices(given)
+    defaults = _read_by(parser, flags, given)
     missing = [flag for name, flag in parser.required.items() if name not in given]
-    if missing and check_required:
-        raise OptionsError(f"{view.__name__}: the option {missing[0]} is required and was not given")
-    for group in parser.required_one_of:
-        if check_required and not any(name in given for name in group):
-            raise OptionsError(f"{view.__name__}: one of the options {', '.join(group.values())} is required")
+    missing += [", ".join(each.values()) for each in parser.required_one_of if not any(name in given for name in each)]
+    if missing and defaults and check_required:
+        text = f"{view.__name__}: the option {missing[0]} is required and was not given"
+        if "," in missing[0]:
+            text = f"{view.__name__}: one of the options {missing[0]} is required"
+        sys.stderr.write(f"{parser.usage_of_required()}{text}\n")
+        raise MissingOptionError(text)
     return defaults
+
+
+def _read_by(parser: OptionsParser, flags: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    defaults = parser.defaults()
+    if defaults:
+        for name, value in parser.given(flags).items():
+            given.setdefault(name, value)
+        parser.check_choices(given)
+    return defaults
+
+
+def _load_beams_views() -> None:
+    """Import the views of Beam's options without effect, which few programs need."""
+    from importlib import import_module
+
+    import_module(f"{__package__}.beam")
 
 
 def _known() -> tuple[list[str], list[str]]:

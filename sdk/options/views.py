@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import OptionsError
+from .accepted import accept
 from .pipeline_options import PipelineOptions
 
 
@@ -19,6 +20,10 @@ class StandardOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: Any) -> None:
         parser.add_argument("--runner", help="The runner's name or class. Default: the local runner.")
         parser.add_argument("--streaming", default=False, action="store_true", help="Run as a stream, not as a batch.")
+        help = "Don't wait for the end of a pipeline that runs when its `with` block ends."
+        parser.add_argument("--no_wait_until_finish", default=False, action="store_true", help=help)
+        accept(parser, "auto_unique_labels?")
+        accept(parser, "resource_hints,resource_hint*", default=[])
 
 
 class TypeOptions(PipelineOptions):
@@ -29,6 +34,13 @@ class TypeOptions(PipelineOptions):
         _switch(parser, "pipeline_type_check", True, "Compare the type hints of neighbouring transforms.")
         _switch(parser, "runtime_type_check", False, "Check each element against the type hints.")
         _switch(parser, "allow_unsafe_triggers", False, "Allow triggers that finish and then drop later elements.")
+        accept(
+            parser,
+            "type_check_strictness=DEFAULT_TO_ANY disable_beartype? exclude_infer_dataclass_field_type? "
+            "performance_runtime_type_check? allow_non_deterministic_key_coders? "
+            "force_cloudpickle_deterministic_coders?",
+        )
+        accept(parser, "type_check_additional", default="")
 
 
 class SetupOptions(PipelineOptions):
@@ -36,14 +48,21 @@ class SetupOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        help = "Beam's; accepted. Globals of the main module that functions use are always pickled with them."
-        _switch(parser, "save_main_session", False, help)
+        # Globals of the main module that functions use are always pickled with them.
+        accept(
+            parser,
+            "save_main_session?None requirements_file requirements_cache requirements_cache_only_sources? setup_file "
+            "beam_plugins,beam_plugin* pickle_library=default sdk_location=default extra_packages,extra_package* "
+            "files_to_stage,file_to_stage* prebuild_sdk_container_engine prebuild_sdk_container_base_image "
+            "cloud_build_machine_type docker_registry_push_url gbek user_agent maven_repository_url",
+        )
+        accept(parser, "no_save_main_session!", dest="save_main_session", default=None)
 
 
 class DebugOptions(PipelineOptions):
     """Experiments: named behaviours that may change.
 
-    >>> options = PipelineOptions(["--experiments", "fast", "--experiments", "size=3"])
+    >>> options = PipelineOptions(["--experiments", "fast,size=3", "--experiments", "new"])
     >>> options.view_as(DebugOptions).lookup_experiment("size")
     '3'
     """
@@ -52,7 +71,11 @@ class DebugOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument("--experiments", "--experiment", action="append", help="A name, or name=value; repeatable.")
+        from .parser import CommaSeparated
+
+        help = "Names, or name=value, separated by commas; repeatable."
+        parser.add_argument("--experiments", "--experiment", action=CommaSeparated, help=help)
+        accept(parser, "dataflow_job_file number_of_worker_harness_threads#")
 
     def add_experiment(self, experiment: str) -> None:
         """Add an experiment, unless it is present."""
@@ -107,7 +130,7 @@ class StreamingOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: Any) -> None:
         add = parser.add_argument
         help = "The number of subtasks of each task; 1 runs in this process, 0 uses all cores."
-        add("--parallelism", type=int, default=1, help=help)
+        add("--parallelism", "--direct_num_workers", type=int, default=1, help=help)
         add("--workers", type=int, help="The number of worker processes. Default: one for each subtask.")
         add("--metrics_port", type=int, help="Serve metrics to Prometheus at this port; 0 for a free port.")
         add("--metrics_host", default="127.0.0.1", help="The address to serve metrics at.")
@@ -150,6 +173,7 @@ class StreamingOptions(PipelineOptions):
         _switch(parser, "allow_new_key_types", False, help)
         help = "Read checkpoints from a directory that other users can write to."
         _switch(parser, "allow_untrusted_checkpoints", False, help)
+        accept(parser, "update_compatibility_version")
 
 
 class SinkOptions(PipelineOptions):
@@ -208,6 +232,13 @@ class ProfilingOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: Any) -> None:
         parser.add_argument("--profile_cpu", default=False, action="store_true", help="Profile the workers' CPU time.")
         parser.add_argument("--profile_location", help="The directory that profiles are written to.")
+        accept(
+            parser,
+            "profile_memory? profiler_agent profiler_extra_args,profiler_extra_arg+ profile_temp_location "
+            "profiler_extra_env_vars,profiler_extra_env_var+ profile_upload_interval_sec#=300 "
+            "profiler_stop_after_sec#=0 profiler_stop_after_crash? profile_postprocess_interval_sec#=600",
+        )
+        accept(parser, "profile_sample_rate", type=float, default=1.0)
 
 
 def _switch(parser: Any, name: str, default: bool | None, help: str) -> None:
