@@ -22,6 +22,7 @@ from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
 from .runner import PipelineResult, Runner, create_runner
 from .side_inputs import AsSideInput
+from .typehints.simplified import simplified
 from .windowing_strategy import WindowingStrategy
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ class Pipeline:
         if not isinstance(result, (PValue, DoOutputsTuple, AsSideInput, tuple, list, dict)):
             raise PipelineError(f"{label}: its expand must return PCollections, got {result!r}")
         _, produced = transform.get_type_hints()
-        if produced is not None and isinstance(result, PCollection) and result.element_type is Any:
+        if produced is not None and isinstance(result, PCollection) and simplified(result.element_type) is Any:
             result.element_type = produced
         return result
 

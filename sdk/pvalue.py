@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from . import graph
 from .errors import PipelineError
-from .options import PipelineOptions
+from .options import PipelineOptions, TypeOptions
 from .ptransform import PTransform
 from .runner import PipelineResult
 from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
@@ -126,6 +126,12 @@ class PCollection(PValue, Generic[T]):
         self.windowing = windowing
         self.element_type = element_type
         self.is_bounded = is_bounded
+
+    @property
+    def checked_type(self) -> Any:
+        """The type that transforms of its elements are checked for: `Any` with `--no_pipeline_type_check`."""
+        is_checked = self.pipeline.options.view_as(TypeOptions).pipeline_type_check
+        return self.element_type if is_checked else Any
 
     def __repr__(self) -> str:
         name = self.producer if self.tag is None else f"{self.producer}[{self.tag}]"

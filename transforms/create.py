@@ -12,6 +12,8 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources.bounded import ValuesSource
 from ..sdk.sources.table_values import TableValues
+from ..sdk.typehints.column_types import fields_of
+from ..sdk.typehints.schema import with_schema
 from .read import Read
 
 
@@ -48,7 +50,7 @@ class Create(PTransform):
     def infer_output_type(self) -> Any:
         """Return the common type of the first hundred values, with those in `TimestampedValue`s unwrapped."""
         if isinstance(self.values, TableValues):
-            return Row
+            return with_schema(Row, fields_of(self.values.schema))
         return typehints.infer_type([unwrapped(value)[0] for value in self.values[:100]])
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:

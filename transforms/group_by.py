@@ -19,6 +19,8 @@ from ..sdk.elements.row import Row
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.typehints.column_types import check_columns, type_in
+from ..sdk.typehints.schema import with_schema
 from ..stored import restores
 from .combine import CombinePerKey
 from .combiners.tuple_combine import TupleCombineFn
@@ -79,6 +81,7 @@ class GroupBy(PTransform):
         exprs = [expr for _, expr in self.fields]
         names = tuple(name for name, _ in self.fields)
         hint = typehints.KV[Any, pcoll.element_type]
+        _check_fields(exprs, pcoll)
         keys = _columns(exprs)
         of_keys = NamedTuples("Key", names) if self.tuple_keys else as_values
         is_needed = any(isinstance(expr, Column) for expr in exprs)
@@ -117,12 +120,14 @@ class GroupAndAggregate(PTransform):
         names = tuple(name for name, _ in self.grouping.fields) + tuple(dest for _, _, dest in self.aggregations)
         keys = [expr for _, expr in self.grouping.fields]
         values = [field for field, _, _ in self.aggregations]
+        _check_fields([*keys, *values], pcoll)
         combine_fn = TupleCombineFn(*(fn for _, fn, _ in self.aggregations))
+        types = [_type_in(expr, pcoll.element_type) for expr in keys] + [None] * len(values)
         return (  # type: ignore[no-any-return]
             pcoll
             | "Key" >> ParDo(_keys_and_values(keys, values)).with_output_types(tuple[Any, Any])
             | "Combine" >> CombinePerKey(combine_fn)
-            | "Result" >> ParDo(_results(names)).with_output_types(Any)
+            | "Result" >> ParDo(_results(names)).with_output_types(with_schema(Any, zip(names, types, strict=True)))
         )
 
 
@@ -151,7 +156,7 @@ class Select(ParDo):
         getters: list[tuple[str, Callable[[Any], Any]]] = []
         for name, field in self.fields:
             if isinstance(field, (str, Column)):
-                columns.append((name, field_of(field) if isinstance(field, str) else field))
+                columns.append((name, _column(field)))
             elif is_needed:
                 raise PipelineError(f"Select: {name!r} is a function, and can't stand beside expressions of col")
             if not isinstance(field, Column):
@@ -167,8 +172,28 @@ class Select(ParDo):
     def default_label(self) -> str:
         return f"ToRows({', '.join(name for name, _ in self.fields)})"
 
+    def add_to(self, pcoll: PCollection[Any], *args: Any, **kwargs: Any) -> dict[str | None, PCollection[Any]]:
+        _check_fields([field for _, field in self.fields], pcoll)
+        return super().add_to(pcoll, *args, **kwargs)
+
     def infer_output_type(self, input_type: Any) -> Any:
-        return Row
+        return with_schema(Row, [(name, _type_in(field, input_type)) for name, field in self.fields])
+
+
+def _check_fields(fields: Sequence[Field], pcoll: PCollection[Any]) -> None:
+    """Raise `ColumnError` for a field that elements of a PCollection don't have."""
+    is_needed = any(isinstance(field, Column) for field in fields)
+    columns = [_column(field) for field in fields if not callable(field)]
+    check_columns(columns, pcoll.checked_type, pcoll.pipeline.full_label, is_needed)
+
+
+def _type_in(field: Field, element_type: Any) -> Any:
+    """Return the type of a field of an element; None if it is unknown."""
+    return None if callable(field) else type_in(_column(field), element_type)
+
+
+def _column(field: str | Column) -> Column:
+    return field_of(field) if isinstance(field, str) else field
 
 
 def _keys_and_values(keys: list[Field], values: list[Field]) -> DoFn:
@@ -194,7 +219,7 @@ def _columns(fields: Sequence[Field]) -> list[Column] | None:
 
     Raises `PipelineError` if there are both expressions and functions.
     """
-    columns = [field if isinstance(field, Column) else field_of(field) for field in fields if not callable(field)]
+    columns = [_column(field) for field in fields if not callable(field)]
     if len(columns) == len(fields):
         return columns
     for field in fields:

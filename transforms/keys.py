@@ -97,6 +97,7 @@ class Keying(OfFields):
     keys: list[Column]
     elements: Elements
     is_needed: bool = True
+    columns = property(lambda self: self.keys)
 
     def apply(self, bundle: ColumnBundle) -> ColumnBundle:
         """Return the bundle after this operation.  Raises `ColumnError`."""

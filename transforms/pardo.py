@@ -23,6 +23,8 @@ from ..sdk.errors import SideInputError, StatefulDoFnError, UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.side_inputs import AsSideInput, AsSingleton
+from ..sdk.typehints.column_types import check_operation
+from ..sdk.typehints.simplified import simplified
 from ..sdk.user_code.serialization import Serialized
 from .assign_windows import WindowInto
 from .error_handling import ErrorHandler, GuardedDoFn
@@ -107,6 +109,7 @@ class ParDo(PTransform):
         args = tuple(argument(value) for value in self.args)
         kwargs = {name: argument(value) for name, value in self.kwargs.items()}
         check_signature(self.fn, args, kwargs, label)
+        check_operation(self.fn.column_operation, pcoll.checked_type, label)
         keyed = self._keyed(pcoll, label)
         hint = self.get_type_hints()[1]
         fn, inferred = self.batched_for(pcoll, hint, label)
@@ -159,7 +162,8 @@ class ParDo(PTransform):
     def infer_output_type(self, input_type: Any) -> Any:
         """Return the type of its output's elements, inferred without a hint."""
         is_filter = isinstance(self.fn, FilterDoFn) or isinstance(self.fn.column_operation, Selection)
-        return input_type if is_filter else self.fn.infer_output_type(input_type)
+        # A user's method returns the type of other elements, whose fields may be others.
+        return input_type if is_filter else self.fn.infer_output_type(simplified(input_type))
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         label = pcoll.pipeline.full_label
@@ -290,6 +294,7 @@ class ExceptionHandling(PTransform):
                 "parts; catch them in its process, and yield a TaggedOutput to a step after it"
             )
         check_signature(pardo.fn, pardo.args, pardo.kwargs, label)
+        check_operation(pardo.fn.column_operation, pcoll.checked_type, label)
         fn, inferred = pardo.batched_for(pcoll, pardo.get_type_hints()[1], label)
         guarded = ParDo(
             GuardedDoFn(fn, self.dead_letter_tag, self.exc_class, self.partial, self.on_failure_callback),

@@ -11,14 +11,15 @@ from typing import Any
 import attrs
 
 from ...sdk.elements.row import Row
-from ...sdk.typehints.simplified import NoneType, class_and_args, members
+from ...sdk.typehints.schema import schemas_of
+from ...sdk.typehints.simplified import NoneType, class_and_args, members, simplified
 
 
 def schema_of(element_type: Any) -> Any:
-    """Return the `pyarrow.Schema` of a class; None if its elements have no fields with types.
+    """Return the `pyarrow.Schema` of a type hint; None if its elements have no fields with types.
 
-    Such a class is a named tuple, a dataclass, an attrs class, a TypedDict or a `msgspec.Struct`.  Each field can be
-    null.
+    The hint has a `Schema`, or is a named tuple, a dataclass, an attrs class, a TypedDict or a `msgspec.Struct`.  Each
+    field can be null.
 
     Raises `TypeError`, naming the field, for one whose type has no one type of Arrow.
 
@@ -32,8 +33,18 @@ def schema_of(element_type: Any) -> Any:
     """
     import pyarrow
 
-    types = _fields(element_type)
+    types = _fields(simplified(element_type))
+    if not types and len(found := schemas_of(element_type)) == 1:
+        return _of_fields(found[0][1].fields)
     return pyarrow.schema([(name, _arrow_type(hint, name)) for name, hint in types.items()]) if types else None
+
+
+def _of_fields(fields: tuple[tuple[str, Any], ...]) -> Any:
+    """Return the `pyarrow.Schema` of fields; None if the type of one is unknown."""
+    import pyarrow
+
+    types = {name: pyarrow.type_for_alias(kind) if isinstance(kind, str) else kind for name, kind in fields}
+    return None if None in types.values() or not types else pyarrow.schema(types.items())
 
 
 def _fields(kind: Any) -> dict[str, Any]:

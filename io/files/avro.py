@@ -6,7 +6,7 @@ An Avro file is cut at the markers between its blocks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from ...sdk.coders.coder import shortened
@@ -16,7 +16,7 @@ from ...sdk.options.value_provider import ValueProvider
 from ..optional_package import optional_package
 from ..records import as_dicts
 from .compression import CompressionTypes, naming_the_file
-from .filesystem import AnyPath, filesystem_for
+from .filesystem import AnyPath, FileMetadata, filesystem_for
 from .format import FileFormat, RecordWriter
 from .line_blocks import next_boundary
 from .sink import FileSink
@@ -24,6 +24,16 @@ from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, ReadAllFiles, Re
 from .write import WriteFiles
 
 CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
+
+# The types of fields, as in `Schema`.
+_ARROW_TYPES = {
+    "boolean": "bool",
+    "int": "int64",
+    "long": "int64",
+    "float": "double",
+    "double": "double",
+    "string": "string",
+}
 
 
 def _fastavro(transform: str, module: str = "fastavro") -> Any:
@@ -95,6 +105,28 @@ class AvroSource(FileSource[Any]):
         self.as_rows = as_rows
         _fastavro(transform)
 
+    def element_type(self, files: Sequence[FileMetadata]) -> Any:
+        fields = self._fields_of(files[0].path)
+        if fields is None:
+            return Any
+        # A field may be of another type in another file.
+        known = fields if len(files) == 1 else dict.fromkeys(fields)
+        return self.record_type(files, known.items(), self.as_rows, may_vary=True)
+
+    def names_of(self, path: str) -> Sequence[str] | None:
+        fields = self._fields_of(path)
+        return None if fields is None else list(fields)
+
+    def _fields_of(self, path: str) -> dict[str, str | None] | None:
+        """Return the fields of a file's records, with their types as in `Schema`; None for a file without records."""
+        try:
+            with filesystem_for(path).open(path) as file:
+                schema = _fastavro(self.transform).reader(file).writer_schema
+            return {field["name"]: _arrow_type(field["type"]) for field in schema["fields"]}
+        except Exception:
+            # Of fastavro, of a file system, or of values other than records.
+            return None
+
     def read_range(self, file_range: FileRange) -> Iterator[tuple[list[Any], int]]:
         path = file_range.path
         fastavro = _fastavro(self.transform)
@@ -105,6 +137,14 @@ class AvroSource(FileSource[Any]):
                     yield rows_of_dicts(records) if self.as_rows else records, block.size
             except (ValueError, KeyError, TypeError, IndexError, EOFError) as error:
                 raise SourceError(f"{self.transform}: {path!r} can't be read as Avro: {error}") from error
+
+
+def _arrow_type(kind: Any) -> str | None:
+    """Return the type of a field, as in `Schema`."""
+    if isinstance(kind, list):
+        alternatives = [one for one in kind if one != "null"]
+        kind = alternatives[0] if len(alternatives) == 1 else None
+    return _ARROW_TYPES.get(kind) if isinstance(kind, str) else None
 
 
 def _blocks_of(file: BinaryIO, file_range: FileRange) -> BinaryIO | _Excerpt:

@@ -22,7 +22,7 @@ from ...sdk.options.value_provider import ValueProvider
 from ..records import as_dicts as dicts_of
 from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .csv_columns import CsvColumns, DifferentlyParsedError, can_be_columns
-from .filesystem import AnyPath
+from .filesystem import AnyPath, FileMetadata
 from .format import FileFormat, RecordWriter
 from .sink import FileSink
 from .source import FileRange, FileSource, FileSplit, ReadFiles, bundles_of
@@ -33,6 +33,9 @@ from .write import WriteFiles
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
 _ROWS_AT_ONCE = 256
+
+# The types of converters, as in `Schema`.
+_ARROW_TYPES: dict[Any, str] = {str: "string", int: "int64", float: "double"}
 
 # The size of a file below which importing pyarrow takes longer than reading it.
 _SMALL = 1 << 20
@@ -169,6 +172,29 @@ class CsvSource(FileSource[Any]):
 
     def can_be_cut(self, path: str) -> bool:
         return False
+
+    def element_type(self, files: Sequence[FileMetadata]) -> Any:
+        path = files[0].path
+        names = self.names_of(path)
+        if names is None:
+            return Any
+        self._check_columns(path, list(names))
+        kinds: dict[str, str | None] = dict.fromkeys(names if self.usecols is None else self.usecols, "string")
+        kinds |= {name: _ARROW_TYPES.get(convert) for name, convert in self.converters.items() if name in kinds}
+        if self.filename_column is not None:
+            kinds[self.filename_column] = "string"
+        return self.record_type(files, kinds.items(), self.as_rows, self.names is None and self.usecols is None)
+
+    def names_of(self, path: str) -> Sequence[str] | None:
+        if self.names is not None:
+            return self.names
+        try:
+            with open_for_reading(path, self.compression_type) as file:
+                lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
+                return next((row for row in csv.reader(lines, strict=True, **self.dialect) if row), None)
+        except Exception:
+            # Of the csv module, of a codec, or of a file system.  The run reads the file again, and fails then.
+            return None
 
     def format_identity(self) -> Mapping[str, Any]:
         dialect = ", ".join(f"{name}={value!r}" for name, value in sorted(self.dialect.items()))

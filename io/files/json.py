@@ -25,6 +25,7 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.options.value_provider import ValueProvider
 from ...sdk.typehints.describe import describe
+from ...sdk.typehints.schema import with_schema
 from ..records import as_dict, is_record
 from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .filesystem import AnyPath
@@ -37,7 +38,7 @@ from .write import WriteFiles
 _PLAIN = frozenset({dict, list, str, int, float, bool, type(None)})
 
 # The Arrow types of fields of a declared type.
-_ARROW_TYPES: dict[Any, str] = {str: "string", int: "int64", float: "float64", bool: "bool"}
+_ARROW_TYPES: dict[Any, str] = {str: "string", int: "int64", float: "double", bool: "bool"}
 # Importing pyarrow takes longer than reading a smaller file.
 _SMALL = 1 << 24
 
@@ -271,19 +272,29 @@ def _arrow_types(kind: Any) -> dict[str, str]:
     >>> _arrow_types(Click)
     {'user': 'string', 'at': 'int64'}
     """
+    return {name: found for name, found in _fields_of(kind).items() if found is not None}
+
+
+def _fields_of(kind: Any) -> dict[str, str | None]:
+    """Return the fields of a type, by name, with the Arrow types of those that Arrow can hold."""
     is_record = isinstance(kind, type) and (
         issubclass(kind, msgspec.Struct) or hasattr(kind, "_fields") or is_dataclass(kind) or attrs.has(kind)
     )
     # A method of this name may change the fields.
     if not is_record or hasattr(kind, "__post_init__") or hasattr(kind, "__attrs_post_init__"):
         return {}
-    found = {}
+    found: dict[str, str | None] = {}
     for name, hint in get_type_hints(kind).items():
         alternatives = set(get_args(hint)) - {type(None)} if get_origin(hint) in (Union, UnionType) else {hint}
         types = [_ARROW_TYPES.get(each) for each in alternatives]
-        if len(types) == 1 and types[0] is not None:
-            found[name] = types[0]
+        found[name] = types[0] if len(types) == 1 else None
     return found
+
+
+def _with_fields(kind: Any) -> Any:
+    """Return the hint of the elements of a declared type."""
+    fields = _fields_of(kind)
+    return with_schema(kind, fields.items()) if fields else Any if kind is None else kind
 
 
 def _columns(kinds: Mapping[str, str], values: list[Any]) -> Any:
@@ -349,7 +360,7 @@ class ReadFromJson(ReadFiles):
         source = JsonSource(
             path, type=type, lines=lines, compression_type=compression_type, transform=self.__class__.__name__
         )
-        super().__init__(source, validate, Any if type is None else type)
+        super().__init__(source, validate, _with_fields(type))
 
 
 class WriteToJson(WriteFiles):

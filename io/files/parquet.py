@@ -174,8 +174,9 @@ class _ParquetWriter(RecordWriter):
 class ReadFromParquet(ReadFiles):
     """A dict, or a Row, for each record of the Parquet files that match a pattern.
 
-    `columns` selects the columns to read.  Raises `SourceError` if the pattern matches nothing, and `MissingExtraError`
-    without pyarrow.
+    `columns` selects the columns to read.  With `validate`, the footer of the first file is read when the pipeline is
+    built, and its fields are those of the elements' type.  Raises `SourceError` if the pattern matches nothing or a
+    column is missing, and `MissingExtraError` without pyarrow.
 
     >>> import penstock as beam
     >>> import pathlib, pyarrow, pyarrow.parquet, tempfile

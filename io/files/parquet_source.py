@@ -12,9 +12,10 @@ from typing import Any
 from ...sdk.columns.column_bundle import ColumnBundle, Elements, as_dicts, as_rows, in_microseconds, rows_of_bundle
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import ColumnError, SourceError
+from ...sdk.typehints.column_types import fields_of
 from ..optional_package import optional_package
 from .compression import CompressionTypes, naming_the_file
-from .filesystem import AnyPath, filesystem_for
+from .filesystem import AnyPath, FileMetadata, filesystem_for
 from .source import FileRange, FileSource, FileSplit
 
 
@@ -69,6 +70,40 @@ class ParquetSource(FileSource[Any]):
         twin = copy.copy(self)
         twin.used = names
         return twin
+
+    def element_type(self, files: Sequence[FileMetadata]) -> Any:
+        if self.batched and self.columns is None:
+            return Any
+        path = files[0].path
+        try:
+            schema = self._schema_of(path)
+        except Exception:
+            # Of pyarrow, or of a file system.  The run reads the file again, and fails then.
+            return Any
+        self._check_names(path, schema.names)
+        if self.batched:
+            return Any
+        kinds = dict(fields_of(schema))
+        if self.columns is not None:
+            # Of a struct, some of the fields may be read.
+            kinds = {name.partition(".")[0]: None if "." in name else kinds[name] for name in self.columns}
+        if self.as_rows:
+            self._first = path, schema
+        elif len(files) > 1:
+            # A field of dicts may be of another type in another file.
+            kinds = dict.fromkeys(kinds)
+        return self.record_type(files, kinds.items(), self.as_rows, not self.as_rows and self.columns is None)
+
+    def names_of(self, path: str) -> Sequence[str] | None:
+        try:
+            names: list[str] = self._schema_of(path).names
+        except Exception:
+            return None
+        return names
+
+    def _schema_of(self, path: str) -> Any:
+        with filesystem_for(path).open(path) as opened:
+            return pyarrow_for(self.transform, "pyarrow.parquet").read_schema(opened).remove_metadata()
 
     def format_identity(self) -> Mapping[str, Any]:
         return {"batched": self.batched}
@@ -142,14 +177,17 @@ class ParquetSource(FileSource[Any]):
             file = pyarrow_for(self.transform, "pyarrow.parquet").ParquetFile(opened, **options)
         except pyarrow_for(self.transform).ArrowInvalid as error:
             raise SourceError(f"{self.transform}: {path!r} is not a Parquet file: {error}") from error
-        names = file.schema_arrow.names
+        self._check_names(path, file.schema_arrow.names)
+        return file
+
+    def _check_names(self, path: str, names: list[str]) -> None:
+        """Raise `SourceError` if the columns of a file can't be read."""
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled and not self.batched:
             raise SourceError(f"{self.transform}: {path!r} has more than one column named {doubled[0]!r}")
         for column in self.columns or ():
             if column.partition(".")[0] not in names:
                 raise SourceError(f"{self.transform}: {path!r} has no column {column!r}; it has {', '.join(names)}")
-        return file
 
 
 # Arrow types whose values are of one type in Python, by the names of pyarrow's predicates.

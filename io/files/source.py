@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,11 +17,13 @@ import attrs
 
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
+from ...sdk.elements.row import Row
 from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.sources.bounded import BoundedSource
+from ...sdk.typehints.schema import with_schema
 from ...stored import stored_as
 from ...transforms.pardo import ParDo
 from ...transforms.read import Read
@@ -42,6 +45,9 @@ T = TypeVar("T")
 
 # The size below which a split costs more to open than to read.
 SMALLEST_SPLIT = 64 * 1024
+
+# The number of files in which a field is looked for that the first file doesn't have.
+_LOOKED_AT = 100
 
 # The default size of the pieces that `ReadAllFiles` cuts a file into.
 DESIRED_BUNDLE_SIZE = 64 * 1024 * 1024
@@ -113,6 +119,35 @@ class FileSource(BoundedSource[T]):
     def files(self) -> list[FileMetadata]:
         """Return the files, sorted by path.  Raises `SourceError` if there are none."""
         return matching_files(self.pattern, EmptyMatchTreatment.DISALLOW, self.transform)
+
+    def element_type(self, files: Sequence[FileMetadata]) -> Any:
+        """Return the type hint of the elements of files, with the fields that are known of the first file.
+
+        Raises `SourceError` for columns to read that the first file doesn't have.
+        """
+        return Any
+
+    def record_type(
+        self, files: Sequence[FileMetadata], fields: Iterable[tuple[str, Any]], as_rows: bool, may_vary: bool
+    ) -> Any:
+        """Return the type hint of records with the fields of the first file.
+
+        Args:
+          may_vary: True if the records of other files may have other fields.
+        """
+        others = [file.path for file in files[1:]] if may_vary else []
+        return with_schema(
+            Row if as_rows else dict[str, Any], fields, partial(self.has_field, others) if others else None
+        )
+
+    def names_of(self, path: str) -> Sequence[str] | None:
+        """Return the names of the fields of a file's elements; None if they are unknown."""
+        return None
+
+    def has_field(self, paths: Sequence[str], name: str) -> bool:
+        """Return True if the elements of some of these files may have a field of this name."""
+        known = map(self.names_of, paths[:_LOOKED_AT])
+        return len(paths) > _LOOKED_AT or any(names is None or name in names for names in known)
 
     def validate(self) -> None:
         """Raise `SourceError` when the pattern matches nothing."""
@@ -241,7 +276,8 @@ def _why_nothing_matches(pattern: str) -> str:
 class ReadFiles(PTransform):
     """The elements of a file source, under the name of this transform.
 
-    With `validate`, a pattern that matches nothing raises `SourceError` while the pipeline is built.
+    With `validate`, a pattern that matches nothing raises `SourceError` while the pipeline is built, and the fields of
+    the first file are those of the elements' type.
     """
 
     def __init__(self, source: FileSource[Any], validate: bool = True, element_type: Any = Any) -> None:
@@ -253,9 +289,12 @@ class ReadFiles(PTransform):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         source = copy.copy(self.source)
         source.transform = pbegin.pipeline.full_label
+        element_type = self.element_type
         if self.validate:
-            source.validate()
-        elements: PCollection[Any] = pbegin | Read(source).with_output_types(self.element_type)
+            files = source.files()
+            if element_type is Any and self._output_hint is None:
+                element_type = source.element_type(files)
+        elements: PCollection[Any] = pbegin | Read(source).with_output_types(element_type)
         return elements
 
     def display_data(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ...sdk.errors import PipelineError, SourceError, UnsupportedError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection, PDone
 from ...sdk.spark_interfaces import Block, BoundedFrame, FrameSink, HasFrames, UnboundedFrame
+from ...sdk.typehints.schema import with_schema
 from ...sdk.user_code.serialization import dumps
 from ...sdk.windowing_strategy import DEFAULT_WINDOWING
 from ...transforms.write import Write
@@ -26,6 +27,19 @@ from .schema import schema_of
 # Spark's sources in separate packages, with the coordinates of the package before Spark's version.
 _PACKAGES = {"kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13", "avro": "org.apache.spark:spark-avro_2.13"}
 
+
+# The types of Arrow of those of Spark that expressions are checked for.
+_ARROW_TYPES = {
+    "boolean": "bool",
+    "byte": "int8",
+    "short": "int16",
+    "integer": "int32",
+    "long": "int64",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "date": "date32[day]",
+}
 
 # Options of Spark's streaming sources that their offsets depend on.  Others may be passwords.
 _PLACES = {"path", "subscribe", "subscribepattern", "assign", "topic", "host", "port", "rowspersecond", "numpartitions"}
@@ -200,6 +214,13 @@ class _WithFrame:
             yield ColumnBundle(batch, as_rows, micros)
 
     @property
+    def element_type(self) -> Any:
+        """The type hint of the elements, with the fields of the DataFrame if they are known."""
+        if self._frame is None or isinstance(self._frame, _Made):
+            return Row
+        return with_schema(Row, [(f.name, _ARROW_TYPES.get(f.dataType.typeName())) for f in self._frame.schema.fields])
+
+    @property
     def gives_columns(self) -> bool:
         """Whether the columns of the DataFrame are known, and none is nested."""
         if self._frame is None or isinstance(self._frame, _Made):
@@ -279,7 +300,7 @@ def _read(pbegin: PBegin, source: Any, is_bounded: bool) -> PCollection[Any]:
     source = source.labelled(label)
     dumps(source, label)
     primitive = graph.Read(source)
-    return pbegin.pipeline.add(primitive, [], DEFAULT_WINDOWING, Row, is_bounded=is_bounded)[None]
+    return pbegin.pipeline.add(primitive, [], DEFAULT_WINDOWING, source.element_type, is_bounded=is_bounded)[None]
 
 
 def _sources_of(frame: Any) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
+from ...sdk.typehints.simplified import simplified
 from ...windowing.timestamp import Timestamp
 
 _SIMPLE = {
@@ -38,6 +39,7 @@ def schema_of(hint: Any) -> str | None:
     >>> schema_of(Total)
     '`word` string, `counts` array<bigint>'
     """
+    hint = simplified(hint)
     fields = _fields(hint)
     if fields is None:
         # A tuple is a row.  The columns of a tuple of any length are unknown.

@@ -55,16 +55,28 @@ class Column:
         >>> sorted((col("price") * col("quantity") > 100).fields)
         ['price', 'quantity']
         """
-        if self._function == _FIELD:
+        if self.is_field:
             return set(self._arguments)
         return set().union(*(each.fields for each in self._arguments if isinstance(each, Column)))
+
+    @property
+    def is_field(self) -> bool:
+        """True for a field itself."""
+        return self._function == _FIELD
+
+    @property
+    def is_of_arrow(self) -> bool:
+        """True if no function of a user is part of it."""
+        module = getattr(self._function, "__module__", None) or ""
+        is_known = isinstance(self._function, str) or module.startswith(("pyarrow.", f"{__package__}."))
+        return is_known and all(each.is_of_arrow for each in self._arguments if isinstance(each, Column))
 
     def values(self, batch: Any) -> Any:
         """Return the values for a record batch, as an Arrow array or scalar.
 
         Raises `ColumnError`, and the errors of pyarrow.
         """
-        if self._function == _FIELD:
+        if self.is_field:
             return _field(batch, *self._arguments)
         arguments = [_decoded(each.values(batch)) if isinstance(each, Column) else each for each in self._arguments]
         if not isinstance(self._function, str):
@@ -246,10 +258,12 @@ class OfFields:
 
     Attributes:
       takes_records: True if an operation may be applied to all elements with named fields.
+      columns: its expressions over the fields.
     """
 
     takes_records = True
     is_needed: bool = True
+    columns: Any
 
     def takes(self, bundle: ColumnBundle) -> bool:
         """Return True if it can be applied to the columns of a bundle."""
@@ -269,6 +283,7 @@ class Projection(OfFields):
     fields: tuple[tuple[str, Column], ...]
     elements: Elements
     is_needed: bool = True
+    columns = property(lambda self: [column for _, column in self.fields])
 
     def apply(self, bundle: ColumnBundle) -> ColumnBundle:
         """Return the bundle after this operation.  Raises `ColumnError`."""
@@ -289,6 +304,7 @@ class Selection(OfFields):
 
     mask: Column
     is_needed: bool = True
+    columns = property(lambda self: [self.mask])
 
     def apply(self, bundle: ColumnBundle) -> ColumnBundle:
         """Return the bundle after this operation.  Raises `ColumnError`."""
@@ -306,6 +322,7 @@ class Stamps(OfFields):
 
     column: Column
     is_needed: bool = True
+    columns = property(lambda self: [self.column])
 
     def apply(self, bundle: ColumnBundle) -> ColumnBundle:
         """Return the bundle after this operation.  Raises `ColumnError`, and the errors of `Timestamp`."""

@@ -10,6 +10,7 @@ from ..typehints.simplified import members, simplified, union_of
 from ..user_code.signatures import signature
 from .dofn import (
     CallableDoFn,
+    ColumnDoFn,
     DoFn,
     DoFnParam,
     ExpressionDoFn,
@@ -36,7 +37,7 @@ def hints_of_dofn(dofn: DoFn) -> tuple[Any, Any]:
     declared_input, declared_output = declared_hints(dofn)
     if isinstance(dofn, CallableDoFn):
         accepted, produced = _of_wrapped(dofn)
-    elif isinstance(dofn, ExpressionDoFn):
+    elif isinstance(dofn, (ColumnDoFn, ExpressionDoFn)):
         accepted, produced = None, None
     else:
         accepted, produced = _of_process(dofn)

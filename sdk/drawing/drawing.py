@@ -2,7 +2,8 @@
 
 Transforms are boxes within the composites of their labels.  PCollections are arrows between them, with the tag unless
 it is the main output.  Side inputs are dashed.  Arrows of columns are thick; a text on them tells where elements are
-made of columns, or columns of elements (docs/columns.md).
+made of columns, or columns of elements (docs/columns.md).  In Graphviz and HTML, the tooltip of an arrow has the fields
+that are known of the elements.
 
 >>> import penstock as beam
 >>> p = beam.Pipeline()
@@ -26,6 +27,7 @@ from typing import TypeAlias
 import attrs
 
 from .. import graph
+from ..typehints.schema import schemas_of
 from .columns import Columns, conversion
 from .layout import HEADER, PADDING, Box, Group, Layout, Leaf, layout
 
@@ -46,6 +48,8 @@ class _Edge:
     is_columnar: bool = False
     # How the target converts the elements, if it does.
     conversion: str = ""
+    # The fields of the elements.
+    fields: str = ""
 
     @property
     def caption(self) -> str:
@@ -163,6 +167,7 @@ def to_dot(pipeline: graph.Graph) -> str:
     for edge in _edges(pipeline):
         attributes = [f"label={_dot_text(edge.caption)}"] if edge.caption else []
         attributes += ["style=dashed"] if edge.is_side_input else ["style=bold"] if edge.is_columnar else []
+        attributes += [f"tooltip={_dot_text(edge.fields)}"] if edge.fields else []
         suffix = f" [{', '.join(attributes)}]" if attributes else ""
         lines.append(f"    t{edge.source} -> t{edge.target}{suffix};")
     return "\n".join([*lines, "}"])
@@ -237,8 +242,9 @@ def _svg_edge(edge: _Edge, placed: Layout) -> str:
     if edge.caption:
         x, y = (x1 + x2) / 2 + 6, (y1 + y2) / 2
         text = f'<text x="{x:.0f}" y="{y:.0f}" fill="#57606a" font-size="11">{escape(edge.caption)}</text>'
+    title = f"<title>{escape(edge.fields)}</title>" if edge.fields else ""
     return (
-        f'<g class="{"side-input" if edge.is_side_input else "columns" if edge.is_columnar else "pcollection"}">'
+        f'<g class="{"side-input" if edge.is_side_input else "columns" if edge.is_columnar else "pcollection"}">{title}'
         f'<path d="{line}" fill="none" stroke="#57606a"{dashes}/><path d="{head}" fill="#57606a"/>{text}</g>'
     )
 
@@ -262,7 +268,9 @@ def _edges(pipeline: graph.Graph) -> list[_Edge]:
             source, tag = producers[pcollection]
             is_columnar = pcollection in columns.pcollections
             own = converted if is_columnar == (converted == "to elements") else ""
-            edges.append(_Edge(source, index, tag or "", False, is_columnar, own))
+            schemas = {str(schema) for _, schema in schemas_of(pipeline.pcollections[pcollection].element_type)}
+            fields = "".join(schemas) if len(schemas) == 1 else ""
+            edges.append(_Edge(source, index, tag or "", False, is_columnar, own, fields))
         for side_input in transform.side_inputs:
             source, tag = producers[side_input.pcollection]
             edges.append(_Edge(source, index, tag or "", True))

@@ -39,6 +39,11 @@ class TableValues(Sequence[Row]):
             return TableValues(_checked(values, label))
         return None
 
+    @property
+    def schema(self) -> Any:
+        """The `pyarrow.Schema` of the columns."""
+        return self._table.schema
+
     def __len__(self) -> int:
         return int(self._table.num_rows)
 

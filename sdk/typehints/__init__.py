@@ -1,8 +1,9 @@
 """Type hints of transforms' inputs and outputs, which are checked while the pipeline is built.
 
-In reading order: hints reduced to a few shapes (`simplified`); their compatibility (`compatibility`), parts (`parts`)
-and text (`describe`); the type of given values (`inference`); declarations by decorators (`decorators`) and by
-annotations (`callables`); types of batches (`batch`), and those of Arrow and pandas (`arrow_batches`).
+In reading order: hints reduced to a few shapes (`simplified`); fields of elements (`schema`), and of expressions
+over them (`column_types`); compatibility of hints (`compatibility`), their parts (`parts`) and text (`describe`); the
+type of given values (`inference`); declarations by decorators (`decorators`) and by annotations (`callables`); types of
+batches (`batch`), and those of Arrow and pandas (`arrow_batches`).
 
 Beam's names for types are here as well; they are those of `typing`.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from .simplified import NoneType, class_and_args, members
 
@@ -29,6 +29,8 @@ def describe(hint: Any) -> str:
     alternatives = members(hint)
     if alternatives is not None:
         return " | ".join(map(describe, alternatives))
+    if get_origin(hint) is Annotated:
+        return describe(hint.__origin__)
     return _generic(hint)
 
 

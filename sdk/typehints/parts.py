@@ -7,6 +7,7 @@ import decimal
 from collections.abc import Iterable
 from typing import Any
 
+from .schema import schemas_of
 from .simplified import NoneType, class_and_args, members, simplified, union_of
 
 _SINGLE = (int, float, complex, str, bytes, bytearray, NoneType, dt.date, dt.time, dt.timedelta, decimal.Decimal)
@@ -58,7 +59,8 @@ def _place(hint: Any, index: int) -> Any:
     if kind is None or not issubclass(kind, tuple):
         return Any
     if len(args) == 2:
-        return simplified(args[0] if args[1] is Ellipsis else args[index])
+        part = args[0] if args[1] is Ellipsis else args[index]
+        return part if schemas_of(part) else simplified(part)
     return Any
 
 

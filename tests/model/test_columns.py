@@ -310,9 +310,13 @@ WRONG = {
 def test_errors_name_the_transform(pipeline: Any, events: beam.PTransform, kind: str) -> None:
     transform, expected = WRONG[kind]
     fine = pipeline | events | beam.Filter(beam.col("value") < 1000)
-    _ = fine | "wrong" >> transform | beam.Map(lambda element: element)
-    with pytest.raises((ColumnError, TypeError, ValueError)) as raised:
+
+    def run() -> None:
+        _ = fine | "wrong" >> transform | beam.Map(lambda element: element)
         pipeline.run().wait_until_finish()
+
+    with pytest.raises((ColumnError, TypeError, ValueError)) as raised:
+        run()
     text = "".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
     assert expected in text
     assert "wrong: " in text or "[while running 'wrong'" in text
@@ -355,9 +359,13 @@ def test_a_missing_field_of_files_is_named(pipeline: Any, tmp_path: Path, files:
     for i in range(files):
         names = ["user", "price"] if i < files - 1 else ["user", "cost"]
         pyarrow.parquet.write_table(pyarrow.table([["a"], [1]], names=names), tmp_path / f"{i}.parquet")
-    _ = pipeline | beam.io.ReadFromParquet(tmp_path / "*") | "dear" >> beam.Filter(beam.col("price") > 0)
-    with pytest.raises(ColumnError) as raised:
+
+    def run() -> None:
+        _ = pipeline | beam.io.ReadFromParquet(tmp_path / "*") | "dear" >> beam.Filter(beam.col("price") > 0)
         pipeline.run().wait_until_finish()
+
+    with pytest.raises(ColumnError) as raised:
+        run()
     text = "".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
     assert "there is no field 'price'; the elements have user, cost" in text
     assert "dear" in text

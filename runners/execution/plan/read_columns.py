@@ -54,10 +54,8 @@ def _used(read: graph.Transform, pipeline: graph.Graph, side_inputs: set[int]) -
         transform = consumers[0]
         operation = transform.column_operation
         if isinstance(operation, Projection):
-            return used.union(*(column.fields for _, column in operation.fields))
-        if isinstance(operation, Selection):
-            used |= operation.mask.fields
-        elif isinstance(operation, Stamps):
-            used |= operation.column.fields
+            return used.union(*(column.fields for column in operation.columns))
+        if isinstance(operation, (Selection, Stamps)):
+            used = used.union(*(column.fields for column in operation.columns))
         elif operation is not None:
             return None

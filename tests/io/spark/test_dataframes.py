@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,8 +17,9 @@ import penstock as beam
 from penstock.io.spark.dataframes import DataFrameSource
 from penstock.io.spark.schema import schema_of
 from penstock.sdk.columns.column_bundle import ColumnBundle
-from penstock.sdk.errors import PipelineError, UnsupportedError
+from penstock.sdk.errors import ColumnError, PipelineError, UnsupportedError
 from penstock.sdk.spark_interfaces import Block
+from penstock.sdk.typehints.schema import schemas_of
 from penstock.triggers import AccumulationMode
 from penstock.windowing import FixedWindows
 
@@ -146,3 +148,18 @@ def micros(value: Any) -> int:
         value = value.replace(tzinfo=datetime.UTC)
         return (value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1)
     return int(value * 1_000_000)
+
+
+def test_a_dataframe_has_known_fields() -> None:
+    """Of a function that makes one, they aren't known yet."""
+    types = pytest.importorskip("pyspark.sql.types")
+    schema = (
+        types.StructType().add("item", "string").add("price", "integer").add("tags", types.ArrayType(types.LongType()))
+    )
+    frame = SimpleNamespace(schema=schema, isStreaming=False, columns=schema.names)
+    rows = beam.Pipeline() | beam.io.FromSpark(frame)
+    ((_, known),) = schemas_of(rows.element_type)
+    assert "item: string, price: int32, tags" == str(known)
+    with pytest.raises(ColumnError, match="there is no field 'prize'; the elements have item, price, tags"):
+        _ = rows | beam.Select("prize")
+    assert beam.Row is (beam.Pipeline() | beam.io.FromSpark(lambda spark: frame)).element_type

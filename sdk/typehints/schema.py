@@ -1,0 +1,71 @@
+"""Schemas: fields of elements that are known when the pipeline is built.
+
+A schema is part of a type hint, `Annotated[Row, Schema]`, which is otherwise the hint of the elements' class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+import attrs
+
+from .simplified import class_and_args, members, simplified
+
+
+def _as_text(fields: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, str(kind)) for name, kind in fields)
+
+
+@attrs.frozen
+class Schema:
+    """The fields of elements.
+
+    Attributes:
+      fields: names, with the type of each: a `pyarrow.DataType`, the name of one, or None if it is unknown.
+      others: returns True if some of the elements may have a field that isn't among these; None if none has.
+
+    >>> schema = Schema((("item", "string"), ("price", None)))
+    >>> schema.names, str(schema)
+    (('item', 'price'), 'item: string, price')
+    """
+
+    fields: tuple[tuple[str, Any], ...] = attrs.field(eq=_as_text)
+    # `Annotated` returns a hint that it has made before for an equal schema.
+    others: Callable[[str], bool] | None = attrs.field(default=None, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields."""
+        return tuple(name for name, _ in self.fields)
+
+    def may_have(self, name: str) -> bool:
+        """Return True if an element may have a field of this name."""
+        return name in self.names or (self.others is not None and self.others(name))
+
+    def __str__(self) -> str:
+        return ", ".join(name if kind is None else f"{name}: {kind}" for name, kind in self.fields)
+
+
+def with_schema(hint: Any, fields: Iterable[tuple[str, Any]], others: Callable[[str], bool] | None = None) -> Any:
+    """Return the hint of elements with these fields; see `Schema`.
+
+    >>> schemas_of(with_schema(dict, [("item", "string")]))
+    [(<class 'dict'>, Schema(fields=(('item', 'string'),)))]
+    """
+    return Annotated[hint, Schema(tuple(fields), others)]
+
+
+def schemas_of(hint: Any) -> list[tuple[Any, Schema]]:
+    """Return the class and the schema of a hint, or those of all members of a union.
+
+    A class is None if it is unknown.  If one member has no schema, none is returned.
+    """
+    alternatives = members(hint) or (hint,)
+    found = [
+        (class_and_args(simplified(one))[0], data)
+        for one in alternatives
+        for data in getattr(one, "__metadata__", ())
+        if isinstance(data, Schema)
+    ]
+    return found if len(found) == len(alternatives) else []
