@@ -189,7 +189,7 @@ def test_what_no_runner_can_do_yet_is_refused_by_name(pipeline: Any) -> None:
     """A parameter that nothing would fill."""
 
     class Splittable(beam.DoFn):
-        def process(self, element: Any, restriction: Any = beam.sdk.dofn.DoFnParam("RestrictionParam")) -> None:
+        def process(self, element: Any, restriction: Any = beam.sdk.dofn.dofn.DoFnParam("RestrictionParam")) -> None:
             pass
 
     message = refusal(lambda: pipeline | beam.Create([1]) | "split" >> beam.ParDo(Splittable()), UnsupportedError)
