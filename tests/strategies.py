@@ -7,9 +7,11 @@ arrivals, and on the same elements as a batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import attrs
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import penstock as beam
@@ -126,6 +128,31 @@ def stream_of(script: Sequence[Step], tags: Sequence[str] = (), counter: str | N
     if counter is not None:
         stream.add_elements([StepsDone(len(script))], counter)
     return stream
+
+
+def stream_of_all(found: Sequence[tuple[Sequence[Step], int]]) -> TestStream:
+    """Scripts, each with the number of its sources, as one TestStream; an output for each source, named by `tag_of`.
+
+    Round by round it does a step of each: first the clock, if it goes by for any.
+    """
+    own = [(i, source) for i, (_, sources) in enumerate(found) for source in range(sources)]
+    stream = TestStream(output_tags=[tag_of(i, source) for i, source in own])
+    at = {(i, source): watermarks(found[i][0], source) for i, source in own}
+    for number, steps in enumerate(zip_longest(*(script for script, _ in found))):
+        by = max((step.by for step in steps if isinstance(step, Time)), default=0)
+        if by:
+            stream.advance_processing_time(by)
+        for i, step in enumerate(steps):
+            if isinstance(step, Bundle):
+                stream.add_elements(timestamped(step.events), tag_of(i, step.source))
+            elif isinstance(step, Watermark):
+                watermark = Timestamp.of_micros(at[i, step.source][number + 1])
+                stream.advance_watermark_to(watermark, tag_of(i, step.source))
+    return stream
+
+
+def tag_of(script: int, source: int = 0) -> str:
+    return f"{script}-{source}"
 
 
 @attrs.frozen
@@ -360,3 +387,25 @@ def chains(groupings: int, windowing: st.SearchStrategy[Windowing] | None = None
     anew = st.none() | (windowings() if windowing is None else windowing)
     step = st.tuples(st.sampled_from(sorted(REKEYINGS)), anew, grouping)
     return st.builds(Chain, grouping, st.tuples(*[step] * (groupings - 1)))
+
+
+# Examples for a test that tries all of them at once
+
+
+def some(strategy: st.SearchStrategy[Any], number: int, are_random: bool = True) -> list[Any]:
+    """So many examples, random or the same in each run; none is made smaller, which would take a run for each try."""
+    found: list[Any] = []
+
+    @settings(
+        max_examples=number,
+        phases=[Phase.generate],
+        database=None,
+        derandomize=not are_random,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def collect(drawn: Any) -> None:
+        found.append(drawn)
+
+    collect()
+    return found

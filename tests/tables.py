@@ -62,10 +62,16 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 
 
 @st.composite
-def tables(draw: st.DrawFn, kinds: Sequence[str] = tuple(COLUMNS), max_rows: int = 6) -> Table:
+def tables(
+    draw: st.DrawFn,
+    kinds: Sequence[str] = tuple(COLUMNS),
+    min_columns: int = 1,
+    min_rows: int = 0,
+    max_rows: int = 6,
+) -> Table:
     """Return tables of some columns, with nulls."""
-    n = draw(st.integers(0, max_rows))
-    chosen = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=4))
+    n = draw(st.integers(min_rows, max_rows))
+    chosen = draw(st.lists(st.sampled_from(kinds), min_size=min_columns, max_size=4))
     columns, values = {}, {}
     for i, kind in enumerate(chosen):
         arrow, one = COLUMNS[kind]

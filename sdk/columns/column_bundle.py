@@ -138,6 +138,11 @@ class ColumnBundle(Bundle):
         return has_fields(self.elements)
 
     @property
+    def has_columns(self) -> bool:
+        """True if the elements have columns; False for a batch of values that Arrow would change."""
+        return True
+
+    @property
     def has_given_elements(self) -> bool:
         """True if the columns were made of the elements, which may be of other types than those of the columns."""
         return "given" in self._rows
@@ -152,7 +157,7 @@ class ColumnBundle(Bundle):
     def records(self) -> Any:
         """The batch if the elements are Rows or dictionaries that are yet to be made of all of it; otherwise None."""
         is_of_records = self.elements in (as_rows, as_dicts) and "values" not in self._rows
-        return self.batch if is_of_records else None
+        return self.batch if is_of_records and self.has_columns else None
 
     def part(self, start: int, stop: int) -> ColumnBundle:
         stop = min(stop, len(self))
@@ -282,6 +287,20 @@ def values_of(column: Any) -> list[Any]:
         # In a quarter of the time.
         values = column.to_numpy().tolist()
     return values
+
+
+def array_of(values: list[Any], kind: Any = None) -> Any:
+    """Return Python's objects as an Arrow array.  Raises pyarrow's errors.
+
+    Args:
+      kind: its type; by default the one that pyarrow infers, or uint64 for whole numbers that are too large for that.
+    """
+    import pyarrow
+
+    try:
+        return pyarrow.array(values, kind)
+    except OverflowError:
+        return pyarrow.array(values, pyarrow.uint64())
 
 
 def in_microseconds(table: Any) -> Any:

@@ -18,7 +18,7 @@ from ..elements.row import fields_of
 from ..errors import ColumnError, missing_extra
 from ..user_code.signatures import label_of
 from .arrow_arithmetic import floored_quotient, quotient, remainder, scalar_of
-from .column_bundle import ColumnBundle, Elements, Pairs, as_dicts, as_rows
+from .column_bundle import ColumnBundle, Elements, Pairs, array_of, as_dicts, as_rows
 
 
 class Column:
@@ -411,23 +411,14 @@ def bundle_of_records(values: list[Any]) -> ColumnBundle:
     import pyarrow
 
     records = [_fields(value) for value in values]
-    try:
-        batch = pyarrow.RecordBatch.from_pylist(records)
-    except (pyarrow.ArrowException, OverflowError) as error:
-        raise ColumnError(f"the elements can't be converted to columns: {_named(records)}{error}") from error
-    return ColumnBundle(batch, as_rows).with_values(values)
-
-
-def _named(records: list[dict[str, Any]]) -> str:
-    """Return the field whose values can't be converted, for an error."""
-    import pyarrow
-
-    for name in records[0]:
+    columns = {}
+    for name in records[0] if records else ():
         try:
-            pyarrow.array([record.get(name) for record in records])
-        except (pyarrow.ArrowException, OverflowError):
-            return f"the field {name!r}: "
-    return ""
+            columns[name] = array_of([record.get(name) for record in records])
+        except (pyarrow.ArrowException, OverflowError) as error:
+            raise ColumnError(f"the elements can't be converted to columns: the field {name!r}: {error}") from error
+    batch = pyarrow.RecordBatch.from_pydict(columns)
+    return ColumnBundle(batch, as_rows).with_values(values)
 
 
 def _fields(value: Any) -> dict[str, Any]:

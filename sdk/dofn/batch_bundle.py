@@ -100,6 +100,13 @@ class BatchBundle(ColumnBundle):
         return self.converter.has_fields
 
     @property
+    def has_columns(self) -> bool:
+        try:
+            return self.batch is not None
+        except ColumnError:
+            return False
+
+    @property
     def values(self) -> list[Any]:  # type: ignore[override]
         """The elements."""
         if "values" not in self._rows:

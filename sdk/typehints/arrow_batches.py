@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from ..columns.column_bundle import dicts_of, in_microseconds
+from ..columns.column_bundle import array_of, dicts_of, in_microseconds
 from ..elements.row import Row, fields_of, rows_of_dicts
 from ..errors import ColumnError
 from .batch import BatchConverter, has_class, mismatch, one_column
@@ -261,10 +261,7 @@ def _array(values: list[Any], hint: Any) -> Any:
     one = [alternative for alternative in members(hint) or (hint,) if alternative is not NoneType]
     kind = kinds.get(one[0]) if len(one) == 1 and isinstance(one[0], type) else None
     try:
-        try:
-            return pyarrow.array(values, kind)
-        except OverflowError:
-            return pyarrow.array(values, pyarrow.uint64())
+        return array_of(values, kind)
     except (pyarrow.ArrowException, OverflowError) as error:
         raise ColumnError(f"the elements can't be converted to columns: {error}") from error
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy
@@ -130,6 +132,23 @@ def test_batches_of_records_have_the_fields_of_elements(pipeline: Any, first: ty
         once = made | "first" >> beam.ParDo(first()).with_output_types(kind)
         twice = once | beam.Reshuffle() | "second" >> beam.ParDo(second()).with_output_types(kind)
         check(elements[6:], twice)
+
+
+def test_an_expression_takes_elements_of_frames_without_columns(pipeline: Any, tmp_path: Path) -> None:
+    """Arrow would change some objects, so frames of objects are no columns; a sink of columns sees elements, too."""
+    rows = [beam.Row(raw=b"%d" % i, at=Decimal(i)) for i in range(8)]
+    with pipeline as p:
+        made = p | beam.Create(rows).with_output_types(beam.Row) | beam.ParDo(UnchangedFrames())
+        kept = made | beam.Filter(beam.col("raw") != b"3")
+        check([row for row in rows if row.at != 3], kept)
+        check([b"%d" % i for i in range(8)], made | beam.Map(beam.col("raw")))
+        _ = made | beam.io.WriteToCsv(tmp_path / "rows.csv", shard_name_template="")
+    assert 9 == len((tmp_path / "rows.csv").read_text().splitlines())
+
+
+class UnchangedFrames(beam.DoFn):
+    def process_batch(self, batch: pandas.DataFrame) -> Iterator[pandas.DataFrame]:
+        yield batch
 
 
 def test_batches_stand_beside_columns(pipeline: Any) -> None:

@@ -8,32 +8,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from recording import Recording, recorded, whole
 from strategies import (
-    Bundle,
     Event,
     Step,
-    Time,
     all_events,
     chains,
     scripts,
+    some,
+    stream_of_all,
+    tag_of,
     timestamped,
-    watermarks,
     window_fns,
     windowings,
 )
 
 import penstock as beam
 from penstock.runners.spark import SparkMicroBatchRunner
-from penstock.testing import TestPipeline, TestStream
-from penstock.windowing import FixedWindows, GlobalWindows, Timestamp
+from penstock.testing import TestPipeline
+from penstock.windowing import FixedWindows, GlobalWindows
 
 # How many scripts of each kind.
 SCRIPTS = 11
@@ -115,55 +113,18 @@ KINDS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def some(strategy: st.SearchStrategy[Any]) -> list[Any]:
-    """Random examples; none is made smaller, which would take a stream for each try."""
-    found: list[Any] = []
-
-    @settings(max_examples=SCRIPTS, phases=[Phase.generate], database=None, suppress_health_check=list(HealthCheck))
-    @given(strategy)
-    def collect(drawn: Any) -> None:
-        found.append(drawn)
-
-    collect()
-    return found
-
-
 # All of them in one stream
-
-
-def stream_of_all(cases: Sequence[Case]) -> TestStream:
-    """Round by round a step of each: first the clock, if it goes by for any."""
-    stream = TestStream(output_tags=[tag(i, source) for i, case in enumerate(cases) for source in range(sources(case))])
-    at = [[watermarks(case.script, source) for source in range(sources(case))] for case in cases]
-    for number, steps in enumerate(zip_longest(*(case.script for case in cases))):
-        by = max((step.by for step in steps if isinstance(step, Time)), default=0)
-        if by:
-            stream.advance_processing_time(by)
-        for i, step in enumerate(steps):
-            if isinstance(step, Bundle):
-                stream.add_elements(timestamped(step.events), tag(i, step.source))
-            elif step is not None and not isinstance(step, Time):
-                stream.advance_watermark_to(Timestamp.of_micros(at[i][step.source][number + 1]), tag(i, step.source))
-    return stream
-
-
-def sources(case: Case) -> int:
-    return len(case.events)
-
-
-def tag(case: int, source: int) -> str:
-    return f"{case}-{source}"
 
 
 @pytest.fixture(scope="module")
 def played(spark: Any) -> list[tuple[Case, Recording]]:
     """Cases of every kind, and what has come to the sink of each."""
-    cases = [make(kind, drawn) for kind, (make, strategy) in KINDS.items() for drawn in some(strategy)]
+    cases = [make(kind, drawn) for kind, (make, strategy) in KINDS.items() for drawn in some(strategy, SCRIPTS)]
     sinks = [Recording() for _ in cases]
     with TestPipeline(SparkMicroBatchRunner(spark)) as p:
-        outputs = p | stream_of_all(cases)
+        outputs = p | stream_of_all([(case.script, len(case.events)) for case in cases])
         for i, (case, sink) in enumerate(zip(cases, sinks, strict=True)):
-            own = tuple(outputs[tag(i, source)] for source in range(sources(case)))
+            own = tuple(outputs[tag_of(i, source)] for source in range(len(case.events)))
             own | f"case {i}" >> Built(case) | f"sink {i}" >> beam.io.Write(sink)
     return list(zip(cases, sinks, strict=True))
 

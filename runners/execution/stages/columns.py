@@ -80,7 +80,9 @@ def _outputs(form: BatchOperation | BundleDoFn, bundle: Bundle) -> Iterator[tupl
 
 def _can_take(form: ColumnOperation | WindowFn, bundle: Bundle) -> bool:
     """Return True if an operation can be applied to a bundle as it is."""
-    return isinstance(bundle, ColumnBundle) and (isinstance(form, WindowFn) or form.takes(bundle))
+    if not isinstance(bundle, ColumnBundle):
+        return False
+    return isinstance(form, WindowFn) or (form.takes(bundle) and bundle.has_columns)
 
 
 def _form(operation: Operation, arguments: Callable[[], Mapping[int, Any]]) -> Any:

@@ -183,6 +183,14 @@ def test_a_filter_needs_truth_values() -> None:
         Selection(beam.col("a") + 1).apply(bundle_of_records([{"a": 1}]))
 
 
+def test_elements_have_whole_numbers_of_64_bits() -> None:
+    """Arrow's largest type is inferred for the numbers that need it."""
+    rows = [beam.Row(a=2**64 - 1), beam.Row(a=1)]
+    assert rows == Selection(~beam.col("a").is_null()).apply(bundle_of_records(rows)).values
+    with pytest.raises(ColumnError, match="the field 'a'"):
+        bundle_of_records([*rows, beam.Row(a=-1)])
+
+
 def test_elements_without_fields_are_refused() -> None:
     with pytest.raises(ColumnError, match="expected an element with named fields .*, got 3"):
         bundle_of_records([3])
