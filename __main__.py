@@ -1,8 +1,9 @@
-"""`python -m penstock`: run, draw and simulate pipelines, list the runners, inspect checkpoints."""
+"""`python -m penstock`: run, check, draw and simulate pipelines, list the runners, inspect checkpoints."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -76,6 +77,25 @@ def graph(file: str, arguments: tuple[str, ...], format: str, beam: bool) -> Non
     if not graphs:
         click.echo(f"{file}: no pipeline was run, so there is none to draw", err=True)
         sys.exit(1)
+
+
+@main.command()
+@click.option("--beam", is_flag=True, required=True, help="Check programs that import apache_beam.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+def check(files: tuple[Path, ...], beam: bool) -> None:
+    """Report what Python files need of Beam that penstock doesn't have.
+
+    The files, or all Python files of directories, are parsed, and not run. The exit status is 1 if something is
+    missing, otherwise 0.
+    """
+    from .cli.beam_check import missing_of_beam, python_files
+
+    found = False
+    for file in python_files(files):
+        for missing in missing_of_beam(file.read_bytes()):
+            found = True
+            click.echo(f"{file}:{missing.line}: {missing.reason}")
+    sys.exit(found)
 
 
 @main.command()

@@ -126,6 +126,8 @@ class Namespace(ModuleType):
         child = f"{path}.{name}" if path else name
         if child in MODULES:
             return namespace(child)
+        if not path and name in AT_ROOT:
+            return namespace(f"transforms.{name}")
         found = _of_penstock(path, name)
         if found is None:
             found = _of_beam(path, name)
@@ -184,10 +186,15 @@ def _of_beam(path: str, name: str) -> Any:
     child = f"{path}.{name}" if path else name
     if has_module(child) and not is_unlisted(path):
         return namespace(child)
+    if not path and has_module(f"transforms.{name}"):
+        # Beam's root imports all names of `transforms`, its modules included.
+        return namespace(f"transforms.{name}")
     origin = defining_module(path, name)
     if origin is None:
         where = f"apache_beam.{path}" if path else "apache_beam"
         raise AttributeError(f"{where} has no name {name!r}, neither in penstock nor in Beam")
+    if origin != path and has_module(f"{origin}.{name}".strip(".")):
+        return namespace(f"{origin}.{name}".strip("."))
     found = _of_penstock(origin, name) if origin != path else None
     return absent(f"{origin}.{name}") if found is None else found
 

@@ -73,10 +73,7 @@ class AbsentMeta(ABCMeta):
     """The metaclass of absent names, for which subclassing is fine and calls are errors."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        name = _path_of(cls)
-        user = "" if "_beam_path" in vars(cls) else f" (the base of {cls.__module__}.{cls.__qualname__})"
-        advice = instead_of(name)
-        raise UnsupportedError(f"apache_beam.{name}{user}: penstock doesn't have it{advice and '; ' + advice}")
+        raise UnsupportedError(described(cls))
 
     def __getattr__(cls, name: str) -> Any:
         # Of a subclass as well: it may inherit its methods.
@@ -104,8 +101,16 @@ def _path_of(cls: type) -> str:
     return found
 
 
+def described(cls: AbsentMeta) -> str:
+    """Return the message for an absent name: what it is, and what to use instead."""
+    name = _path_of(cls)
+    user = "" if "_beam_path" in vars(cls) else f" (the base of {cls.__module__}.{cls.__qualname__})"
+    advice = instead_of(name)
+    return f"apache_beam.{name}{user}: penstock doesn't have it{advice and '; ' + advice}"
+
+
 @cache
-def absent(path: str) -> type:
+def absent(path: str) -> AbsentMeta:
     """Return the class that stands for a name of Beam, given by its path without `apache_beam`.
 
     >>> absent("io.jdbc.ReadFromJdbc")("jdbc:postgresql://db/shop")

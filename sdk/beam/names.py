@@ -51,7 +51,7 @@ def names_of_beam() -> dict[str, dict[str, str]]:
         origin = path
         for name in rest.split():
             if name[0] == "<":
-                origin = name[1:]
+                origin = name[1:].strip(".")
             elif name == "*":
                 stars.append((path, origin))
             else:

@@ -47,7 +47,7 @@ def names(path: str, file: Path) -> Iterator[tuple[str, str]]:
             stored = [each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
             yield from ((each.id, "") for each in stored if isinstance(each.ctx, ast.Store))
         elif isinstance(node, ast.ImportFrom) and (origin := _origin(node, package)) is not None:
-            yield from ((alias.name, origin) for alias in node.names if alias.asname in (None, alias.name))
+            yield from ((alias.name, origin or ".") for alias in node.names if alias.asname in (None, alias.name))
         if isinstance(node, (ast.If, ast.Try)):
             # What replaces a package that isn't installed is no name of Beam's.
             pending.extend([*node.body, *node.orelse, *getattr(node, "finalbody", [])])
@@ -77,8 +77,7 @@ def main(roots: list[str]) -> None:
             is_leaf = file.name != "__init__.py" and any(
                 _is_below(path, (area,)) and not _is_below(origin, (area,)) for area in _LEAVES
             )
-            is_module = f"{origin}.{name}".strip(".") in paths
-            if not name.startswith("_") and not (origin and (is_leaf or is_module)):
+            if not name.startswith("_") and not (origin and is_leaf) and f"{path}.{name}".strip(".") not in paths:
                 found[path]["" if _is_below(origin, ANY) else origin].add(name)
     lines = []
     for path, by_origin in sorted(found.items()):
