@@ -161,10 +161,11 @@ class ParquetSource(FileSource[Any]):
             kinds = [str(each.field(name).type) if name in each.names else None for each in (expected, schema)]
             if kinds[0] != kinds[1] and (None in kinds or not _are_alike(expected.field(name), schema.field(name))):
                 of_first, own = (f"of the type {kind}" if kind else "missing" for kind in kinds)
+                advice = "Read them apart, choose others by columns=, or give dicts by as_rows=False"
                 raise SourceError(
-                    f"{self.transform}: {path!r} has another schema than {first!r}: the field {name!r} is {own}, "
-                    f"expected it to be {of_first}. Read them apart, choose others by columns=, or give dicts by "
-                    "as_rows=False"
+                    f"{self.transform}: {path!r} has another schema than "
+                    f"{repr(first) if path != first else 'when the pipeline was built'}: the field {name!r} is {own}, "
+                    f"expected it to be {of_first}. {advice if path != first else 'Build the pipeline again'}"
                 )
         return fields
 

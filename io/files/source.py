@@ -149,10 +149,6 @@ class FileSource(BoundedSource[T]):
         known = map(self.names_of, paths[:_LOOKED_AT])
         return len(paths) > _LOOKED_AT or any(names is None or name in names for names in known)
 
-    def validate(self) -> None:
-        """Raise `SourceError` when the pattern matches nothing."""
-        self.files()
-
     def estimate_size(self) -> int:
         return sum(file.size_in_bytes for file in self.files())
 

@@ -15,6 +15,7 @@ import pytest
 
 import penstock as beam
 from penstock.io import ReadFromAvro, ReadFromCsv, ReadFromJson, ReadFromParquet, ReadFromParquetBatched
+from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.errors import ColumnError, SourceError
 from penstock.sdk.typehints.schema import schemas_of
 from penstock.testing.util import assert_that, equal_to
@@ -106,6 +107,28 @@ def test_rows_have_the_fields_of_the_first_file(tmp_path: Path) -> None:
         _ = rows | beam.Select("tax")
     with pytest.raises(SourceError, match=r"b.parquet' has another schema than '.*a.parquet': the field 'tax' is of"):
         p.run().wait_until_finish()
+
+
+def test_rows_of_a_file_that_is_replaced_have_the_fields_of_the_built_pipeline(sales: Path) -> None:
+    p = beam.Pipeline()
+    _ = p | ReadFromParquet(sales, as_rows=True) | beam.Filter(col("price") > 1)
+    written(sales, item=["tea"], price=["3"])
+    with pytest.raises(
+        SourceError, match="has another schema than when the pipeline was built: the field 'price' is of"
+    ):
+        p.run().wait_until_finish()
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("as_rows", [False, True])
+def test_workers_read_files_of_known_fields(tmp_path: Path, as_rows: bool, start: str) -> None:
+    for i in range(3):
+        written(tmp_path / f"{i}.parquet", item=["tea"], price=[i])
+    options = PipelineOptions([], parallelism=2, worker_start=start)
+    with beam.Pipeline(options=options) as p:
+        rows = p | ReadFromParquet(tmp_path / "*.parquet", as_rows=as_rows) | beam.Filter(col("price") > 0)
+        totals = rows | beam.Reshuffle() | beam.GroupBy(col("item")).aggregate_field("price", sum, "total")
+        assert_that(totals | beam.Map(lambda result: result.total), equal_to([3]))
 
 
 def test_the_footer_is_read_once_and_of_the_first_file_only(sales: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -208,9 +208,9 @@ def test_a_missing_file_names_the_pattern_and_what_is_there_instead(tmp_path):
         TextSource(tmp_path / "gone" / "a.txt").split(1)
     (tmp_path / "b.csv").write_text("")
     with pytest.raises(SourceError, match=r"no file matches .*\*\.txt': the directory .* has 1 files, such as 'b.csv'"):
-        TextSource(tmp_path / "*.txt").validate()
+        TextSource(tmp_path / "*.txt").files()
     with pytest.raises(SourceError, match=r"it is a directory; did you mean '.*/\*'"):
-        TextSource(str(tmp_path)).validate()
+        TextSource(str(tmp_path)).files()
 
 
 def test_a_pattern_reads_every_file_with_its_own_header(tmp_path):
