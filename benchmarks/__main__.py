@@ -30,7 +30,7 @@ spark_micro_batch   against transformWithState, foreachBatch and the batch runne
 shard_memory        a subtask with a million keys, with memory for a tenth of them
 
 `python benchmarks soak --minutes 60` and `python benchmarks nexmark --runner local --events 1000000` are commands of
-their own (see soak.py and nexmark/).
+their own (see streaming/soak.py and nexmark/).
 
 Prints a line for each comparison.  The exit status is 1 when one is over its limit.
 """
@@ -40,13 +40,32 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = (
-    *("chain", "word_count", "windowed_sums", "sessions", "retracting", "spark", "memory", "startup"),
-    *("text_files", "all_cores", "json_lines", "columns", "batches"),
-    *("snapshot_intervals", "scaling", "latency", "watermark_lag", "running_sum", "snapshot_pause", "snapshot_changes"),
-    *("spark_micro_batch", "shard_memory"),
-)
-COMMANDS = {"soak": "soak", "nexmark": "nexmark.command"}
+# By name, the modules.
+BENCHMARKS = {
+    "chain": "bounded.chain",
+    "word_count": "bounded.word_count",
+    "windowed_sums": "bounded.windowed_sums",
+    "sessions": "bounded.sessions",
+    "retracting": "bounded.retracting",
+    "spark": "spark.batch",
+    "memory": "bounded.memory",
+    "startup": "startup",
+    "text_files": "bounded.text_files",
+    "all_cores": "bounded.all_cores",
+    "json_lines": "bounded.json_lines",
+    "columns": "bounded.columns",
+    "batches": "bounded.batches",
+    "snapshot_intervals": "streaming.snapshot_intervals",
+    "scaling": "streaming.scaling",
+    "latency": "streaming.latency",
+    "watermark_lag": "streaming.watermark_lag",
+    "running_sum": "streaming.running_sum",
+    "snapshot_pause": "streaming.snapshot_pause",
+    "snapshot_changes": "streaming.snapshot_changes",
+    "spark_micro_batch": "spark.micro_batch",
+    "shard_memory": "spark.shard_memory",
+}
+COMMANDS = {"soak": "streaming.soak", "nexmark": "nexmark.command"}
 
 
 def main(names: list[str]) -> int:
@@ -58,7 +77,7 @@ def main(names: list[str]) -> int:
         return 2
     passed = True
     for name in names or BENCHMARKS:
-        for found in importlib.import_module(name).run():
+        for found in importlib.import_module(BENCHMARKS[name]).run():
             print(found, flush=True)
             passed &= found.passes
     return 0 if passed else 1

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from statistics import median
 
-from processes import cpu_of, output_of
-from timing import RUNS, Quantity
+from harness.processes import cpu_of, output_of
+from harness.timing import RUNS, Quantity
 
 _TEN_ELEMENTS = """
 import time

@@ -24,9 +24,9 @@ from typing import Any
 
 import attrs
 import pyarrow.parquet
-from processes import cpu_of_this_and_children
-from spark import started_session
-from streams import CountingSink, options
+from harness.processes import cpu_of_this_and_children
+from harness.streams import CountingSink, options
+from spark.batch import started_session
 
 import penstock as beam
 from nexmark.columnar import COLUMNAR

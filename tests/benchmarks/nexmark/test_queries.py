@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
+from harness.streams import CollectingSink, options
 from nexmark.columnar import COLUMNAR
 from nexmark.generator import Generator
 from nexmark.parquet import ParquetEvents, write_events
@@ -15,7 +16,6 @@ from nexmark.queries import QUERIES, Result, described
 from nexmark.reference import Reference
 from nexmark.settings import Settings
 from nexmark.sources import BoundedEvents, UnboundedEvents
-from streams import CollectingSink, options
 
 import penstock as beam
 

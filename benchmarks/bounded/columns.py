@@ -18,10 +18,11 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from inputs import events, scratch_directory
-from keeping_sink import KeepingSink
-from processes import cpu_of_this_and_children
-from timing import RUNS, Ratio, compare
+from harness.inputs import events, scratch_directory
+from harness.keeping_sink import KeepingSink
+from harness.processes import cpu_of_this_and_children
+from harness.spark_session import WARM_UP, started_session
+from harness.timing import RUNS, Ratio, compare
 
 import penstock as beam
 
@@ -209,11 +210,10 @@ def write_dataframe(session: SparkSession, path: Path, to: Path) -> Path:
 def against_dataframe(path: Path) -> Ratio:
     import pyarrow.compute
     import pyarrow.dataset
-    import spark
 
     from penstock.runners.spark import SparkBatchRunner
 
-    session = spark.started_session()
+    session = started_session()
 
     def count_and_total(to: Path) -> tuple[int, int]:
         table = pyarrow.dataset.dataset([str(file) for file in to.glob("*") if file.name[0] in "sp"]).to_table()
@@ -230,7 +230,7 @@ def against_dataframe(path: Path) -> Ratio:
                 result=count_and_total,
                 of_both=True,
                 clock=cpu_of_this_and_children,
-                warm_up=spark.WARM_UP,
+                warm_up=WARM_UP,
             )
         finally:
             session.stop()

@@ -6,12 +6,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from inputs import large_word_file, word_file
-from processes import output_of, peak_memory
-from timing import Quantity
-from word_count import by_hand
+from harness.inputs import large_word_file, word_file
+from harness.processes import output_of_program, peak_memory
+from harness.timing import Quantity
 
 import penstock as beam
+from bounded.word_count import by_hand
 
 
 def write_counts(source: str, target: str) -> None:
@@ -29,7 +29,7 @@ def write_counts(source: str, target: str) -> None:
 def run() -> list[Quantity]:
     path, copies = large_word_file()
     with tempfile.TemporaryDirectory() as directory:
-        peak = float(output_of(__file__, str(path), f"{directory}/counts"))
+        peak = float(output_of_program(__file__, str(path), f"{directory}/counts"))
         lines = [line for part in Path(directory).iterdir() for line in part.read_text().splitlines()]
     counts = {word: int(count) for word, count in map(str.split, lines)}
     assert counts == {word: count * copies for word, count in by_hand(word_file()).items()}, "the results differ"

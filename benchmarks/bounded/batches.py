@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from columns import MINUTE, event_table, number_table
-from keeping_sink import KeepingSink
-from timing import Ratio, compare
+from harness.keeping_sink import KeepingSink
+from harness.timing import Ratio, compare
 
 import penstock as beam
+from bounded.columns import MINUTE, event_table, number_table
 
 _ROWS_OF_A_BATCH = 1 << 14
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from plots import plot
-from snapshot_intervals import NEVER, ROUNDS, run_time
-from streams import interleaved
-from timing import Ratio
+from harness.plots import plot
+from harness.streams import interleaved
+from harness.timing import Ratio
+
+from streaming.snapshot_intervals import NEVER, ROUNDS, run_time
 
 _WORKERS = (1, 2)
 

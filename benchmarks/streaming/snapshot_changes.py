@@ -13,7 +13,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from timing import Quantity
+from harness.timing import Quantity
 
 import penstock as beam
 from penstock.runners.execution.clock import Clock
@@ -82,7 +82,7 @@ def _execution(build: Callable[[beam.Pipeline], None]) -> tuple[TaskExecution, P
     if execution.side_inputs:
         return execution, partial(execution.views.add, *execution.side_inputs)
     (step,) = [step for step in task.steps if isinstance(step, (Keyed, Stage)) and "Kept" in _label(step)]
-    return execution, execution.dataflow.stages[id(step)].receive
+    return execution, execution.dataflow.stages[step.id].receive
 
 
 def _label(step: Keyed | Stage) -> str:

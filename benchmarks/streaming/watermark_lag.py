@@ -11,9 +11,9 @@ import tempfile
 import time
 from typing import Any
 
-from plots import plot
-from streams import CollectingSink, options, percentile
-from timing import Quantity
+from harness.plots import plot
+from harness.streams import CollectingSink, options, percentile
+from harness.timing import Quantity
 
 import penstock as beam
 

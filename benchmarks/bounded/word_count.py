@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from inputs import word_file
-from keeping_sink import KeepingSink
-from timing import Ratio, compare
+from harness.inputs import word_file
+from harness.keeping_sink import KeepingSink
+from harness.timing import Ratio, compare
 
 import penstock as beam
 

@@ -7,10 +7,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+# The folder from which the modules of benchmarks import each other.
+_BENCHMARKS = Path(__file__).parent.parent
+
 
 def output_of(*arguments: str) -> str:
     """Run Python in a process of its own and return its output; raise if it fails."""
     return subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def output_of_program(file: str, *arguments: str) -> str:
+    """Run a module of the benchmarks as a program in a process of its own and return its output; raise if it fails."""
+    command = [sys.executable, file, *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment()).stdout
+
+
+def environment() -> dict[str, str]:
+    """Return an environment in which modules of the benchmarks are programs."""
+    paths = [str(_BENCHMARKS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def cpu_of(*arguments: str) -> float:

@@ -12,8 +12,8 @@ import tempfile
 import time
 from statistics import median
 
-from streams import RunningSum
-from timing import Quantity
+from harness.streams import RunningSum
+from harness.timing import Quantity
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import disk_of

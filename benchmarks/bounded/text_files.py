@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from inputs import event_file, scratch_directory, word_file
-from streams import RunningSum
-from timing import Ratio, compare
+from harness.inputs import event_file, scratch_directory, word_file
+from harness.streams import RunningSum
+from harness.timing import Ratio, compare
 
 import penstock as beam
 

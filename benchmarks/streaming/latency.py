@@ -10,9 +10,9 @@ import os
 import tempfile
 from typing import Any
 
-from plots import plot
-from streams import CollectingSink, MicrosSinceDue, options, percentile
-from timing import Quantity
+from harness.plots import plot
+from harness.streams import CollectingSink, MicrosSinceDue, options, percentile
+from harness.timing import Quantity
 
 import penstock as beam
 

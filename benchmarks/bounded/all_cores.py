@@ -30,14 +30,14 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from inputs import event_file, events, large_word_file, number_file, scratch_directory, word_file
-from processes import children_of, cpu_of_this_and_children, output_of, resident
-from running_sum import panes
-from streams import CollectingSink, CountingSink, Times, options
-from text_files import line_of, sessions, windowed_sums, word_count
-from timing import RUNS, Quantity, Ratio
+from harness.inputs import event_file, events, large_word_file, number_file, scratch_directory, word_file
+from harness.processes import children_of, cpu_of_this_and_children, environment, output_of_program, resident
+from harness.streams import CollectingSink, CountingSink, Times, options
+from harness.timing import RUNS, Quantity, Ratio
+from streaming.running_sum import panes
 
 import penstock as beam
+from bounded.text_files import line_of, sessions, windowed_sums, word_count
 
 EVENTS = 4_000_000
 NUMBERS = 5_000_000
@@ -186,7 +186,7 @@ def compared(case: Case) -> list[Ratio]:
                 source = case.source if run.whole else empty
                 target = Path(temporary, "target")
                 arguments = (case.name, str(run.workers), str(source), str(target / "lines"), run.scheduling)
-                wall, cpu, was_in_order = map(float, output_of(__file__, *arguments).split())
+                wall, cpu, was_in_order = map(float, output_of_program(__file__, *arguments).split())
                 times[run].walls.append(wall)
                 times[run].cpus.append(cpu)
                 in_order = in_order and (bool(was_in_order) or not run.scheduling)
@@ -238,7 +238,7 @@ def memory_of(name: str, workers: int, source: Path, target: Path) -> tuple[floa
     """The peak of the largest worker process, and that of the sum of all processes of a run, in MB."""
     arguments = [sys.executable, __file__, name, str(workers), str(source), str(target / "lines")]
     largest = together = 0.0
-    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env=environment()) as process:
         while process.poll() is None:
             sizes = [resident(pid) for pid in children_of(process.pid)]
             largest = max([largest, *sizes])

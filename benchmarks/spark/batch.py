@@ -5,25 +5,20 @@ The comparison is of the CPU time of the driver, its JVM and the Python workers 
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import windowed_sums
-import word_count
-from inputs import Event, events, word_file
-from keeping_sink import KeepingSink
-from processes import cpu_of_this_and_children
-from timing import Ratio, compare
+from bounded import windowed_sums, word_count
+from harness.inputs import Event, events, word_file
+from harness.keeping_sink import KeepingSink
+from harness.processes import cpu_of_this_and_children
+from harness.spark_session import WARM_UP, started_session
+from harness.timing import Ratio, compare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# The JVM compiles hand-written programs during their first runs.
-WARM_UP = 1
 
 
 def words_by_hand(session: SparkSession, path: Path) -> dict[str, int]:
@@ -36,24 +31,6 @@ def sums_by_hand(session: SparkSession, occurred: list[Event]) -> dict[tuple[str
     rows = session.sparkContext.parallelize(occurred)
     pairs = rows.map(lambda event: ((event[0], event[1] // 60), event[2]))
     return dict(pairs.reduceByKey(add).collect())
-
-
-def started_session() -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("penstock-benchmarks")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "2g")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def run() -> list[Ratio]:

@@ -14,9 +14,9 @@ import time
 from typing import Any
 
 import attrs
-from plots import plot
-from streams import CountingSink, RunningSum, interleaved, options
-from timing import Ratio
+from harness.plots import plot
+from harness.streams import CountingSink, RunningSum, interleaved, options
+from harness.timing import Ratio
 
 import penstock as beam
 

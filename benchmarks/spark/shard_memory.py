@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-from keeping_sink import KeepingSink
-from processes import output_of, peak_memory
-from timing import Quantity, Ratio
+from harness.keeping_sink import KeepingSink
+from harness.processes import output_of_program, peak_memory
+from harness.timing import Quantity, Ratio
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.manifest import PartReference
@@ -125,7 +125,7 @@ def run() -> Iterator[Ratio | Quantity]:
         with tempfile.TemporaryDirectory() as directory:
             found.append({})
             for what in ("measured", "taken over"):
-                found[-1] |= json.loads(output_of(__file__, what, str(limit), directory).splitlines()[-1])
+                found[-1] |= json.loads(output_of_program(__file__, what, str(limit), directory).splitlines()[-1])
     without, limited = found
     megabytes = f"{LIMIT >> 20} MB"
     for name in ("kept", "closed", "loaded"):

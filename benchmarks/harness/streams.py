@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any, TypeVar
 
 import attrs
-from processes import cpu_of_this_and_children
 
 import penstock as beam
+from harness.processes import cpu_of_this_and_children
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.sink import Sink, SinkWriter

@@ -22,9 +22,9 @@ from itertools import islice
 from statistics import median
 from typing import Any
 
-from inputs import events
-from streams import CountingSink, RunningSum, options
-from timing import RUNS, Ratio, compare
+from harness.inputs import events
+from harness.streams import CountingSink, RunningSum, options
+from harness.timing import RUNS, Ratio, compare
 
 import penstock as beam
 from penstock.sdk.elements.bundle import BUNDLE_SIZE

@@ -20,11 +20,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import spark
-import spark_streams_by_hand
-from batched_pairs import STRIDE, BatchedPairs
-from processes import cpu_of_this_and_children
-from timing import Quantity, Ratio, compare
+from harness.processes import cpu_of_this_and_children
+from harness.spark_session import started_session
+from harness.timing import Quantity, Ratio, compare
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.store import SnapshotStore
@@ -32,6 +30,8 @@ from penstock.runners.spark.micro_batch.commit_log import WriteAhead
 from penstock.runners.spark.micro_batch.spark_job import MicroBatches
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.options import PipelineOptions
+from spark import streams_by_hand
+from spark.batched_pairs import STRIDE, BatchedPairs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,7 +158,7 @@ def sums(session: SparkSession, keys: int, sizes: Sequence[int]) -> tuple[Batche
 
 def against_transform_with_state(session: SparkSession, keys: int, limit: int) -> Iterator[Ratio]:
     """(a)"""
-    by_hand = spark_streams_by_hand.sums(session, keys, BATCH, 3 if keys == BATCH else 5)
+    by_hand = streams_by_hand.sums(session, keys, BATCH, 3 if keys == BATCH else 5)
     batches, found = sums(session, keys, [BATCH] * 10)
     assert (keys, sum(range(10 * BATCH))) == found, f"{found}: the results differ"
     assert by_hand.found == (keys, sum(range(by_hand.batches * BATCH))), f"{by_hand.found}: the results differ"
@@ -179,7 +179,7 @@ def by_state(session: SparkSession) -> Ratio:
 
 def nearly_empty(session: SparkSession) -> Iterator[Ratio | Quantity]:
     """(c)"""
-    by_hand = spark_streams_by_hand.empty(session, 30)
+    by_hand = streams_by_hand.empty(session, 30)
     batches, _ = sums(session, 2, [2] * 30)
     yield Ratio("(c) a nearly empty batch, foreachBatch", min(batches.seconds), min(by_hand), 1.5)
     # Loading, working and saving are parts of the job: those of each task's slowest subtask.
@@ -220,7 +220,7 @@ def available_now(session: SparkSession) -> Ratio:
 
 
 def run() -> Iterator[Ratio | Quantity]:
-    session = spark.started_session()
+    session = started_session()
     session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
     session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
     try:

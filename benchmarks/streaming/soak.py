@@ -27,7 +27,7 @@ from statistics import median
 from typing import Any
 
 import attrs
-from processes import children_of, open_files, resident
+from harness.processes import children_of, open_files, resident
 
 import penstock as beam
 from penstock.sdk.options import PipelineOptions

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import msgspec
-from inputs import click_file
-from keeping_sink import KeepingSink
-from timing import Ratio, compare
+from harness.inputs import click_file
+from harness.keeping_sink import KeepingSink
+from harness.timing import Ratio, compare
 
 import penstock as beam
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from inputs import Event, events
-from keeping_sink import KeepingSink
-from timing import Ratio, compare
+from harness.inputs import Event, events
+from harness.keeping_sink import KeepingSink
+from harness.timing import Ratio, compare
 
 import penstock as beam
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from keeping_sink import KeepingSink
-from timing import Ratio, compare
+from harness.keeping_sink import KeepingSink
+from harness.timing import Ratio, compare
 
 import penstock as beam
 

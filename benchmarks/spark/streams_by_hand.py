@@ -10,10 +10,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from batched_pairs import STRIDE
-from processes import cpu_of_this_and_children
+from harness.processes import cpu_of_this_and_children
 from pyspark import cloudpickle
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from spark.batched_pairs import STRIDE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

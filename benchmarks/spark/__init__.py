@@ -1,0 +1,1 @@
+"""Batch and micro-batch pipelines on Spark, against programs written by hand."""
