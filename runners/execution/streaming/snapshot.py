@@ -105,7 +105,7 @@ def _left(execution: TaskExecution) -> Iterator[Chunk]:
         within = [(place, list(bundle.rows())) for place, bundle in run.left if place]
         if within:
             yield Chunk(label, WITHIN, None, within)
-    for label, waiting in execution.waiting_in_loops():
+    for label, waiting in execution.loops.waiting():
         yield from _kept(label, waiting, False, LEFT)
 
 
@@ -296,7 +296,7 @@ class Restored:
                 self._into_stage(execution, step)
             if isinstance(step, Head):
                 for bundle in self._bundles(step.transform.label, LEFT):
-                    execution.restore_feedback(step.transform.label, bundle)
+                    execution.loops.restore(step.transform.label, bundle)
         for step, run in execution.leaving:
             label = label_of(step)
             for within in self.newest(label, WITHIN):

@@ -10,10 +10,9 @@ left elements don't become late; only processing time passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
 from ....triggers import DefaultTrigger
 from ....windowing import BoundedWindow
@@ -25,10 +24,10 @@ from ..operators.dataflow import Arrival, Dataflow, LeavingStep, Receiver
 from ..operators.grouping import GroupingRun
 from ..operators.keyed import KeyedRun
 from ..plan.execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, outputs_of
-from ..plan.fusion import Back, Grouping, Head, Keyed, Output, Plan, Stage, Step, Union
+from ..plan.fusion import Grouping, Head, Keyed, Output, Plan, Stage, Step, Union
 from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
-from .feedback import LoopBetweenTasks, LoopInTask, earliest_of
+from .feedback import TaskLoops
 
 
 class TaskExecution:
@@ -47,6 +46,7 @@ class TaskExecution:
     Attributes:
       outputs: its sinks at work.
       views: its side inputs.
+      loops: its loops.
     """
 
     def __init__(
@@ -64,7 +64,6 @@ class TaskExecution:
         self.plan = plan
         self._over = None if time_slice is None else time_slice.over
         self._behind: set[LeavingStep] = set()
-        self._restored_feedback: list[tuple[str, Bundle]] = []
         self.task = task
         # By step, its outputs and, unless it is a sink, its label.
         self._outputs = {step.id: outputs_of(step) for step in task.steps}
@@ -87,9 +86,8 @@ class TaskExecution:
         ]
         receivers = {output.label: output.receive for output in self.outputs}
         bundles: dict[str, Receiver] = {label: run.receive for label, run in self.groupings.items()}
-        self._loops: dict[str, LoopInTask] = {}
-        self.loops: dict[str, LoopBetweenTasks] = {}
-        bundles.update(self._connect_loops(steps))
+        self.loops = TaskLoops(steps, lambda pcollection: self.dataflow.send_to(pcollection), self._input_watermark)
+        bundles.update(self.loops.receivers())
         self._by_arrival: dict[Arrival, Edge] = {
             (edge.step.id, edge.pcollection): edge
             for edge in task.inputs
@@ -140,17 +138,6 @@ class TaskExecution:
             return self.groupings[step.transform.label]
         return next((o for o in self.outputs if isinstance(step, Output) and o.label == step.transform.label), None)
 
-    def _connect_loops(self, steps: Iterable[Step]) -> Iterator[tuple[str, Receiver]]:
-        """Yield the receivers at the ends of loops."""
-        heads = {step.transform.label for step in steps if isinstance(step, Head)}
-        for step in steps:
-            if isinstance(step, Back) and step.head in heads:
-                loop = self._loops[step.head] = LoopInTask()
-                yield step.transform.label, loop.waiting.append
-            elif isinstance(step, Back):
-                yield step.transform.label, _elsewhere
-        self.loops.update((label, LoopBetweenTasks()) for label in heads - self._loops.keys())
-
     @property
     def side_inputs(self) -> set[int]:
         """Return the PCollections that are side inputs of its steps."""
@@ -161,7 +148,7 @@ class TaskExecution:
     @property
     def is_behind(self) -> bool:
         """Return True if a step has left work, which comes before any other input."""
-        return bool(self._behind) or bool(self._loops and any(loop.waiting for loop in self._loops.values()))
+        return bool(self._behind) or bool(self.loops.within and self.loops.are_waiting)
 
     def resume(self) -> None:
         """Continue with left work, until none remains or the slice is over."""
@@ -170,17 +157,13 @@ class TaskExecution:
                 run.resume()
                 if self._over:
                     return
-        if not self._behind:
-            self._process_feedback()
+        for label in self.loops.within:
+            if not self.loops.process(label, self._stops):
+                return
 
-    def _process_feedback(self) -> None:
-        """Process feedback of loops within the task, as far as the slice allows."""
-        for head in self.task.steps:
-            if isinstance(head, Head) and (loop := self._loops.get(head.transform.label)) is not None:
-                (looped,) = head.transform.outputs.values()
-                send = self.dataflow.send_to(looped)
-                while loop.waiting and not self._behind and not self._over:
-                    send(loop.waiting.popleft())
+    def _stops(self) -> object:
+        """Return True if feedback waits, since a step is behind or the slice is over."""
+        return self._behind or self._over
 
     def pass_time(self) -> None:
         """Advance processing time only, while steps are behind."""
@@ -203,42 +186,9 @@ class TaskExecution:
         if edge.step is None:
             return partial(self.views.add, edge.pcollection)
         if edge.kind is EdgeKind.BACK:
-            return partial(self._receive_feedback, edge.step)
+            assert isinstance(edge.step, Head)
+            return partial(self.loops.receive, edge.step)
         return self.dataflow.entries[edge.step.id, edge.pcollection]
-
-    def _receive_feedback(self, head: Step, bundle: Bundle) -> None:
-        assert isinstance(head, Head)
-        self.loops[head.transform.label].add_feedback(bundle)
-        (looped,) = head.transform.outputs.values()
-        self.dataflow.send_to(looped)(bundle)
-
-    def mark_loops(self, number: int) -> tuple[int | None, int | None]:
-        """Note that a barrier enters every loop.
-
-        Returns the earliest feedback since the last barrier, and the least watermark of the loops' inputs.
-        """
-        earliest: list[int | None] = []
-        watermarks: list[int | None] = []
-        for step in self.task.steps:
-            if isinstance(step, Head) and (loop := self.loops.get(step.transform.label)) is not None:
-                watermark = self._input_watermark(step, step.transform.inputs[0])
-                watermarks.append(watermark)
-                earliest.append(loop.mark(number, watermark))
-        return earliest_of(earliest), earliest_of(watermarks)
-
-    def complete_feedback_round(self, number: int, earliest: int | None, floor: int) -> None:
-        """Note that the records in the loops at a barrier have come back or left; see `LoopBetweenTasks`."""
-        for loop in self.loops.values():
-            loop.complete_round(number, earliest, floor)
-
-    def are_loops_behind(self) -> bool:
-        """Return True if the watermark behind some loop's head has yet to follow its input's."""
-        return any(
-            isinstance(step, Head)
-            and (loop := self.loops.get(step.transform.label)) is not None
-            and loop.is_behind(self._input_watermark(step, step.transform.inputs[0]))
-            for step in self.task.steps
-        )
 
     def output_label(self, edge: Edge) -> str:
         """Return the label in errors of sending on an edge: the grouping's, or that of the elements' producer."""
@@ -322,7 +272,7 @@ class TaskExecution:
         if self._idle_inputs or self._idle:
             self._propagate_idleness()
         self._propagate_once()
-        while not self._behind and any(loop.waiting for loop in self._loops.values()):
+        while self.loops.within and not self._behind and self.loops.are_waiting:
             if self._over:
                 return
             self._propagate_once()
@@ -359,7 +309,7 @@ class TaskExecution:
         if isinstance(step, Stage) and not step.side_inputs:
             return through
         if isinstance(step, Head):
-            return partial(self._advance_loop, step)
+            return partial(self._advance_loop, step.transform.label, outputs[0])
         if not isinstance(step, (Stage, Keyed, Grouping)):
             return None
         advance = partial(self._advance_stage, step) if isinstance(step, Stage) else self._advanced(step)
@@ -417,20 +367,10 @@ class TaskExecution:
         edge = self._by_arrival.get((step.id, pcollection))
         return pcollection in self._idle if edge is None else (True, edge.id) in self._idle_inputs
 
-    def _advance_loop(self, head: Head) -> None:
+    def _advance_loop(self, label: str, looped: int) -> None:
         """Process feedback; then advance the watermark as far as records in the loop allow."""
-        label = head.transform.label
-        (looped,) = head.transform.outputs.values()
-        loop = self._loops.get(label)
-        if loop is None:
-            self.move(looped, self.loops[label].watermark)
-            return
-        send = self.dataflow.send_to(looped)
-        while loop.waiting:
-            if self._behind or self._over:
-                return
-            send(loop.waiting.popleft())
-        self.move(looped, self._input_watermark(head, head.transform.inputs[0]))
+        if label not in self.loops.within or self.loops.process(label, self._stops):
+            self.move(looped, self.loops.watermark(label))
 
     def _let_through(self, step: Stage | Keyed) -> int | None:
         """Process the elements whose side inputs are ready; return the earliest timestamp that still waits."""
@@ -457,27 +397,6 @@ class TaskExecution:
         times |= {MIN_MICROS for run in self.dataflow.stages.values() if run.hold() is not None}
         return {time for time in times if time is not None}
 
-    def waiting_in_loops(self) -> Iterator[tuple[str, list[Bundle]]]:
-        """Yield the feedback within the task that is still to be processed, by the loop's head."""
-        for label, loop in self._loops.items():
-            if loop.waiting:
-                yield label, list(loop.waiting)
-
-    def restore_feedback(self, label: str, bundle: Bundle) -> None:
-        """Restore feedback of a loop."""
-        loop = self._loops.get(label)
-        if loop is None:
-            self._restored_feedback.append((label, bundle))
-        else:
-            loop.waiting.append(bundle)
-
-    def process_restored_feedback(self) -> None:
-        """Process restored feedback of loops that end in other tasks now."""
-        heads = {step.transform.label: step for step in self.task.steps if isinstance(step, Head)}
-        waiting, self._restored_feedback = self._restored_feedback, []
-        for label, bundle in waiting:
-            self._receive_feedback(heads[label], bundle)
-
     def watermarks(self) -> dict[str, int]:
         """Return the output watermark of each step, in microseconds, by label."""
         return {
@@ -499,7 +418,3 @@ class TaskExecution:
         for grouping in self.groupings.values():
             grouping.teardown()
         self.dataflow.teardown()
-
-
-def _elsewhere(bundle: Bundle) -> None:
-    """Do nothing: the loop ends in another task, which an edge leads to."""

@@ -372,8 +372,8 @@ class Barriers:
         if self.back:
             self.feedback_log.begin(barrier.number)
         if barrier.kind is BarrierKind.QUIESCE:
-            earliest, watermark = self._execution.mark_loops(barrier.number)
-            self._done(Quiesced(barrier.number, earliest, watermark, self._execution.are_loops_behind()))
+            earliest, watermark = self._execution.loops.mark(barrier.number)
+            self._done(Quiesced(barrier.number, earliest, watermark, self._execution.loops.are_behind()))
             return
         is_unaligned = barrier.kind is BarrierKind.UNALIGNED and bool(self._inputs)
         taken = self._snapshots.take(barrier, has_in_flight=bool(self.back) or is_unaligned)

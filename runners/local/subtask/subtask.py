@@ -208,7 +208,7 @@ class Subtask:
                 self._receivers[edge.id](bundle)
         for receiver, bundle in restored_within_task(self.execution, restored):
             receiver(bundle)
-        self.execution.process_restored_feedback()
+        self.execution.loops.process_restored()
 
     # Steps
 
@@ -409,7 +409,7 @@ class Subtask:
 
     def advance_loops(self, number: int, earliest: int | None, floor: int) -> None:
         """Advance the watermarks of loops (`AdvanceLoops`)."""
-        self.execution.complete_feedback_round(number, earliest, floor)
+        self.execution.loops.complete_round(number, earliest, floor)
         self._moved()
 
     def play(self) -> None:
