@@ -15,8 +15,8 @@ import click
 from ..sdk.compat import install_import_hook
 from ..sdk.options import PipelineOptions, pipeline_options
 from ..sdk.options.context import options_of_program
+from ..sdk.options.flags import flags_in
 from ..sdk.options.parser import OptionsParser
-from ..sdk.options.pipeline_options import flags_in
 
 
 def run_program(file: str, arguments: Sequence[str], beam: bool = False) -> None:

@@ -40,7 +40,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "metrics": ("sdk.metrics",),
     "metrics.metric": ("sdk.metrics",),
     "options": ("sdk.options",),
-    "options.pipeline_options": ("sdk.options",),
+    "options.pipeline_options": ("sdk.options", "sdk.options.parser"),
     "options.value_provider": ("sdk.options.value_provider",),
     "options.pipeline_options_context": ("sdk.options",),
     "pipeline": ("sdk.pipeline",),
@@ -93,6 +93,7 @@ MODULES.update({"io.csvio": ("io.files.csv", "io"), "io.jsonio": ("io.files.json
 RENAMED: Final[dict[tuple[str, str], str]] = {
     ("io.fileio", "FileSink"): "RecordSink",
     ("error", "BeamError"): "PenstockError",
+    ("options.pipeline_options", "_BeamArgumentParser"): "OptionsParser",
 }
 
 # Modules of Beam's `transforms` that Beam has at its root as well: `beam.window`.  Importable below `penstock` only.
@@ -192,7 +193,7 @@ def _of_beam(path: str, name: str) -> Any:
     origin = defining_module(path, name)
     if origin is None:
         where = f"apache_beam.{path}" if path else "apache_beam"
-        raise AttributeError(f"{where} has no name {name!r}, neither in penstock nor in Beam")
+        raise AttributeError(f"{where} has no name {name!r}, neither in penstock nor among the public names of Beam")
     if origin != path and has_module(f"{origin}.{name}".strip(".")):
         return namespace(f"{origin}.{name}".strip("."))
     found = _of_penstock(origin, name) if origin != path else None
@@ -244,7 +245,7 @@ class _BeamFinder(_Finder):
         found = super().find_spec(fullname, path, target)
         if found is None and fullname.partition(".")[0] == self.package:
             # With `name=`, `from apache_beam.io import Nothing` would show another error, without penstock's name.
-            raise ModuleNotFoundError(f"there is no {fullname}, neither in penstock nor in Beam")
+            raise ModuleNotFoundError(f"there is no {fullname}, neither in penstock nor among the public names of Beam")
         return found
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

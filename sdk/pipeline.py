@@ -16,7 +16,7 @@ from ..triggers import AccumulationMode
 from . import graph, typehints
 from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
 from .options import PipelineOptions, StandardOptions, TypeOptions
-from .options.context import inside_a_run, options_of_new_pipeline
+from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
 from .options.value_provider import RuntimeValueProvider
 from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
@@ -108,7 +108,8 @@ class Pipeline:
             self._check_inputs(transform, pvalue, full_label)
             around, self._delivery = self._delivery, transform.delivery or self._delivery
             try:
-                result = transform.expand(pvalue)
+                with scoped_pipeline_options(self.options):
+                    result = transform.expand(pvalue)
             except RecursionError:
                 self._refuse_deep_nesting(full_label)
                 raise
@@ -291,7 +292,7 @@ class Pipeline:
             check()
         RuntimeValueProvider.set_runtime_options(self.options.given())
         try:
-            with inside_a_run():
+            with scoped_pipeline_options(self.options), inside_a_run():
                 self.result = self.runner.run_pipeline(self.graph(), self.options)
         except UserCodeError as error:
             # The cause has the frames of the user's code, which the runner's frames would hide.

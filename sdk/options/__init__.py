@@ -1,8 +1,8 @@
 """Options of a pipeline's run.
 
 In reading order: options and their views (`pipeline_options`); penstock's own views (`views`); the flags of a view
-(`parser`); values of Beam's templates (`value_provider`); the options in scope (`context`); Beam's options that have no
-effect (`accepted`, `beam`).
+(`parser`); flags among arguments (`flags`); values of Beam's templates (`value_provider`); the options in scope
+(`context`); Beam's options that have no effect (`accepted`, `beam`).
 """
 
 from typing import Any

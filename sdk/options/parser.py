@@ -27,6 +27,9 @@ class CommaSeparated(argparse.Action):
         setattr(namespace, self.dest, entries)
 
 
+# The value of a positional argument that wasn't given.
+_NOT_GIVEN = object()
+
 _TYPE_NAMES = {int: "an int", float: "a number", str: "a string", bool: "true or false"}
 
 
@@ -120,13 +123,18 @@ class OptionsParser(argparse.ArgumentParser):
         # Parsed again without defaults, so that only given options have values.
         before = {action: action.default for action in self._actions}
         for action in self._actions:
-            action.default = argparse.SUPPRESS
+            # argparse converts the default of a positional argument if it is a string.
+            action.default = argparse.SUPPRESS if action.option_strings else _NOT_GIVEN
         try:
-            names = set(vars(self._parse(arguments)))
+            names = {name for name, value in vars(self._parse(arguments)).items() if value is not _NOT_GIVEN}
         finally:
             for action, default in before.items():
                 action.default = default
         return {name: value for name, value in values.items() if name in names}
+
+    def others(self, arguments: list[str]) -> list[str]:
+        """Return the arguments that are none of this parser's."""
+        return self.parse_known_args(arguments)[1]
 
     def check_choices(self, given: dict[str, Any]) -> None:
         """Raise `OptionsError` for an option whose value is not among its choices."""

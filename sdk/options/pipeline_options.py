@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from ...windowing.duration import Duration, seconds_of_span
 from ..errors import MissingOptionError, OptionsError
 from ..redaction import HIDDEN, looks_secret, redacted
+from .flags import did_you_mean, flags_in, flags_with_values, nearest
 
 if TYPE_CHECKING:
     from .parser import OptionsParser
@@ -152,7 +153,7 @@ class PipelineOptions:
         Args:
           drop_default: leaves out options with their default value.
           add_extra_args_fn: adds flags of its own to a parser.
-          retain_unknown_options: includes options given by keyword that no view has.
+          retain_unknown_options: includes options that no view has: flags, as strings or True, and keywords.
           display_warnings: Beam's; unknown flags are errors when a pipeline is created.
           current_only: leaves out options of other views.
 
@@ -174,6 +175,10 @@ class PipelineOptions:
                 defaults.setdefault(name, default)
         every = {name: given.get(name, default) for name, default in defaults.items()}
         if retain_unknown_options:
+            left = self._flags
+            for parser in parsers:
+                left = parser.others(left)
+            every.update(flags_with_values(left))
             every.update({name: value for name, value in self._given.items() if name not in every})
         if drop_default:
             return {name: value for name, value in every.items() if name not in defaults or value != defaults[name]}
@@ -182,6 +187,14 @@ class PipelineOptions:
     def given(self) -> dict[str, Any]:
         """Return the options with values by name: given by keyword, set by the program, or flags of views in use."""
         return self._given
+
+    def is_compat_version_prior_to(self, breaking_change_version: str) -> bool:
+        """Return whether `--update_compatibility_version` is given and is earlier than a version such as "2.72.0"."""
+        given = self.get_all_options().get("update_compatibility_version")
+        if given is None:
+            return False
+        first, second = ([int(n) for n in [*text.split("."), 0, 0][:3]] for text in (given, breaking_change_version))
+        return first < second
 
     def changed(self) -> dict[str, Any]:
         """Return the options of this view that differ from their default, without those that have no effect.
@@ -221,16 +234,16 @@ class PipelineOptions:
         for flag in flags_in(self._flags):
             if flag in flags or (own is not None and flag in own):
                 continue
-            if own is None and self._is_implicit and not _nearest(flag, flags, 0.85):
+            if own is None and self._is_implicit and not nearest(flag, flags, 0.85):
                 continue
             advice = "is it an option of your own? Then declare it in a subclass of PipelineOptions"
             if own is not None and self._is_implicit:
                 advice += ", read it with argparse before the pipeline is made, or put it behind a --"
-            raise OptionsError(f"unknown option {flag}; {_did_you_mean(flag, flags) or advice}{_broken_ones()}")
+            raise OptionsError(f"unknown option {flag}; {did_you_mean(flag, flags) or advice}{_broken_ones()}")
         for name in self._given:
             if name not in names:
                 advice = "declare it in a subclass of PipelineOptions"
-                raise OptionsError(f"unknown option {name!r}; {_did_you_mean(name, names) or advice}")
+                raise OptionsError(f"unknown option {name!r}; {did_you_mean(name, names) or advice}")
 
     def _warn_of_options_without_effect(self) -> None:
         found: dict[str, None] = {}
@@ -418,33 +431,6 @@ def _known() -> tuple[list[str], list[str]]:
     usable = _usable()
     flags = [flag for _, parser, _ in usable for flag in parser.flags()]
     return flags, [name for _, _, defaults in usable for name in defaults]
-
-
-def flags_in(arguments: list[str]) -> Iterator[str]:
-    """Yield the arguments that are flags for argparse, up to a `--`, without their values."""
-    for argument in arguments:
-        if argument == "--":
-            return
-        flag = argument.partition("=")[0]
-        is_number = flag[1:2].isdigit() or flag[1:2] == "."
-        if flag.startswith("-") and len(flag) > 1 and " " not in flag and not is_number:
-            yield flag
-
-
-def _nearest(name: str, known: list[str], cutoff: float = 0.6) -> str | None:
-    # A longer name that starts with the given one is nearer than a similar name.
-    longer = [one for one in known if one.startswith(name)]
-    if longer and cutoff < 0.8:
-        return longer[0]
-    import difflib
-
-    found = difflib.get_close_matches(name.replace("-", "_"), [one.replace("-", "_") for one in known], 1, cutoff)
-    return next((one for one in known if found and one.replace("-", "_") == found[0]), None)
-
-
-def _did_you_mean(name: str, known: list[str]) -> str | None:
-    nearest = _nearest(name, known)
-    return f"did you mean {nearest}?" if nearest else None
 
 
 def _shown(name: str, value: Any) -> Any:

@@ -75,9 +75,11 @@ class RuntimeValueProvider(ValueProvider):
 
     Attributes:
       runtime_options: the options of the last run by name, None before the first.
+      experiments: the names of the experiments of the last run.
     """
 
     runtime_options: ClassVar[dict[str, Any] | None] = None
+    experiments: ClassVar[set[str]] = set()
 
     def __init__(self, option_name: str, value_type: Callable[[Any], Any], default_value: Any) -> None:
         self.option_name = option_name
@@ -90,6 +92,7 @@ class RuntimeValueProvider(ValueProvider):
     def set_runtime_options(cls, pipeline_options: dict[str, Any] | None) -> None:
         """Set the options of a run by name."""
         RuntimeValueProvider.runtime_options = pipeline_options
+        RuntimeValueProvider.experiments = cls.get_value("experiments", set, set())
 
     @classmethod
     def get_value(cls, option_name: str, value_type: Callable[[Any], Any], default_value: Any) -> Any:

@@ -18,10 +18,12 @@ from penstock.sdk.options import (
     StandardOptions,
     StreamingOptions,
     TypeOptions,
+    get_pipeline_options,
     pipeline_options,
 )
 from penstock.sdk.options.beam import DirectOptions, GoogleCloudOptions, PortableOptions, WorkerOptions
 from penstock.sdk.runner import create_runner
+from penstock.testing import assert_that, equal_to
 
 
 @pytest.fixture(autouse=True)
@@ -175,3 +177,37 @@ def test_all_options_of_beam_are_among_all_options() -> None:
 
     assert ("p", 3, None) == (every["project"], every["extra_of_mine"], every["setup_file"])
     assert {"project": "p"} == options.view_as(GoogleCloudOptions).get_all_options(drop_default=True, current_only=True)
+
+
+def test_unknown_flags_are_retained_where_that_is_asked_for() -> None:
+    """As strings, or True for a flag without a value."""
+    flags = ["--unheard=1", "--on", "--project=p", "--other", "2", "-i"]
+    every = PipelineOptions(flags).get_all_options(drop_default=True, retain_unknown_options=True)
+
+    assert {"unheard": "1", "on": True, "project": "p", "other": "2", "i": True} == every
+
+
+def test_the_options_of_a_pipeline_are_in_scope_while_it_is_built_and_run() -> None:
+    """For `get_pipeline_options` in an expand and in a DoFn."""
+
+    class Named(beam.PTransform):
+        def expand(self, pcoll: Any) -> Any:
+            built = _job_name()
+            return pcoll | beam.Map(lambda _: (built, _job_name()))
+
+    with beam.Pipeline(options=PipelineOptions(["--job_name=j"])) as p:
+        assert_that(p | beam.Create([1]) | Named(), equal_to([("j", "j")]))
+    assert get_pipeline_options() is None
+
+
+def _job_name() -> Any:
+    options = get_pipeline_options()
+    return None if options is None else options.view_as(GoogleCloudOptions).job_name
+
+
+def test_versions_of_compatibility_are_compared() -> None:
+    """By their numbers."""
+    options = PipelineOptions(["--update_compatibility_version=2.9.1"])
+
+    assert [True, False] == [options.is_compat_version_prior_to(version) for version in ("2.10.0", "2.9.0")]
+    assert not PipelineOptions([]).is_compat_version_prior_to("2.10.0")

@@ -43,6 +43,19 @@ class Multiply(beam.DoFn):
         yield element * self.factor.get()
 
 
+def test_a_positional_argument_may_be_missing() -> None:
+    """Its default isn't converted."""
+
+    class Positional(PipelineOptions):
+        @classmethod
+        def _add_argparse_args(cls, parser: Any) -> None:
+            parser.add_value_provider_argument("template_size", type=float, default=1.5)
+
+    given, missing = (PipelineOptions(flags).view_as(Positional) for flags in (["2"], []))
+
+    assert (2.0, 1.5) == (given.template_size.get(), missing.template_size.value_for_run())
+
+
 def test_the_value_of_a_flag_is_known_at_once_and_a_default_during_the_run() -> None:
     """The default raises while the pipeline is being built."""
     options = PipelineOptions(["--template_factor=3", "--template_mode=fast"]).view_as(TemplateOptions)

@@ -102,7 +102,7 @@ def test_an_import_of_what_beam_does_not_have_names_penstock_and_the_path(statem
     with pytest.raises(ImportError) as raised:
         exec(statement)
 
-    assert f"there is no {name}, neither in penstock nor in Beam" == str(raised.value)
+    assert f"there is no {name}, neither in penstock nor among the public names of Beam" == str(raised.value)
 
 
 def test_absent_modules_can_be_imported_below_penstock() -> None:
