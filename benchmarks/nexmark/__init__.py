@@ -14,7 +14,7 @@ logs.py          query 10: files
 activity.py      queries 11 and 12: sessions, and processing time
 queries.py       all of them by number, and their results in a form that can be compared
 parquet.py       the events in Parquet files, as columns, bounded and as a stream
-columnar.py      queries 0 to 3, 5, 7, 8, 11 and 12 on columns
+columnar.py      the queries on columns
 reference.py     the equivalent SQL, run by DuckDB
 command.py       the command
 

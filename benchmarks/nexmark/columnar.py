@@ -1,4 +1,4 @@
-"""Queries 0 to 3, 5, 7, 8, 11 and 12 on columns: each event type is a PCollection of its own.
+"""The queries on columns: each event type is a PCollection of its own.
 
 Results are rows of the names of the row variants' results, so both are compared with the same SQL.
 """
@@ -10,16 +10,24 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import penstock as beam
-from nexmark import activity
-from nexmark.events import BidderCount, IdNameReserve
+from nexmark import activity, logs, winning_bids
+from nexmark.events import Auction, Bid, BidderCount, IdNameReserve, typed
 from nexmark.hot_items import MostBids, auction_counts, has_price
 from nexmark.joins import CATEGORY, STATES, JoinPersonWithAuctions
-from nexmark.queries import Query, Result, Rows, sums_of_panes, sums_of_sessions, values, values_of_windows
+from nexmark.queries import (
+    Query,
+    Result,
+    Rows,
+    last_panes,
+    logged,
+    sums_of_panes,
+    sums_of_sessions,
+    values,
+    values_of_windows,
+    winners,
+)
 from nexmark.settings import Settings
 from penstock.triggers import AccumulationMode, AfterProcessingTime, Repeatedly
-
-# The type of events with so many fields.
-_TYPES = {5: "Bid", 8: "Person", 10: "Auction"}
 
 
 class _OnColumns(beam.PTransform):
@@ -73,6 +81,38 @@ class LocalItemSuggestion(_OnColumns):
         return (auctions, persons) | beam.Flatten() | "Join" >> beam.ParDo(join)
 
 
+class WinningBids(_OnColumns):
+    """Query 9: each closed auction that has been won, with its bid.  The windows look at rows."""
+
+    # The fields that are used; all of them are part of the result.
+    fields_of_auctions: tuple[str, ...] = Auction._fields
+    fields_of_bids: tuple[str, ...] = Bid._fields
+
+    def expand(self, events: Any) -> Any:
+        windows = winning_bids.AuctionWindows(self.settings.open_time)
+        auctions = events["auctions"] | "FieldsOfAuctions" >> beam.Select(*self.fields_of_auctions)
+        bids = events["bids"] | "FieldsOfBids" >> beam.Select(*self.fields_of_bids)
+        return winning_bids.joined(
+            auctions | "WindowsOfAuctions" >> beam.WindowInto(windows),
+            bids | "WindowsOfBids" >> beam.WindowInto(windows),
+        )
+
+
+class _Winners(WinningBids):
+    """The winners with the fields that queries 4 and 6 use."""
+
+    fields_of_auctions = ("id", "category", "seller", "reserve", "expires")
+    fields_of_bids = ("auction", "bidder", "price", "date_time")
+
+
+class AveragePriceForCategory(_OnColumns):
+    """Query 4: the average price of the auctions of each category, in sliding windows.  The winners are rows."""
+
+    def expand(self, events: Any) -> Any:
+        winners = events | _Winners(self.settings)
+        return winning_bids.AveragePriceForCategory(self.settings).of_winners(winners)
+
+
 class HotItems(_OnColumns):
     """Query 5: the auctions with the most bids, in sliding windows.  The counts are rows again."""
 
@@ -86,6 +126,14 @@ class HotItems(_OnColumns):
             | "Most" >> beam.CombineGlobally(MostBids()).without_defaults()
             | "Select" >> beam.FlatMap(auction_counts)
         )
+
+
+class AverageSellingPriceBySeller(_OnColumns):
+    """Query 6: the average price of each seller's last ten auctions.  The winners are rows."""
+
+    def expand(self, events: Any) -> Any:
+        winners = events | _Winners(self.settings)
+        return winning_bids.AverageSellingPriceBySeller(self.settings).of_winners(winners)
 
 
 class HighestBid(_OnColumns):
@@ -118,6 +166,22 @@ def new_sellers(element: tuple[int, dict[str, list[Any]]]) -> Iterator[IdNameRes
             yield IdNameReserve(person, name, reserve)
 
 
+class LogToFiles(_OnColumns):
+    """Query 10: all events into files, by shard and window.  Shards are computed on columns, and panes have rows."""
+
+    def expand(self, events: Any) -> Any:
+        shards = {
+            "persons": beam.col("id"),
+            "auctions": beam.col("id"),
+            "bids": 31 * beam.col("auction") + beam.col("bidder"),
+        }
+        sharded = [
+            events[kind] | f"Shard {kind}" >> beam.WithKeys(number % self.settings.log_shards)
+            for kind, number in shards.items()
+        ]
+        return logs.LogToFiles(self.settings).of_sharded(sharded | beam.Flatten())
+
+
 class UserSessions(_OnColumns):
     """Query 11: the number of bids in each session of a bidder.  The bidders are rows."""
 
@@ -140,7 +204,7 @@ class ProcessingTimeWindows(_OnColumns):
 
 
 def values_of_types(results: Iterable[Result]) -> Rows:
-    return Counter((_TYPES[len(row)], *row) for row in (tuple(result.value) for result in results))
+    return Counter(typed(result.value) for result in results)
 
 
 COLUMNAR = {
@@ -148,9 +212,13 @@ COLUMNAR = {
     1: Query("Currency conversion", CurrencyConversion, values),
     2: Query("Selection", Selection, values),
     3: Query("Local item suggestion", LocalItemSuggestion, values),
+    4: Query("Average price for a category", AveragePriceForCategory, values_of_windows),
     5: Query("Hot items", HotItems, values_of_windows),
+    6: Query("Average selling price by seller", AverageSellingPriceBySeller, last_panes),
     7: Query("Highest bid", HighestBid, values_of_windows),
     8: Query("Monitor new users", MonitorNewUsers, values_of_windows),
+    9: Query("Winning bids", WinningBids, winners),
+    10: Query("Log to sharded files", LogToFiles, logged),
     11: Query("User sessions", UserSessions, sums_of_sessions),
     12: Query("Processing time windows", ProcessingTimeWindows, sums_of_panes),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 
 class Person(NamedTuple):
@@ -44,6 +44,15 @@ class Bid(NamedTuple):
 
 
 Event: TypeAlias = Person | Auction | Bid
+
+# The type of events with so many fields.
+_TYPES = {5: "Bid", 8: "Person", 10: "Auction"}
+
+
+def typed(event: Any) -> tuple[Any, ...]:
+    """Return the name of an event's type, and the values of its fields.  The event may be a `Row`."""
+    values = tuple(event)
+    return _TYPES[len(values)], *values
 
 
 class AuctionPrice(NamedTuple):

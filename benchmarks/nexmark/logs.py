@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import penstock as beam
-from nexmark.events import Bid, Event, LogFile, LogIndex
+from nexmark.events import Bid, Event, LogFile, LogIndex, typed
 from nexmark.settings import Settings
 from penstock.triggers import (
     AccumulationMode,
@@ -41,14 +41,17 @@ class LogToFiles(beam.PTransform):
         self.settings = settings
 
     def expand(self, events: Any) -> Any:
+        shards = self.settings.log_shards
+        return self.of_sharded(events | "Shard" >> beam.Map(lambda event: (shard_of(event, shards), event)))
+
+    def of_sharded(self, events: Any) -> Any:
+        """Return the results, of pairs of a shard and an event."""
         settings = self.settings
-        shards = settings.log_shards
         full = AfterCount(settings.max_log_events)
         late = AfterAny(full, AfterProcessingTime(LATE_BATCHING_SECONDS))
         windows = beam.window.FixedWindows(settings.window_size)
         return (
             events
-            | "Shard" >> beam.Map(lambda event: (shard_of(event, shards), event))
             | "WindowEvents"
             >> beam.WindowInto(
                 windows,
@@ -93,7 +96,7 @@ class WriteLog(beam.DoFn):
     ) -> Iterable[LogFile]:
         shard, events = element
         path = self.directory / f"LOG-{_name(window)}-{shard:03d}-{pane.index:03d}-{pane.timing}"
-        lines = [json.dumps([type(event).__name__, *event]) for event in events]
+        lines = [json.dumps(typed(event)) for event in events]
         write_atomically(path, lines)
         yield LogFile(str(path), shard, len(lines))
 

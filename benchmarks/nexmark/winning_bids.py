@@ -40,7 +40,8 @@ class AuctionWindows(beam.window.WindowFn):
 
     def assign(self, context: Any) -> list[Any]:
         event = context.element
-        if isinstance(event, Auction):
+        # An `Auction`, or a Row of its fields.
+        if "expires" in event._fields:
             return [AuctionWindow(context.timestamp, event.expires / 1000)]
         return [beam.window.IntervalWindow(context.timestamp, context.timestamp + self.open_time)]
 
@@ -65,17 +66,18 @@ class WinningBids(beam.PTransform):
             | "AuctionsAndBids" >> beam.Filter(lambda event: isinstance(event, (Auction, Bid)))
             | beam.WindowInto(AuctionWindows(self.open_time))
         )
-        auctions = (
-            windowed
-            | "Auctions" >> beam.Filter(lambda event: isinstance(event, Auction))
-            | "ById" >> beam.Map(lambda auction: (auction.id, auction))
-        )
-        bids = (
-            windowed
-            | "Bids" >> beam.Filter(lambda event: isinstance(event, Bid))
-            | "ByAuction" >> beam.Map(lambda bid: (bid.auction, bid))
-        )
-        return {"auctions": auctions, "bids": bids} | beam.CoGroupByKey() | "Select" >> beam.FlatMap(won)
+        auctions = windowed | "Auctions" >> beam.Filter(lambda event: isinstance(event, Auction))
+        bids = windowed | "Bids" >> beam.Filter(lambda event: isinstance(event, Bid))
+        return joined(auctions, bids)
+
+
+def joined(auctions: Any, bids: Any) -> Any:
+    """Return the winners of auctions, of auctions and bids in `AuctionWindows`."""
+    inputs = {
+        "auctions": auctions | "ById" >> beam.Map(lambda auction: (auction.id, auction)),
+        "bids": bids | "ByAuction" >> beam.Map(lambda bid: (bid.auction, bid)),
+    }
+    return inputs | beam.CoGroupByKey() | "Select" >> beam.FlatMap(won)
 
 
 def won(element: tuple[int, dict[str, Iterable[Any]]]) -> Iterator[AuctionBid]:
@@ -97,10 +99,13 @@ class AveragePriceForCategory(beam.PTransform):
         self.settings = settings
 
     def expand(self, events: Any) -> Any:
+        return self.of_winners(events | WinningBids(self.settings))
+
+    def of_winners(self, winners: Any) -> Any:
+        """Return the results, of those of query 9."""
         settings = self.settings
         return (
-            events
-            | WinningBids(settings)
+            winners
             | "ByCategory" >> beam.Map(lambda winner: (winner.auction.category, winner.bid.price))
             | beam.WindowInto(beam.window.SlidingWindows(settings.window_size, settings.window_period))
             | "Mean" >> beam.CombinePerKey(beam.combiners.MeanCombineFn()).with_hot_key_fanout(settings.fanout)
@@ -116,9 +121,12 @@ class AverageSellingPriceBySeller(beam.PTransform):
         self.settings = settings
 
     def expand(self, events: Any) -> Any:
+        return self.of_winners(events | WinningBids(self.settings))
+
+    def of_winners(self, winners: Any) -> Any:
+        """Return the results, of those of query 9."""
         return (
-            events
-            | WinningBids(self.settings)
+            winners
             | "BySeller" >> beam.Map(lambda winner: (winner.auction.seller, winner.bid))
             | beam.WindowInto(
                 beam.window.GlobalWindows(),

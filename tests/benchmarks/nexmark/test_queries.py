@@ -70,8 +70,9 @@ def columnar_results(
     """The results of the queries on columns."""
     directory = tmp_path_factory.mktemp(runner_name)
     write_events(GENERATOR, directory)
+    settings = attrs.evolve(SETTINGS, log_directory=str(directory / "logs"))
     bounded, stream = ParquetEvents(directory), ParquetEvents(directory, 2)
-    return _run(runner_name, request, bounded, stream, SETTINGS, COLUMNAR, directory)
+    return _run(runner_name, request, bounded, stream, settings, COLUMNAR, directory)
 
 
 def _run(
