@@ -126,19 +126,28 @@ class Namespace(ModuleType):
         # `penstock.transforms.window` is a namespace in a namespace.
         child = f"{path}.{name}" if path else name
         if child in MODULES:
-            return namespace(child)
-        if not path and name in AT_ROOT:
-            return namespace(f"transforms.{name}")
-        found = _of_penstock(path, name)
-        if found is None:
-            found = _of_beam(path, name)
+            found: Any = namespace(child)
+        elif not path and name in AT_ROOT:
+            found = namespace(f"transforms.{name}")
+        else:
+            found = _of_penstock(path, name)
+            if found is None:
+                found = _of_beam(path, name)
+        root = self.__name__.partition(".")[0]
+        if root != _PACKAGE and isinstance(found, Namespace):
+            # The module that an import returns: tests replace its names.
+            found = import_module(f"{root}.{found._penstock_path}".rstrip("."))
         setattr(self, name, found)
         return found
 
     def _public_names(self) -> list[str]:
         """Return the names for `from ... import *`: those of penstock's modules, without submodules and imports."""
+        if self._penstock_path not in MODULES:
+            from .beam.names import names_of_beam
+
+            return sorted(names_of_beam().get(self._penstock_path, ()))
         names: set[str] = set()
-        for path in MODULES.get(self._penstock_path, ()):
+        for path in MODULES[self._penstock_path]:
             module = import_module(f"{_PACKAGE}.{path}" if path else _PACKAGE)
             if listed := getattr(module, "__all__", None):
                 names.update(name for name in listed if not isinstance(getattr(module, name), ModuleType))

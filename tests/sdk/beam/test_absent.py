@@ -114,6 +114,25 @@ def test_absent_modules_can_be_imported_below_penstock() -> None:
         import_module("penstock.io.gcp.bigquery").Nothing
 
 
+@pytest.mark.parametrize("path", ["io.gcp.bigquery", "io.textio", "transforms.window", "options.pipeline_options"])
+def test_a_module_is_the_same_as_an_attribute_and_as_an_import(path: str) -> None:
+    """What `mock.patch` replaces in the one is replaced in the other."""
+    found: object = import_module("apache_beam")
+    for name in path.split("."):
+        found = getattr(found, name)
+
+    assert import_module(f"apache_beam.{path}") is found
+    assert import_module("apache_beam").window is import_module("apache_beam.transforms.window")
+
+
+def test_a_star_import_of_an_absent_module_brings_its_names() -> None:
+    """They are errors when used, as others are."""
+    brought: dict[str, object] = {}
+    exec("from apache_beam.io.gcp.pubsub import *", brought)
+
+    assert brought["ReadFromPubSub"] is absent("io.gcp.pubsub.ReadFromPubSub")
+
+
 def test_advice_is_about_modules_of_beam() -> None:
     """The advice of the longest path counts."""
     assert [] == [area for area in INSTEAD if not has_module(area) and not has_module(f"{area}filesystem")]
