@@ -30,7 +30,7 @@ class PipelineError(PenstockError):
     """The pipeline is invalid; raised while it is being built."""
 
 
-class DuplicateLabelError(PipelineError):
+class DuplicateLabelError(PipelineError, RuntimeError):
     """Two transforms of one pipeline have the same full label."""
 
 

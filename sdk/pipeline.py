@@ -19,9 +19,8 @@ from .options import PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
 from .options.value_provider import RuntimeValueProvider
 from .ptransform import PTransform, unnamed
-from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
+from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone
 from .runner import PipelineResult, Runner, create_runner
-from .side_inputs import AsSideInput
 from .typehints.simplified import simplified
 from .windowing_strategy import WindowingStrategy
 
@@ -115,7 +114,7 @@ class Pipeline:
                 raise
             finally:
                 self._delivery = around
-            return self._checked_outputs(transform, result, full_label)
+            return self._with_declared_type(transform, result)
 
     def add(
         self,
@@ -175,6 +174,11 @@ class Pipeline:
         """Call `check` before the pipeline is run; it raises if the pipeline isn't complete."""
         if check not in self._checks:
             self._checks.append(check)
+
+    @property
+    def applied_labels(self) -> set[str]:
+        """The full labels of the transforms that were applied."""
+        return set(self._labels)
 
     @property
     def full_label(self) -> str:
@@ -253,11 +257,7 @@ class Pipeline:
                     f"but {pcoll.producer} produces {typehints.describe(pcoll.element_type)}"
                 )
 
-    def _checked_outputs(self, transform: PTransform, result: Any, label: str) -> Any:
-        if result is None:
-            raise PipelineError(f"{label}: its expand returned None; did you forget to return the last PCollection?")
-        if not isinstance(result, (PValue, DoOutputsTuple, AsSideInput, tuple, list, dict)):
-            raise PipelineError(f"{label}: its expand must return PCollections, got {result!r}")
+    def _with_declared_type(self, transform: PTransform, result: Any) -> Any:
         _, produced = transform.get_type_hints()
         if produced is not None and isinstance(result, PCollection) and simplified(result.element_type) is Any:
             result.element_type = produced

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from .typehints import declared_hints
+
+if TYPE_CHECKING:
+    # With defaults, so that `PTransform` alone is a type.
+    from typing_extensions import TypeVar
+
+    InputT = TypeVar("InputT", default=Any)
+    OutputT = TypeVar("OutputT", default=Any)
+else:
+    from typing import TypeVar
+
+    InputT, OutputT = TypeVar("InputT"), TypeVar("OutputT")
 
 # Applies a transform to a left operand of `|` that is no PValue, such as a list of values.
 _apply_to_operand: Callable[[Any, PTransform], Any]
@@ -22,8 +33,10 @@ def applies_to_operands(function: Callable[[Any, PTransform], Any]) -> Callable[
     return function
 
 
-class PTransform:
+class PTransform(Generic[InputT, OutputT]):
     """A step of a pipeline.  Composites define `expand` by other transforms.
+
+    `PTransform[PCollection[str], PCollection[int]]` names the types of its input and output for type checkers.
 
     >>> import penstock as beam
     >>> class CountWords(beam.PTransform):
@@ -43,6 +56,8 @@ class PTransform:
     delivery: str | None = None
     # The pipeline of a transform without inputs.
     pipeline: Any = None
+    # For a list on the left of `|`: whether its items are the inputs, as those of `Flatten`, or the elements of one.
+    takes_listed_inputs: bool = False
 
     def __init__(self, label: str | None = None) -> None:
         self._label = label
@@ -66,7 +81,10 @@ class PTransform:
         return type(self).__name__
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Apply other transforms to the input, and return the output."""
+        """Apply other transforms to the input, and return the output.
+
+        The output is a PCollection, several in a tuple, list or dict, or any other object, None included.
+        """
         raise NotImplementedError(f"{type(self).__name__}.expand")
 
     def with_input_types(self, *args: Any, **kwargs: Any) -> PTransform:

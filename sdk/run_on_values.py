@@ -143,11 +143,17 @@ class _Collect(PTransform):
 def apply_to_operand(operand: Any, transform: PTransform) -> Any:
     """Apply a transform to the PCollections in a tuple, list or dict, or run it on values.
 
+    A list among PCollections is an input with these elements.
     A transform with a given pipeline, such as `Flatten(pipeline=p)`, is applied to an empty container.
     """
+    if operand is None:
+        raise PipelineError(
+            f"{transform.label}: it is applied to None; "
+            "did the expand of the transform before it return no PCollection?"
+        )
     pipeline = _pipeline_of(operand)
     if pipeline is not None:
-        return pipeline.apply(transform, operand)
+        return pipeline.apply(transform, _with_created_inputs(operand, pipeline, transform.label))
     told = unnamed(transform)[0].pipeline
     if told is not None and isinstance(operand, (dict, tuple, list)) and not operand:
         return told.apply(transform)
@@ -165,17 +171,31 @@ def _pipeline_of(operand: Any) -> PipelineUnderConstruction | None:
     return next(iter(pipelines.values()), None)
 
 
+def _with_created_inputs(operand: Any, pipeline: PipelineUnderConstruction, label: str) -> Any:
+    """Return the container of PCollections with a PCollection in the place of each list of values."""
+
+    def created(key: Any, part: Any) -> Any:
+        if not isinstance(part, list) or any(isinstance(value, (PValue, DoOutputsTuple)) for value in part):
+            return part
+        return pipeline | f"{label} values {key}" >> _Values(part)
+
+    if isinstance(operand, dict):
+        return {key: created(key, part) for key, part in operand.items()}
+    return _like(operand, [created(i, part) for i, part in enumerate(operand)])
+
+
 def run_on_values(values: Any, transform: PTransform) -> Any:
     """Return the results of a transform on a list of values, or on a tuple or dict of lists.
 
     Results have the structure of the transform's output: a list for each PCollection, in the same tuple, named tuple,
-    list or dict; a dict by tag for tagged outputs; None for a write.  Retracted values are removed.
+    list or dict; a dict by tag for tagged outputs; None for a write; other objects themselves.  Retracted values are
+    removed.
     """
     pipeline = Pipeline("local")
     inputs: Any
     if isinstance(values, dict):
         inputs = {key: pipeline | f"values {key}" >> _Values(list(part)) for key, part in values.items()}
-    elif isinstance(values, tuple) and values and all(isinstance(part, (list, tuple)) for part in values):
+    elif _are_inputs(values, transform):
         inputs = _like(values, [pipeline | f"values {i}" >> _Values(list(part)) for i, part in enumerate(values)])
     else:
         inputs = pipeline | _Values(list(values))
@@ -183,6 +203,11 @@ def run_on_values(values: Any, transform: PTransform) -> Any:
     collected = _collected(output, "collect")
     pipeline.run().wait_until_finish()
     return _results(collected)
+
+
+def _are_inputs(values: Any, transform: PTransform) -> bool:
+    is_container = isinstance(values, tuple) or unnamed(transform)[0].takes_listed_inputs
+    return is_container and bool(values) and all(isinstance(part, (list, tuple)) for part in values)
 
 
 def _collected(output: Any, label: str) -> Any:
@@ -199,7 +224,7 @@ def _collected(output: Any, label: str) -> Any:
         return _like(output, [_collected(part, f"{label} {i}") for i, part in enumerate(output)])
     if isinstance(output, AsSideInput):
         return _View(output, _collected(output.pvalue, label))
-    return None
+    return None if isinstance(output, PValue) else output
 
 
 def _results(collected: Any) -> Any:
@@ -211,7 +236,7 @@ def _results(collected: Any) -> Any:
         return _like(collected, [_results(part) for part in collected])
     if isinstance(collected, _View):
         return collected.side_input.view.of(collected.sink.values)
-    return None
+    return collected
 
 
 def _like(structure: Any, parts: list[Any]) -> Any:

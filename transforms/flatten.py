@@ -16,6 +16,8 @@ from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 class Flatten(PTransform):
     """Several PCollections, with the same windowing, as one.
 
+    An input can also be a list of elements: `(pcoll, [1, 2]) | Flatten()`.
+
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
     ...     odd, even = p | "odd" >> beam.Create([1]), p | "even" >> beam.Create([2])
@@ -23,6 +25,8 @@ class Flatten(PTransform):
     1
     2
     """
+
+    takes_listed_inputs = True
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
@@ -37,8 +41,11 @@ class Flatten(PTransform):
         if isinstance(pcolls, PCollection):
             raise TypeError(f"{self.label}: expected a tuple of PCollections, got one; did you forget a comma?")
         inputs = list(pcolls)
-        pipeline = self.pipeline or inputs[0].pipeline
+        pipeline = self.pipeline or next(pcoll.pipeline for pcoll in inputs if isinstance(pcoll, PCollection))
         label = pipeline.full_label
+        for i, pcoll in enumerate(inputs):
+            if not isinstance(pcoll, PCollection):
+                raise TypeError(f"{label}: expected PCollections, but input {i} is {pcoll!r}{_hint_for(pcoll)}")
         windowing = inputs[0].windowing if inputs else DEFAULT_WINDOWING
         for pcoll in inputs:
             if pcoll.windowing.window_fn != windowing.window_fn:
@@ -71,5 +78,15 @@ class FlattenWith(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         pcolls = [pcoll]
         for other in self.others:
+            if not isinstance(other, (PCollection, PTransform)):
+                raise TypeError(f"{pcoll.pipeline.full_label}: expected PCollections and transforms, got {other!r}")
             pcolls.append(pcoll.pipeline | other if isinstance(other, PTransform) else other)
         return tuple(pcolls) | Flatten()  # type: ignore[no-any-return]
+
+
+def _hint_for(value: Any) -> str:
+    if isinstance(value, PTransform):
+        return ", a transform; apply it to the pipeline first: pipeline | ..."
+    if isinstance(value, (list, tuple, DoOutputsTuple)):
+        return ", several PCollections; unpack them: (pcoll, *others) | Flatten()"
+    return ""

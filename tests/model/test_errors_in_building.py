@@ -168,8 +168,21 @@ def test_a_forgotten_return_is_told(pipeline: Any) -> None:
         def expand(self, pcoll: Any) -> Any:
             pcoll | beam.Map(str)
 
-    message = refusal(lambda: pipeline | beam.Create([1]) | "mine" >> Forgetful(), PipelineError)
-    assert "mine: its expand returned None; did you forget to return the last PCollection?" == message
+    message = refusal(lambda: pipeline | beam.Create([1]) | Forgetful() | "next" >> beam.Map(str), PipelineError)
+    expected = "next: it is applied to None; did the expand of the transform before it return no PCollection?"
+    assert expected == message
+
+
+def test_flatten_names_an_input_that_is_no_pcollection(pipeline: Any) -> None:
+    """A transform, several PCollections as one input, and a number."""
+    words = pipeline | beam.Create(["a"])
+    found = [("a" >> beam.Create([1]), "apply it to the pipeline first"), ((words, words), "unpack them"), (5, "is 5")]
+    for label, (found_input, expected) in enumerate(found):
+        message = refusal(lambda: (words, found_input) | f"{label}" >> beam.Flatten(), TypeError)
+        assert message.startswith(f"{label}: expected PCollections, but input 1 is ")
+        assert expected in message
+    message = refusal(lambda: words | beam.FlattenWith(5), TypeError)
+    assert "FlattenWith: expected PCollections and transforms, got 5" == message
 
 
 def test_arguments_that_do_not_fit_are_refused(pipeline: Any) -> None:

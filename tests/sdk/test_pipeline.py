@@ -51,3 +51,33 @@ def test_elsewhere_a_label_that_is_taken_is_an_error(shell: Any, monkeypatch: py
     cell(p)
     with pytest.raises(DuplicateLabelError, match="a transform labelled 'Create' is already in the pipeline"):
         cell(p)
+
+
+def test_an_expand_may_return_any_object() -> None:
+    """None and an object of the user's, whose PCollections can be used; a list is run on values."""
+
+    class Silent(beam.PTransform[Any, None]):
+        def expand(self, pcoll: Any) -> None:
+            pcoll | beam.Map(str)
+
+    class Pair(beam.PTransform[beam.PCollection[int], SimpleNamespace]):
+        def expand(self, pcoll: Any) -> SimpleNamespace:
+            return SimpleNamespace(more=pcoll | beam.Map(lambda x: x + 1), name="more")
+
+    with TestPipeline() as p:
+        numbers = p | beam.Create([1])
+        assert (numbers | Silent()) is None
+        pair = numbers | "pair" >> Pair()
+        assert pair.name == "more"
+        assert_that(pair.more, equal_to([2]))
+
+
+def test_applied_labels_are_those_of_all_levels() -> None:
+    """A composite and the transforms in it; the first argument of `apply` is the transform."""
+    p = TestPipeline()
+    numbers = p.apply(beam.Create([1]), label="numbers")
+    p.apply(Twice(), numbers, "twice")
+    assert {"numbers", "twice"} <= p.applied_labels
+    assert [label for label in p.applied_labels if label.startswith("twice/Map")]
+    with pytest.raises(RuntimeError, match="'twice'"):
+        p.apply(Twice(), numbers, "twice")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import penstock as beam
+from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 from penstock.windowing import GlobalWindows
 
@@ -110,3 +111,29 @@ def test_a_view_has_no_retracted_value() -> None:
             return beam.pvalue.AsMultiMap(pairs | Corrected(beam.CombinePerKey(sum)))
 
     assert {"a": [3], "b": [3]} == ([("a", 1), ("a", 2), ("b", 3)] | AsView())
+
+
+def test_flatten_takes_a_list_of_lists() -> None:
+    """Each is an input, as in a tuple."""
+    assert [1, 2, "a"] == sorted([[1, 2], ["a"]] | beam.Flatten(), key=str)
+    assert [1, 2, "a"] == sorted(([1, 2], ["a"]) | beam.Flatten(), key=str)
+
+
+def test_a_list_among_pcollections_is_an_input() -> None:
+    """In a list, a tuple and a dict."""
+    with TestPipeline() as p:
+        one = p | beam.Create([("k", 1)])
+        assert_that([one, [("k", 2)]] | beam.Flatten(), equal_to([("k", 1), ("k", 2)]), label="list")
+        assert_that((one, []) | "empty" >> beam.Flatten(), equal_to([("k", 1)]), label="tuple")
+        grouped = {"a": one, "b": [("k", 2)]} | beam.CoGroupByKey()
+        assert_that(grouped, equal_to([("k", {"a": [1], "b": [2]})]), label="dict")
+
+
+def test_an_object_that_is_no_pcollection_is_the_result() -> None:
+    """As expand returns it."""
+
+    class Named(beam.PTransform):
+        def expand(self, pcoll: Any) -> tuple[Any, str]:
+            return pcoll, "name"
+
+    assert ([1], "name") == ([1] | Named())
