@@ -7,6 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic
 
 from .typehints import declared_hints
+from .typehints.simplified import native
 
 if TYPE_CHECKING:
     # With defaults, so that `PTransform` alone is a type.
@@ -89,12 +90,12 @@ class PTransform(Generic[InputT, OutputT]):
 
     def with_input_types(self, *args: Any, **kwargs: Any) -> PTransform:
         """Declare the type of its input's elements.  A mismatch raises an error while the pipeline is built."""
-        self._input_hint = args[0] if args else next(iter(kwargs.values()), None)
+        self._input_hint = native(args[0] if args else next(iter(kwargs.values()), None))
         return self
 
     def with_output_types(self, hint: Any) -> PTransform:
         """Declare the type of its output's elements."""
-        self._output_hint = hint
+        self._output_hint = native(hint)
         return self
 
     def get_type_hints(self) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from types import GenericAlias
-from typing import Any, Union
+from typing import Any, Tuple, Union  # noqa: UP035
 
 import attrs
 
@@ -66,7 +66,7 @@ class CoGroupByKey(PTransform):
         grouped = tagged | Flatten() | GroupByKey()
         lists = tuple(GenericAlias(list, (value,)) for value in values)
         key: Any = reduce(lambda a, b: Union[a, b], keys)  # noqa: UP007
-        hint = typehints.KV[key, typehints.KV[lists] if tags is None else dict]
+        hint = typehints.pair_of(key, Tuple[lists] if tags is None else dict)  # noqa: UP006
         collect = MapDoFn(_collector(len(inputs), tags))
         known, n = None if tags is None else tuple(tags), len(inputs)
         collect.column_operation = _Collecting(

@@ -55,7 +55,7 @@ class DeduplicatePerKey(PTransform):
         key, value = pair_types(pcoll)
         kind = _Counted if pcoll.retracted_by else _First
         first = kind(self.processing_time_duration, self.event_time_duration)
-        return pcoll | "DeduplicateFn" >> ParDo(first).with_output_types(typehints.KV[key, value])  # type: ignore[no-any-return]
+        return pcoll | "DeduplicateFn" >> ParDo(first).with_output_types(typehints.pair_of(key, value))  # type: ignore[no-any-return]
 
 
 class Deduplicate(DeduplicatePerKey):

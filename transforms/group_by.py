@@ -80,7 +80,7 @@ class GroupBy(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         exprs = [expr for _, expr in self.fields]
         names = tuple(name for name, _ in self.fields)
-        hint = typehints.KV[Any, pcoll.element_type]
+        hint = typehints.pair_of(Any, pcoll.element_type)
         _check_fields(exprs, pcoll)
         keys = _columns(exprs)
         of_keys = NamedTuples("Key", names) if self.tuple_keys else as_values

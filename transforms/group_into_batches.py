@@ -58,7 +58,7 @@ class GroupIntoBatches(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         key, value = pair_types(pcoll)
-        hint = typehints.KV[key, GenericAlias(list, (value,))]
+        hint = typehints.pair_of(key, GenericAlias(list, (value,)))
         if self.max_buffering_duration_secs or not pcoll.is_bounded:
             if pcoll.retracted_by:
                 raise UnsupportedError(
@@ -89,7 +89,7 @@ class GroupIntoBatches(PTransform):
 
         def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
             _, value = pair_types(pcoll)
-            sharded = ParDo(_Sharded()).with_output_types(typehints.KV[ShardedKey, value])
+            sharded = ParDo(_Sharded()).with_output_types(typehints.pair_of(ShardedKey, value))
             return pcoll | "Shard" >> sharded | self.batches  # type: ignore[no-any-return]
 
 

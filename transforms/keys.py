@@ -81,7 +81,7 @@ class KvSwap(_OfPairs):
     plain = True
 
     def infer_output_type(self, input_type: Any) -> Any:
-        return typehints.KV[typehints.value_type(input_type), typehints.key_type(input_type)]
+        return typehints.pair_of(typehints.value_type(input_type), typehints.key_type(input_type))
 
 
 @attrs.frozen(eq=False)
@@ -143,9 +143,9 @@ class WithKeys(ParDo):
 
     def infer_output_type(self, input_type: Any) -> Any:
         if isinstance(self.key, Column):
-            return typehints.KV[Any, input_type]
+            return typehints.pair_of(Any, input_type)
         key = typehints.hints_of_callable(self.key)[1] if callable(self.key) else typehints.infer_type([self.key])
-        return typehints.KV[Any if key is None else key, input_type]
+        return typehints.pair_of(Any if key is None else key, input_type)
 
 
 def _pairing(k: Any, has_arguments: bool) -> DoFn:

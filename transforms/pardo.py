@@ -307,7 +307,7 @@ class ExceptionHandling(PTransform):
         good, bad = outputs[self.main_tag], outputs[self.dead_letter_tag]
         produced = pardo.get_type_hints()[1] or inferred
         good.element_type = pardo.infer_output_type(pcoll.element_type) if produced is None else produced
-        bad.element_type = typehints.KV[pcoll.element_type, typehints.Tuple[type, str, typehints.List[str]]]
+        bad.element_type = typehints.pair_of(pcoll.element_type, tuple[type, str, list[str]])
         if self.threshold < 1:
             self._check_threshold(pcoll, bad, label)
         if self.error_handler is None:

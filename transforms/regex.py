@@ -46,7 +46,7 @@ class Regex:
             match = pattern.match(element)
             return ([match.group(), *match.groups()],) if match else ()
 
-        return _RegexTransform("all_matches", pattern, found, typehints.List[str])
+        return _RegexTransform("all_matches", pattern, found, list[str])
 
     @staticmethod
     def matches_kv(regex: str | re.Pattern[str], keyGroup: int | str, valueGroup: int | str = 0) -> ParDo:
@@ -57,7 +57,7 @@ class Regex:
             match = pattern.match(element)
             return ((match.group(keyGroup), match.group(valueGroup)),) if match else ()
 
-        return _RegexTransform("matches_kv", pattern, found, typehints.KV[str, str])
+        return _RegexTransform("matches_kv", pattern, found, typehints.pair_of(str, str))
 
     @staticmethod
     def find(regex: str | re.Pattern[str], group: int | str = 0) -> ParDo:
@@ -89,7 +89,7 @@ class Regex:
         def found(element: str) -> Iterable[Any]:
             return ([of_match(m) for m in pattern.finditer(element) if outputEmpty or m.group(tested)],)
 
-        return _RegexTransform("find_all", pattern, found, typehints.List[Any])
+        return _RegexTransform("find_all", pattern, found, list[Any])
 
     @staticmethod
     def find_kv(regex: str | re.Pattern[str], keyGroup: int | str, valueGroup: int | str = 0) -> ParDo:
@@ -99,7 +99,7 @@ class Regex:
         def found(element: str) -> Iterable[Any]:
             return [(match.group(keyGroup), match.group(valueGroup)) for match in pattern.finditer(element)]
 
-        return _RegexTransform("find_kv", pattern, found, typehints.KV[str, str])
+        return _RegexTransform("find_kv", pattern, found, typehints.pair_of(str, str))
 
     @staticmethod
     def replace_all(regex: str | re.Pattern[str], replacement: str) -> ParDo:
@@ -121,7 +121,7 @@ class Regex:
         def parts(element: str) -> Iterable[Any]:
             return ([part for part in pattern.split(element) if part or outputEmpty],)
 
-        return _RegexTransform("split", pattern, parts, typehints.List[str])
+        return _RegexTransform("split", pattern, parts, list[str])
 
 
 class _RegexTransform(ParDo):

@@ -35,7 +35,7 @@ class WaitOn(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         # Of the other PCollections, only the completion of windows matters, when an empty side input is available.
-        nothing = typehints.KV[None, None]
+        nothing = typehints.pair_of(None, None)
         sides = [
             AsIter(side | f"Drop[{i}]" >> FlatMap(_nothing).with_output_types(nothing) | f"Done[{i}]" >> GroupByKey())
             for i, side in enumerate(self.to_be_waited_on)

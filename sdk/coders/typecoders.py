@@ -9,6 +9,7 @@ from typing import Any, Union, get_args, get_origin
 from ...windowing.timestamp import Timestamp
 from ...windowing.windows import GlobalWindow, IntervalWindow
 from ..errors import PipelineError
+from ..typehints.simplified import native
 from .coder import Coder
 from .container import IterableCoder, ListCoder, MapCoder, NullableCoder, RowCoder, TupleCoder
 from .pickled import FastPrimitivesCoder
@@ -82,6 +83,7 @@ class CoderRegistry:
 
     def get_coder(self, typehint: Any) -> Coder:
         """Return the coder for a type hint."""
+        typehint = native(typehint)
         coder_class = self._registered.get(typehint) if _is_hashable(typehint) else None
         if coder_class is not None:
             return coder_class.from_type_hint(typehint, self)

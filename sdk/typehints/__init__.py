@@ -5,11 +5,14 @@ over them (`column_types`); compatibility of hints (`compatibility`), their part
 type of given values (`inference`); declarations by decorators (`decorators`) and by annotations (`callables`); types of
 batches (`batch`), and those of Arrow and pandas (`arrow_batches`).
 
-Beam's names for types are here as well; they are those of `typing`.
+Beam's names for types, such as `KV[str, int]`, are here as well.  They make constraints (`beam`), which are accepted
+wherever hints of `typing` are.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple, TypeVar, Union  # noqa: UP035 (Beam's names)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any as AnyType
 
 from . import arrow_batches as arrow_batches  # It registers its converters.
 from .callables import hints_of_callable
@@ -17,16 +20,25 @@ from .compatibility import is_compatible
 from .decorators import declared_hints, declared_inputs, with_input_types, with_output_types
 from .describe import describe
 from .inference import infer_type
-from .parts import element_of, is_definitely_not_pair, key_type, value_type
+from .parts import element_of, is_definitely_not_pair, key_type, pair_of, value_type
 
-# A (key, value) pair: KV[str, int] is Tuple[str, int].
-KV: Any = Tuple  # noqa: UP006 (as Beam users know it)
-TypeVariable = TypeVar
+# Modules with Beam's names, which are imported when a program uses one.
+_OF_BEAM = ("beam.subscripts", "beam.constraints")
+
+
+def __getattr__(name: str) -> AnyType:
+    if name in __all__ or name[:1].isupper():
+        for module in _OF_BEAM:
+            found = getattr(import_module(f"{__name__}.{module}"), name, None)
+            if found is not None:
+                globals()[name] = found
+                return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "KV",
     "Any",
-    "Callable",
     "Collection",
     "Dict",
     "FrozenSet",
@@ -40,11 +52,14 @@ __all__ = [
     "Set",
     "Tuple",
     "TypeVariable",
+    "TypeCheckError",
     "Union",
+    "WindowedValue",
     "is_compatible",
     "element_of",
     "key_type",
     "value_type",
+    "pair_of",
     "is_definitely_not_pair",
     "describe",
     "infer_type",

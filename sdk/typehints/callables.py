@@ -9,7 +9,7 @@ from typing import Any
 
 from ..user_code.signatures import is_bare, signature
 from .describe import describe
-from .simplified import NoneType, class_and_args, simplified
+from .simplified import NoneType, class_and_args, native, simplified
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -96,6 +96,6 @@ def _resolver(fn: Any) -> Callable[[Any], Any]:
                 annotation = eval(annotation, scope)
             except Exception:
                 return Any
-        return NoneType if annotation is None else annotation
+        return NoneType if annotation is None else native(annotation)
 
     return resolve

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import attrs
 
 from ..errors import TypeHintError
+from .simplified import native
 
 T = TypeVar("T")
 
@@ -34,14 +35,14 @@ def with_input_types(*positional: Any, **by_name: Any) -> Callable[[T], T]:
 
     def decorate(target: T) -> T:
         inputs = positional + _by_position(target, len(positional), by_name) if by_name else positional
-        return _declare(target, inputs=inputs)
+        return _declare(target, inputs=tuple(map(native, inputs)))
 
     return decorate
 
 
 def with_output_types(hint: Any) -> Callable[[T], T]:
     """Declare the result type of a function, or the type of the output elements of a DoFn or transform."""
-    return lambda target: _declare(target, output=hint)
+    return lambda target: _declare(target, output=native(hint))
 
 
 def _by_position(target: Any, skip: int, by_name: dict[str, Any]) -> tuple[Any, ...]:

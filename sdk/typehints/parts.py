@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Tuple  # noqa: UP035
 
 from .schema import schemas_of
 from .simplified import NoneType, class_and_args, members, simplified, union_of
@@ -34,6 +34,15 @@ def element_of(hint: Any) -> Any:
     if issubclass(kind, tuple):
         return union_of([simplified(arg) for arg in args if arg is not Ellipsis])
     return simplified(args[0])
+
+
+def pair_of(key: Any, value: Any) -> Any:
+    """Return the type of pairs of a key's and a value's type.
+
+    >>> pair_of(str, int)
+    typing.Tuple[str, int]
+    """
+    return Tuple[key, value]  # noqa: UP006 (`tuple` takes no variables, for type checkers)
 
 
 def key_type(hint: Any) -> Any:

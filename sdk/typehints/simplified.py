@@ -18,14 +18,16 @@ def simplified(hint: Any) -> Any:
     """Return a hint in its simplest form; `Any` for unknown types.
 
     `None` becomes its type, a `NewType` its base type, a `Literal` the union of its values' types, `Annotated[T, ...]`
-    becomes T.  Type variables, unresolved names and
-    the wrappers of values (`TimestampedValue` and the like) become `Any`.
+    becomes T, a constraint of Beam the hint of
+    `typing`.  Type variables, unresolved names and the wrappers of values (`TimestampedValue` and the like) become
+    `Any`.
 
     >>> simplified(Annotated[int, "positive"]), simplified(TypeVar("T")), simplified(Literal["a", 1]) == Union[str, int]
     (<class 'int'>, typing.Any, True)
     """
     if hint is None:
         return NoneType
+    hint = native(hint)
     if isinstance(hint, (str, ForwardRef, TypeVar, ParamSpec)) or hint in _UNKNOWN:
         return Any
     if isinstance(hint, typing.NewType):
@@ -41,6 +43,16 @@ def simplified(hint: Any) -> Any:
     if hint in SPECIAL_TYPES or origin in SPECIAL_TYPES:
         return Any
     return hint
+
+
+def native(hint: Any) -> Any:
+    """Return the hint of `typing` for a constraint of Beam; other hints stay what they are.
+
+    >>> from penstock.typehints import KV
+    >>> native(KV[str, int])
+    tuple[str, int]
+    """
+    return hint.to_python_type() if hasattr(type(hint), "to_python_type") else hint
 
 
 def union_of(hints: list[Any]) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 import penstock as beam
 from penstock.sdk.errors import PipelineError, TypeHintError
-from penstock.sdk.typehints import KV
+from penstock.sdk.typehints import pair_of
 from penstock.testing import TestPipeline, assert_that, equal_to
 
 ONE, TWO, THREE = [("k1", 1)], [("none", 0)][:0], [("k1", 31), ("k1", 32), ("k2", 33)]
@@ -81,5 +81,5 @@ def test_the_types_of_keys_and_values_are_known_afterwards() -> None:
     """Keys of different types are of either."""
     p = TestPipeline()
     strings, numbers = p | "strings" >> beam.Create([("a", 1)]), p | "numbers" >> beam.Create([(2, b"b")])
-    expected = KV[Union[str, int], KV[list[int], list[bytes]]]  # noqa: UP007
+    expected = pair_of(Union[str, int], pair_of(list[int], list[bytes]))  # noqa: UP007
     assert expected == ((strings, numbers) | beam.CoGroupByKey()).element_type

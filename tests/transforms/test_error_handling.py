@@ -9,7 +9,7 @@ import pytest
 
 import penstock as beam
 from penstock.sdk.errors import PipelineError, UnsupportedError
-from penstock.sdk.typehints import KV, List
+from penstock.sdk.typehints import pair_of
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.transforms.error_handling import CollectingErrorHandler, ErrorHandler
 from penstock.windowing import FixedWindows, Timestamp, TimestampedValue
@@ -220,7 +220,7 @@ def test_types_of_both_outputs_are_known() -> None:
         return int(text)
 
     good, bad = TestPipeline() | beam.Create(["1"]) | beam.Map(parse).with_exception_handling()
-    assert (int, KV[str, KV[type, str, List[str]]]) == (good.element_type, bad.element_type)
+    assert (int, pair_of(str, tuple[type, str, list[str]])) == (good.element_type, bad.element_type)
 
 
 def test_an_error_handler_takes_the_dead_letters_of_several_transforms() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import penstock as beam
 from penstock.sdk.errors import PipelineError, TypeHintError
-from penstock.sdk.typehints import KV
+from penstock.sdk.typehints import pair_of
 from penstock.testing import TestPipeline, assert_that, equal_to
 
 PAIRS = [("a", 1), ("b", 2), ("a", 3)]
@@ -55,7 +55,7 @@ def test_types_of_the_items_are_known_afterwards() -> None:
     pairs = TestPipeline() | beam.Create([("a", 1)])
     assert str is (pairs | beam.Keys()).element_type
     assert int is (pairs | beam.Values()).element_type
-    assert KV[int, str] == (pairs | beam.KvSwap()).element_type
+    assert pair_of(int, str) == (pairs | beam.KvSwap()).element_type
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_the_type_of_the_key_is_that_of_the_constant_or_what_the_function_is_ann
         return word.upper().encode()
 
     words = TestPipeline() | beam.Create(["a"])
-    assert KV[int, str] == (words | beam.WithKeys(1)).element_type
-    assert KV[bytes, str] == (words | beam.WithKeys(shout)).element_type
+    assert pair_of(int, str) == (words | beam.WithKeys(1)).element_type
+    assert pair_of(bytes, str) == (words | beam.WithKeys(shout)).element_type
 
 
 class Sale(NamedTuple):
