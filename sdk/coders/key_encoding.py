@@ -125,7 +125,8 @@ def encode_key(key: Any) -> bytes:
 
     Keys can be None, numbers, strings, bytes, dates and times, UUIDs, enum members,
     windows, timestamps, NumPy scalars, `Row`s, frozen dataclasses and attrs classes, tuples
-    and frozensets of all these, and values of a type with a registered deterministic coder.
+    and frozensets of all these, values of a type with a registered deterministic coder, and of a
+    class with `__setstate__`, `__eq__` and `__hash__`, whose state is a key or a dict of keys by name.
     Raises `InvalidKeyError` for other values, with a message that starts with the value.
 
     >>> encode_key("a"), encode_key((1, "a")) == encode_key((1.0, "a"))
@@ -317,7 +318,13 @@ def _forget() -> None:
 def _derived(kind: type) -> Encoder:
     """Return the encoder of a type that isn't registered."""
     encoder = _cache[kind] = (
-        _registered(kind) or _as_base(kind) or _as_enum(kind) or _as_fields(kind) or _as_numpy(kind) or _refuse
+        _registered(kind)
+        or _as_base(kind)
+        or _as_enum(kind)
+        or _as_fields(kind)
+        or _as_numpy(kind)
+        or _as_state(kind)
+        or _refuse
     )
     return encoder
 
@@ -391,6 +398,27 @@ def _numpy(key: Any) -> bytes:
     if type(value) not in (bool, int, float, complex, str, bytes):
         raise refused(key)
     return _encode(value)
+
+
+def _as_state(kind: type) -> Encoder | None:
+    """Return the encoder of a class with a `__setstate__`, and with an equality and a hash of its own, by its state.
+
+    The class has no `__reduce__`, by which its state would be only a part of it.
+    """
+    is_restored = hasattr(kind, "__getstate__") and hasattr(kind, "__setstate__")
+    if not is_restored or _method(kind, "__reduce__") is not object.__reduce__ or not _has_hash(kind):
+        return None
+    if any(_method(kind, name) is _method(object, name) for name in _EQUALITY):
+        return None
+    prefix = b"O" + _name(kind)
+
+    def encode(key: Any) -> bytes:
+        state = key.__getstate__()
+        if isinstance(state, dict):
+            return prefix + b"{" + _tuple(tuple(part for name in sorted(state) for part in (name, state[name])))
+        return prefix + _encode(state)
+
+    return encode
 
 
 def _refuse(key: Any) -> bytes:

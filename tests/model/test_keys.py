@@ -152,6 +152,47 @@ def test_a_class_with_a_registered_coder_can_be_a_key(pipeline: Any) -> None:
         check([(20, 2), (21, 1)], sums)
 
 
+class Restored:
+    """Equal by its state, which `__getstate__` returns."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def __getstate__(self) -> Any:
+        return self.state
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.state == other.state
+
+    def __hash__(self) -> int:
+        return len(self.state)
+
+
+class RestoredElsewhere(Restored):
+    """Another class with the same states."""
+
+
+class RestoredByIdentity(Restored):
+    """Equal to nothing but itself, whatever its state."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+def test_a_class_with_a_state_can_be_a_key(pipeline: Any) -> None:
+    """A state is a key, or a dict in whatever order; the class belongs to the key."""
+    first, second = {"a": 1, "b": "x"}, {"b": "x", "a": 1}
+    keys = [Restored(first), Restored(second), RestoredElsewhere(first), Restored("x"), Restored(("a", 1, "b", "x"))]
+    with pipeline as p:
+        sums = p | beam.Create([(key, 1) for key in keys]) | beam.CombinePerKey(sum)
+        named = sums | beam.MapTuple(lambda key, n: (type(key).__name__, key.state, n))
+        others = [("Restored", "x", 1), ("Restored", ("a", 1, "b", "x"), 1), ("RestoredElsewhere", first, 1)]
+        check([("Restored", first, 2), *others], named)
+
+
 class Opaque:
     """Equal to nothing but itself, with an address for a hash."""
 
@@ -176,10 +217,22 @@ class LooseCoder(Coder):
         ({"a": 1}, r"Sum: .*\{'a': 1\}.* unhashable"),
         (("a", [1]), r"Sum: .*unhashable"),
         (Opaque(), "Sum: .*Opaque.* has no deterministic encoding"),
+        (RestoredByIdentity("a"), "Sum: .*RestoredByIdentity.* has no deterministic encoding"),
+        (Restored([1]), "Sum: .*unhashable"),
         ((1, Opaque()), "Sum: .*Opaque.* has no deterministic encoding"),
         (Loose(), "Sum: .*Loose.* is encoded by LooseCoder, which is not deterministic"),
     ],
-    ids=["nan", "list", "dict", "list in tuple", "object", "object in tuple", "coder"],
+    ids=[
+        "nan",
+        "list",
+        "dict",
+        "list in tuple",
+        "object",
+        "state without equality",
+        "state that is no key",
+        "object in tuple",
+        "coder",
+    ],
 )
 def test_what_can_not_be_a_key_is_refused_at_the_first_element(pipeline: Any, key: Any, message: str) -> None:
     """The message names the transform and says what to do."""
