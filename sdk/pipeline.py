@@ -17,7 +17,6 @@ from . import graph, typehints
 from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
 from .options import PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
-from .options.value_provider import RuntimeValueProvider
 from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone
 from .runner import PipelineResult, Runner, create_runner
@@ -290,6 +289,8 @@ class Pipeline:
         """
         for check in self._checks:
             check()
+        from .options.value_provider import RuntimeValueProvider
+
         RuntimeValueProvider.set_runtime_options(self.options.given())
         try:
             with scoped_pipeline_options(self.options), inside_a_run():

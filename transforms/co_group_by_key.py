@@ -11,7 +11,6 @@ import attrs
 
 from ..sdk import typehints
 from ..sdk.columns.column_bundle import ColumnBundle
-from ..sdk.columns.column_groups import Collected, Lists, Tagged
 from ..sdk.columns.expressions import Rearrangement
 from ..sdk.dofn.dofn import DoFn, ExpressionDoFn, MapDoFn
 from ..sdk.errors import PipelineError
@@ -69,16 +68,26 @@ class CoGroupByKey(PTransform):
         hint = typehints.pair_of(key, Tuple[lists] if tags is None else dict)  # noqa: UP006
         collect = MapDoFn(_collector(len(inputs), tags))
         known, n = None if tags is None else tuple(tags), len(inputs)
-        collect.column_operation = _Collecting(
-            lambda batch, of: (batch, attrs.evolve(of, values=Collected(of.values, n, known)))
-        )
+
+        def collected(batch: Any, of: Any) -> tuple[Any, Any]:
+            from ..sdk.columns.column_groups import Collected
+
+            return batch, attrs.evolve(of, values=Collected(of.values, n, known))
+
+        collect.column_operation = _Collecting(collected)
         return grouped | "Collect" >> ParDo(collect).with_output_types(hint)  # type: ignore[no-any-return]
 
 
 def _tagging(i: int) -> DoFn:
     """Return the DoFn from (key, value) to (key, (i, value))."""
     dofn = ExpressionDoFn(f"(v[0], ({i}, v[1]))", "Tag", plain=True)
-    dofn.column_operation = Rearrangement(lambda batch, of: (batch, attrs.evolve(of, values=Tagged(i, of.values))))
+
+    def tagged(batch: Any, of: Any) -> tuple[Any, Any]:
+        from ..sdk.columns.column_groups import Tagged
+
+        return batch, attrs.evolve(of, values=Tagged(i, of.values))
+
+    dofn.column_operation = Rearrangement(tagged)
     return dofn
 
 
@@ -86,6 +95,8 @@ class _Collecting(Rearrangement):
     """Operation on columns: the function of `_collector`."""
 
     def takes(self, bundle: ColumnBundle) -> bool:
+        from ..sdk.columns.column_groups import Lists
+
         return super().takes(bundle) and isinstance(bundle.elements.values, Lists)  # type: ignore[attr-defined]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_FLAG = re.compile(r"(?P<names>[\w,-]+)(?P<kind>[?!#*+]|\{\})?=?(?P<default>.*)")
+_FLAG = r"(?P<names>[\w,-]+)(?P<kind>[?!#*+]|\{\})?=?(?P<default>.*)"
 
 
 def accept(parser: Any, flags: str, **own: Any) -> None:
@@ -20,7 +20,7 @@ def accept(parser: Any, flags: str, **own: Any) -> None:
     import argparse
 
     for described in flags.split():
-        found = _FLAG.fullmatch(described)
+        found = re.fullmatch(_FLAG, described)
         if found is None:
             raise ValueError(f"no description of a flag: {described!r}")
         names, default = found["names"].split(","), found["default"] or None

@@ -8,20 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
-import attrs
-
 from .simplified import class_and_args, members, simplified
 
 
-def _as_text(fields: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, str(kind)) for name, kind in fields)
-
-
-@attrs.frozen
 class Schema:
     """The fields of elements.
 
-    Attributes:
+    Args:
       fields: names, with the type of each: a `pyarrow.DataType`, the name of one, or None if it is unknown.
       others: returns True if some of the elements may have a field that isn't among these; None if none has.
 
@@ -30,9 +23,25 @@ class Schema:
     (('item', 'price'), 'item: string, price')
     """
 
-    fields: tuple[tuple[str, Any], ...] = attrs.field(eq=_as_text)
+    __slots__ = ("fields", "others")
+
+    def __init__(self, fields: tuple[tuple[str, Any], ...], others: Callable[[str], bool] | None = None) -> None:
+        self.fields = fields
+        self.others = others
+
     # `Annotated` returns a hint that it has made before for an equal schema.
-    others: Callable[[str], bool] | None = attrs.field(default=None, repr=False)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[Any, ...]:
+        return tuple((name, str(kind)) for name, kind in self.fields), self.others
+
+    def __repr__(self) -> str:
+        return f"Schema(fields={self.fields!r})"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ...sdk.columns.arrow_lists import Distinct
 from ...stored import restores
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 from .to_set import ToSetCombineFn
+
+if TYPE_CHECKING:
+    from ...sdk.columns.arrow_lists import Distinct
 
 
 class _NotItself:
@@ -36,7 +38,12 @@ class CountDistinctCombineFn(ToSetCombineFn):
     2
     """
 
-    arrow_fold = Distinct()
+    @property
+    def arrow_fold(self) -> Distinct:  # type: ignore[override]
+        """The fold of columns."""
+        from ...sdk.columns.arrow_lists import Distinct
+
+        return Distinct()
 
     def add_input(self, accumulator: dict[Any, int], element: Any) -> dict[Any, int]:
         return super().add_input(accumulator, element if element == element else _NOT_ITSELF)

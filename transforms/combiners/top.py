@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...sdk.columns.arrow_lists import Best
 from ...sdk.combine_fn import CombineFn
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
+
+if TYPE_CHECKING:
+    from ...sdk.columns.arrow_lists import Best
 
 
 class TopCombineFn(CombineFn[Any, list[Any], list[Any]]):
@@ -37,6 +39,8 @@ class TopCombineFn(CombineFn[Any, list[Any], list[Any]]):
     @property
     def arrow_fold(self) -> Best | None:  # type: ignore[override]
         """The fold of columns, unless there is a sort key."""
+        from ...sdk.columns.arrow_lists import Best
+
         return Best(number=self._n, is_least=self._reverse) if self._n and self._key is None else None
 
     def create_accumulator(self) -> list[Any]:
