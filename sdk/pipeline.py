@@ -246,7 +246,7 @@ class Pipeline:
         for pcoll in pcolls:
             if pcoll.pipeline is not self:
                 raise PipelineError(f"{label}: its input {pcoll!r} belongs to another pipeline")
-        accepted, _ = transform.get_type_hints()
+        accepted, _ = transform.element_types()
         if accepted is None or not self._type_options.pipeline_type_check:
             return
         for pcoll in pcolls:
@@ -257,7 +257,7 @@ class Pipeline:
                 )
 
     def _with_declared_type(self, transform: PTransform, result: Any) -> Any:
-        _, produced = transform.get_type_hints()
+        _, produced = transform.element_types()
         if produced is not None and isinstance(result, PCollection) and simplified(result.element_type) is Any:
             result.element_type = produced
         return result

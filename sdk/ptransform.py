@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic
 
-from .typehints import declared_hints
+from .typehints import declared_hints, declared_tags
 from .typehints.simplified import native
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class PTransform(Generic[InputT, OutputT]):
     _label: str | None = None
     _input_hint: Any = None
     _output_hint: Any = None
+    _tagged_hints: Mapping[str, Any] = MappingProxyType({})
     # Given by `with_delivery`.
     delivery: str | None = None
     # The pipeline of a transform without inputs.
@@ -93,13 +95,25 @@ class PTransform(Generic[InputT, OutputT]):
         self._input_hint = native(args[0] if args else next(iter(kwargs.values()), None))
         return self
 
-    def with_output_types(self, hint: Any) -> PTransform:
-        """Declare the type of its output's elements."""
+    def with_output_types(self, hint: Any = None, **tagged: Any) -> PTransform:
+        """Declare the type of its output's elements, and those of tagged outputs by tag."""
         self._output_hint = native(hint)
+        self._tagged_hints = {tag: native(one) for tag, one in tagged.items()}
         return self
 
-    def get_type_hints(self) -> tuple[Any, Any]:
-        """Return the declared hints of input and output, or None for undeclared ones."""
+    def get_type_hints(self) -> Any:
+        """Return the types of its elements as Beam's `IOTypeHints`."""
+        from .typehints.beam.io_type_hints import IOTypeHints
+
+        accepted, produced = self.element_types()
+        return IOTypeHints.of(None if accepted is None else (accepted,), produced, self.tagged_types())
+
+    def tagged_types(self) -> Mapping[str, Any]:
+        """Return the declared types of tagged outputs by tag."""
+        return self._tagged_hints or declared_tags(self)
+
+    def element_types(self) -> tuple[Any, Any]:
+        """Return the declared types of input and output, or None for undeclared ones."""
         declared_input, declared_output = declared_hints(self)
         return (
             self._input_hint if self._input_hint is not None else declared_input,
@@ -197,8 +211,11 @@ class _NamedPTransform(PTransform):
     def with_input_types(self, *args: Any, **kwargs: Any) -> PTransform:
         return _NamedPTransform(self.transform.with_input_types(*args, **kwargs), self.label)
 
-    def with_output_types(self, hint: Any) -> PTransform:
-        return _NamedPTransform(self.transform.with_output_types(hint), self.label)
+    def with_output_types(self, hint: Any = None, **tagged: Any) -> PTransform:
+        return _NamedPTransform(self.transform.with_output_types(hint, **tagged), self.label)
+
+    def get_type_hints(self) -> Any:
+        return self.transform.get_type_hints()
 
     def with_delivery(self, delivery: str) -> PTransform:
         return _NamedPTransform(self.transform.with_delivery(delivery), self.label)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from . import graph
@@ -149,11 +150,16 @@ class DoOutputsTuple:
     """
 
     def __init__(
-        self, outputs: dict[str | None, PCollection[Any]], main_tag: str | None, any_tag: bool = False
+        self,
+        outputs: dict[str | None, PCollection[Any]],
+        main_tag: str | None,
+        any_tag: bool = False,
+        types: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self._outputs = outputs
         self._main_tag = main_tag
         self._any_tag = any_tag
+        self._types = types
 
     @property
     def pipeline(self) -> PipelineUnderConstruction:
@@ -176,6 +182,7 @@ class DoOutputsTuple:
             tag = None
         if self._any_tag and tag not in self._outputs:
             self._outputs[tag] = self.pipeline.add_output(self._outputs[None], tag)
+            self._outputs[tag].element_type = self._types.get(str(tag), Any)
         try:
             return self._outputs[tag]
         except KeyError:

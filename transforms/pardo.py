@@ -16,7 +16,7 @@ from ..sdk.dofn.dofn import (
     FlatMapDoFn,
     MapDoFn,
 )
-from ..sdk.dofn.hints import hints_of_dofn
+from ..sdk.dofn.hints import hints_of_dofn, tagged_hints_of_dofn
 from ..sdk.dofn.signature import check_signature, check_stateful
 from ..sdk.dofn.splittable_dofn import splittable_signature
 from ..sdk.errors import SideInputError, StatefulDoFnError, UnsupportedError
@@ -74,8 +74,11 @@ class ParDo(PTransform):
         """Return the transform with two outputs: its output, and dead letters, which are elements with their errors."""
         return ExceptionHandling(self, main_tag, dead_letter_tag, **kwargs)
 
-    def get_type_hints(self) -> tuple[Any, Any]:
-        accepted, produced = super().get_type_hints()
+    def tagged_types(self) -> Mapping[str, Any]:
+        return super().tagged_types() or tagged_hints_of_dofn(self.fn)
+
+    def element_types(self) -> tuple[Any, Any]:
+        accepted, produced = super().element_types()
         # The type of a batch isn't that of elements.
         from_fn = (None, None) if takes_arrays(self.fn) else hints_of_dofn(self.fn)
         return (
@@ -111,7 +114,7 @@ class ParDo(PTransform):
         check_signature(self.fn, args, kwargs, label)
         check_operation(self.fn.column_operation, pcoll.checked_type, label)
         keyed = self._keyed(pcoll, label)
-        hint = self.get_type_hints()[1]
+        hint = self.element_types()[1]
         fn, inferred = self.batched_for(pcoll, hint, label)
         if isinstance(fn, BatchedDoFn) and fn.taken is not None:
             fn.batch_arguments(args, kwargs, label)
@@ -204,18 +207,21 @@ class _MultiParDo(PTransform):
     def default_label(self) -> str:
         return self.pardo.label
 
-    def get_type_hints(self) -> tuple[Any, Any]:
-        return self.pardo.get_type_hints()[0], None
+    def element_types(self) -> tuple[Any, Any]:
+        return self.pardo.element_types()[0], None
 
     def expand(self, pcoll: PCollection[Any]) -> DoOutputsTuple:
         label = pcoll.pipeline.full_label
         if splittable_signature(self.pardo.fn, label) is not None:
             raise UnsupportedError(f"{label}: a splittable DoFn has one output; have a step after it tag elements")
         outputs = self.pardo.add_to(pcoll, (None, *self.tags), self.any_tag)
+        types = self.pardo.tagged_types()
         for tag in self.tags:
             # The declared result type of a function is that of the main output.
-            outputs[tag].element_type = Any
-        return DoOutputsTuple(outputs, self.main, self.any_tag)
+            outputs[tag].element_type = types.get(tag, Any)
+        if self.main is not None and self.main in types:
+            outputs[None].element_type = types[self.main]
+        return DoOutputsTuple(outputs, self.main, self.any_tag, types)
 
 
 class ExceptionHandling(PTransform):
@@ -283,8 +289,8 @@ class ExceptionHandling(PTransform):
     def default_label(self) -> str:
         return self.pardo.label
 
-    def get_type_hints(self) -> tuple[Any, Any]:
-        return self.pardo.get_type_hints()[0], None
+    def element_types(self) -> tuple[Any, Any]:
+        return self.pardo.element_types()[0], None
 
     def expand(self, pcoll: PCollection[Any]) -> DoOutputsTuple | PCollection[Any]:
         pardo, label = self.pardo, pcoll.pipeline.full_label
@@ -295,7 +301,7 @@ class ExceptionHandling(PTransform):
             )
         check_signature(pardo.fn, pardo.args, pardo.kwargs, label)
         check_operation(pardo.fn.column_operation, pcoll.checked_type, label)
-        fn, inferred = pardo.batched_for(pcoll, pardo.get_type_hints()[1], label)
+        fn, inferred = pardo.batched_for(pcoll, pardo.element_types()[1], label)
         guarded = ParDo(
             GuardedDoFn(fn, self.dead_letter_tag, self.exc_class, self.partial, self.on_failure_callback),
             *pardo.args,
@@ -305,7 +311,7 @@ class ExceptionHandling(PTransform):
             self.dead_letter_tag, main=self.main_tag, allow_unknown_tags=True
         )
         good, bad = outputs[self.main_tag], outputs[self.dead_letter_tag]
-        produced = pardo.get_type_hints()[1] or inferred
+        produced = pardo.element_types()[1] or inferred
         good.element_type = pardo.infer_output_type(pcoll.element_type) if produced is None else produced
         bad.element_type = typehints.pair_of(pcoll.element_type, tuple[type, str, list[str]])
         if self.threshold < 1:

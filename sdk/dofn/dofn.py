@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ...windowing.timestamp import Timestamp
 from ...windowing.timestamped_value import TimestampedValue
 from ..columns.expressions import ColumnOperation, Stamps, bundle_of_records
-from ..typehints import hints_of_callable, with_input_types
+from ..typehints import hints_of_callable, with_input_types, with_output_types
 from ..typehints.callables import yielded_hint
 from ..user_code.signatures import label_of, signature
 from ..userstate.state_spec import StateSpec
@@ -238,6 +238,16 @@ class DoFn:
     def with_input_types(self, *args: Any, **kwargs: Any) -> Any:
         """Declare input types: see `penstock.typehints`."""
         return with_input_types(*args, **kwargs)(self)
+
+    def with_output_types(self, hint: Any = None, **tagged: Any) -> Any:
+        """Declare output types: see `penstock.typehints`."""
+        return with_output_types(hint, **tagged)(self)
+
+    def get_type_hints(self) -> Any:
+        """Return the types of its elements as Beam's `IOTypeHints`."""
+        from ..typehints.beam.io_type_hints import hints_of_process
+
+        return hints_of_process(self)
 
     @staticmethod
     def yields_elements(fn: Callable[..., Any]) -> Callable[..., Any]:

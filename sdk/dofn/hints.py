@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
 
-from ..typehints import declared_hints, declared_inputs, element_of, hints_of_callable
+from ..elements.element_wrappers import TaggedOutput
+from ..typehints import declared_hints, declared_inputs, declared_tags, element_of, hints_of_callable
 from ..typehints.callables import POSITIONAL
 from ..typehints.simplified import members, simplified, union_of
 from ..user_code.signatures import signature
@@ -62,7 +64,27 @@ def _of_wrapped(dofn: CallableDoFn) -> tuple[Any, Any]:
         return accepted, None
     if output is None:
         return accepted, None
-    return accepted, element_of(output) if isinstance(dofn, FlatMapDoFn) else _without_wrappers(output)
+    return accepted, _without_wrappers(element_of(output) if isinstance(dofn, FlatMapDoFn) else output)
+
+
+def tagged_hints_of_dofn(dofn: DoFn) -> Mapping[str, Any]:
+    """Return the types of a DoFn's tagged outputs by tag, from its decorators or annotations.
+
+    >>> from typing import Literal
+    >>> from penstock.sdk.dofn.dofn import MapDoFn
+    >>> def parse(line: str) -> int | TaggedOutput[Literal["errors"], str]: ...
+    >>> tagged_hints_of_dofn(MapDoFn(parse))
+    {'errors': <class 'str'>}
+    """
+    is_wrapped = isinstance(dofn, CallableDoFn)
+    declared = declared_tags(dofn.fn if isinstance(dofn, CallableDoFn) else dofn)
+    yields = not is_wrapped or isinstance(dofn, FlatMapDoFn)
+    if declared:
+        return {tag: element_of(hint) for tag, hint in declared.items()} if yields and is_wrapped else declared
+    output = hints_of_callable(dofn.fn if isinstance(dofn, CallableDoFn) else dofn.process)[1]
+    element = element_of(output) if yields else output
+    tagged = [get_args(one) for one in members(element) or () if get_origin(one) is TaggedOutput]
+    return {tag: hint for literal, hint in tagged for tag in get_args(literal)}
 
 
 def _of_process(dofn: DoFn) -> tuple[Any, Any]:

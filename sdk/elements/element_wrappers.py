@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import GenericAlias
 from typing import Any
 
 import attrs
@@ -26,6 +27,8 @@ class TaggedOutput:
     """
 
     __slots__ = ("tag", "value")
+    # In annotations: TaggedOutput[Literal["errors"], str].
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __init__(self, tag: str, value: Any) -> None:
         if not isinstance(tag, str):

@@ -15,19 +15,19 @@ from importlib import import_module
 from typing import Any as AnyType
 
 from . import arrow_batches as arrow_batches  # It registers its converters.
-from .callables import hints_of_callable
+from .callables import disable_type_annotations, hints_of_callable, no_annotations
 from .compatibility import is_compatible
-from .decorators import declared_hints, declared_inputs, with_input_types, with_output_types
+from .decorators import declared_hints, declared_inputs, declared_tags, with_input_types, with_output_types
 from .describe import describe
 from .inference import infer_type
 from .parts import element_of, is_definitely_not_pair, key_type, pair_of, value_type
 
 # Modules with Beam's names, which are imported when a program uses one.
-_OF_BEAM = ("beam.subscripts", "beam.constraints")
+_OF_BEAM = ("beam.subscripts", "beam.constraints", "beam.io_type_hints")
 
 
 def __getattr__(name: str) -> AnyType:
-    if name in __all__ or name[:1].isupper():
+    if name in __all__ or name[:1].isupper() or name == "get_type_hints":
         for module in _OF_BEAM:
             found = getattr(import_module(f"{__name__}.{module}"), name, None)
             if found is not None:
@@ -65,7 +65,10 @@ __all__ = [
     "infer_type",
     "declared_hints",
     "declared_inputs",
+    "declared_tags",
     "with_input_types",
     "with_output_types",
     "hints_of_callable",
+    "no_annotations",
+    "disable_type_annotations",
 ]

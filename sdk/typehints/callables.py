@@ -5,13 +5,37 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from ..user_code.signatures import is_bare, signature
 from .describe import describe
 from .simplified import NoneType, class_and_args, native, simplified
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+# Set to False by `disable_type_annotations`.
+_are_used = True
+
+
+def disable_type_annotations() -> None:
+    """Ignore all annotations from now on; declared types still count."""
+    global _are_used
+    _are_used = False
+
+
+def no_annotations(fn: Function) -> Function:
+    """Ignore the annotations of a function.
+
+    >>> @no_annotations
+    ... def double(n: int) -> int: ...
+    >>> hints_of_callable(double)
+    (None, None)
+    """
+    fn.ignores_annotations = True  # type: ignore[attr-defined]
+    return fn
 
 
 def hints_of_callable(fn: Any, skip_self: bool = False) -> tuple[tuple[Any, ...] | None, Any]:
@@ -28,7 +52,7 @@ def hints_of_callable(fn: Any, skip_self: bool = False) -> tuple[tuple[Any, ...]
     >>> hints_of_callable(repeat)
     ((<class 'str'>, <class 'int'>), list[str])
     """
-    if is_bare(fn):
+    if is_bare(fn) or not _are_used or getattr(fn, "ignores_annotations", False):
         return None, None
     if isinstance(fn, type):
         constructor = inspect.getattr_static(fn, "__init__")

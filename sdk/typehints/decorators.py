@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import attrs
@@ -20,6 +20,7 @@ _ATTRIBUTE = "_penstock_type_hints"
 class _Declared:
     inputs: tuple[Any, ...] | None = None
     output: Any = None
+    tagged: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 def with_input_types(*positional: Any, **by_name: Any) -> Callable[[T], T]:
@@ -40,9 +41,14 @@ def with_input_types(*positional: Any, **by_name: Any) -> Callable[[T], T]:
     return decorate
 
 
-def with_output_types(hint: Any) -> Callable[[T], T]:
-    """Declare the result type of a function, or the type of the output elements of a DoFn or transform."""
-    return lambda target: _declare(target, output=native(hint))
+def with_output_types(hint: Any = None, **tagged: Any) -> Callable[[T], T]:
+    """Declare the result type of a function, or the type of the output elements of a DoFn or transform.
+
+    Args:
+      tagged: types of tagged outputs by tag.
+    """
+    by_tag = {tag: native(one) for tag, one in tagged.items()}
+    return lambda target: _declare(target, output=native(hint), tagged=by_tag)
 
 
 def _by_position(target: Any, skip: int, by_name: dict[str, Any]) -> tuple[Any, ...]:
@@ -81,3 +87,9 @@ def declared_inputs(target: Any) -> tuple[Any, ...] | None:
     """Return the declared types of all inputs, by position, or None if undeclared."""
     hints = getattr(target, _ATTRIBUTE, None)
     return hints.inputs if isinstance(hints, _Declared) else None
+
+
+def declared_tags(target: Any) -> Mapping[str, Any]:
+    """Return the declared types of tagged outputs by tag."""
+    hints = getattr(target, _ATTRIBUTE, None)
+    return hints.tagged if isinstance(hints, _Declared) else {}

@@ -1,0 +1,121 @@
+"""Beam's form of the type hints of a function, DoFn or transform: those of its inputs and those of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ..callables import hints_of_callable
+from ..decorators import declared_hints, declared_inputs, declared_tags
+from .constraints import TypeConstraint, UnionConstraint, union_of_types
+from .native_types import convert_to_beam_type, convert_to_beam_types
+from .subscripts import get_yielded_type
+
+# Types by position and by name.
+Hints = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class IOTypeHints(NamedTuple):
+    """Type hints of inputs and outputs, each by position and by name; None for undeclared ones.
+
+    >>> hints = IOTypeHints.empty().with_input_types(str).with_output_types(int, errors=list[str])
+    >>> hints
+    IOTypeHints[inputs=((<class 'str'>,), {}), outputs=((<class 'int'>,), {'errors': List[<class 'str'>]})]
+    >>> hints.simple_output_type("Parse"), hints.tagged_output_types()
+    (<class 'int'>, {'errors': List[<class 'str'>]})
+    """
+
+    input_types: Hints | None = None
+    output_types: Hints | None = None
+
+    @classmethod
+    def empty(cls) -> IOTypeHints:
+        """Return hints without any type."""
+        return cls()
+
+    @classmethod
+    def of(cls, inputs: tuple[Any, ...] | None, output: Any, tagged: Mapping[str, Any]) -> IOTypeHints:
+        """Return hints of these types; None for an unknown one."""
+        hints = cls() if inputs is None else cls().with_input_types(*inputs)
+        if output is None and not tagged:
+            return hints
+        return hints.with_output_types(*(() if output is None else (output,)), **tagged)
+
+    @classmethod
+    def from_callable(cls, fn: Callable[..., Any]) -> IOTypeHints | None:
+        """Return the hints of a function's annotations; None for a function without any."""
+        inputs, output = hints_of_callable(fn)
+        return None if inputs is None and output is None else cls.of(inputs, output, {})
+
+    def with_input_types(self, *args: Any, **kwargs: Any) -> IOTypeHints:
+        """Return hints with these types of inputs."""
+        return self._replace(input_types=(tuple(convert_to_beam_types(args)), convert_to_beam_types(kwargs)))
+
+    def with_output_types(self, *args: Any, **kwargs: Any) -> IOTypeHints:
+        """Return hints with the type of the main output, and those of tagged outputs by tag."""
+        return self._replace(output_types=(tuple(convert_to_beam_types(args)), convert_to_beam_types(kwargs)))
+
+    def with_input_types_from(self, other: IOTypeHints) -> IOTypeHints:
+        """Return hints with the inputs of others."""
+        return self._replace(input_types=other.input_types)
+
+    def with_output_types_from(self, other: IOTypeHints) -> IOTypeHints:
+        """Return hints with the outputs of others."""
+        return self._replace(output_types=other.output_types)
+
+    def with_defaults(self, hints: IOTypeHints | None) -> IOTypeHints:
+        """Return hints with those of others where these have none."""
+        if hints is None:
+            return self
+        return IOTypeHints(self.input_types or hints.input_types, self.output_types or hints.output_types)
+
+    def simple_output_type(self, context: Any) -> Any:
+        """Return the type of the main output; None if unknown.  Raises `TypeError` for several types."""
+        if self.output_types is None:
+            return None
+        positional = self.output_types[0]
+        if len(positional) != 1:
+            raise TypeError(f"{context}: expected one output type, got {self.output_types!r}")
+        return positional[0]
+
+    def has_simple_output_type(self) -> bool:
+        """Return whether there is one type of the main output."""
+        return self.output_types is not None and len(self.output_types[0]) == 1
+
+    def tagged_output_types(self) -> dict[str, Any]:
+        """Return the types of tagged outputs by tag."""
+        return {} if self.output_types is None else dict(self.output_types[1])
+
+    def strip_iterable(self) -> IOTypeHints:
+        """Return hints in which the types of the outputs are those of the elements.
+
+        Raises `ValueError` for a type that is no iterable.
+
+        >>> IOTypeHints.empty().with_output_types(list[int]).strip_iterable().simple_output_type("FlatMap")
+        <class 'int'>
+        """
+        if self.output_types is None or not self.has_simple_output_type():
+            return self
+        tagged = {tag: _elements(hint) for tag, hint in self.output_types[1].items()}
+        return self.with_output_types(_elements(self.output_types[0][0]), **tagged)
+
+    def __repr__(self) -> str:
+        return f"IOTypeHints[inputs={self.input_types}, outputs={self.output_types}]"
+
+
+def get_type_hints(fn: Any) -> IOTypeHints:
+    """Return the types that decorators declare for a function, DoFn or transform."""
+    return IOTypeHints.of(declared_inputs(fn), declared_hints(fn)[1], declared_tags(fn))
+
+
+def hints_of_process(dofn: Any) -> IOTypeHints:
+    """Return the types of a DoFn's elements: those of its decorators, else of the annotations of `process`."""
+    annotated = IOTypeHints.from_callable(dofn.process)
+    return get_type_hints(dofn).with_defaults(annotated and annotated.strip_iterable())
+
+
+def _elements(hint: Any) -> Any:
+    hint = convert_to_beam_type(hint)
+    if isinstance(hint, UnionConstraint):
+        return union_of_types(_elements(one) for one in hint.parameters if one not in (None, type(None)))
+    return get_yielded_type(hint) if isinstance(hint, (TypeConstraint, type)) else hint

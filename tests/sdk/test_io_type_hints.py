@@ -1,0 +1,164 @@
+"""Beam's `IOTypeHints`, types of tagged outputs, and annotations that don't count."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import pytest
+
+import penstock as beam
+from penstock.sdk.typehints import callables
+from penstock.sdk.typehints.beam.io_type_hints import IOTypeHints, get_type_hints
+from penstock.typehints import KV, List, no_annotations, with_input_types, with_output_types
+
+
+def length(word: str, minimum: int = 0) -> int:
+    return max(len(word), minimum)
+
+
+def letters(word: str) -> list[str]:
+    return list(word)
+
+
+class Parse(beam.DoFn):
+    def process(self, line: str) -> Iterable[int | beam.TaggedOutput[Literal["errors", "rest"], str]]:
+        try:
+            yield int(line)
+        except ValueError:
+            yield beam.TaggedOutput("errors", line)
+
+
+@with_input_types(str)
+@with_output_types(int, errors=str)
+class DeclaredParse(beam.DoFn):
+    def process(self, line):
+        yield int(line)
+
+
+@with_input_types(int)
+@with_output_types(str)
+class Spell(beam.PTransform):
+    def expand(self, pcoll):
+        assert str is self.get_type_hints().simple_output_type(self.label)
+        return pcoll | beam.Map(str)
+
+
+def test_hints_are_kept_in_beams_types():
+    hints = IOTypeHints.empty().with_input_types(int, name=list[str]).with_output_types(KV[str, int], errors=str)
+    assert ((int,), {"name": List[str]}) == hints.input_types
+    assert KV[str, int] == hints.simple_output_type("step")
+    assert {"errors": str} == hints.tagged_output_types()
+    assert "IOTypeHints[inputs=((<class 'int'>,), {}), outputs=None]" == repr(IOTypeHints.empty().with_input_types(int))
+
+
+def test_hints_without_types_have_none():
+    assert (None, None) == IOTypeHints.empty()
+    assert IOTypeHints.empty().simple_output_type("step") is None
+    assert not IOTypeHints.empty().has_simple_output_type()
+    assert {} == IOTypeHints.empty().tagged_output_types()
+    assert IOTypeHints.from_callable(lambda x: x) is None
+
+
+def test_several_output_types_are_refused_where_one_is_expected():
+    with pytest.raises(TypeError, match="step: expected one output type"):
+        IOTypeHints.empty().with_output_types(int, str).simple_output_type("step")
+
+
+def test_missing_hints_are_taken_from_others():
+    others = IOTypeHints.empty().with_input_types(str).with_output_types(str)
+    assert (((int,), {}), ((str,), {})) == IOTypeHints.empty().with_input_types(int).with_defaults(others)
+
+
+@pytest.mark.parametrize("hint", [list[int], List[int], list[int] | None, tuple[int, ...], Iterable[int]])
+def test_the_type_of_elements_is_that_of_the_iterable(hint):
+    assert int is IOTypeHints.empty().with_output_types(hint).strip_iterable().simple_output_type("step")
+
+
+def test_a_type_that_is_no_iterable_has_no_elements():
+    with pytest.raises(ValueError, match="not iterable"):
+        IOTypeHints.empty().with_output_types(int).strip_iterable()
+
+
+@pytest.mark.parametrize(
+    ("subject", "inputs", "outputs"),
+    [
+        (beam.Map(length), ((str,), {}), ((int,), {})),
+        (beam.Map(length).with_output_types(float), ((str,), {}), ((float,), {})),
+        (beam.Map(lambda x: x), None, None),
+        (beam.FlatMap(letters), ((str,), {}), ((str,), {})),
+        (beam.Map(length).with_output_types(int, errors=str), ((str,), {}), ((int,), {"errors": str})),
+        ("Labelled" >> beam.Map(length), ((str,), {}), ((int,), {})),
+        (beam.ParDo(Parse()), ((str,), {}), ((int,), {"errors": str, "rest": str})),
+        (beam.ParDo(DeclaredParse()), ((str,), {}), ((int,), {"errors": str})),
+        (DeclaredParse(), ((str,), {}), ((int,), {"errors": str})),
+        (Parse().with_output_types(bytes), ((str,), {}), ((bytes,), {})),
+        (Spell(), ((int,), {}), ((str,), {})),
+        (Spell().with_input_types(bool), ((bool,), {}), ((str,), {})),
+    ],
+)
+def test_transforms_and_dofns_tell_their_types(subject, inputs, outputs):
+    assert (inputs, outputs) == subject.get_type_hints()
+
+
+def test_declared_types_of_a_function_are_told():
+    @with_input_types(int)
+    @with_output_types(str)
+    def spell(n):
+        return str(n)
+
+    assert (((int,), {}), ((str,), {})) == get_type_hints(spell)
+    assert (None, None) == get_type_hints(length)
+
+
+def test_a_composite_reads_its_types_in_expand():
+    assert ["1"] == [1] | Spell()
+
+
+@with_output_types(list[int], errors=list[str])
+def parse_all(line):
+    for word in line.split():
+        yield beam.TaggedOutput("errors", word) if word.isalpha() else int(word)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        beam.ParDo(Parse()),
+        beam.ParDo(DeclaredParse()),
+        beam.FlatMap(parse_all),
+        beam.Map(length).with_output_types(int, errors=str),
+        "Labelled" >> beam.Map(length).with_output_types(int, errors=str),
+        beam.Map(length).with_output_types(numbers=int, errors=str),
+    ],
+)
+def test_tagged_outputs_have_their_types(transform):
+    p = beam.Pipeline()
+    numbers, errors = p | beam.Create(["1"]) | transform.with_outputs("errors", main="numbers")
+    assert (int, str) == (numbers.element_type, errors.element_type)
+
+
+def test_an_output_that_exists_once_accessed_has_its_type():
+    p = beam.Pipeline()
+    outputs = p | beam.Create(["1"]) | beam.ParDo(Parse()).with_outputs()
+    assert str is outputs.errors.element_type
+
+
+def test_a_mismatch_after_a_tagged_output_is_found():
+    p = beam.Pipeline()
+    _, errors = p | beam.Create(["1"]) | beam.ParDo(Parse()).with_outputs("errors", main="numbers")
+    with pytest.raises(beam.typehints.TypeCheckError):
+        _ = errors | beam.Map(lambda n: n).with_input_types(int)
+
+
+def test_annotations_can_be_ignored():
+    @no_annotations
+    def wrong(word: int) -> int:
+        return word
+
+    assert ["a"] == ["a"] | beam.Map(wrong)
+    assert (None, None) == beam.Map(wrong).get_type_hints()
+
+
+def test_all_annotations_can_be_ignored(monkeypatch):
+    monkeypatch.setattr(callables, "_are_used", True)
+    beam.typehints.disable_type_annotations()
+    assert (None, None) == beam.Map(length).get_type_hints()
