@@ -42,7 +42,7 @@ class GuardedDoFn(WrappingDoFn):
     # A function with the parameters of the guarded one, which is created in each worker.
     @cached_property
     def process(self) -> Any:
-        parameters = _parameters(self.fn)
+        parameters = parameters_of_process(self.fn)
         element = next(p for p in parameters if p.default is DoFn.ElementParam or not isinstance(p.default, DoFnParam))
         sign = next((p for p in parameters if p.default is DoFn.SignParam), None)
         fn, exc_class = self.fn, self.exc_class
@@ -87,7 +87,7 @@ class GuardedDoFn(WrappingDoFn):
         return element, (type(error), repr_of(error), lines)
 
 
-def _parameters(fn: DoFn) -> list[inspect.Parameter]:
+def parameters_of_process(fn: DoFn) -> list[inspect.Parameter]:
     """Return the parameters of a DoFn's `process`, the markers of a wrapped function included."""
     element = inspect.Parameter("element", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     rest = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)

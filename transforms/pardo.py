@@ -10,6 +10,7 @@ from ..sdk.columns.expressions import Selection
 from ..sdk.combine_fn import CombineFn, CountCombineFn
 from ..sdk.dofn.batched_dofn import BatchedDoFn, batched, takes_arrays
 from ..sdk.dofn.dofn import (
+    ColumnDoFn,
     DoFn,
     ExpressionDoFn,
     FilterDoFn,
@@ -20,6 +21,7 @@ from ..sdk.dofn.hints import hints_of_dofn, tagged_hints_of_dofn
 from ..sdk.dofn.signature import check_signature, check_stateful
 from ..sdk.dofn.splittable_dofn import splittable_signature
 from ..sdk.errors import SideInputError, StatefulDoFnError, UnsupportedError
+from ..sdk.options import TypeOptions
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.side_inputs import AsSideInput, AsSingleton
@@ -118,6 +120,8 @@ class ParDo(PTransform):
         fn, inferred = self.batched_for(pcoll, hint, label)
         if isinstance(fn, BatchedDoFn) and fn.taken is not None:
             fn.batch_arguments(args, kwargs, label)
+        elif pcoll.pipeline.options.view_as(TypeOptions).runtime_type_check:
+            fn = self._type_checked(fn, label)
         call: tuple[DoFn, tuple[Any, ...], Mapping[str, Any]] = (fn, args, kwargs)
         serialized = Serialized(call, label)
         primitive = graph.ParDo(serialized, tuple(side_inputs), keyed=keyed, any_tag=any_tag)
@@ -142,6 +146,16 @@ class ParDo(PTransform):
         elif fn is self.fn and takes_arrays(fn):
             inferred = hints_of_dofn(fn)[1]
         return fn, inferred
+
+    def _type_checked(self, fn: DoFn, label: str) -> DoFn:
+        """Return a DoFn that checks each element and output, or the DoFn itself if it has no types."""
+        from .runtime_type_check import TypeCheckedDoFn
+
+        accepted, produced = self.element_types()
+        tagged = self.tagged_types()
+        if (accepted is None and produced is None and not tagged) or isinstance(fn, (ExpressionDoFn, ColumnDoFn)):
+            return fn
+        return TypeCheckedDoFn(fn, label, accepted, produced, tagged)
 
     def _keyed(self, pcoll: PCollection[Any], label: str) -> graph.KeyedParDo | None:
         """Return the properties of a DoFn with state or timers, or None.  Raises `StatefulDoFnError`."""

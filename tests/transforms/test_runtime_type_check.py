@@ -1,0 +1,100 @@
+"""`--runtime_type_check`: each element is checked against the hints of functions, DoFns and transforms."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import pytest
+
+import penstock as beam
+from penstock.options import PipelineOptions
+from penstock.typehints import KV, TypeCheckError
+
+
+def run(transform, values=(1, 2), checked=True):
+    options = PipelineOptions(["--runtime_type_check"] if checked else [])
+    with beam.Pipeline(options=options) as p:
+        _ = p | beam.Create(list(values)) | "hide the type" >> beam.Map(lambda x: x) | transform
+
+
+def annotated(n) -> int:
+    return str(n)
+
+
+class Yields(beam.DoFn):
+    def process(self, n: int) -> Iterable[int | beam.TaggedOutput[Literal["odd"], str]]:
+        yield beam.TaggedOutput("odd", n) if n % 2 else n
+
+
+@pytest.mark.parametrize(
+    ("transform", "values", "told"),
+    [
+        (beam.Map(annotated), [1], "Map(annotated): its output '1' is of the type str, expected int"),
+        (
+            "Named" >> beam.Map(lambda n: n).with_input_types(int),
+            [1, "a"],
+            "Named: its input 'a' is of the type str, expected int",
+        ),
+        (
+            "Named" >> beam.FlatMap(lambda n: ["a"]).with_output_types(int),
+            [1],
+            "Named: its output 'a' is of the type str, expected int",
+        ),
+        (
+            "Named" >> beam.Map(lambda n: (n, n)).with_output_types(KV[int, str]),
+            [1],
+            "Named: its output (1, 1) is of the type tuple, expected tuple[int, str]",
+        ),
+        (
+            "Named" >> beam.Map(lambda n: beam.window.TimestampedValue("a", 5)).with_output_types(int),
+            [1],
+            "Named: its output 'a' is of the type str, expected int",
+        ),
+        (
+            beam.ParDo(Yields()).with_outputs("odd"),
+            [2, 1],
+            "ParDo(Yields): its output 1 is of the type int, expected str",
+        ),
+        (
+            "Named" >> beam.Map(lambda n: n).with_output_types(float),
+            [1],
+            "Named: its output 1 is of the type int, expected float",
+        ),
+    ],
+)
+def test_an_element_of_another_type_is_an_error(transform, values, told):
+    with pytest.raises(TypeCheckError) as error:
+        run(transform, values)
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        beam.Map(lambda n: n).with_input_types(int).with_output_types(int),
+        beam.Map(lambda n: n),
+        beam.Map(lambda n: (n, [n])).with_output_types(KV[int, list[int]]),
+        beam.Filter(lambda n: n > 1).with_input_types(int),
+        beam.FlatMap(lambda n: [n, n]).with_output_types(int),
+        beam.Map(lambda n, by, also=0: n * by, 2, also=3).with_input_types(int),
+    ],
+)
+def test_elements_of_the_type_pass(transform):
+    run(transform)
+
+
+def test_elements_are_not_checked_without_the_flag():
+    run(beam.Map(annotated), checked=False)
+
+
+def test_a_checked_dofn_keeps_its_parameters_and_callbacks(capsys):
+    class Stamps(beam.DoFn):
+        def setup(self):
+            self.greeting = "at"
+
+        def process(self, n: int, factor, timestamp=beam.DoFn.TimestampParam) -> Iterable[str]:
+            yield f"{self.greeting} {float(timestamp)}: {n * factor}"
+
+    with beam.Pipeline(options=PipelineOptions(["--runtime_type_check"])) as p:
+        stamped = p | beam.Create([1]) | beam.Map(lambda n: beam.window.TimestampedValue(n, 5))
+        _ = stamped | beam.ParDo(Stamps(), 3) | beam.Map(print)
+    assert "at 5.0: 3\n" == capsys.readouterr().out

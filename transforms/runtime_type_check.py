@@ -1,0 +1,88 @@
+"""Checks of each element against type hints, for `--runtime_type_check`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+from ..sdk.dofn.dofn import DoFn, DoFnParam, WrappingDoFn
+from ..sdk.elements.element_wrappers import BatchOutput, Remainder, Retracted, TaggedOutput, unwrapped
+from ..sdk.typehints import describe
+from ..sdk.typehints.beam.constraints import TypeCheckError, check_constraint
+from ..sdk.typehints.beam.native_types import convert_to_beam_type
+from .error_handling import parameters_of_process
+
+
+class TypeCheckedDoFn(WrappingDoFn):
+    """A DoFn whose elements and outputs are checked.
+
+    An element that isn't of the type raises `TypeHintError`.  As in Beam, an int is no float.
+
+    Args:
+      label: the transform's, for errors.
+      accepted: the type of elements; None for any.
+      produced: the type of the main output; None for any.
+      tagged: types of tagged outputs by tag.
+    """
+
+    def __init__(self, fn: DoFn, label: str, accepted: Any, produced: Any, tagged: Mapping[str, Any]) -> None:
+        super().__init__(fn)
+        self.label = label
+        self.accepted = accepted
+        self.produced: dict[Any, Any] = {None: produced, **tagged}
+
+    # A function with the parameters of the wrapped one, which is created in each worker.
+    @cached_property
+    def process(self) -> Any:
+        parameters = parameters_of_process(self.fn)
+        element = next(
+            i
+            for i, p in enumerate(parameters)
+            if p.default is DoFn.ElementParam or not isinstance(p.default, DoFnParam)
+        )
+        name = parameters[element].name
+        fn, label = self.fn, self.label
+        accepted = _constraint(self.accepted)
+        produced = {tag: _constraint(hint) for tag, hint in self.produced.items()}
+
+        def checked(*args: Any, **kwargs: Any) -> Iterable[Any]:
+            given = kwargs[name] if name in kwargs else args[element]
+            _check(
+                accepted, given, f"{label}: its input {given!r} is of the type {type(given).__name__}", self.accepted
+            )
+            for output in fn.process(*args, **kwargs) or ():
+                tag, value = _parts(output)
+                if tag in produced and type(value) not in (Remainder, BatchOutput):
+                    told = f"{label}: its output {value!r} is of the type {type(value).__name__}"
+                    _check(produced[tag], value, told, self.produced[tag])
+                yield output
+
+        checked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return checked
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "process"}
+
+
+def _constraint(hint: Any) -> Any:
+    return convert_to_beam_type(Any if hint is None else hint)
+
+
+def _check(constraint: Any, value: Any, told: str, hint: Any) -> None:
+    try:
+        check_constraint(constraint, value)
+    except TypeError as error:
+        reason = f" ({error})" if str(error) else ""
+        raise TypeCheckError(f"{told}, expected {describe(hint)}{reason}") from None
+
+
+def _parts(output: Any) -> tuple[str | None, Any]:
+    """Return an output's tag, and its value without wrappers."""
+    tag = None
+    while isinstance(output, (TaggedOutput, Retracted)):
+        if isinstance(output, TaggedOutput):
+            tag = output.tag
+        output = output.value
+    return tag, unwrapped(output)[0]
