@@ -95,6 +95,10 @@ class CombineFn(Generic[InT, AccT, OutT]):
     def setup(self, *args: Any, **kwargs: Any) -> None:
         """Prepare the combiner.  Called once in each worker, before the other methods."""
 
+    def display_data(self) -> dict[str, Any]:
+        """Return the settings to show, by name."""
+        return {}
+
     def create_accumulator(self, *args: Any, **kwargs: Any) -> AccT:
         """Return the accumulator of no elements."""
         raise NotImplementedError(f"{type(self).__name__}.create_accumulator")

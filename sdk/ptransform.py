@@ -121,8 +121,24 @@ class PTransform(Generic[InputT, OutputT]):
         )
 
     def with_resource_hints(self, **hints: Any) -> PTransform:
-        """Accept Beam's resource hints, which have no effect on these runners."""
+        """Declare Beam's resource hints, which have no effect on penstock's runners: `min_ram="4GB"`.
+
+        Raises `ValueError` for an unknown hint and an invalid value.
+        """
+        from .beam.resources import parse_resource_hints
+
+        self.get_resource_hints().update(parse_resource_hints(hints))
         return self
+
+    def get_resource_hints(self) -> dict[str, bytes]:
+        """Return the declared resource hints, by URN."""
+        # A subclass may have not called `__init__`.
+        hints: dict[str, bytes] = self.__dict__.setdefault("_resource_hints", {})
+        return hints
+
+    def annotations(self) -> dict[str, Any]:
+        """Return notes on the transform by name, which have no effect: its class, and what a subclass adds."""
+        return {"python_type": f"{type(self).__module__}.{type(self).__qualname__}"}
 
     def with_delivery(self, delivery: str) -> PTransform:
         """Declare the delivery of its outputs, for a pipeline with `--delivery=strong` or `weak`.
@@ -216,6 +232,18 @@ class _NamedPTransform(PTransform):
 
     def get_type_hints(self) -> Any:
         return self.transform.get_type_hints()
+
+    def with_resource_hints(self, **hints: Any) -> PTransform:
+        return _NamedPTransform(self.transform.with_resource_hints(**hints), self.label)
+
+    def get_resource_hints(self) -> dict[str, bytes]:
+        return self.transform.get_resource_hints()
+
+    def annotations(self) -> dict[str, Any]:
+        return self.transform.annotations()
+
+    def display_data(self) -> dict[str, Any]:
+        return self.transform.display_data()
 
     def with_delivery(self, delivery: str) -> PTransform:
         return _NamedPTransform(self.transform.with_delivery(delivery), self.label)

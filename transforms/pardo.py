@@ -61,6 +61,9 @@ class ParDo(PTransform):
     def default_label(self) -> str:
         return f"{type(self).__name__}({self.fn.default_label()})"
 
+    def display_data(self) -> dict[str, Any]:
+        return {"fn": type(self.fn), "fn_dd": self.fn}
+
     def with_outputs(self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None) -> PTransform:
         """Return the transform with several outputs, by tag; `main` names the untagged output.
 

@@ -221,6 +221,10 @@ class DoFn:
         """Return the default label of a transform with this DoFn."""
         return type(self).__name__
 
+    def display_data(self) -> dict[str, Any]:
+        """Return the settings to show, by name."""
+        return {}
+
     def get_input_batch_type(self, input_element_type: Any) -> Any:
         """Return the type of the batches that `process_batch` takes, by default its annotation; None if unknown."""
         inputs, _ = hints_of_callable(self.process_batch)
@@ -390,6 +394,9 @@ class WrappingDoFn(DoFn):
 
     def default_label(self) -> str:
         return self.fn.default_label()
+
+    def display_data(self) -> dict[str, Any]:
+        return self.fn.display_data()
 
     def setup(self) -> None:
         self.fn.setup()
