@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import lru_cache, wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, get_args, get_origin
 
-from .typehints import declared_hints, declared_tags
-from .typehints.simplified import native
+from .typehints import declared_hints, declared_tags, hints_of_callable
+from .typehints.simplified import native, simplified
 
 if TYPE_CHECKING:
     # With defaults, so that `PTransform` alone is a type.
@@ -113,8 +113,15 @@ class PTransform(Generic[InputT, OutputT]):
         return self._tagged_hints or declared_tags(self)
 
     def element_types(self) -> tuple[Any, Any]:
-        """Return the declared types of input and output, or None for undeclared ones."""
+        """Return the declared types of input and output, or None for undeclared ones.
+
+        Those of `with_input_types` count first, then those of decorators, then the annotations of `expand`.
+        """
         declared_input, declared_output = declared_hints(self)
+        if declared_input is None or declared_output is None:
+            annotated_input, annotated_output = _types_of_expand(type(self).expand)
+            declared_input = annotated_input if declared_input is None else declared_input
+            declared_output = annotated_output if declared_output is None else declared_output
         return (
             self._input_hint if self._input_hint is not None else declared_input,
             self._output_hint if self._output_hint is not None else declared_output,
@@ -180,6 +187,20 @@ class PTransform(Generic[InputT, OutputT]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}(PTransform) label=[{self.label}]>"
+
+
+@lru_cache(maxsize=1000)
+def _types_of_expand(expand: Any) -> tuple[Any, Any]:
+    """Return the types of elements of an `expand` from PCollection[..] to PCollection[..]; None for unknown ones."""
+    inputs, output = hints_of_callable(expand, skip_self=True)
+    return _type_in_pcollection(inputs[0] if inputs else None), _type_in_pcollection(output)
+
+
+def _type_in_pcollection(hint: Any) -> Any:
+    if getattr(get_origin(hint), "__name__", "") != "PCollection":
+        return None
+    element_type = native(get_args(hint)[0])
+    return None if simplified(element_type) is Any else element_type
 
 
 class ChainedPTransform(PTransform):

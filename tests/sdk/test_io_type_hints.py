@@ -42,6 +42,18 @@ class Spell(beam.PTransform):
         return pcoll | beam.Map(str)
 
 
+class Lengths(beam.PTransform):
+    def expand(self, words: beam.PCollection[str]) -> beam.PCollection[int]:
+        return words | beam.Map(lambda word: len(word))
+
+
+def test_a_composites_annotations_are_its_types():
+    p = beam.Pipeline()
+    assert int is (p | beam.Create(["a"]) | Lengths()).element_type
+    with pytest.raises(beam.typehints.TypeCheckError, match="again takes elements of type str"):
+        _ = p | "numbers" >> beam.Create([1]) | "again" >> Lengths()
+
+
 def test_hints_are_kept_in_beams_types():
     hints = IOTypeHints.empty().with_input_types(int, name=list[str]).with_output_types(KV[str, int], errors=str)
     assert ((int,), {"name": List[str]}) == hints.input_types
@@ -91,6 +103,8 @@ def test_a_type_that_is_no_iterable_has_no_elements():
         (beam.ParDo(DeclaredParse()), ((str,), {}), ((int,), {"errors": str})),
         (DeclaredParse(), ((str,), {}), ((int,), {"errors": str})),
         (Parse().with_output_types(bytes), ((str,), {}), ((bytes,), {})),
+        (Lengths(), ((str,), {}), ((int,), {})),
+        (Lengths().with_input_types(bytes), ((bytes,), {}), ((int,), {})),
         (Spell(), ((int,), {}), ((str,), {})),
         (Spell().with_input_types(bool), ((bool,), {}), ((str,), {})),
     ],
