@@ -34,6 +34,7 @@ from .sdk import compat as compat
 from .sdk import metrics as metrics
 from .sdk import options as options
 from .sdk import typehints as typehints
+from .sdk.applied import PipelineVisitor as PipelineVisitor
 from .sdk.coders import RowCoder as RowCoder
 from .sdk.columns.expressions import Column as Column
 from .sdk.columns.expressions import col as col
@@ -44,7 +45,6 @@ from .sdk.elements.element_wrappers import Retracted as Retracted
 from .sdk.elements.element_wrappers import TaggedOutput as TaggedOutput
 from .sdk.elements.row import Row as Row
 from .sdk.pipeline import Pipeline as Pipeline
-from .sdk.pipeline import PipelineVisitor as PipelineVisitor
 from .sdk.ptransform import PTransform as PTransform
 from .sdk.ptransform import ptransform_fn as ptransform_fn
 from .sdk.pvalue import PCollection as PCollection

@@ -3,6 +3,7 @@
 Building pipelines:
 
 pipeline.py            Pipeline: a graph of transforms under construction
+applied.py             AppliedPTransform: a transform in its place, and visitors
 pvalue.py              PCollection, and other inputs and outputs of transforms
 ptransform.py          PTransform: a step, primitive or composed
 run_on_values.py       `[1, 2, 3] | transform`

@@ -43,7 +43,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "options.pipeline_options": ("sdk.options", "sdk.options.parser"),
     "options.value_provider": ("sdk.options.value_provider",),
     "options.pipeline_options_context": ("sdk.options",),
-    "pipeline": ("sdk.pipeline",),
+    "pipeline": ("sdk.pipeline", "sdk.applied"),
     "pvalue": ("sdk.pvalue", "sdk.side_inputs", "sdk.elements.element_wrappers", "sdk.elements.row"),
     "runners": ("sdk.runner", "runners"),
     "runners.direct": ("runners",),

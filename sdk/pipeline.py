@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..triggers import AccumulationMode
-from . import graph, typehints
+from . import applied, graph, typehints
 from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
 from .options import PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
@@ -78,6 +78,9 @@ class Pipeline:
         self._too_deep: list[str] = []
         # The delivery, by `with_delivery`, of the transforms that are being expanded.
         self._delivery: str | None = None
+        # The innermost transform that is being expanded, or the pipeline itself.
+        self._applying = applied.AppliedPTransform(None, None, "")
+        self._annotations: dict[str, Any] = {}
         self._transforms: list[graph.Transform] = []
         # By PCollection, the index in `_transforms` of its producer.
         self._producers: dict[int, int] = {}
@@ -105,6 +108,9 @@ class Pipeline:
         with self._scoped(label or own_label) as full_label:
             self._check_inputs(transform, pvalue, full_label)
             around, self._delivery = self._delivery, transform.delivery or self._delivery
+            parent, inputs = self._applying, tuple(applied.values_in(pvalue).values())
+            node = applied.AppliedPTransform(parent, transform, full_label, inputs, self._annotations)
+            self._applying, primitives = node, len(self._transforms)
             try:
                 with scoped_pipeline_options(self.options):
                     result = transform.expand(pvalue)
@@ -112,7 +118,10 @@ class Pipeline:
                 self._refuse_deep_nesting(full_label)
                 raise
             finally:
-                self._delivery = around
+                self._delivery, self._applying = around, parent
+            node.outputs = applied.values_in(result)
+            node.is_primitive = not node.parts and len(self._transforms) > primitives
+            parent.parts.append(node)
             return self._with_declared_type(transform, result)
 
     def add(
@@ -168,6 +177,21 @@ class Pipeline:
     def pcollection(self, id: int) -> PCollection[Any]:
         """Return the PCollection with this number."""
         return self._pcollections[id]
+
+    @contextmanager
+    def transform_annotations(self, **annotations: Any) -> Iterator[None]:
+        """Annotate the transforms that are applied within the block, for visitors.
+
+        >>> import penstock as beam
+        >>> p = beam.Pipeline()
+        >>> with p.transform_annotations(owner="team"):
+        ...     _ = p | beam.Create([1])
+        """
+        around, self._annotations = self._annotations, {**self._annotations, **annotations}
+        try:
+            yield
+        finally:
+            self._annotations = around
 
     def add_check(self, check: Callable[[], None]) -> None:
         """Call `check` before the pipeline is run; it raises if the pipeline isn't complete."""
@@ -311,10 +335,9 @@ class Pipeline:
             if not self.options.view_as(StandardOptions).no_wait_until_finish:
                 self.result.wait_until_finish()
 
-    def visit(self, visitor: PipelineVisitor) -> None:
-        """Call `visitor.visit_transform` with each primitive, inputs first."""
-        for transform in self._transforms:
-            visitor.visit_transform(transform)
+    def visit(self, visitor: applied.PipelineVisitor) -> None:
+        """Call the visitor's methods with the pipeline, its transforms and their outputs, inputs first."""
+        applied.visit(self._applying, visitor)
 
     # Drawing, for notebooks
 
@@ -327,13 +350,6 @@ class Pipeline:
         from .drawing.drawing import to_html
 
         return to_html(self.outline())
-
-
-class PipelineVisitor:
-    """Base class of visitors of a pipeline's primitives."""
-
-    def visit_transform(self, transform: graph.Transform) -> None:
-        """Visit one primitive."""
 
 
 def in_notebook() -> bool:

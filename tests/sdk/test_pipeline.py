@@ -81,3 +81,77 @@ def test_applied_labels_are_those_of_all_levels() -> None:
     assert [label for label in p.applied_labels if label.startswith("twice/Map")]
     with pytest.raises(RuntimeError, match="'twice'"):
         p.apply(Twice(), numbers, "twice")
+
+
+class Visits(beam.PipelineVisitor):
+    """The calls of a visitor, with labels."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def enter_composite_transform(self, transform_node: Any) -> None:
+        self.calls.append(("enter", transform_node.full_label))
+
+    def leave_composite_transform(self, transform_node: Any) -> None:
+        self.calls.append(("leave", transform_node.full_label))
+
+    def visit_transform(self, transform_node: Any) -> None:
+        inputs = [repr(value) for value in (*transform_node.inputs, *transform_node.side_inputs)]
+        self.calls.append((transform_node.full_label, len(inputs)))
+
+    def visit_value(self, value: Any, producer_node: Any) -> None:
+        self.calls.append(("value", value.producer, producer_node.full_label))
+
+
+class Labelled(beam.PTransform):
+    def expand(self, pcoll: Any) -> Any:
+        return pcoll | "add" >> beam.Map(lambda x, more: x + len(more), beam.pvalue.AsList(pcoll))
+
+
+def test_a_visitor_sees_composites_transforms_and_values() -> None:
+    """In the order of application; an application that failed is not among them."""
+
+    class Failing(beam.PTransform):
+        def expand(self, pcoll: Any) -> Any:
+            pcoll | "inner" >> beam.Map(str)
+            raise KeyError("failed")
+
+    p = TestPipeline()
+    numbers = p | beam.Create([1])
+    with pytest.raises(KeyError):
+        numbers | Failing()
+    numbers | "composite" >> Labelled()
+    visits = Visits()
+    p.visit(visits)
+    assert visits.calls == [
+        ("enter", ""),
+        ("enter", "Create"),
+        ("Create/Values", 1),
+        ("value", "Create/Values", "Create/Values"),
+        ("leave", "Create"),
+        ("enter", "composite"),
+        ("composite/add", 2),
+        ("value", "composite/add", "composite/add"),
+        ("leave", "composite"),
+        ("leave", ""),
+    ]
+
+
+def test_a_visitor_sees_annotations_and_merged_hints() -> None:
+    """Those of the block, of the transform, and of the composites around it."""
+    seen = {}
+
+    class Nodes(beam.PipelineVisitor):
+        def visit_transform(self, transform_node: Any) -> None:
+            seen[transform_node.full_label] = transform_node
+
+    p = TestPipeline()
+    with p.transform_annotations(owner="team"), p.transform_annotations(note=b"n"):
+        numbers = p | beam.Create([1])
+    numbers | "composite" >> Labelled().with_resource_hints(min_ram=5)
+    p.visit(Nodes())
+    annotations = seen["Create/Values"].annotations
+    assert (b"team", b"n") == (annotations["owner"], annotations["note"])
+    assert annotations["python_type"].startswith(b"penstock.")
+    assert {"python_type"} == set(seen["composite/add"].annotations)
+    assert {"beam:resources:min_ram_bytes:v1": b"5"} == seen["composite/add"].resource_hints

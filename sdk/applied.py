@@ -1,0 +1,133 @@
+"""AppliedPTransform: a transform in its place in a pipeline, and visitors of these.
+
+>>> import penstock as beam
+>>> class Labels(PipelineVisitor):
+...     def enter_composite_transform(self, transform_node):
+...         print("in", transform_node.full_label or "the pipeline")
+...     def visit_transform(self, transform_node):
+...         print(transform_node.full_label, list(transform_node.inputs))
+>>> p = beam.Pipeline()
+>>> _ = p | beam.Create([1]) | "Double" >> beam.Map(lambda x: 2 * x)
+>>> p.visit(Labels())
+in the pipeline
+in Create
+Create/Values [PBegin]
+Double [PCollection[Create/Values]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from .ptransform import PTransform
+from .pvalue import DoOutputsTuple, PValue
+from .side_inputs import AsSideInput
+
+
+@attrs.define(eq=False, repr=False)
+class AppliedPTransform:
+    """A transform that was applied; the pipeline itself is one without a transform.
+
+    Attributes:
+      parent: the composite around it; None for the pipeline.
+      transform: the transform.
+      full_label: its full label; "" for the pipeline.
+      inputs: its main inputs, in order.
+      scope_annotations: those of `Pipeline.transform_annotations`.
+      outputs: its outputs, by tag; None is the tag of a single one.
+      parts: the transforms that its `expand` applied, in order.
+    """
+
+    parent: AppliedPTransform | None
+    transform: PTransform | None
+    full_label: str
+    inputs: tuple[PValue, ...] = ()
+    scope_annotations: dict[str, Any] = attrs.Factory(dict)
+    outputs: dict[Any, PValue] = attrs.Factory(dict)
+    parts: list[AppliedPTransform] = attrs.Factory(list)
+    is_primitive: bool = False
+
+    def is_composite(self) -> bool:
+        """Return whether it is composed of others, or returns its inputs."""
+        return not self.is_primitive
+
+    @property
+    def side_inputs(self) -> tuple[AsSideInput, ...]:
+        """The side inputs among the arguments of its transform."""
+        arguments = [*getattr(self.transform, "args", ()), *getattr(self.transform, "kwargs", {}).values()]
+        return tuple(argument for argument in arguments if isinstance(argument, AsSideInput))
+
+    @property
+    def annotations(self) -> dict[str, bytes]:
+        """The annotations of its transform, and of the scope in which it was applied."""
+        own = {} if self.transform is None else self.transform.annotations()
+        return {k: v.encode() if isinstance(v, str) else v for k, v in {**self.scope_annotations, **own}.items()}
+
+    @property
+    def resource_hints(self) -> dict[str, bytes]:
+        """The resource hints of its transform, merged with those of the composites around it."""
+        from .beam.resources import merge_resource_hints
+
+        own = {} if self.transform is None else self.transform.get_resource_hints()
+        return own if self.parent is None else merge_resource_hints(self.parent.resource_hints, own)
+
+    def __repr__(self) -> str:
+        return f"AppliedPTransform({self.full_label}, {type(self.transform).__name__})"
+
+
+class PipelineVisitor:
+    """Base class of visitors of a pipeline's transforms, inputs first."""
+
+    def enter_composite_transform(self, transform_node: AppliedPTransform) -> None:
+        """Begin with a composite, or the pipeline."""
+
+    def leave_composite_transform(self, transform_node: AppliedPTransform) -> None:
+        """End a composite, or the pipeline."""
+
+    def visit_transform(self, transform_node: AppliedPTransform) -> None:
+        """Visit a transform that is not composed of others."""
+
+    def visit_value(self, value: PValue, producer_node: AppliedPTransform) -> None:
+        """Visit an output, once, with the innermost transform that has it."""
+
+
+def visit(node: AppliedPTransform, visitor: PipelineVisitor) -> None:
+    """Call the visitor's methods with a transform, its parts and their outputs."""
+    _visit(node, visitor, set())
+
+
+def _visit(node: AppliedPTransform, visitor: PipelineVisitor, visited: set[int]) -> None:
+    if node.is_composite():
+        visitor.enter_composite_transform(node)
+        for part in node.parts:
+            _visit(part, visitor, visited)
+        visitor.leave_composite_transform(node)
+    else:
+        visitor.visit_transform(node)
+    for value in node.outputs.values():
+        if id(value) not in visited:
+            visited.add(id(value))
+            visitor.visit_value(value, node)
+
+
+def values_in(result: Any) -> dict[Any, PValue]:
+    """Return the PValues in an input or output, by tag: "a.0" for nested ones, None for a single one."""
+    return dict(_tagged(result))
+
+
+def _tagged(result: Any) -> Iterator[tuple[Any, PValue]]:
+    if isinstance(result, PValue):
+        yield None, result
+    if isinstance(result, DoOutputsTuple):
+        yield from result.by_tag().items()
+    parts: Any = ()
+    if isinstance(result, dict):
+        parts = result.items()
+    elif isinstance(result, (tuple, list)):
+        parts = zip(getattr(result, "_fields", range(len(result))), result)
+    for tag, part in parts:
+        for inner, value in _tagged(part):
+            yield tag if inner is None else f"{tag}.{inner}", value
