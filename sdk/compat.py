@@ -94,6 +94,7 @@ MODULES.update({"io.csvio": ("io.files.csv", "io"), "io.jsonio": ("io.files.json
 # Names that differ: Beam's `FileSink` writes one file; penstock's publishes all files of an output.
 RENAMED: Final[dict[tuple[str, str], str]] = {
     ("io.fileio", "FileSink"): "RecordSink",
+    ("testing.util", "BeamAssertException"): "PenstockAssertionError",
     ("error", "BeamError"): "PenstockError",
     ("options.pipeline_options", "_BeamArgumentParser"): "OptionsParser",
 }

@@ -22,6 +22,11 @@ class PipelineUnderConstruction(Protocol):
     options: PipelineOptions
     result: PipelineResult | None
 
+    @property
+    def applied_labels(self) -> set[str]:
+        """The full labels of the transforms that were applied."""
+        ...
+
     def __or__(self, transform: PTransform) -> Any: ...
 
     def apply(self, transform: PTransform, pvalue: Any = None, label: str | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,8 +34,10 @@ class TestPipeline(Pipeline):
         display_data: dict[str, Any] | None = None,
         timeout: float | None = None,
     ) -> None:
+        self.options_list = [*_test_options(argv or []), *(additional_pipeline_args or [])]
+        self.is_integration_test = is_integration_test
         if options is None:
-            options = PipelineOptions([*(argv or []), *(additional_pipeline_args or [])])
+            options = PipelineOptions(self.options_list)
         super().__init__(runner, options, display_data=display_data)
         self.blocking = blocking
         self.timeout = timeout
@@ -49,3 +52,41 @@ class TestPipeline(Pipeline):
     def get_pipeline_options(self) -> PipelineOptions:
         """Return its options."""
         return self.options
+
+    def get_option(self, opt_name: str, bool_option: bool = False) -> Any:
+        """Return the value of a flag that the pipeline was given as a string, or None.
+
+        Args:
+          opt_name: the flag's name, such as "input".
+          bool_option: returns True or False, for a flag without a value.
+
+        >>> TestPipeline(additional_pipeline_args=["--streaming", "--job_name=a"]).get_option("job_name")
+        'a'
+        """
+        flag = f"--{opt_name.removeprefix('--')}"
+        if bool_option:
+            return flag in self.options_list
+        for i, given in enumerate(self.options_list):
+            name, equals, value = given.partition("=")
+            if name == flag:
+                return value if equals else next(iter(self.options_list[i + 1 : i + 2]), None)
+        return None
+
+    def get_full_options_as_args(self, **extra_opts: Any) -> list[str]:
+        """Return its flags and those of the arguments: `--name=value`, `--name` for True, none for a false value.
+
+        >>> TestPipeline(additional_pipeline_args=["--streaming"]).get_full_options_as_args(output="a", quiet=True)
+        ['--streaming', '--output=a', '--quiet']
+        """
+        extra = [f"--{name}" if value is True else f"--{name}={value}" for name, value in extra_opts.items() if value]
+        return [*self.options_list, *extra]
+
+
+def _test_options(argv: Sequence[str]) -> list[str]:
+    """Return flags with the content of `--test-pipeline-options` in place of it."""
+    flags: list[str] = []
+    given = iter(argv)
+    for flag in given:
+        name, equals, value = flag.partition("=")
+        flags += shlex.split(value if equals else next(given, "")) if name == "--test-pipeline-options" else [flag]
+    return flags

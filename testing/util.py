@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 
 from ..sdk.dofn.dofn import DoFn
@@ -72,7 +74,9 @@ def assert_that(
         failure lists all panes as well.  `equal_to_panes` compares all panes and signs.
       reify_windows: passes `TestWindowedValue`s instead of values.
       use_global_window: calls the matcher once with all elements; otherwise once for each window, with the pair of the
-        window's elements and the window, as for `equal_to_per_window`.
+        window's elements and the window.
+
+    A label that is taken gets a number: the second assertion is "assert_that_2".
 
     >>> from penstock.testing import TestPipeline, assert_that, equal_to
     >>> import penstock as beam
@@ -81,6 +85,11 @@ def assert_that(
     """
     if not isinstance(actual, PCollection):
         raise TypeError(f"assert_that: expected a PCollection, got {actual!r}")
+    if isinstance(matcher, _PerWindow):
+        reify_windows = use_global_window = True
+    taken, around = actual.pipeline.applied_labels, actual.pipeline.full_label
+    labels = chain([label], (f"{label}_{i}" for i in count(2)))
+    label = next(each for each in labels if "/".join(filter(None, [around, each])) not in taken)
     actual | label >> _AssertThat(matcher, reify_windows, use_global_window)
 
 
@@ -148,8 +157,27 @@ class _MatchWindow(DoFn):
         return ()
 
 
+def row_namedtuple_equals_fn(
+    expected: Any, actual: Any, fallback_equals_fn: Callable[[Any, Any], bool] | None = None
+) -> bool:
+    """Return whether two values are equal; a `Row` equals a named tuple with the same fields.
+
+    >>> from collections import namedtuple
+    >>> import penstock as beam
+    >>> row_namedtuple_equals_fn(beam.Row(x=1), namedtuple("Point", ["x"])(1))
+    True
+    """
+    mine, theirs = (getattr(type(value), "_asdict", None) for value in (expected, actual))
+    if mine is None or theirs is None:
+        return bool((fallback_equals_fn or operator.eq)(expected, actual))
+    mine, theirs = mine(expected), theirs(actual)
+    return mine.keys() == theirs.keys() and all(row_namedtuple_equals_fn(mine[name], theirs[name]) for name in mine)
+
+
 def equal_to(expected: Iterable[Any], equals_fn: Callable[[Any, Any], bool] | None = None) -> Matcher:
     """Match equal elements, equally often, in any order.  `equals_fn(expected, actual)` may define equality.
+
+    A `Row` equals a named tuple with the same fields.
 
     >>> equal_to([1, 2])([2, 1])
     >>> equal_to([1, 2])([1, 3])
@@ -157,7 +185,7 @@ def equal_to(expected: Iterable[Any], equals_fn: Callable[[Any, Any], bool] | No
     penstock.testing.util.PenstockAssertionError: expected [1, 2], got [1, 3]: missing [2], unexpected [3]
     """
     expected = list(expected)
-    equal = equals_fn or (lambda a, b: a == b)
+    equal = equals_fn or (lambda a, b: a == b or row_namedtuple_equals_fn(a, b))
 
     def matches(actual: Any) -> None:
         unexpected = []
@@ -222,20 +250,35 @@ def equal_to_approx(expected: Iterable[Any], rel_tol: float = 1e-9, abs_tol: flo
     return equal_to(expected, close)
 
 
+class _PerWindow:
+    """Matcher of `TestWindowedValue`s, by window."""
+
+    def __init__(self, expected: Mapping[Any, Iterable[Any]]) -> None:
+        self.expected = {window: list(elements) for window, elements in expected.items()}
+
+    def __call__(self, actual: Any) -> None:
+        by_window: dict[Any, list[Any]] = {window: [] for window in self.expected}
+        for element in actual:
+            by_window.setdefault(element.windows[0], []).append(element.value)
+        for window, elements in by_window.items():
+            if window not in self.expected:
+                raise PenstockAssertionError(f"expected no elements in window {window!r}, got {elements!r}")
+            try:
+                equal_to(self.expected[window])(elements)
+            except PenstockAssertionError as error:
+                raise PenstockAssertionError(f"in window {window!r}: {error}") from None
+
+
 def equal_to_per_window(expected_window_to_elements: Mapping[Any, Iterable[Any]]) -> Matcher:
-    """Match the elements of each window, for `assert_that(..., use_global_window=False)`."""
+    """Match the elements of each window, with or without `reify_windows=True`.
 
-    def matches(actual: Any) -> None:
-        elements, window = actual
-        elements = [e.value if isinstance(e, TestWindowedValue) else e for e in elements]
-        if window not in expected_window_to_elements:
-            raise PenstockAssertionError(f"expected no elements in window {window!r}, got {elements!r}")
-        try:
-            equal_to(expected_window_to_elements[window])(elements)
-        except PenstockAssertionError as error:
-            raise PenstockAssertionError(f"in window {window!r}: {error}") from None
-
-    return matches
+    >>> from penstock.testing import TestPipeline, assert_that, equal_to_per_window
+    >>> import penstock as beam
+    >>> with TestPipeline() as p:
+    ...     windowed = p | beam.Create([1, 2]) | beam.WindowInto(beam.window.GlobalWindows())
+    ...     assert_that(windowed, equal_to_per_window({beam.window.GlobalWindow(): [1, 2]}))
+    """
+    return _PerWindow(expected_window_to_elements)
 
 
 def matches_all(expected: Iterable[Matcher | Any]) -> Matcher:
@@ -268,6 +311,18 @@ def is_not_empty() -> Matcher:
             raise PenstockAssertionError("expected at least one element, got none")
 
     return matches
+
+
+def _with_sorted_lists(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_with_sorted_lists, value))
+    if isinstance(value, dict):
+        return {key: _with_sorted_lists(each) for key, each in value.items()}
+    return sorted(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else value
+
+
+# Sorts lists and other iterables, also those in tuples and dictionaries, whose order a matcher would compare.
+SortLists = Map(_with_sorted_lists)
 
 
 def contains_in_any_order(iterable: Iterable[Any]) -> Any:

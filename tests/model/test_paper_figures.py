@@ -103,7 +103,7 @@ def test_figure_10_holds_the_same_values_without_a_combiner(pipeline: Any) -> No
             between("12:06:00", "12:08:00"): [("team", [1, 3, 8])],
         }
         in_order = groups | beam.MapTuple(lambda key, values: (key, sorted(values)))
-        assert_that(in_order, equal_to_per_window(expected), use_global_window=False)
+        assert_that(in_order, equal_to_per_window(expected))
 
 
 # --- While they arrive

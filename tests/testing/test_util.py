@@ -1,14 +1,17 @@
-"""Matchers of `assert_that` without a pipeline; see tests/model/test_assert_that.py."""
+"""Matchers of `assert_that`, and TestPipeline; see tests/model/test_assert_that.py."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import pytest
 
-from penstock.testing import TestPane, equal_to_panes
-from penstock.testing.util import PenstockAssertionError
+import penstock as beam
+from penstock.testing import TestPane, TestPipeline, assert_that, equal_to, equal_to_panes, equal_to_per_window
+from penstock.testing.util import PenstockAssertionError, SortLists
 from penstock.triggers import PaneInfo
 from penstock.triggers.pane import PaneInfoTiming
-from penstock.windowing import IntervalWindow
+from penstock.windowing import IntervalWindow, TimestampedValue
 
 EARLY, ON_TIME = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME
 WINDOW = IntervalWindow(0, 10)
@@ -44,3 +47,62 @@ def test_the_timing_of_a_pane_is_shown_by_its_name() -> None:
     """As text, in a format, and in the pane's repr."""
     assert ("ON_TIME", "ON_TIME", "  EARLY") == (str(ON_TIME), f"{ON_TIME}", f"{EARLY:>7}")
     assert 1 == ON_TIME
+
+
+class Point(NamedTuple):
+    x: int
+    y: Any
+
+
+def test_a_row_equals_a_named_tuple_with_the_same_fields() -> None:
+    """In any order, and within another row; another value or name differs."""
+    equal_to([beam.Row(x=1, y=beam.Row(x=2, y=3))])([Point(1, Point(2, 3))])
+    equal_to([Point(1, 2)])([beam.Row(y=2, x=1)])
+    for other in [beam.Row(x=1, y=3), beam.Row(x=1), beam.Row(x=1, z=2)]:
+        with pytest.raises(PenstockAssertionError, match="missing"):
+            equal_to([Point(1, 2)])([other])
+
+
+@pytest.mark.parametrize("how", [{}, {"reify_windows": True}, {"use_global_window": False}])
+def test_elements_are_compared_window_by_window(how: dict[str, bool]) -> None:
+    """With or without reified windows; a window without its elements fails, too."""
+
+    def check(expected: dict[IntervalWindow, list[int]]) -> None:
+        with TestPipeline() as p:
+            elements = p | beam.Create([TimestampedValue(1, 3), TimestampedValue(2, 4)])
+            windowed = elements | beam.WindowInto(beam.window.FixedWindows(10))
+            assert_that(windowed, equal_to_per_window(expected), **how)
+
+    check({WINDOW: [2, 1]})
+    for wrong in [{WINDOW: [1]}, {WINDOW: [1, 2], IntervalWindow(10, 20): [3]}, {IntervalWindow(10, 20): [1, 2]}]:
+        with pytest.raises(PenstockAssertionError, match="window"):
+            check(wrong)
+
+
+def test_a_second_assertion_has_a_number_in_its_label() -> None:
+    """Each is checked."""
+    p = TestPipeline()
+    ones = p | beam.Create([1])
+    for expected in [[1], [1], [2]]:
+        assert_that(ones, equal_to(expected))
+
+    assert {"assert_that", "assert_that_2", "assert_that_3"} <= p.applied_labels
+    with pytest.raises(PenstockAssertionError, match=r"assert_that_3/Match: expected \[2\]"):
+        p.run()
+
+
+def test_lists_are_sorted_within_tuples_and_dictionaries() -> None:
+    """Other values are unchanged."""
+    with TestPipeline() as p:
+        elements = p | beam.Create([("a", [2, 1]), {"b": [4, 3]}, "cb"], reshuffle=False)
+        assert_that(elements | SortLists, equal_to([("a", [1, 2]), {"b": [3, 4]}, "cb"]))
+
+
+def test_flags_of_a_test_pipeline_can_be_asked_for() -> None:
+    """Those of `--test-pipeline-options`, and additional ones."""
+    options = ["--test-pipeline-options=--job_name 'a b' --streaming"]
+    p = TestPipeline(argv=options, additional_pipeline_args=["--parallelism=2"])
+
+    assert ("a b", "2", None) == (p.get_option("job_name"), p.get_option("--parallelism"), p.get_option("none"))
+    assert (True, False) == (p.get_option("streaming", bool_option=True), p.get_option("none", bool_option=True))
+    assert ["--job_name", "a b", "--streaming", "--parallelism=2", "--x=1"] == p.get_full_options_as_args(x=1, y=None)
