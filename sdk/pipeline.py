@@ -18,7 +18,7 @@ from .errors import DuplicateLabelError, PipelineError, TypeHintError, Unsupport
 from .options import PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
 from .ptransform import PTransform, unnamed
-from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone
+from .pvalue import DoOutputsTuple, PBegin, PCollection
 from .runner import PipelineResult, Runner, create_runner
 from .typehints.simplified import simplified
 from .windowing_strategy import WindowingStrategy
@@ -373,8 +373,6 @@ def _retracted_by_grouping(windowing: WindowingStrategy, is_bounded: bool, retra
 def _pcollections_in(value: Any) -> list[PCollection[Any]]:
     if isinstance(value, PCollection):
         return [value]
-    if isinstance(value, PDone):
-        raise PipelineError("a write has no output that a transform could be applied to")
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (tuple, list, DoOutputsTuple)):

@@ -91,10 +91,15 @@ class PBegin(PValue):
 
 
 class PDone(PValue):
-    """The output of a transform that no transform can follow, such as a write."""
+    """The output of a transform without elements, such as a write.
 
-    def __or__(self, transform: PTransform) -> Any:
-        raise PipelineError(f"{transform.label}: a write has no output that a transform could be applied to")
+    A composite can be applied to it that uses only its `pipeline`.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise PipelineError(f"{self.pipeline.full_label}: a write has no output that a transform could be applied to")
 
     def __repr__(self) -> str:
         return "PDone"

@@ -9,7 +9,7 @@ from typing import Any, Union
 from ..sdk import graph
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import DoOutputsTuple, PBegin, PCollection
+from ..sdk.pvalue import DoOutputsTuple, PBegin, PCollection, PValue
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 
 
@@ -38,10 +38,12 @@ class Flatten(PTransform):
     def expand(self, pcolls: Iterable[PCollection[Any]] | DoOutputsTuple) -> PCollection[Any]:
         if isinstance(pcolls, PBegin):
             return pcolls.pipeline.add(graph.Flatten(), [], DEFAULT_WINDOWING, is_bounded=True)[None]
-        if isinstance(pcolls, PCollection):
+        if isinstance(pcolls, PValue):
             raise TypeError(f"{self.label}: expected a tuple of PCollections, got one; did you forget a comma?")
         inputs = list(pcolls)
-        pipeline = self.pipeline or next(pcoll.pipeline for pcoll in inputs if isinstance(pcoll, PCollection))
+        pipeline = self.pipeline or next(
+            pcoll.pipeline for pcoll in inputs if isinstance(pcoll, (PValue, DoOutputsTuple))
+        )
         label = pipeline.full_label
         for i, pcoll in enumerate(inputs):
             if not isinstance(pcoll, PCollection):

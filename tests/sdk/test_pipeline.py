@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import penstock as beam
-from penstock.sdk.errors import DuplicateLabelError
+from penstock.sdk.errors import DuplicateLabelError, PipelineError
 from penstock.testing import TestPipeline, assert_that, equal_to
 
 
@@ -155,3 +157,22 @@ def test_a_visitor_sees_annotations_and_merged_hints() -> None:
     assert annotations["python_type"].startswith(b"penstock.")
     assert {"python_type"} == set(seen["composite/add"].annotations)
     assert {"beam:resources:min_ram_bytes:v1": b"5"} == seen["composite/add"].resource_hints
+
+
+def test_a_composite_may_follow_a_write(tmp_path: Path) -> None:
+    """If it uses only the pipeline; a transform of elements is refused by name."""
+
+    class Next(beam.PTransform):
+        def expand(self, done: Any) -> Any:
+            return done.pipeline | beam.Create([1])
+
+    with TestPipeline() as p:
+        done = p | "words" >> beam.Create(["a"]) | beam.io.WriteToText(str(tmp_path / "words"))
+        assert_that(done | Next(), equal_to([1]))
+        for refused in (beam.Map(str), beam.GroupByKey(), beam.WindowInto(beam.window.GlobalWindows())):
+            expected = f"{refused.label}: a write has no output that a transform could be applied to"
+            with pytest.raises(PipelineError, match=re.escape(expected)):
+                done | refused
+        for label, inputs in enumerate((done, (done,))):
+            with pytest.raises(TypeError, match="expected (a tuple of )?PCollections"):
+                inputs | f"{label}" >> beam.Flatten()
