@@ -50,7 +50,7 @@ def convert_to_beam_type(typ: Any) -> Any:
         return beam.AnyTypeConstraint()
     origin, args = get_origin(typ), get_args(typ)
     if origin is None:
-        if typ in _CONSTRAINTS:
+        if isinstance(typ, type) and typ in _CONSTRAINTS:
             return _constraint(typ, ())
         # `typing.Callable` and the like are no classes.
         is_special = getattr(typ, "__module__", "") == "typing" and callable(typ)
