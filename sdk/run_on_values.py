@@ -161,11 +161,13 @@ def apply_to_operand(operand: Any, transform: PTransform) -> Any:
 
 
 def _pipeline_of(operand: Any) -> PipelineUnderConstruction | None:
-    """Return the pipeline of the PCollections in a tuple, list or dict, or None if there are none."""
-    values = operand.values() if isinstance(operand, dict) else operand
+    """Return the pipeline of the PCollections in a tuple, list or dict, and in those in it; None if there are none."""
     if not isinstance(operand, (dict, tuple, list)):
         return None
-    pipelines = {id(value.pipeline): value.pipeline for value in values if isinstance(value, PValue)}
+    parts = list(operand.values() if isinstance(operand, dict) else operand)
+    # A tuple or list has either PCollections or elements.
+    nested = [value for part in parts if isinstance(part, (tuple, list)) for value in part[:1]]
+    pipelines = {id(value.pipeline): value.pipeline for value in parts + nested if isinstance(value, PValue)}
     if len(pipelines) > 1:
         raise PipelineError("the PCollections are of different pipelines")
     return next(iter(pipelines.values()), None)

@@ -41,10 +41,9 @@ class Flatten(PTransform):
         if isinstance(pcolls, PValue):
             raise TypeError(f"{self.label}: expected a tuple of PCollections, got one; did you forget a comma?")
         inputs = list(pcolls)
-        pipeline = self.pipeline or next(
-            pcoll.pipeline for pcoll in inputs if isinstance(pcoll, (PValue, DoOutputsTuple))
-        )
-        label = pipeline.full_label
+        pipelines = (pcoll.pipeline for pcoll in inputs if isinstance(pcoll, PCollection))
+        pipeline: Any = self.pipeline or next(pipelines, None)
+        label = pipeline.full_label if pipeline else self.label
         for i, pcoll in enumerate(inputs):
             if not isinstance(pcoll, PCollection):
                 raise TypeError(f"{label}: expected PCollections, but input {i} is {pcoll!r}{_hint_for(pcoll)}")
@@ -58,7 +57,8 @@ class Flatten(PTransform):
         hint = reduce(lambda a, b: Union[a, b], [p.element_type for p in inputs], inputs[0].element_type)  # noqa: UP007
         if any(p.element_type is Any for p in inputs):
             hint = Any
-        return pipeline.add(graph.Flatten(), inputs, windowing, hint)[None]
+        flattened: PCollection[Any] = pipeline.add(graph.Flatten(), inputs, windowing, hint)[None]
+        return flattened
 
 
 class FlattenWith(PTransform):

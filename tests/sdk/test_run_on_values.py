@@ -137,3 +137,18 @@ def test_an_object_that_is_no_pcollection_is_the_result() -> None:
             return pcoll, "name"
 
     assert ([1], "name") == ([1] | Named())
+
+
+def test_nested_pcollections_are_inputs() -> None:
+    """Of a composite; `Flatten` refuses them."""
+
+    class Ends(beam.PTransform):
+        def expand(self, pairs: Any) -> Any:
+            return pairs[0][0], pairs[-1][-1]
+
+    with TestPipeline() as p:
+        one, two = p | "one" >> beam.Create([1]), p | "two" >> beam.Create([2])
+        assert (one, two) == (((one, one), [two]) | Ends())
+        for label, inputs in enumerate(([(one, two)], ((one, two),), (one, [two]))):
+            with pytest.raises(TypeError, match="several PCollections; unpack them"):
+                inputs | f"{label}" >> beam.Flatten()
