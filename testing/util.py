@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from io import BytesIO, TextIOWrapper
 from itertools import chain, count
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 from ..sdk.dofn.dofn import DoFn
 from ..sdk.errors import PenstockError
@@ -358,3 +361,23 @@ def has_at_least_one(
             raise PenstockAssertionError(f"no element meets the criterion of {label!r}, among {list(actual)!r}")
 
     assert_that(input, matches, label)
+
+
+def open_shards(glob_pattern: str, mode: str = "rt", encoding: str | None = "utf-8") -> IO[Any]:
+    """Return a file with the concatenated content of the files that match a pattern, in the order of their names.
+
+    Args:
+      glob_pattern: a path on the local disk, with `*`, `?` or `[...]`.
+      mode: as of `open`: "rt", or "rb" for bytes.
+      encoding: of text.
+
+    >>> import pathlib, tempfile
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (directory / "out-0").write_text("a\\n"), (directory / "out-1").write_text("b\\n")
+    >>> with open_shards(f"{directory}/out-*") as lines:
+    ...     lines.readlines()
+    ['a\\n', 'b\\n']
+    """
+    content = b"".join(Path(shard).read_bytes() for shard in sorted(glob.glob(glob_pattern)))
+    whole = BytesIO(content)
+    return whole if "b" in mode else TextIOWrapper(whole, encoding=encoding)

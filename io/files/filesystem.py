@@ -138,6 +138,14 @@ class FileSystem(ABC):
         """
 
     @abstractmethod
+    def copy(self, source: str, destination: str) -> None:
+        """Copy a file, replacing the one at the destination, or a directory to a path that doesn't exist."""
+
+    @abstractmethod
+    def checksum(self, path: str) -> str:
+        """Return what differs after a change of a file, without reading it."""
+
+    @abstractmethod
     def delete(self, path: str) -> None:
         """Remove a file, or a directory with its content, if it exists."""
 
@@ -212,6 +220,13 @@ class LocalFileSystem(FileSystem):
 
     def rename(self, source: str, destination: str) -> None:
         os.replace(local_path(source), local_path(destination))
+
+    def copy(self, source: str, destination: str) -> None:
+        copy: Any = shutil.copytree if self.is_directory(source) else shutil.copy2
+        copy(local_path(source), local_path(destination))
+
+    def checksum(self, path: str) -> str:
+        return str(self.size(path))
 
     def delete(self, path: str) -> None:
         local = local_path(path)
@@ -305,6 +320,14 @@ class FsspecFileSystem(FileSystem):
         fs, stripped = self.resolve(source)
         fs.mv(stripped, self.resolve(destination)[1])
 
+    def copy(self, source: str, destination: str) -> None:
+        fs, stripped = self.resolve(source)
+        fs.copy(stripped, self.resolve(destination)[1], recursive=bool(fs.isdir(stripped)))
+
+    def checksum(self, path: str) -> str:
+        fs, stripped = self.resolve(path)
+        return str(fs.checksum(stripped))
+
     def delete(self, path: str) -> None:
         fs, stripped = self.resolve(path)
         if fs.exists(stripped):
@@ -327,8 +350,13 @@ def filesystem_for(path: str) -> FileSystem:
     >>> type(filesystem_for("/tmp/lines.txt")).__name__, type(filesystem_for("s3://bucket/lines.txt")).__name__
     ('LocalFileSystem', 'FsspecFileSystem')
     """
+    return _LOCAL if protocol_of(path) in (None, "file") else _REMOTE
+
+
+def protocol_of(path: str) -> str | None:
+    """Return the protocol of a path; None for a path without one."""
     protocol = _PROTOCOL.match(path)
-    return _LOCAL if protocol is None or protocol.group() == "file" else _REMOTE
+    return None if protocol is None else protocol.group()
 
 
 def split_path(path: str) -> tuple[str, str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import penstock as beam
 from penstock.testing import TestPane, TestPipeline, assert_that, equal_to, equal_to_panes, equal_to_per_window
-from penstock.testing.util import PenstockAssertionError, SortLists
+from penstock.testing.util import PenstockAssertionError, SortLists, open_shards
 from penstock.triggers import PaneInfo
 from penstock.triggers.pane import PaneInfoTiming
 from penstock.windowing import IntervalWindow, TimestampedValue
@@ -106,3 +107,13 @@ def test_flags_of_a_test_pipeline_can_be_asked_for() -> None:
     assert ("a b", "2", None) == (p.get_option("job_name"), p.get_option("--parallelism"), p.get_option("none"))
     assert (True, False) == (p.get_option("streaming", bool_option=True), p.get_option("none", bool_option=True))
     assert ["--job_name", "a b", "--streaming", "--parallelism=2", "--x=1"] == p.get_full_options_as_args(x=1, y=None)
+
+
+def test_shards_are_opened_as_one_file(tmp_path: Path) -> None:
+    """In the order of their names; as bytes with `rb`."""
+    for name, content in ("out-1", "z\n"), ("out-0", "é"), ("other", "x"):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    with open_shards(f"{tmp_path}/out-*") as lines:
+        assert ["éz\n"] == list(lines)
+    with open_shards(f"{tmp_path}/out-*", "rb") as content:
+        assert "éz\n".encode() == content.read()
