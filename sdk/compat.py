@@ -274,5 +274,10 @@ def find_beams_modules_here() -> None:
 
 def install_import_hook() -> None:
     """Install the hook by which `import apache_beam` imports penstock under Beam's names."""
-    if not any(isinstance(finder, _BeamFinder) for finder in sys.meta_path):
+    if not is_hook_installed():
         sys.meta_path.insert(0, _BeamFinder("apache_beam"))
+
+
+def is_hook_installed() -> bool:
+    """Return whether `import apache_beam` imports penstock."""
+    return any(isinstance(finder, _BeamFinder) for finder in sys.meta_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os.path
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from types import TracebackType
@@ -32,8 +33,11 @@ class GuardedDoFn(WrappingDoFn):
         exc_class: Any,
         partial: bool,
         on_failure_callback: Callable[[BaseException, Any], None] | None,
+        timeout: float | None = None,
+        use_subprocess: bool = False,
     ) -> None:
-        super().__init__(fn)
+        super().__init__(_isolated(fn, timeout, use_subprocess))
+        self.called = fn
         self.dead_letter_tag = dead_letter_tag
         self.exc_class = exc_class
         self.partial = partial
@@ -42,7 +46,7 @@ class GuardedDoFn(WrappingDoFn):
     # A function with the parameters of the guarded one, which is created in each worker.
     @cached_property
     def process(self) -> Any:
-        parameters = parameters_of_process(self.fn)
+        parameters = parameters_of_process(self.called)
         element = next(p for p in parameters if p.default is DoFn.ElementParam or not isinstance(p.default, DoFnParam))
         sign = next((p for p in parameters if p.default is DoFn.SignParam), None)
         fn, exc_class = self.fn, self.exc_class
@@ -83,8 +87,22 @@ class GuardedDoFn(WrappingDoFn):
                 self.on_failure_callback(error, element)
             except Exception as failure:
                 _logger.warning("on_failure_callback failed: %r", failure)
-        lines = traceback_lines(error, _without_ours(error.__traceback__))
+        lines = getattr(error, "lines_of_its_process", None)
+        if lines is None:
+            lines = traceback_lines(error, _without_ours(error.__traceback__))
         return element, (type(error), repr_of(error), lines)
+
+
+# Of a module that is imported when it is used.
+_ISOLATED = os.path.join(os.path.dirname(inspect.getfile(DoFn)), "isolated_dofn.py")
+
+
+def _isolated(fn: DoFn, timeout: float | None, use_subprocess: bool) -> DoFn:
+    if not use_subprocess and not timeout:
+        return fn
+    from ..sdk.dofn.isolated_dofn import SubprocessDoFn, TimedDoFn
+
+    return SubprocessDoFn(fn, timeout) if use_subprocess else TimedDoFn(fn, timeout or 0)
 
 
 def parameters_of_process(fn: DoFn) -> list[inspect.Parameter]:
@@ -105,7 +123,7 @@ def parameters_of_process(fn: DoFn) -> list[inspect.Parameter]:
 
 def _without_ours(frames: TracebackType | None) -> TracebackType | None:
     """Return a traceback without the frames between the runner and the user's function."""
-    ours = {__file__, inspect.getfile(DoFn)}
+    ours = {__file__, inspect.getfile(DoFn), _ISOLATED}
     while frames is not None and frames.tb_next is not None and frames.tb_frame.f_code.co_filename in ours:
         frames = frames.tb_next
     return frames

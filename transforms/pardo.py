@@ -79,6 +79,12 @@ class ParDo(PTransform):
         """Return the transform with two outputs: its output, and dead letters, which are elements with their errors."""
         return ExceptionHandling(self, main_tag, dead_letter_tag, **kwargs)
 
+    def with_error_handler(self, error_handler: ErrorHandler | None, **kwargs: Any) -> PTransform:
+        """Return the transform whose dead letters `error_handler` takes; without a handler, the transform itself."""
+        if error_handler is None:
+            return self
+        return self.with_exception_handling(error_handler=error_handler, **kwargs)
+
     def tagged_types(self) -> Mapping[str, Any]:
         return super().tagged_types() or tagged_hints_of_dofn(self.fn)
 
@@ -224,6 +230,16 @@ class _MultiParDo(PTransform):
     def default_label(self) -> str:
         return self.pardo.label
 
+    def with_exception_handling(self, main_tag: str | None = None, **kwargs: Any) -> PTransform:
+        """Return the transform with one more output, of dead letters; see `ParDo.with_exception_handling`."""
+        return ExceptionHandling(self.pardo, main_tag or self.main or "good", tags=self.tags, **kwargs)
+
+    def with_error_handler(self, error_handler: ErrorHandler | None, **kwargs: Any) -> PTransform:
+        """Return the transform whose dead letters `error_handler` takes; without a handler, the transform itself."""
+        if error_handler is None:
+            return self
+        return self.with_exception_handling(error_handler=error_handler, **kwargs)
+
     def element_types(self) -> tuple[Any, Any]:
         return self.pardo.element_types()[0], None
 
@@ -255,10 +271,17 @@ class ExceptionHandling(PTransform):
       partial: keeps the outputs for an element from before the exception.
       threshold: the share of a window's elements that may fail; more fail the pipeline with a `ValueError`.
       threshold_windowing: the windows of the threshold, by default those of the input.
-      error_handler: an `ErrorHandler` for the dead letters; then the main output is the only one.
+      error_handler: an `ErrorHandler` for the dead letters; then the outputs are those without exception handling.
       on_failure_callback: called with the exception and the element, on the worker.
       allow_unsafe_userstate_in_process: Beam's; state changed before an exception stays changed.
-      use_subprocess, timeout: not supported; raise `UnsupportedError`.
+      timeout: the seconds that `process` may take for an element; then the dead letter has a `TimeoutError`.  The call
+        goes on in its thread, and its outputs are dropped.
+      use_subprocess: runs the DoFn in a process of its own, whose crash makes a dead letter with a `BrokenProcessPool`.
+        `finish_bundle` may have no outputs, and metrics are not counted.
+      tags: other outputs that the result declares.
+
+    Raises `ValueError` for both `partial` and `use_subprocess`, and for state or timers with `timeout` or
+    `use_subprocess`.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -285,12 +308,13 @@ class ExceptionHandling(PTransform):
         error_handler: ErrorHandler | None = None,
         on_failure_callback: Callable[[BaseException, Any], None] | None = None,
         allow_unsafe_userstate_in_process: bool = False,
+        tags: tuple[str, ...] = (),
     ) -> None:
         super().__init__(pardo.given_label)
-        refused = {"use_subprocess": use_subprocess, "timeout": timeout}
-        for name, value in refused.items():
-            if value:
-                raise UnsupportedError(f"{pardo.label}: with_exception_handling({name}={value!r}) is not supported")
+        if partial and use_subprocess:
+            raise ValueError(f"{pardo.label}: with_exception_handling takes partial or use_subprocess, not both")
+        if timeout is not None and timeout < 0:
+            raise ValueError(f"{pardo.label}: with_exception_handling takes a timeout in seconds, got {timeout!r}")
         if not 0 <= threshold <= 1:
             raise ValueError(f"{pardo.label}: the threshold must be between 0 and 1, got {threshold!r}")
         self.pardo = pardo
@@ -302,6 +326,9 @@ class ExceptionHandling(PTransform):
         self.threshold_windowing = threshold_windowing
         self.error_handler = error_handler
         self.on_failure_callback = on_failure_callback
+        self.timeout = timeout
+        self.use_subprocess = use_subprocess
+        self.tags = tags
 
     def default_label(self) -> str:
         return self.pardo.label
@@ -318,14 +345,27 @@ class ExceptionHandling(PTransform):
             )
         check_signature(pardo.fn, pardo.args, pardo.kwargs, label)
         check_operation(pardo.fn.column_operation, pcoll.checked_type, label)
+        if (self.timeout or self.use_subprocess) and check_stateful(pardo.fn, label).is_stateful:
+            raise ValueError(
+                f"{label}: with_exception_handling takes no timeout and no use_subprocess for a DoFn with state or "
+                "timers, which belong to the worker's thread"
+            )
         fn, inferred = pardo.batched_for(pcoll, pardo.element_types()[1], label)
         guarded = ParDo(
-            GuardedDoFn(fn, self.dead_letter_tag, self.exc_class, self.partial, self.on_failure_callback),
+            GuardedDoFn(
+                fn,
+                self.dead_letter_tag,
+                self.exc_class,
+                self.partial,
+                self.on_failure_callback,
+                self.timeout,
+                self.use_subprocess,
+            ),
             *pardo.args,
             **pardo.kwargs,
         )
         outputs: DoOutputsTuple = pcoll | "Process" >> guarded.with_outputs(
-            self.dead_letter_tag, main=self.main_tag, allow_unknown_tags=True
+            *self.tags, self.dead_letter_tag, main=self.main_tag, allow_unknown_tags=True
         )
         good, bad = outputs[self.main_tag], outputs[self.dead_letter_tag]
         produced = pardo.element_types()[1] or inferred
@@ -336,7 +376,7 @@ class ExceptionHandling(PTransform):
         if self.error_handler is None:
             return outputs
         self.error_handler.add_error_pcollection(bad)
-        return good
+        return outputs if self.tags else good
 
     def _check_threshold(self, pcoll: PCollection[Any], bad: PCollection[Any], label: str) -> None:
         threshold = self.threshold

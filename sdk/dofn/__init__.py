@@ -6,6 +6,7 @@ hints.py            the types of a DoFn's elements
 stateful_dofn.py    the states and timers of a DoFn
 splittable_dofn.py  splittable DoFns: restrictions and their trackers
 offset_range.py     the restriction that is a range of numbers
+isolated_dofn.py    DoFns whose calls run in a thread or process of their own
 batched_dofn.py     DoFns that take and yield batches
 batch_bundle.py     a bundle whose values are such a batch
 """

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterable
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import pytest
 
 import penstock as beam
-from penstock.sdk.errors import PipelineError, UnsupportedError
+from penstock.sdk.errors import PipelineError
+from penstock.sdk.options import PipelineOptions
 from penstock.sdk.typehints import pair_of
+from penstock.sdk.userstate import CombiningValueStateSpec
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.transforms.error_handling import CollectingErrorHandler, ErrorHandler
 from penstock.windowing import FixedWindows, Timestamp, TimestampedValue
@@ -199,12 +204,105 @@ def test_a_callback_is_told_of_each_failure(capsys: pytest.CaptureFixture[str]) 
     assert "ZeroDivisionError('division by zero') of 0\n" == capsys.readouterr().out
 
 
+class Slow(beam.DoFn):
+    """Doesn't return for "wait", and ends its process for "crash"."""
+
+    def setup(self) -> None:
+        self.bundles = 0
+
+    def start_bundle(self) -> None:
+        self.bundles += 1
+
+    def process(self, element: Any, add: int = 0, timestamp: Any = beam.DoFn.TimestampParam) -> Iterable[Any]:
+        if element == "wait":
+            threading.Event().wait()
+        if element == "crash":
+            os._exit(7)
+        yield 1 / element + add, timestamp, self.bundles > 0
+
+
+@pytest.mark.parametrize("use_subprocess", [False, True])
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_call_that_takes_too_long_makes_a_dead_letter(use_subprocess: bool, parallelism: int) -> None:
+    """Elements after it are processed, by the DoFn with its arguments, lifecycle and properties."""
+    with TestPipeline(options=PipelineOptions(parallelism=parallelism)) as p:
+        elements = [TimestampedValue(each, 5) for each in (1, "wait", 2, 0)]
+        slow = beam.ParDo(Slow(), add=10).with_exception_handling(timeout=1, use_subprocess=use_subprocess)
+        good, bad = p | beam.Create(elements) | slow
+        assert_that(good, equal_to([(11, Timestamp(5), True), (10.5, Timestamp(5), True)]))
+        kinds = bad | beam.MapTuple(lambda element, error: (element, error[0]))
+        assert_that(kinds, equal_to([("wait", TimeoutError), (0, ZeroDivisionError)]))
+
+
+def test_a_crash_in_a_process_of_its_own_makes_a_dead_letter() -> None:
+    """Others have the traceback of their process."""
+    with TestPipeline() as p:
+        good, bad = (
+            p | beam.Create([1, "crash", 2, 0]) | beam.ParDo(Slow()).with_exception_handling(use_subprocess=True)
+        )
+        assert_that(good | beam.Map(lambda out: out[0]), equal_to([1, 0.5]))
+
+        def check(letters: list[Any]) -> None:
+            by_element = dict(letters)
+            kind, text, _ = by_element["crash"]
+            assert BrokenProcessPool is kind
+            assert "the process of Slow ended with status 7 during process" in text
+            kind, text, lines = by_element[0]
+            assert (ZeroDivisionError, "ZeroDivisionError('division by zero')") == (kind, text)
+            assert ("Traceback (most recent call last):\n", True) == (lines[0], "in process" in lines[1])
+
+        assert_that(bad, check)
+
+
+def test_outputs_of_finish_bundle_are_refused_in_a_process_of_its_own() -> None:
+    """They would be lost in a crash."""
+    with pytest.raises(RuntimeError, match="Stamped: finish_bundle gave outputs"):
+        [1] | beam.ParDo(Stamped(), 1).with_exception_handling(use_subprocess=True)
+
+
+class Counts(beam.DoFn):
+    def process(self, element: Any, seen: Any = beam.DoFn.StateParam(CombiningValueStateSpec("seen", sum))) -> None:
+        seen.add(1)
+
+
 @pytest.mark.parametrize("arguments", [{"use_subprocess": True}, {"timeout": 3}])
-def test_what_is_not_supported_is_refused_by_name(arguments: dict[str, Any]) -> None:
+def test_state_and_timers_stay_in_their_thread(arguments: dict[str, Any]) -> None:
+    """When the transform is applied."""
+    with pytest.raises(ValueError, match=r"ParDo\(Counts\): with_exception_handling takes no timeout"):
+        TestPipeline() | beam.Create([("a", 1)]) | beam.ParDo(Counts()).with_exception_handling(**arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"use_subprocess": True, "partial": True}, {"timeout": -1}])
+def test_arguments_that_contradict_each_other_are_refused(arguments: dict[str, Any]) -> None:
     """When the transform is made."""
-    (name,) = arguments
-    with pytest.raises(UnsupportedError, match=rf"Map\(inverse\): with_exception_handling\({name}="):
+    with pytest.raises(ValueError, match=r"Map\(inverse\): with_exception_handling takes"):
         beam.Map(inverse).with_exception_handling(**arguments)
+
+
+def test_declared_outputs_are_kept() -> None:
+    """Dead letters are one more; with an error handler, they are its."""
+    with TestPipeline() as p:
+        tagged = beam.ParDo(Stamped(), 2).with_outputs("negative", main="main")
+        elements = p | beam.Create([-2, "x"])
+        outputs = elements | "one" >> tagged.with_exception_handling()
+        assert_that(outputs.negative, equal_to([-2]))
+        assert_that(elements_of(outputs.bad), equal_to(["x"]))
+        with ErrorHandler(beam.MapTuple(lambda element, _: element)) as handler:
+            outputs = elements | "two" >> tagged.with_error_handler(handler)
+        assert_that(outputs["negative"], equal_to([-2]))
+        assert_that(handler.output(), equal_to(["x"]))
+        assert outputs.main is outputs["main"]
+
+
+def test_the_shorter_form_takes_an_error_handler() -> None:
+    """Without one it changes nothing."""
+    with TestPipeline() as p:
+        with ErrorHandler(beam.MapTuple(lambda element, _: element)) as handler:
+            good = p | beam.Create([1, 0]) | beam.Map(inverse).with_error_handler(handler, exc_class=ArithmeticError)
+        assert_that(good, equal_to([1.0]))
+        assert_that(handler.output(), equal_to([0]))
+    transform = beam.Map(inverse)
+    assert transform is transform.with_error_handler(None)
 
 
 def test_a_threshold_is_a_part() -> None:
