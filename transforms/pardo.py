@@ -38,7 +38,8 @@ class ParDo(PTransform):
     """A DoFn, or a function that returns an iterable, applied to each element.
 
     Further arguments are passed to it, side inputs (`AsList(pcoll)` and the like) as their view of the element's
-    window. Source: Dataflow Model, section 2.1.
+    window.  Outputs with a tag are dropped; `with_outputs` returns the transform with outputs for them.
+    Source: Dataflow Model, section 2.1.
 
     >>> import penstock as beam
     >>> class Split(beam.DoFn):
@@ -195,11 +196,11 @@ class ParDo(PTransform):
         label = pcoll.pipeline.full_label
         signature = splittable_signature(self.fn, label)
         if signature is None:
-            return self.add_to(pcoll)[None]
+            return self.add_to(pcoll, any_tag=True)[None]
         check_arguments([*self.args, *self.kwargs.values()], label)
         if signature.is_unbounded:
             return read_of_splittable(self.fn, self.args, self.kwargs, signature, pcoll)
-        return ParDo(WorkToTheEnd(self.fn, label), *self.args, **self.kwargs).add_to(pcoll)[None]
+        return ParDo(WorkToTheEnd(self.fn, label), *self.args, **self.kwargs).add_to(pcoll, any_tag=True)[None]
 
 
 def _has_merged(pcoll: PCollection[Any]) -> bool:

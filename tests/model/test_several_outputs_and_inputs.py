@@ -104,11 +104,13 @@ def test_an_output_with_an_undeclared_tag_is_an_error_naming_those_that_were(pip
         pipeline.run()
 
 
-def test_a_tagged_output_without_with_outputs_is_an_error(pipeline: Any) -> None:
-    """Also where more steps follow."""
-    _ = pipeline | beam.Create([-1]) | "sort them" >> beam.ParDo(Sort()) | beam.Map(str)
-    with pytest.raises(PipelineError, match="sort them: got an output tagged 'negative'"):
-        pipeline.run()
+def test_tagged_outputs_are_dropped_without_with_outputs(pipeline: Any) -> None:
+    """Also where more steps follow, and by functions."""
+    with pipeline as p:
+        elements = p | beam.Create([-1, 2])
+        check([2], elements | "sort them" >> beam.ParDo(Sort()))
+        check(["2"], elements | "sort again" >> beam.ParDo(Sort()) | beam.Map(str))
+        check([2], elements | "tag" >> beam.Map(lambda n: n if n > 0 else TaggedOutput("negative", n)))
 
 
 # --- Partition
