@@ -83,10 +83,10 @@ def graph(file: str, arguments: tuple[str, ...], format: str, beam: bool) -> Non
 @click.option("--beam", is_flag=True, required=True, help="Check programs that import apache_beam.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 def check(files: tuple[Path, ...], beam: bool) -> None:
-    """Report what Python files need of Beam that penstock doesn't have.
+    """Check what programs need of Beam.
 
-    The files, or all Python files of directories, are parsed, and not run. The exit status is 1 if something is
-    missing, otherwise 0.
+    Reports what Python files need that penstock doesn't have. The files, or all Python files of directories, are
+    parsed, and not run. The exit status is 1 if something is missing, otherwise 0.
     """
     from .cli.beam_check import missing_of_beam, python_files
 
