@@ -4,7 +4,7 @@ files/      text, JSON, CSV, Parquet and Avro; files as elements; growing files;
 sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
 redis/      ReadFromRedisStream, WriteToRedis, WriteToRedisStream
 spark/      FromSpark, FromSparkStream, ToSpark: DataFrames, on Spark's runners
-beam/       Beam's FileSystems
+beam/       Beam's FileSystems, and its sources that are read by ranges of positions
 socket.py             ReadFromSocket: lines over TCP
 generate_sequence.py  GenerateSequence: whole numbers, all at once or at a rate
 
@@ -59,6 +59,7 @@ csvio = compat.namespace("io.csvio")
 fileio = compat.namespace("io.fileio")
 filesystem = compat.namespace("io.filesystem")
 filesystems = compat.namespace("io.filesystems")
+iobase = compat.namespace("io.iobase")
 jsonio = compat.namespace("io.jsonio")
 parquetio = compat.namespace("io.parquetio")
 textio = compat.namespace("io.textio")

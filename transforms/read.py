@@ -7,7 +7,7 @@ from typing import Any
 from ..sdk import graph
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.sources.bounded import BoundedSource
+from ..sdk.sources.bounded import BoundedSource, ConvertibleSource
 from ..sdk.sources.unbounded import UnboundedSource
 from ..sdk.user_code.serialization import dumps
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
@@ -15,6 +15,8 @@ from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 
 class Read(PTransform):
     """The elements of a bounded source, or of an unbounded one until the run is stopped.
+
+    A transform in place of a source is applied as it is.
 
     >>> import penstock as beam
     >>> from penstock.sdk.sources.bounded import ValuesSource
@@ -24,9 +26,9 @@ class Read(PTransform):
     2
     """
 
-    def __init__(self, source: BoundedSource[Any] | UnboundedSource[Any]) -> None:
+    def __init__(self, source: BoundedSource[Any] | UnboundedSource[Any] | ConvertibleSource | PTransform) -> None:
         super().__init__()
-        if not isinstance(source, (BoundedSource, UnboundedSource)):
+        if not isinstance(source, (BoundedSource, UnboundedSource, ConvertibleSource, PTransform)):
             raise TypeError(f"Read: expected a BoundedSource or an UnboundedSource, got {source!r}")
         self.source = source
 
@@ -34,8 +36,13 @@ class Read(PTransform):
         return f"Read({type(self.source).__name__})"
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        source = self.source
+        if isinstance(source, PTransform):
+            return pbegin | source  # type: ignore[no-any-return]
         hint = self._output_hint if self._output_hint is not None else Any
-        dumps(self.source, pbegin.pipeline.full_label)
-        is_bounded = isinstance(self.source, BoundedSource)
-        primitive = graph.Read(self.source)
+        dumps(source, pbegin.pipeline.full_label)
+        if isinstance(source, ConvertibleSource):
+            source = source.converted()
+        is_bounded = isinstance(source, BoundedSource)
+        primitive = graph.Read(source)
         return pbegin.pipeline.add(primitive, [], DEFAULT_WINDOWING, hint, is_bounded=is_bounded)[None]

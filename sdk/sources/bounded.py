@@ -72,6 +72,14 @@ class BoundedSource(ABC, Generic[T]):
             yield bundle_of(chunk)
 
 
+class ConvertibleSource(ABC):
+    """A source with an interface of its own, which `Read` converts when the pipeline is built."""
+
+    @abstractmethod
+    def converted(self) -> BoundedSource[Any]:
+        """Return the source that reads the same elements."""
+
+
 class ValuesSource(BoundedSource[T]):
     """The values of a list.  A split is a part of the list."""
 
