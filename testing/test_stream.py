@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+import attrs
 
 from ..sdk import graph
 from ..sdk.elements.bundle import Bundle
@@ -35,7 +37,8 @@ class TestStream(PTransform):
       coder: Beam's; accepted.  Elements aren't encoded.
       events: the initial script, from another TestStream.
       output_tags: names of several outputs, each with its own watermark; the output of the transform is then a
-        dictionary of PCollections.
+        dictionary of PCollections.  Events with another tag, or without one, are dropped.  Those of a stream with one
+        output belong to it, whatever their tags are.
 
     >>> import penstock as beam
     >>> from penstock.testing import TestPipeline, TestStream, assert_that, equal_to
@@ -77,7 +80,6 @@ class TestStream(PTransform):
         `TimestampedValue`s and `WindowedValue`s have their own event times.  Other elements have `event_timestamp`, or
         else the watermark.
         """
-        self._check_tag(tag)
         default = self._watermarks.get(tag, MIN_MICROS)
         if event_timestamp is not None:
             default = Timestamp.of(event_timestamp).micros
@@ -90,7 +92,6 @@ class TestStream(PTransform):
 
     def advance_watermark_to(self, new_watermark: Any, tag: str | None = None) -> TestStream:
         """Advance the watermark, which can't go back."""
-        self._check_tag(tag)
         micros = Timestamp.of(new_watermark).micros
         current = self._watermarks.get(tag, MIN_MICROS)
         if micros < current:
@@ -111,7 +112,6 @@ class TestStream(PTransform):
 
         `AfterWatermarkPercentile` of the same share fires by it.
         """
-        self._check_tag(tag)
         if not 0 < percentile <= 1:
             hint = f"; did you mean {percentile / 100}?" if 1 < percentile <= 100 else ""
             raise ValueError(
@@ -134,16 +134,25 @@ class TestStream(PTransform):
         self.events.append(SignalArrives(name))
         return self
 
-    def _check_tag(self, tag: str | None) -> None:
-        if self.output_tags and tag not in self.output_tags:
-            raise ValueError(f"TestStream: there is no output {tag!r}; its output_tags are {self.output_tags}")
-        if not self.output_tags and tag is not None:
-            raise ValueError(f"TestStream: to use the tag {tag!r}, name it in output_tags")
+    def _events_of(self, tags: Sequence[str | None]) -> Iterator[Event]:
+        """Yield the events of the outputs; those of other tags belong to a single output, and are dropped otherwise."""
+        latest = MIN_MICROS
+        for event in self.events:
+            if isinstance(event, (ElementsArrive, WatermarkMoves, PercentileMoves)):
+                if len(tags) > 1 and event.tag not in tags:
+                    continue
+                if len(tags) == 1 and event.tag != tags[0]:
+                    event = attrs.evolve(event, tag=tags[0])
+            if len(tags) == 1 and isinstance(event, WatermarkMoves):
+                # Each tag had a watermark of its own, and an output's doesn't go back.
+                latest = max(latest, event.micros)
+                event = attrs.evolve(event, micros=latest)
+            yield event
 
     def expand(self, pbegin: PBegin) -> PCollection[Any] | dict[str, PCollection[Any]]:
         tags: Sequence[str | None] = self.output_tags or (None,)
         hint = self._output_hint if self._output_hint is not None else Any
-        script = Script(tuple(self.events), tuple(tags))
+        script = Script(tuple(self._events_of(tags)), tuple(tags))
         outputs = pbegin.pipeline.add(graph.Read(script), [], DEFAULT_WINDOWING, hint, tags, is_bounded=False)
         if self.output_tags:
             return {tag: pcoll for tag, pcoll in outputs.items() if tag is not None}
