@@ -82,6 +82,8 @@ class IntervalWindow(tuple[int, int], BoundedWindow):
     dictionaries for every element.  Ordered by start, then end.  Raises the errors of `Timestamp`, and `ValueError` if
     the end is before the start.
 
+    A subclass may have an `__init__` of its own, which calls `super().__init__(start, end)`; it runs twice.
+
     >>> from penstock.windowing import IntervalWindow
     >>> window = IntervalWindow(60, 120)
     >>> window, window.max_timestamp(), window.union(IntervalWindow(90, 180))
@@ -90,15 +92,23 @@ class IntervalWindow(tuple[int, int], BoundedWindow):
 
     __slots__ = ()
 
-    def __new__(cls, start: TimestampTypes, end: TimestampTypes) -> IntervalWindow:
-        first, limit = in_range(micros_of(start)), in_range(micros_of(end))
-        if limit < first:
-            raise ValueError(f"expected a window that ends after its start, got start {start!r} and end {end!r}")
-        return tuple.__new__(cls, (first, limit))
+    def __new__(cls, *args: Any, **kwargs: Any) -> IntervalWindow:
+        if cls.__init__ is not IntervalWindow.__init__:
+            # A tuple is complete before its __init__: a first run, on another tuple, tells the start and the end.
+            given = _Given(cls)
+            cls.__init__(given.window, *args, **kwargs)
+            args, kwargs = given.interval(), {}
+        return tuple.__new__(cls, _interval_of(*args, **kwargs))
 
-    # A tuple is complete once it is created; without this, BoundedWindow's method would run.
+    # Without this, BoundedWindow's method would run.
     def __init__(self, start: TimestampTypes, end: TimestampTypes) -> None:
-        pass
+        if tuple.__len__(self) == 1:
+            tuple.__getitem__(self, 0).append((start, end))  # type: ignore[attr-defined]
+
+    def __init_subclass__(cls) -> None:
+        # A tuple's __ne__ doesn't ask __eq__.
+        if "__eq__" in vars(cls) and "__ne__" not in vars(cls):
+            cls.__ne__ = object.__ne__  # type: ignore[method-assign]
 
     @classmethod
     def of_micros(cls, start: int, end: int) -> IntervalWindow:
@@ -159,6 +169,28 @@ class IntervalWindow(tuple[int, int], BoundedWindow):
         if type(self) is IntervalWindow:
             return (_interval, (self[0], self[1]))
         return (_interval, (self[0], self[1], type(self)), getattr(self, "__dict__", None))
+
+
+def _interval_of(start: TimestampTypes, end: TimestampTypes) -> tuple[int, int]:
+    first, limit = in_range(micros_of(start)), in_range(micros_of(end))
+    if limit < first:
+        raise ValueError(f"expected a window that ends after its start, got start {start!r} and end {end!r}")
+    return first, limit
+
+
+class _Given:
+    """The arguments with which a subclass calls `IntervalWindow.__init__`."""
+
+    def __init__(self, kind: type[IntervalWindow]) -> None:
+        self.kind = kind
+        self._calls: list[tuple[TimestampTypes, TimestampTypes]] = []
+        # Its one item is the list to which `IntervalWindow.__init__` appends.
+        self.window = tuple.__new__(kind, (self._calls,))
+
+    def interval(self) -> tuple[TimestampTypes, TimestampTypes]:
+        if not self._calls:
+            raise TypeError(f"{self.kind.__name__}.__init__ must call super().__init__(start, end)")
+        return self._calls[0]
 
 
 @restores("interval-window", 1, IntervalWindow)

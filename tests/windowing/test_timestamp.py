@@ -73,6 +73,10 @@ def test_nanoseconds_are_not_lost_silently():
         Timestamp(0, 1, Timestamp.NANOS_PRECISION)
 
 
+def test_a_timestamp_may_be_negated():
+    assert (Timestamp(-1.5), MAX_TIMESTAMP) == (-Timestamp(1.5), -MIN_TIMESTAMP)
+
+
 def test_the_ends_of_time_are_beams():
     assert (-9223372036854775000, 9223372036854775000) == (MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros)
 

@@ -31,6 +31,40 @@ class NamedInterval(IntervalWindow):
     pass
 
 
+class Tagged(IntervalWindow):
+    """A window with a tag, of its first hour or day."""
+
+    def __init__(self, tag, start, *, hours=1):
+        super().__init__(start, end=start + hours * 3600)
+        self.tag = tag
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.start == other.start and self.tag == other.tag
+
+    def __hash__(self):
+        return hash((self.start, self.tag))
+
+
+class Unbounded(IntervalWindow):
+    def __init__(self, tag):
+        self.tag = tag
+
+
+def test_a_subclass_of_an_interval_may_have_other_arguments():
+    window = Tagged("a", 60, hours=2)
+    assert (Timestamp(60), Timestamp(7260), "a") == (window.start, window.end, window.tag)
+    assert (window, "a", 7_260_000_000) == (
+        copy.deepcopy(window),
+        pickle.loads(pickle.dumps(window)).tag,
+        pickle.loads(pickle.dumps(window)).end_micros,
+    )
+    assert Tagged("b", 60) != Tagged("a", 60)
+    with pytest.raises(TypeError, match=r"Unbounded.__init__ must call super\(\).__init__\(start, end\)"):
+        Unbounded("a")
+    with pytest.raises(ValueError, match="expected a window that ends after its start"):
+        Tagged("a", 60, hours=-1)
+
+
 def test_an_interval_has_a_start_and_an_end():
     window = IntervalWindow(1, Timestamp(2.5))
     assert (Timestamp(1), Timestamp(2.5)) == (window.start, window.end)
