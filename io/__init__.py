@@ -4,7 +4,7 @@ files/      text, JSON, CSV, Parquet and Avro; files as elements; growing files;
 sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
 redis/      ReadFromRedisStream, WriteToRedis, WriteToRedisStream
 spark/      FromSpark, FromSparkStream, ToSpark: DataFrames, on Spark's runners
-beam/       Beam's FileSystems, and its sources that are read by ranges of positions
+beam/       Beam's FileSystems, its sources that are read by ranges of positions, TFRecord files
 socket.py             ReadFromSocket: lines over TCP
 generate_sequence.py  GenerateSequence: whole numbers, all at once or at a rate
 
@@ -63,6 +63,7 @@ iobase = compat.namespace("io.iobase")
 jsonio = compat.namespace("io.jsonio")
 parquetio = compat.namespace("io.parquetio")
 textio = compat.namespace("io.textio")
+tfrecordio = compat.namespace("io.tfrecordio")
 watermark_estimators = compat.namespace("io.watermark_estimators")
 
 __all__ = [

@@ -47,6 +47,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "io.restriction_trackers": ("sdk.dofn.offset_range", "sdk.dofn.splittable_dofn"),
     "io.parquetio": ("io.files.parquet", "io"),
     "io.textio": ("io.files.text", "io"),
+    "io.tfrecordio": ("io.beam.tf_record",),
     "io.watch": ("transforms.watch", "transforms.poll_result"),
     "io.watermark_estimators": ("sdk.watermark_estimators",),
     "metrics": ("sdk.metrics",),
