@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,23 +15,34 @@ T = TypeVar("T")
 
 @attrs.define
 class _Slot:
-    """A process's object of one `Shared`, with its tag."""
+    """A process's object of one `Shared`, with its tag.
+
+    Attributes:
+      value: returns the object, or None if it is not built or was freed.
+    """
 
     lock: threading.Lock = attrs.field(factory=threading.Lock)
-    built: bool = False
     tag: Any = None
-    value: Any = None
+    value: Callable[[], Any] = lambda: None
 
 
 _slots: dict[str, _Slot] = {}
+_latest: Any = None
+
+
+def _reference(value: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(value)
+    except TypeError:  # a list, for example
+        return lambda: value
 
 
 class Shared:
     """A handle on an object that is built once in each process.
 
     Create it while the pipeline is built, and pass it to the `DoFn`s, whose `setup` acquires the object.  Copies and
-    unpickled copies of the handle share the object.  A process keeps the object until `acquire` is called with another
-    `tag`, or until the process ends.
+    unpickled copies of the handle share the object.  A process keeps the object that was acquired last; any other is
+    freed once nothing refers to it, or with another `tag` if it takes no weak references, as lists.
 
     >>> table = Shared()
     >>> table.acquire(lambda: [1, 2]) is table.acquire(lambda: [3, 4])
@@ -43,12 +55,16 @@ class Shared:
         self._key = uuid.uuid4().hex
 
     def acquire(self, constructor_fn: Callable[[], T], tag: Any = None) -> T:
-        """Return this process's object.  `constructor_fn` builds it on the first call, and again if `tag` changes."""
+        """Return this process's object.
+
+        `constructor_fn` builds it on the first call, and again if it was freed, if `tag` changes, or after None.
+        """
+        global _latest
         slot = _slots.setdefault(self._key, _Slot())
         with slot.lock:
-            if not slot.built or slot.tag != tag:
-                slot.value = constructor_fn()
-                slot.tag = tag
-                slot.built = True
-            value: T = slot.value
+            value: T | None = slot.value() if slot.tag == tag else None
+            if value is None:
+                value = constructor_fn()
+                slot.value, slot.tag = _reference(value), tag
+            _latest = value
             return value

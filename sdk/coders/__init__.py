@@ -8,7 +8,7 @@ coders of types (`typecoders`); key groups (`key_encoding`) and their hash (`mix
 
 from .avro import AvroGenericCoder, AvroRecord
 from .coded_key import check_keys
-from .coder import Coder
+from .coder import Coder, FastCoder
 from .container import IterableCoder, LengthPrefixCoder, ListCoder, MapCoder, NullableCoder, RowCoder, TupleCoder
 from .key_encoding import KEY_GROUPS, encode_key, key_group, key_hash
 from .pickled import (
@@ -33,6 +33,7 @@ from .windowed import GlobalWindowCoder, IntervalWindowCoder, PaneInfoCoder, Tim
 
 __all__ = [
     "Coder",
+    "FastCoder",
     "StrUtf8Coder",
     "ToBytesCoder",
     "BytesCoder",

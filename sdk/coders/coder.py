@@ -69,6 +69,10 @@ class Coder:
         """Return the approximate encoded size of a value in bytes."""
         return len(self.encode(value))
 
+    def is_kv_coder(self) -> bool:
+        """Return whether the values are pairs, whose parts have coders of their own."""
+        return False
+
     def to_type_hint(self) -> Any:
         """Return the type of the values."""
         return Any
@@ -86,6 +90,31 @@ class Coder:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.__dict__.values()))})"
+
+
+class FastCoder(Coder):
+    """Base class of coders whose `_create_impl` returns an object with the methods `encode` and `decode`.
+
+    >>> class Text(FastCoder):
+    ...     def _create_impl(self):
+    ...         return StrUtf8Coder()
+    >>> from penstock.sdk.coders import StrUtf8Coder
+    >>> Text().encode("ab"), Text().decode(b"ab")
+    (b'ab', 'ab')
+    """
+
+    def _create_impl(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} doesn't define _create_impl")
+
+    def get_impl(self) -> Any:
+        """Return the object that encodes and decodes values."""
+        return self._create_impl()
+
+    def encode(self, value: Any) -> bytes:
+        return self.get_impl().encode(value)  # type: ignore[no-any-return]
+
+    def decode(self, encoded: bytes) -> Any:
+        return self.get_impl().decode(encoded)
 
 
 def encode_varint(n: int) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from .reporting import MetricName, Metrics, MetricsContainer
+from .reporting import Counter, Distribution, Gauge, MetricName, Metrics, MetricsContainer
 
 
 @attrs.frozen
@@ -77,6 +77,10 @@ class MetricsFilter:
         """Add metrics of these namespaces."""
         self.namespaces |= frozenset(map(Metrics.get_namespace, _several(namespaces, "with_namespace")))
         return self
+
+    def with_metric(self, metric: Counter | Distribution | Gauge) -> MetricsFilter:
+        """Add metrics with the name and namespace of a metric."""
+        return self.with_name(metric.metric_name.name).with_namespace(metric.metric_name.namespace)
 
     def with_step(self, step: str) -> MetricsFilter:
         """Add metrics of this step."""

@@ -157,6 +157,8 @@ def test_what_was_attempted_may_be_more_than_what_was_committed():
         (MetricsFilter().with_names({"a", "b"}), ["a", "b"]),
         (MetricsFilter().with_namespace(Parse), ["c"]),
         (MetricsFilter().with_namespace("app").with_name("c"), []),
+        (MetricsFilter().with_metric(Metrics.counter(Parse, "c")), ["c"]),
+        (MetricsFilter().with_metric(Metrics.gauge("app", "c")), []),
         (MetricsFilter().with_step("Outer"), ["a"]),
         (MetricsFilter().with_step("Outer/Inner"), ["a"]),
         (MetricsFilter().with_step("Inner"), ["a"]),

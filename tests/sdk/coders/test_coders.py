@@ -331,3 +331,31 @@ def test_avro_without_fastavro_names_the_extra(monkeypatch):
 
 def test_the_package_lists_all_that_it_offers():
     assert [] == [name for name in coders.__all__ if not hasattr(coders, name)]
+
+
+class Halves(coders.FastCoder):
+    def _create_impl(self):
+        return Half()
+
+    def is_deterministic(self):
+        return True
+
+
+class Half:
+    def encode(self, value):
+        return b"%d" % (value // 2)
+
+    def decode(self, encoded):
+        return int(encoded) * 2
+
+
+def test_a_fast_coder_encodes_by_its_implementation():
+    assert (b"3", 6, b"\x013") == (Halves().encode(6), Halves().decode(b"3"), Halves().encode_nested(6))
+    assert Halves() == Halves().as_deterministic_coder("step")
+    with pytest.raises(NotImplementedError, match="FastCoder doesn't define _create_impl"):
+        coders.FastCoder().encode(1)
+
+
+def test_a_coder_says_whether_it_is_of_pairs():
+    pairs = TupleCoder([VarIntCoder(), BytesCoder()])
+    assert (False, True) == (VarIntCoder().is_kv_coder(), pairs.is_kv_coder())

@@ -1,6 +1,8 @@
 """Row, and the object that a process shares."""
 
+import gc
 import pickle
+import weakref
 
 import pytest
 
@@ -74,6 +76,27 @@ def test_another_tag_builds_it_anew():
 def test_two_handles_share_nothing():
     assert 1 == Shared().acquire(lambda: 1)
     assert 2 == Shared().acquire(lambda: 2)
+
+
+class Model:
+    pass
+
+
+def test_the_object_that_was_acquired_last_is_kept():
+    first, second = Shared(), Shared()
+    seen = weakref.ref(first.acquire(Model))
+    gc.collect()
+    assert seen() is first.acquire(Model)
+    held = second.acquire(Model)
+    gc.collect()
+    assert seen() is None
+    assert isinstance(first.acquire(Model), Model)
+    assert held is second.acquire(list)
+
+
+def test_none_is_built_again():
+    shared = Shared()
+    assert [None, 3] == [shared.acquire(lambda: None), shared.acquire(lambda: 3)]
 
 
 def test_a_constructor_that_raised_is_tried_again():
