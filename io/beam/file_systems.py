@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, BinaryIO
 
 import attrs
 
 from ...sdk.redaction import redacted
-from ..files.compression import CompressionTypes, open_for_reading, open_for_writing
+from ..files.compression import (
+    CompressionTypes,
+    compressed,
+    decompressed,
+    open_for_reading,
+    open_for_writing,
+    zstandard_for,
+)
 from ..files.filesystem import (
     FileMetadata,
     LocalFileSystem,
@@ -32,6 +39,53 @@ class BeamIOError(OSError):
     def __init__(self, msg: str, exception_details: Mapping[Any, Exception] | None = None) -> None:
         super().__init__(redacted(f"{msg} with exceptions {exception_details}"))
         self.exception_details = exception_details
+
+
+class CompressedFile:
+    """The content of an open file of compressed bytes, to read or, if that file is open for writing, to write.
+
+    It has the methods of a binary file.  Closing it closes the other file.
+
+    >>> import gzip, io
+    >>> CompressedFile(io.BytesIO(gzip.compress(b"one"))).read()
+    b'one'
+
+    Args:
+      fileobj: an open binary file.
+      compression_type: one of `CompressionTypes`, except AUTO and UNCOMPRESSED.
+      read_size: accepted, without effect.
+    """
+
+    def __init__(
+        self, fileobj: BinaryIO, compression_type: str = CompressionTypes.GZIP, read_size: int = 16 * 1024 * 1024
+    ) -> None:
+        if not fileobj:
+            raise ValueError("CompressedFile: expected an open file, got None")
+        if not CompressionTypes.is_valid_compression_type(compression_type):
+            raise TypeError(
+                f"CompressedFile: compression_type must be one of CompressionTypes, got {compression_type!r}"
+            )
+        if compression_type in (CompressionTypes.AUTO, CompressionTypes.UNCOMPRESSED):
+            raise ValueError(f"CompressedFile: the compression must be named, got {compression_type!r}")
+        zstandard = zstandard_for("CompressedFile") if compression_type == CompressionTypes.ZSTD else None
+        mode = getattr(fileobj, "mode", None)
+        reads = "r" in mode if isinstance(mode, str) else fileobj.readable()
+        self._file = (decompressed if reads else compressed)(fileobj, compression_type, zstandard)
+
+    def __getattr__(self, name: str) -> Any:
+        # An unpickled or unfinished object has no file.
+        if name == "_file":
+            raise AttributeError(name)
+        return getattr(self._file, name)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._file)
+
+    def __enter__(self) -> CompressedFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
 
 @attrs.frozen

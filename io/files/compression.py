@@ -77,8 +77,17 @@ def open_for_reading(path: str, compression: str = CompressionTypes.AUTO) -> Bin
     raises an error while it is read: see `naming_the_file`.
     """
     kind = CompressionTypes.resolve(compression, path)
-    zstandard = _zstandard(path) if kind == CompressionTypes.ZSTD else None
-    file = filesystem_for(path).open(path)
+    zstandard = zstandard_for(path) if kind == CompressionTypes.ZSTD else None
+    return decompressed(filesystem_for(path).open(path), kind, zstandard)
+
+
+def decompressed(file: BinaryIO, kind: str, zstandard: Any = None) -> BinaryIO:
+    """Return the content of an open file, which is closed with it.
+
+    Args:
+      kind: the compression, resolved.
+      zstandard: the package, for zstd.
+    """
     if kind == CompressionTypes.GZIP:
         return _closing_both(gzip.GzipFile(fileobj=io.BufferedReader(cast(Any, file), _BUFFER), mode="rb"), file)
     if kind in _DECOMPRESSORS:
@@ -91,8 +100,12 @@ def open_for_reading(path: str, compression: str = CompressionTypes.AUTO) -> Bin
 def open_for_writing(path: str, compression: str = CompressionTypes.AUTO) -> BinaryIO:
     """Create a file whose content is compressed as it is written.  Closing it closes the underlying file."""
     kind = CompressionTypes.resolve(compression, path)
-    zstandard = _zstandard(path) if kind == CompressionTypes.ZSTD else None
-    file = filesystem_for(path).create(path)
+    zstandard = zstandard_for(path) if kind == CompressionTypes.ZSTD else None
+    return compressed(filesystem_for(path).create(path), kind, zstandard)
+
+
+def compressed(file: BinaryIO, kind: str, zstandard: Any = None) -> BinaryIO:
+    """Return what compresses into an open file, which is closed with it.  The arguments are those of `decompressed`."""
     # No name and no time in the header: the same elements give the same bytes.
     if kind == CompressionTypes.GZIP:
         return _closing_both(gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0), file)
@@ -130,7 +143,8 @@ def _unreadable(path: str, compression: str, error: Exception) -> SourceError:
     return SourceError(f"{path!r} can't be read as {kind}: {error or type(error).__name__}{hint}")
 
 
-def _zstandard(path: str) -> Any:
+def zstandard_for(path: str) -> Any:
+    """Return the package for zstd.  Raises `MissingExtraError`, which names the path, if it isn't installed."""
     return optional_package("zstandard", extra="zstd", needed_for=f"the file {path!r}")
 
 

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from penstock.io.beam.file_systems import BeamIOError, FileSystems
+from penstock.io.beam.file_systems import BeamIOError, CompressedFile, FileSystems
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -132,3 +132,31 @@ def test_the_file_system_of_a_path_has_the_same_operations(root):
     write(f"{root}/a", b"one")
     assert system.exists(f"{root}/a")
     assert 3 == system.size(f"{root}/a")
+
+
+@pytest.mark.parametrize("kind", ["gzip", "bzip2", "deflate", "xz"])
+def test_an_open_file_is_compressed_and_decompressed(tmp_path, kind):
+    """Closing the content closes the file."""
+    path = tmp_path / "a"
+    with path.open("wb") as file, CompressedFile(file, kind) as content:
+        content.write(b"one\ntwo\n")
+    assert file.closed
+    with path.open("rb") as file, CompressedFile(file, kind) as content:
+        assert b"o" == content.read(1)
+        assert [b"ne\n", b"two\n"] == list(content)
+        content.seek(4)
+        assert (b"two\n", 8) == (content.readline(), content.tell())
+    assert file.closed
+    with FileSystems.open(str(path), compression_type=kind) as content:
+        assert b"one\ntwo\n" == content.read()
+
+
+def test_the_compression_of_an_open_file_must_be_named(tmp_path):
+    with (tmp_path / "a").open("wb") as file:
+        for kind in "auto", "uncompressed":
+            with pytest.raises(ValueError, match="must be named"):
+                CompressedFile(file, kind)
+        with pytest.raises(TypeError, match="one of CompressionTypes"):
+            CompressedFile(file, "zip")
+    with pytest.raises(ValueError, match="an open file"):
+        CompressedFile(None)
