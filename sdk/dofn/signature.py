@@ -88,6 +88,8 @@ def bind(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], label: str)
     if not any(isinstance(p.default, DoFnParam) for p in parameters):
         _check_count(function, parameters, args, kwargs, label, spread)
         return (_ELEMENT, *_given(args, kwargs))
+    # Says that the parameter gets an argument of the ParDo, and so does every parameter without a marker.
+    parameters = [p.replace(default=p.empty) if p.default is DoFn.SideInputParam else p for p in parameters]
     given = list(args)
     bound: list[Argument] = []
     has_element = spread

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import penstock as beam
-from penstock.sdk.errors import PipelineError, UnsupportedError
+from penstock.sdk.errors import PipelineError
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.windowing import Timestamp, TimestampedValue
 
@@ -48,7 +48,34 @@ def test_arguments_that_do_not_fit_are_found_when_the_pipeline_is_built(transfor
         TestPipeline() | beam.Create([1]) | "mine" >> transform
 
 
-def test_a_marker_that_no_runner_knows_is_refused_by_name() -> None:
-    """When the pipeline is built."""
-    with pytest.raises(UnsupportedError, match=r"mine: DoFn.SideInputParam is not supported"):
-        TestPipeline() | beam.Create([1]) | "mine" >> beam.Map(lambda x, s=beam.DoFn.SideInputParam: x)
+class WithSide(beam.DoFn):
+    def process(
+        self,
+        element: Any,
+        by: Any = 1,
+        side: Any = beam.DoFn.SideInputParam,
+        timestamp: Any = beam.DoFn.TimestampParam,
+        other: Any = beam.DoFn.SideInputParam,
+    ) -> Any:
+        yield element, by, side, timestamp, other
+
+
+def test_a_parameter_may_be_marked_as_a_side_input() -> None:
+    """It gets the next argument, by place or by name; without one it is an error."""
+
+    def pair(x: Any, y: Any = 1, side: Any = beam.DoFn.SideInputParam) -> Any:
+        return x, y, side
+
+    with TestPipeline() as p:
+        side = beam.pvalue.AsSingleton(p | "side" >> beam.Create(["s"]))
+        ones = p | beam.Create([TimestampedValue(1, 5)])
+        expected = [(1, 2, "s", Timestamp(5), "o")]
+        assert_that(ones | "by place" >> beam.ParDo(WithSide(), 2, side, "o"), equal_to(expected))
+        assert_that(ones | "by name" >> beam.ParDo(WithSide(), 2, side=side, other="o"), equal_to(expected))
+        assert_that(ones | beam.Map(pair, 2, side), equal_to([(1, 2, "s")]))
+        items = ones | beam.Map(lambda x: (x, x)) | beam.MapTuple(pair, side)
+        assert_that(items, equal_to([(1, 1, "s")]))
+    with pytest.raises(PipelineError, match="mine: .*pair needs an argument for 'side'"):
+        TestPipeline() | beam.Create([1]) | "mine" >> beam.Map(pair)
+    with pytest.raises(PipelineError, match="mine: WithSide.process needs an argument for 'other'"):
+        TestPipeline() | beam.Create([1]) | "mine" >> beam.ParDo(WithSide(), 1, 2)
