@@ -48,6 +48,7 @@ to_string.py          ToString: elements as text
 log_elements.py       LogElements: prints or logs elements
 tee.py                Tee: a branch of a chain of transforms
 error_handling.py     dead letters: elements for which a function raises an exception
+runtime_type_check.py checks of elements against type hints
 
 Ready-made aggregations:
 
