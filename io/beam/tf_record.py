@@ -6,15 +6,12 @@ A record is its length, the length's checksum, its bytes, and their checksum: a 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from ...sdk.coders import BytesCoder
 from ...sdk.elements.bundle import BUNDLE_SIZE
-from ...sdk.errors import SourceError
+from ...sdk.errors import SourceError, missing_extra
 from ...sdk.options.value_provider import ValueProvider
 from ..files.compression import CompressionTypes, naming_the_file, open_for_reading
 from ..files.filesystem import AnyPath
@@ -31,8 +28,7 @@ _CHECKSUM = struct.Struct("<I")
 class ReadFromTFRecord(ReadFiles):
     """The records of the TFRecord files that match a pattern, decoded by a coder: bytes by default.
 
-    A wrong checksum and an incomplete record raise `SourceError`.  `google-crc32c`, if it is installed, computes the
-    checksums faster.
+    Needs the extra `tfrecord`.  A wrong checksum and an incomplete record raise `SourceError`.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -68,7 +64,7 @@ class ReadAllFromTFRecord(ReadAllFiles):
 class WriteToTFRecord(WriteFiles):
     """A record for each element, encoded by a coder, in files that appear together once the pipeline has succeeded.
 
-    The arguments are those of `WriteToText`.
+    Needs the extra `tfrecord`.  The arguments are those of `WriteToText`.
     """
 
     def __init__(
@@ -80,6 +76,7 @@ class WriteToTFRecord(WriteFiles):
         shard_name_template: str | None = None,
         compression_type: str = CompressionTypes.AUTO,
     ) -> None:
+        _require(type(self).__name__)
         super().__init__(
             FileSink(
                 file_path_prefix,
@@ -95,6 +92,7 @@ class WriteToTFRecord(WriteFiles):
 
 class _TFRecordSource(FileSource[Any]):
     def __init__(self, pattern: AnyPath, coder: Any, compression_type: str, transform: str) -> None:
+        _require(transform)
         super().__init__(pattern, compression_type=compression_type, transform=transform)
         self.coder = coder
 
@@ -164,27 +162,15 @@ def masked_crc32c(data: bytes) -> int:
     >>> hex(masked_crc32c(bytes(32)))
     '0xfd7fffa'
     """
-    checksum = _crc32c()(data)
+    import google_crc32c
+
+    checksum: int = google_crc32c.value(data)
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-@cache
-def _crc32c() -> Callable[[bytes], int]:
-    """Return the function of google-crc32c, or one in Python."""
-    if find_spec("google_crc32c") is not None:
-        found: Callable[[bytes], int] = import_module("google_crc32c").value
-        return found
-    table = []
-    for remainder in range(256):
-        for _ in range(8):
-            # Castagnoli's polynomial, with its bits reversed.
-            remainder = remainder >> 1 ^ (0x82F63B78 if remainder & 1 else 0)
-        table.append(remainder)
-
-    def crc32c(data: bytes) -> int:
-        checksum = 0xFFFFFFFF
-        for byte in data:
-            checksum = table[(checksum ^ byte) & 0xFF] ^ checksum >> 8
-        return checksum ^ 0xFFFFFFFF
-
-    return crc32c
+def _require(transform: str) -> None:
+    """Raise `MissingExtraError` without the package that computes the checksums."""
+    try:
+        import google_crc32c  # noqa: F401
+    except ImportError as error:
+        raise missing_extra("google-crc32c", "tfrecord", transform) from error

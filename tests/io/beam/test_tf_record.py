@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import penstock as beam
 from penstock.io.tfrecordio import ReadAllFromTFRecord, ReadFromTFRecord, WriteToTFRecord
-from penstock.sdk.errors import SourceError
+from penstock.sdk.errors import MissingExtraError, SourceError
 from penstock.testing import TestPipeline, assert_that, equal_to
 
 # The record b"foo" as TensorFlow writes it.
@@ -64,3 +65,11 @@ def test_compression_can_be_named(tmp_path: Path) -> None:
     read(tmp_path / "a", compression_type="gzip")
     with pytest.raises(SourceError, match="can't be read as TFRecords"):
         read(tmp_path / "a")
+
+
+def test_the_extra_is_named_when_the_pipeline_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By each of the transforms."""
+    monkeypatch.setitem(sys.modules, "google_crc32c", None)
+    for transform in (lambda: ReadFromTFRecord("a"), ReadAllFromTFRecord, lambda: WriteToTFRecord("a")):
+        with pytest.raises(MissingExtraError, match=r"TFRecord needs .*pip install 'penstock\[tfrecord\]'"):
+            transform()
