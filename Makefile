@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli io runners sdk testing transf
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test capabilities lint format bench kills spark_kills kafka simulate servers types floors clean
+.PHONY: help demo test capabilities lint format bench kills spark_kills kafka beam simulate servers types floors clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -32,6 +32,7 @@ help:
 	@echo 'make kills         kill 100 workers and 20 coordinators of a running pipeline'
 	@echo 'make spark_kills   kill 10 drivers of micro-batches, and one at each point of a commit'
 	@echo 'make kafka         fetch a Kafka broker, and read from it, with drivers that are killed'
+	@echo 'make beam          install Apache Beam, and compare what it and penstock print for the same programs'
 	@echo 'make clean         remove .venv and all caches'
 
 demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
@@ -79,6 +80,18 @@ $(KAFKA)/installed: pyproject.toml tests/kafka/packages.py | $(BIN)/python
 	@$(KAFKA)/venv/bin/python -m pip --disable-pip-version-check --quiet \
 		install --editable '.[dataframes,dev]' pyspark==$(SPARK) confluent-kafka
 	@$(KAFKA)/venv/bin/python tests/kafka/packages.py
+	@touch $@
+
+# The Beam that docs/beam.md compares with.
+BEAM := $(ROOT)/.beam/2.77.0
+
+beam: $(FULL) $(BEAM)/installed
+	@$(BIN)/python tests/beam --beam=$(BEAM)/venv/bin/python
+
+$(BEAM)/installed:
+	@echo 'Installing Apache Beam $(notdir $(BEAM)) into .beam'
+	@$(PYTHON) -m venv $(BEAM)/venv
+	@$(BEAM)/venv/bin/python -m pip --disable-pip-version-check --quiet install apache-beam==$(notdir $(BEAM))
 	@touch $@
 
 # On all cores, some thirty seeds a second on each.
@@ -129,7 +142,7 @@ $(FULL): pyproject.toml | $(BIN)/python
 	@touch $@ $(CORE)
 
 clean:
-	rm -rf $(VENV) .kafka build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .kafka .beam build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 .PHONY: FORCE
 FORCE:
