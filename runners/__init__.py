@@ -9,11 +9,20 @@ from importlib import import_module
 from typing import Any
 
 # By name, also Beam's: they are imported when they are first asked for.
-_RUNNERS = {
-    "DirectRunner": ("local", "LocalStreamingRunner"),
-    "LocalStreamingRunner": ("local", "LocalStreamingRunner"),
-    "SparkBatchRunner": ("spark", "SparkBatchRunner"),
-}
+_RUNNERS = dict.fromkeys(
+    [
+        "BundleBasedDirectRunner",
+        "DirectRunner",
+        "FnApiRunner",
+        "InteractiveRunner",
+        "LocalStreamingRunner",
+        "PrismRunner",
+        "SwitchingDirectRunner",
+        "TestDirectRunner",
+    ],
+    ("local", "LocalStreamingRunner"),
+)
+_RUNNERS["SparkBatchRunner"] = ("spark", "SparkBatchRunner")
 
 
 def __getattr__(name: str) -> Any:

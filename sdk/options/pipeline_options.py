@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...windowing.duration import Duration, seconds_of_span
+from ..compat import is_hook_installed
 from ..errors import MissingOptionError, OptionsError
 from ..redaction import HIDDEN, looks_secret, redacted
 from .flags import did_you_mean, flags_in, flags_with_values, nearest
@@ -223,7 +224,8 @@ class PipelineOptions:
         misspelled option.  Under `penstock run`, which records the flags that the program reads, raises for every other
         unknown flag.
 
-        Logs one warning for options of Beam that have no effect.
+        Logs one warning for options of Beam that have no effect.  Programs for Beam may have options that no view has,
+        unless they look misspelled: these are ignored with a warning, as Beam does.
         """
         flags, names = _known()
         if not {*flags_in(self._flags)} <= {*flags} or not {*self._given} <= {*names}:
@@ -231,10 +233,15 @@ class PipelineOptions:
             flags, names = _known()
         self._warn_of_options_without_effect()
         own = flags_of_program
+        ignored = dict[str, None]()
         for flag in flags_in(self._flags):
             if flag in flags or (own is not None and flag in own):
                 continue
-            if own is None and self._is_implicit and not nearest(flag, flags, 0.85):
+            is_close = nearest(flag, flags, 0.85)
+            if own is None and self._is_implicit and not is_close:
+                continue
+            if is_hook_installed() and not is_close:
+                ignored[flag] = None
                 continue
             advice = "is it an option of your own? Then declare it in a subclass of PipelineOptions"
             if own is not None and self._is_implicit:
@@ -242,8 +249,13 @@ class PipelineOptions:
             raise OptionsError(f"unknown option {flag}; {did_you_mean(flag, flags) or advice}{_broken_ones()}")
         for name in self._given:
             if name not in names:
+                if is_hook_installed() and not nearest(name, names, 0.85):
+                    ignored[f"--{name}"] = None
+                    continue
                 advice = "declare it in a subclass of PipelineOptions"
                 raise OptionsError(f"unknown option {name!r}; {did_you_mean(name, names) or advice}")
+        if ignored:
+            _logger.warning("Unknown options, which are ignored: %s", ", ".join(ignored))
 
     def _warn_of_options_without_effect(self) -> None:
         found: dict[str, None] = {}

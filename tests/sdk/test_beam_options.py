@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import penstock as beam
-from penstock.sdk.errors import MissingOptionError, RunnerError
+from penstock.sdk.compat import install_import_hook
+from penstock.sdk.errors import MissingOptionError, OptionsError, RunnerError
 from penstock.sdk.options import (
     DebugOptions,
     PipelineOptions,
@@ -24,6 +25,12 @@ from penstock.sdk.options import (
 from penstock.sdk.options.beam import DirectOptions, GoogleCloudOptions, PortableOptions, WorkerOptions
 from penstock.sdk.runner import create_runner
 from penstock.testing import assert_that, equal_to
+
+
+@pytest.fixture
+def _for_beam(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.meta_path", list(sys.meta_path))
+    install_import_hook()
 
 
 @pytest.fixture(autouse=True)
@@ -157,6 +164,28 @@ def test_a_runner_of_beams_that_penstock_lacks_is_answered_with_its_own(name: st
 def test_beams_runners_in_this_process_are_the_local_runner(name: str) -> None:
     """By name."""
     assert create_runner(name).name == "local"
+
+
+@pytest.mark.usefixtures("_for_beam")
+def test_programs_for_beam_may_have_flags_that_no_view_has(caplog: pytest.LogCaptureFixture) -> None:
+    """Beam discards them with a warning; a misspelled option is an error nevertheless."""
+    PipelineOptions(["--input=a", "--mine", "--streaming"], theirs=3).check_known()
+
+    assert ["Unknown options, which are ignored: --input, --mine, --theirs"] == [r.message for r in caplog.records]
+    with pytest.raises(OptionsError, match=r"unknown option --paralelism; did you mean --parallelism\?"):
+        PipelineOptions(["--input=a", "--paralelism=2"]).check_known()
+    with pytest.raises(OptionsError, match=r"unknown option 'paralelism'; did you mean parallelism\?"):
+        PipelineOptions(["--input=a"], paralelism=2).check_known()
+
+
+def test_beams_runners_in_this_process_are_classes_of_its_modules() -> None:
+    """Programs make instances of them."""
+    from penstock.runners.interactive.interactive_runner import InteractiveRunner
+    from penstock.runners.portability import fn_api_runner
+
+    for runner in (fn_api_runner.FnApiRunner(), InteractiveRunner()):
+        with beam.Pipeline(runner) as p:
+            assert_that(p | beam.Create([1]), equal_to([1]))
 
 
 def test_options_changed_after_the_pipeline_was_created_count() -> None:
