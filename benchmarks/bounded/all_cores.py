@@ -5,9 +5,8 @@ four and eight, which may have no core to run on, by CPU time: what the division
 empty file is the start-up, and is subtracted.
 
 Processes that share a core by turns lose the contents of its caches at each turn, which would be counted as costs of
-the division.  So the runs that are compared by CPU time, those with one worker included, are scheduled first in, first
-out, where the system permits it (`CAP_SYS_NICE`): a process keeps its core until it waits.  Else the printed line says
-that time slicing is included.
+the division.  So all runs, those with one worker included, are scheduled first in, first out, where the system permits
+it (`CAP_SYS_NICE`): a process keeps its core until it waits.  Else the printed line says that time slicing is included.
 
 The memory of the worker processes: a word count of 1 GB with four workers, and a GroupByKey of 5 GB of pairs
 (`PENSTOCK_BENCHMARK_GIGABYTES`) with two.
@@ -166,16 +165,16 @@ class Case:
 
 @attrs.frozen
 class _Run:
-    """A number of workers, over the whole input or, for the start-up, over an empty file; and how it is scheduled."""
+    """A number of workers, over the whole input or, for the start-up, over an empty file."""
 
     workers: int
     whole: bool
-    scheduling: str = ""
 
 
 def compared(case: Case) -> list[Ratio]:
-    compared_by = [("", (1, 2)), ("fifo", (1, 4, 8) if case.cpu is not None else ())]
-    runs = [_Run(n, whole, how) for how, workers in compared_by for n in workers for whole in (True, False)]
+    # The threads of a stream's workers need their turns.
+    scheduling = "" if case.name == "stream" else "fifo"
+    runs = [_Run(n, whole) for n in ((1, 2) if case.cpu is None else (1, 2, 4, 8)) for whole in (True, False)]
     times = {run: Times() for run in runs}
     results, in_order = set(), True
     with tempfile.TemporaryDirectory(dir=scratch_directory()) as temporary:
@@ -185,11 +184,11 @@ def compared(case: Case) -> list[Ratio]:
             for run in runs[:: -1 if number % 2 else 1]:
                 source = case.source if run.whole else empty
                 target = Path(temporary, "target")
-                arguments = (case.name, str(run.workers), str(source), str(target / "lines"), run.scheduling)
+                arguments = (case.name, str(run.workers), str(source), str(target / "lines"), scheduling)
                 wall, cpu, was_in_order = map(float, output_of_program(__file__, *arguments).split())
                 times[run].walls.append(wall)
                 times[run].cpus.append(cpu)
-                in_order = in_order and (bool(was_in_order) or not run.scheduling)
+                in_order = in_order and bool(was_in_order or not scheduling)
                 if run.whole and case.name != "stream":
                     results.add(digest(target))
                 shutil.rmtree(target, ignore_errors=True)
@@ -197,10 +196,10 @@ def compared(case: Case) -> list[Ratio]:
     walls = {n: times[_Run(n, True)].wall - times[_Run(n, False)].wall for n in (1, 2)}
     start_up = times[_Run(2, False)].wall / times[_Run(2, True)].wall
     print(f"    {case.name}: start-up of two workers is {start_up:.1%} of the run")
-    found = [Ratio(f"(j) {case.name}: wall, two workers / one", walls[2], walls[1], case.wall)]
+    slicing = "" if in_order else ", with time slicing"
+    found = [Ratio(f"(j) {case.name}: wall{slicing}, two workers / one", walls[2], walls[1], case.wall)]
     if case.cpu is not None:
-        cpus = {n: times[_Run(n, True, "fifo")].cpu - times[_Run(n, False, "fifo")].cpu for n in (1, 4, 8)}
-        slicing = "" if in_order else ", with time slicing"
+        cpus = {n: times[_Run(n, True)].cpu - times[_Run(n, False)].cpu for n in (1, 4, 8)}
         for n in (4, 8):
             found.append(Ratio(f"(j) {case.name}: CPU{slicing}, {n} workers / one", cpus[n], cpus[1], case.cpu))
     return found
