@@ -88,6 +88,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "transforms.ptransform": ("sdk.ptransform",),
     "transforms.sideinputs": ("windowing",),
     "transforms.resources": ("sdk.beam.resources",),
+    "transforms.sql": ("transforms.sql",),
     "transforms.stats": ("transforms.stats",),
     "transforms.trigger": ("triggers",),
     "transforms.timeutil": ("sdk.userstate",),

@@ -54,6 +54,10 @@ Ready-made aggregations:
 
 combiners/            Count, Mean, Top, Sample, ToList, ApproximateQuantiles and others
 stats.py              the approximate ones, under Beam's module name
+
+Imported when used:
+
+sql/                  SqlTransform: SQL by DuckDB
 """
 
 from .assign_windows import AssignWindows, WindowInto

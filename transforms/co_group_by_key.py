@@ -61,7 +61,7 @@ class CoGroupByKey(PTransform):
             if not isinstance(pcoll, PCollection):
                 raise PipelineError(f"{self.label}: expected PCollections, got {pcoll!r} for {name!r}")
         keys, values = zip(*(pair_types(pcoll) for pcoll in inputs))
-        tagged = [pcoll | f"Tag[{name}]" >> ParDo(_tagging(i)) for i, (name, pcoll) in enumerate(zip(names, inputs))]
+        tagged = [pcoll | f"Tag[{name}]" >> ParDo(tagging(i)) for i, (name, pcoll) in enumerate(zip(names, inputs))]
         grouped = tagged | Flatten() | GroupByKey()
         lists = tuple(GenericAlias(list, (value,)) for value in values)
         key: Any = reduce(lambda a, b: Union[a, b], keys)  # noqa: UP007
@@ -78,7 +78,7 @@ class CoGroupByKey(PTransform):
         return grouped | "Collect" >> ParDo(collect).with_output_types(hint)  # type: ignore[no-any-return]
 
 
-def _tagging(i: int) -> DoFn:
+def tagging(i: int) -> DoFn:
     """Return the DoFn from (key, value) to (key, (i, value))."""
     dofn = ExpressionDoFn(f"(v[0], ({i}, v[1]))", "Tag", plain=True)
 

@@ -14,8 +14,8 @@ from ...sdk.columns.column_bundle import ColumnBundle
 from ...sdk.errors import SinkError
 from ...sdk.options.value_provider import ValueProvider
 from ...sdk.pvalue import PCollection
+from ...sdk.typehints.arrow_schema import schema_of
 from ..records import as_dicts as dicts_of
-from .arrow_schema import schema_of
 from .compression import CompressionTypes
 from .filesystem import AnyPath
 from .format import FileFormat, RecordWriter

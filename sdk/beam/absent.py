@@ -51,7 +51,6 @@ INSTEAD: Final[dict[str, str]] = {
     "transforms.enrichment": _OWN_CLIENT,
     "transforms.external": "cross-language transforms need Java; write the transform in Python",
     "transforms.managed": "cross-language transforms need Java; use the Read and Write transforms of beam.io",
-    "transforms.sql": "use Select, Filter and GroupBy(...).aggregate_field on rows; see docs/columns.md",
     "transforms.xlang": "cross-language transforms need Java; write the transform in Python",
     "typehints": "use penstock.typehints, or the types of Python's typing",
     "utils": _INTERNAL,

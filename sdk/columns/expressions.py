@@ -258,10 +258,12 @@ class OfFields:
 
     Attributes:
       takes_records: True if an operation may be applied to all elements with named fields.
+      makes_elements: True if the elements after it depend on nothing besides the expressions.
       columns: its expressions over the fields.
     """
 
     takes_records = True
+    makes_elements = False
     is_needed: bool = True
     columns: Any
 
@@ -283,6 +285,7 @@ class Projection(OfFields):
     fields: tuple[tuple[str, Column], ...]
     elements: Elements
     is_needed: bool = True
+    makes_elements = True
     columns = property(lambda self: [column for _, column in self.fields])
 
     def apply(self, bundle: ColumnBundle) -> ColumnBundle:

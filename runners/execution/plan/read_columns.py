@@ -10,7 +10,7 @@ from __future__ import annotations
 import attrs
 
 from ....sdk import graph
-from ....sdk.columns.expressions import Projection, Selection, Stamps
+from ....sdk.columns.expressions import Selection, Stamps
 
 
 def with_read_columns(pipeline: graph.Graph) -> graph.Graph:
@@ -53,7 +53,7 @@ def _used(read: graph.Transform, pipeline: graph.Graph, side_inputs: set[int]) -
             return None
         transform = consumers[0]
         operation = transform.column_operation
-        if isinstance(operation, Projection):
+        if getattr(operation, "makes_elements", False):
             return used.union(*(column.fields for column in operation.columns))
         if isinstance(operation, (Selection, Stamps)):
             used = used.union(*(column.fields for column in operation.columns))

@@ -10,9 +10,9 @@ from typing import Any
 
 import attrs
 
-from ...sdk.elements.row import Row
-from ...sdk.typehints.schema import schemas_of
-from ...sdk.typehints.simplified import NoneType, class_and_args, members, simplified
+from ..elements.row import Row
+from .schema import schemas_of
+from .simplified import NoneType, class_and_args, members, simplified
 
 
 def schema_of(element_type: Any) -> Any:
