@@ -148,7 +148,7 @@ class Pipeline:
         outputs: dict[str | None, PCollection[Any]] = {}
         for tag in tags:
             pcoll: PCollection[Any] = PCollection(
-                self, len(self._pcollections), label, tag, windowing, element_type, is_bounded, retracted_by
+                self, self._next_id(), label, tag, windowing, element_type, is_bounded, retracted_by
             )
             self._pcollections[pcoll.id] = pcoll
             outputs[tag] = pcoll
@@ -163,7 +163,7 @@ class Pipeline:
         index = self._producers[main.id]
         transform = self._transforms[index]
         pcoll: PCollection[Any] = PCollection(
-            self, len(self._pcollections), main.producer, tag, main.windowing, Any, main.is_bounded, main.retracted_by
+            self, self._next_id(), main.producer, tag, main.windowing, Any, main.is_bounded, main.retracted_by
         )
         self._pcollections[pcoll.id] = pcoll
         self._producers[pcoll.id] = index
@@ -197,6 +197,36 @@ class Pipeline:
         """Call `check` before the pipeline is run; it raises if the pipeline isn't complete."""
         if check not in self._checks:
             self._checks.append(check)
+
+    def in_place_of_this(self, build: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a function that replaces what the present transform is composed of by what `build` applies."""
+        scope, node, delivery = self._scope[:], self._applying, self._delivery
+
+        def rebuilt() -> Any:
+            self._remove_below("/".join(scope))
+            node.parts.clear()
+            around = self._scope, self._applying, self._delivery
+            self._scope, self._applying, self._delivery = scope[:], node, delivery
+            try:
+                with scoped_pipeline_options(self.options):
+                    return build()
+            finally:
+                self._scope, self._applying, self._delivery = around
+
+        return rebuilt
+
+    def _remove_below(self, label: str) -> None:
+        """Remove the parts of a composite, on which no other transform depends."""
+        removed = [t for t in self._transforms if t.label.startswith(f"{label}/")]
+        for transform in removed:
+            for pcollection in transform.outputs.values():
+                del self._pcollections[pcollection]
+        self._transforms = [t for t in self._transforms if t not in removed]
+        self._producers = {i: place for place, t in enumerate(self._transforms) for i in t.outputs.values()}
+        self._labels = {one: None for one in self._labels if not one.startswith(f"{label}/")}
+
+    def _next_id(self) -> int:
+        return next(reversed(self._pcollections), -1) + 1
 
     @property
     def applied_labels(self) -> set[str]:

@@ -59,6 +59,10 @@ class PipelineUnderConstruction(Protocol):
     def add_check(self, check: Callable[[], None]) -> None:
         """Call `check` before the pipeline is run; it raises if the pipeline isn't complete."""
 
+    def in_place_of_this(self, build: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a function that replaces what the present transform is composed of by what `build` applies."""
+        ...
+
     @property
     def full_label(self) -> str:
         """The full label of the transform that is being expanded."""
@@ -150,6 +154,37 @@ class PCollection(PValue, Generic[T]):
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(f"{self!r} can't be iterated over: its elements exist only while the pipeline runs")
+
+
+class WriteOutput(PCollection[T]):
+    """The output of a write: a PCollection that the pipeline produces once a transform is applied to it.
+
+    Args:
+      publish: applies the transforms that write and produce the PCollection, in place of those that only write.
+    """
+
+    def __init__(
+        self,
+        pipeline: PipelineUnderConstruction,
+        publish: Callable[[], PCollection[T]],
+        windowing: WindowingStrategy,
+        element_type: Any,
+        is_bounded: bool,
+    ) -> None:
+        self._publish = publish
+        self._published: PCollection[T] | None = None
+        super().__init__(pipeline, -1, pipeline.full_label, None, windowing, element_type, is_bounded)
+
+    @property
+    def id(self) -> int:
+        """Its number in the pipeline."""
+        if self._published is None:
+            self._published = self._publish()
+        return self._published.id
+
+    @id.setter
+    def id(self, value: int) -> None:
+        """Ignore the number given when a PCollection is made."""
 
 
 class DoOutputsTuple:

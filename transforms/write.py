@@ -24,7 +24,7 @@ class Write(PTransform):
     def default_label(self) -> str:
         return f"Write({type(self.sink).__name__})"
 
-    def expand(self, pcoll: PCollection[Any]) -> PDone:
+    def expand(self, pcoll: PCollection[Any]) -> PDone | PCollection[Any]:
         if pcoll.retracted_by and not self.sink.accepts_retractions:
             raise UnsupportedError(
                 f"{pcoll.pipeline.full_label}: {type(self.sink).__name__} only appends, but {pcoll.retracted_by} may "

@@ -75,6 +75,7 @@ class WriteToTFRecord(WriteFiles):
         num_shards: int = 0,
         shard_name_template: str | None = None,
         compression_type: str = CompressionTypes.AUTO,
+        triggering_frequency: float | None = None,
     ) -> None:
         _require(type(self).__name__)
         super().__init__(
@@ -85,6 +86,7 @@ class WriteToTFRecord(WriteFiles):
                 num_shards=num_shards,
                 shard_name_template=shard_name_template,
                 compression_type=compression_type,
+                triggering_frequency=triggering_frequency,
                 transform=type(self).__name__,
             )
         )

@@ -288,6 +288,7 @@ class WriteToAvro(WriteFiles):
         shard_name_template: str | None = None,
         mime_type: str = "application/x-avro",
         use_fastavro: bool = True,
+        triggering_frequency: float | None = None,
         skip_if_empty: bool = False,
     ) -> None:
         super().__init__(
@@ -299,6 +300,7 @@ class WriteToAvro(WriteFiles):
                 shard_name_template=shard_name_template,
                 compression_type=CompressionTypes.UNCOMPRESSED,
                 skip_if_empty=skip_if_empty,
+                triggering_frequency=triggering_frequency,
                 transform=type(self).__name__,
             )
         )

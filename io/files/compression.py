@@ -324,3 +324,32 @@ class _DeflatingFile(io.RawIOBase):
             super().close()
             self._file.write(self._deflater.flush())
             self._file.close()
+
+
+class CountingFile:
+    """A file that counts the bytes written to it.
+
+    >>> import io
+    >>> file = CountingFile(io.BytesIO())
+    >>> _ = file.write(b"abc"), file.write(b"d")
+    >>> file.bytes
+    4
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.bytes = 0
+
+    def write(self, data: bytes) -> int:
+        """Write bytes, and count them."""
+        self.bytes += len(data)
+        return self._file.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __enter__(self) -> CountingFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()

@@ -361,6 +361,7 @@ class WriteToCsv(WriteFiles):
         shard_name_template: str | None = None,
         compression_type: str = CompressionTypes.AUTO,
         skip_if_empty: bool = False,
+        triggering_frequency: float | None = None,
         **dialect: Any,
     ) -> None:
         super().__init__(
@@ -372,6 +373,7 @@ class WriteToCsv(WriteFiles):
                 shard_name_template=shard_name_template,
                 compression_type=compression_type,
                 skip_if_empty=skip_if_empty,
+                triggering_frequency=triggering_frequency,
                 transform=type(self).__name__,
             )
         )

@@ -44,7 +44,10 @@ class FileBasedSink(FileSink):
         compression_type: str = CompressionTypes.AUTO,
         *,
         max_records_per_shard: int | None = None,
+        max_bytes_per_shard: int | None = None,
         skip_if_empty: bool = False,
+        convert_fn: Any = None,
+        triggering_frequency: float | None = None,
     ) -> None:
         super().__init__(
             file_path_prefix,
@@ -53,10 +56,13 @@ class FileBasedSink(FileSink):
             shard_name_template=shard_name_template,
             compression_type=compression_type,
             max_records_per_shard=max_records_per_shard,
+            max_bytes_per_shard=max_bytes_per_shard,
             skip_if_empty=skip_if_empty,
+            triggering_frequency=triggering_frequency,
         )
         self.coder = coder
         self.mime_type = mime_type
+        self.convert_fn = convert_fn
 
     def open(self, temp_path: str) -> Any:
         """Open a file, and return the handle that the other methods are given."""

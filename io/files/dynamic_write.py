@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Protocol, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote
 
 from ...sdk.coders.primitive import ToBytesCoder
@@ -14,18 +14,20 @@ from ...sdk.elements.bundle import Bundle, expanded
 from ...sdk.errors import SinkError
 from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.ptransform import PTransform
-from ...sdk.pvalue import PCollection, PDone
+from ...sdk.pvalue import PCollection
 from ...transforms.group_by_key import GroupByKey
 from ...transforms.pardo import ParDo
 from ...transforms.write import Write as WriteAsIs
+from ...windowing import GlobalWindows
 from .commit_plan import Renaming
 from .filesystem import AnyPath, join_path, path_string, split_path
 from .format import RecordWriter
+from .published_files import AssignShards, PublishedFiles, PublishGroup, published_by_demand, shards_of
 from .sharding import FileNaming, default_file_naming, destination_prefix_naming, path_inside
 from .sink import FileSink, StagedFile
-from .write import AssignShards
 
 __all__ = [
+    "FileResult",
     "RecordSink",
     "TextSink",
     "WriteToFiles",
@@ -48,17 +50,32 @@ class RecordSink(Protocol):
 class TextSink:
     """A line for each element: bytes unchanged, other values by `str`."""
 
+    # Programs for Beam have subclasses with another `__init__`, whose `write` writes to `_fh`.
+    _coder: Any = ToBytesCoder()
+
     def __init__(self, coder: Any = None) -> None:
-        self._encode = (coder or ToBytesCoder()).encode
+        if coder is not None:
+            self._coder = coder
 
     def open(self, fh: BinaryIO) -> None:
-        self._file = fh
+        self._fh = fh
 
     def write(self, record: Any) -> None:
-        self._file.write(self._encode(record) + b"\n")
+        self._fh.write(self._coder.encode(record) + b"\n")
 
     def flush(self) -> None:
-        self._file.flush()
+        self._fh.flush()
+
+
+class FileResult(NamedTuple):
+    """A published file: what a transform that is applied to `WriteToFiles` gets.  The name is relative to the path."""
+
+    file_name: str
+    shard_index: int
+    total_shards: int
+    window: Any
+    pane: Any
+    destination: Any
 
 
 class WriteToFiles(PTransform):
@@ -76,7 +93,8 @@ class WriteToFiles(PTransform):
       max_writers_per_bundle: the number of files that a worker has open at once.
       temp_directory: Beam's, and unused.  Files are staged beside their destination, where a rename is atomic.
 
-    All files appear at once, when the pipeline has succeeded: see `FileSink`.
+    All files appear at once, when the pipeline has succeeded: see `FileSink`.  A transform that is applied to the write
+    gets a `FileResult` for each file, which is published before: see `PublishedFiles`.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -114,15 +132,39 @@ class WriteToFiles(PTransform):
             max_writers_per_bundle,
         )
 
-    def expand(self, pcoll: PCollection[Any]) -> PDone:
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[FileResult]:
         sink = copy.copy(self.sink)
         sink.transform = pcoll.pipeline.full_label
-        sink.name_by_transaction = not pcoll.is_bounded
-        if self.shards is not None:
-            assign = _AssignDestinationAndShard(sink.destination, self.shards)
-            pcoll = pcoll | "Shard" >> ParDo(assign) | GroupByKey()
-        done: PDone = pcoll | WriteAsIs(sink)
-        return done
+        output = published_by_demand(pcoll, _PublishedDestinations(copy.copy(sink), self.shards))
+        shards = self.shards
+        if shards is None and not pcoll.is_bounded and pcoll.windowing.window_fn != GlobalWindows():
+            # As of `WindowedSink`: a file appears once its window is complete.
+            shards = 1
+        if shards is not None:
+            sink.sharded = True
+            pcoll = sink.grouped(pcoll, shards)
+        sink.name_by_transaction = not pcoll.is_bounded and shards is None
+        _ = pcoll | WriteAsIs(sink)
+        return output
+
+
+class _PublishedDestinations(PublishedFiles):
+    element_type = FileResult
+
+    def __init__(self, sink: DestinationSink, shards: int | None) -> None:
+        super().__init__(sink)
+        self._sink = sink
+        self._shards = shards
+
+    def grouped(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        self._sink.sharded = True
+        return self._sink.grouped(pcoll, self._shards or shards_of(pcoll))
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        if pcoll.is_bounded:
+            return super().expand(pcoll)
+        files: PCollection[Any] = self.grouped(pcoll) | "FinalizeWrite" >> ParDo(PublishGroup(self._sink))
+        return files
 
 
 # The destination, window and pane of a file's elements.
@@ -131,6 +173,9 @@ Group: TypeAlias = tuple[Any, Any, Any]
 
 class DestinationSink(FileSink):
     """Files for each destination, window and pane, named by a function."""
+
+    # Of an unbounded input: the number of files of each destination, window and pane.
+    shards: int | None = None
 
     def __init__(
         self,
@@ -146,7 +191,7 @@ class DestinationSink(FileSink):
         self.file_naming = file_naming
         self.destination = destination
         self.record_sink = record_sink
-        self.max_open_files = max_open_files
+        self.max_open_files = max(1, max_open_files)
 
     def parts_of(self, bundle: Bundle) -> Iterable[tuple[int | None, Any, Iterable[Any]]]:
         n = len(bundle)
@@ -163,6 +208,14 @@ class DestinationSink(FileSink):
                 parts.setdefault((destination, window, pane), []).append(value)
         for group, values in parts.items():
             yield None, group, values
+
+    def grouped(self, pcoll: PCollection[Any], shards: int) -> PCollection[Any]:
+        """Return the elements grouped by destination and shard."""
+        if not pcoll.is_bounded:
+            self.shards = shards
+        assign = _AssignDestinationAndShard(self.destination, shards)
+        groups: PCollection[Any] = pcoll | "Shard" >> ParDo(assign) | GroupByKey()
+        return groups
 
     def check_group(self, transaction: str, group: Any) -> None:
         destination, window, pane = group
@@ -183,8 +236,8 @@ class DestinationSink(FileSink):
             groups.setdefault(file.group, []).append(file)
         plan: dict[str, Renaming] = {}
         for (destination, window, pane), members in groups.items():
-            for i, file in enumerate(sorted(members, key=lambda file: file.shard or 0)):
-                final = self._final(transaction, window, pane, i, len(members), destination)
+            for i, n, file in self._numbers(members):
+                final = self._final(transaction, window, pane, i, n, destination)
                 if final in plan:
                     name = final[len(join_path(self.directory, "")) :]
                     raise SinkError(
@@ -193,6 +246,24 @@ class DestinationSink(FileSink):
                     )
                 plan[final] = Renaming(file.name, final, file.size)
         return list(plan.values())
+
+    def _numbers(self, members: Sequence[StagedFile]) -> Iterator[tuple[int, int, StagedFile]]:
+        """Yield a group's files with their numbers and the number of files."""
+        for i, file in enumerate(sorted(members, key=lambda file: file.shard or 0)):
+            yield (i, len(members), file) if self.shards is None else (file.shard or 0, self.shards, file)
+
+    def told(self, plan: Sequence[Renaming], files: Sequence[StagedFile]) -> list[Any]:
+        groups: dict[Group, list[StagedFile]] = {}
+        for file in files:
+            groups.setdefault(file.group, []).append(file)
+        numbers = {f.name: (i, n) for members in groups.values() for i, n, f in self._numbers(members)}
+        group_of = {file.name: file.group for file in files}
+        told = []
+        for entry in plan:
+            destination, window, pane = group_of[entry.staged]
+            name = entry.final[len(join_path(self.directory, "")) :]
+            told.append(FileResult(name, *numbers[entry.staged], window, pane, destination))
+        return told
 
     def may_publish(self, final: str) -> bool:
         top = join_path(self.directory, "")

@@ -387,6 +387,7 @@ class WriteToJson(WriteFiles):
         shard_name_template: str | None = None,
         compression_type: str = CompressionTypes.AUTO,
         skip_if_empty: bool = False,
+        triggering_frequency: float | None = None,
     ) -> None:
         super().__init__(
             FileSink(
@@ -397,6 +398,7 @@ class WriteToJson(WriteFiles):
                 shard_name_template=shard_name_template,
                 compression_type=compression_type,
                 skip_if_empty=skip_if_empty,
+                triggering_frequency=triggering_frequency,
                 transform=type(self).__name__,
             )
         )

@@ -296,6 +296,7 @@ class WriteToParquet(WriteFiles):
         num_shards: int = 0,
         shard_name_template: str | None = None,
         mime_type: str = "application/x-parquet",
+        triggering_frequency: float | None = None,
         skip_if_empty: bool = False,
     ) -> None:
         transform = type(self).__name__
@@ -320,6 +321,7 @@ class WriteToParquet(WriteFiles):
                 shard_name_template=shard_name_template,
                 compression_type=CompressionTypes.UNCOMPRESSED,
                 skip_if_empty=skip_if_empty,
+                triggering_frequency=triggering_frequency,
                 transform=transform,
             )
         )

@@ -21,7 +21,8 @@ __all__ = [
 ]
 
 DEFAULT_SHARD_NAME_TEMPLATE = "-SSSSS-of-NNNNN"
-_LETTERS = re.compile(r"S+|N+")
+WINDOWED_SHARD_NAME_TEMPLATE = "-W-SSSSS-of-NNNNN"
+_LETTERS = re.compile(r"S+|N+|W+|V+")
 
 # (window, pane, shard, shards, compression, destination) -> name
 FileNaming: TypeAlias = Callable[[Any, Any, int | None, int | None, str | None, Any], str]
@@ -129,16 +130,34 @@ def _moment(timestamp: Any) -> str:
     return str(timestamp.to_utc_datetime().isoformat())
 
 
-def shard_name(template: str, shard: int, shards: int) -> str:
-    """Return the part of a file's name that tells its shard.
+def shard_name(template: str, shard: int, shards: int, window: Any = None, pane: int = 0) -> str:
+    """Return the part of a file's name that tells its shard and window.
 
     A run of `S` is replaced by the shard's number and a run of `N` by the number of shards, padded with zeros to the
-    length of the run.
+    length of the run.  `W` is replaced by the window in seconds and `V` by the window as UTC times, with the pane's
+    number, if it isn't 0, behind it.
 
     >>> shard_name("-SSSSS-of-NNNNN", 3, 12), shard_name("_SS", 3, 12), shard_name("", 0, 1)
     ('-00003-of-00012', '_03', '')
+    >>> from penstock.windowing import IntervalWindow
+    >>> shard_name("-W-SS", 0, 1, IntervalWindow(0, 60)), shard_name("-V", 0, 1, IntervalWindow(0, 60), pane=2)
+    ('-[0.0, 60.0)-00', '-[1970-01-01T00-00-00, 1970-01-01T00-01-00)-2')
     """
-    return _LETTERS.sub(lambda run: f"{shard if run[0][0] == 'S' else shards:0{len(run[0])}d}", template)
+
+    def replaced(run: re.Match[str]) -> str:
+        letter = run[0][0]
+        if letter in "SN":
+            return f"{shard if letter == 'S' else shards:0{len(run[0])}d}"
+        return (str(window) if letter == "W" else _utc(window)) + (f"-{pane}" if pane else "")
+
+    return _LETTERS.sub(replaced, template)
+
+
+def _utc(window: Any) -> str:
+    if _is_global(window):
+        return str(window)
+    start, end = (moment.to_utc_datetime().strftime("%Y-%m-%dT%H-%M-%S") for moment in (window.start, window.end))
+    return f"[{start}, {end})"
 
 
 def tells_shards_apart(template: str) -> bool:

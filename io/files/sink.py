@@ -21,7 +21,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, cast
 from urllib.parse import quote
 
 import attrs
@@ -36,7 +36,7 @@ from ...sdk.sink import Sink, SinkWriter
 from ...stored import stored_as
 from ..dead_letters import Rejected, tell
 from .commit_plan import Renaming, carry_out, read_plan, write_plan
-from .compression import CompressionTypes, open_for_writing
+from .compression import CompressionTypes, CountingFile, open_for_writing
 from .filesystem import AnyPath, FileSystem, absolute_path, filesystem_for, join_path, split_path
 from .format import FileFormat, RecordWriter
 from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_apart
@@ -56,6 +56,9 @@ class FileSink(Sink[Any]):
         `io.Write` makes them when `num_shards` is given.
       compression_type: see `CompressionTypes`; 'auto' goes by the suffix.
       max_records_per_shard: the largest number of values in a file.
+      max_bytes_per_shard: the number of uncompressed bytes at which another file is begun.
+      triggering_frequency: for an unbounded input, the seconds of event time whose elements are in the same files; see
+        `WindowedSink`.
       name_by_transaction: makes the transaction part of the names, for an unbounded input: every epoch commits its own
         files, whose names begin with the epoch's number.
       skip_if_empty: writes no file if there are no elements.  Otherwise one file with a header is written.
@@ -69,6 +72,8 @@ class FileSink(Sink[Any]):
     has_dead_letters = False
     # The number of files that a worker has open at once; None for the number of shards.
     max_open_files: int | None = None
+    # The last created file, if its bytes are counted.
+    counted: CountingFile | None = None
 
     def __init__(
         self,
@@ -81,6 +86,8 @@ class FileSink(Sink[Any]):
         sharded: bool = False,
         compression_type: str = CompressionTypes.AUTO,
         max_records_per_shard: int | None = None,
+        max_bytes_per_shard: int | None = None,
+        triggering_frequency: float | None = None,
         name_by_transaction: bool = False,
         skip_if_empty: bool = False,
         transform: str = "",
@@ -95,6 +102,8 @@ class FileSink(Sink[Any]):
         self.sharded = sharded
         self.compression_type = compression_type
         self.max_records_per_shard = max_records_per_shard
+        self.max_bytes_per_shard = max_bytes_per_shard
+        self.triggering_frequency = triggering_frequency
         self.name_by_transaction = name_by_transaction
         self.skip_if_empty = skip_if_empty
         self.file_format = file_format
@@ -113,11 +122,16 @@ class FileSink(Sink[Any]):
                 f"{self.transform}: {self.num_shards} shards need names of their own, "
                 f"but the shard_name_template {self.shard_name_template!r} has no S"
             )
-        if self.max_records_per_shard is not None:
-            if self.max_records_per_shard < 1:
-                raise ValueError(f"{self.transform}: max_records_per_shard must be 1 or more")
-            if self.num_shards:
-                raise ValueError(f"{self.transform}: num_shards and max_records_per_shard exclude each other")
+        for name in ("max_records_per_shard", "max_bytes_per_shard"):
+            most = getattr(self, name)
+            if most is not None and most < 1:
+                raise ValueError(f"{self.transform}: {name} must be 1 or more, got {most}")
+            if most is not None and self.num_shards:
+                raise ValueError(f"{self.transform}: num_shards and {name} exclude each other")
+        if self.triggering_frequency is not None and self.triggering_frequency < 0:
+            raise ValueError(
+                f"{self.transform}: triggering_frequency must be 0 seconds or more, got {self.triggering_frequency}"
+            )
         _directory, name = split_path(self.file_path_prefix)
         if not name and not self.shard_name_template:
             raise ValueError(
@@ -172,7 +186,11 @@ class FileSink(Sink[Any]):
 
     def create_file(self, path: str) -> BinaryIO:
         """Create a file, compressed according to the names of the output."""
-        return open_for_writing(path, CompressionTypes.resolve(self.compression_type, self.final_path("", 0, 1)))
+        file = open_for_writing(path, CompressionTypes.resolve(self.compression_type, self.final_path("", 0, 1)))
+        if self.max_bytes_per_shard is not None:
+            self.counted = CountingFile(file)
+            return cast(BinaryIO, self.counted)
+        return file
 
     # Two phases
 
@@ -213,13 +231,16 @@ class FileSink(Sink[Any]):
                     self._checked_plan(transaction, [file for token in staged for file in token])
 
     def commit(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> None:
+        self.publish(transaction, staged)
+
+    def publish(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> list[Any]:
+        """Publish the staged elements, and return what tells of each file: see `told`."""
         directory = self.staging_directory(transaction)
         fs = self.file_system
         files = [file for token in staged for file in token]
         with self.naming_the_output("can't be published"):
             if not fs.exists(directory):
-                self._check_that_it_was_published(transaction, files)
-                return
+                return self.told(self._check_that_it_was_published(transaction, files), files)
             plan = read_plan(fs, directory)
             if plan is not None:
                 self._check_plan(directory, plan)
@@ -232,6 +253,11 @@ class FileSink(Sink[Any]):
                 write_plan(fs, directory, plan)
             carry_out(fs, directory, plan)
             fs.delete(directory)
+            return self.told(plan, files)
+
+    def told(self, plan: Sequence[Renaming], files: Sequence[StagedFile]) -> list[Any]:
+        """Return what tells of each published file, for the transforms that are applied to a write: its path."""
+        return [entry.final for entry in plan]
 
     def abort(self, transaction: str) -> None:
         """Remove the staged files.
@@ -381,10 +407,11 @@ class FileSink(Sink[Any]):
         self.file_system.sync(path)
         return StagedFile(name, self.file_system.size(path), shard, group)
 
-    def _check_that_it_was_published(self, transaction: str, files: Sequence[StagedFile]) -> None:
+    def _check_that_it_was_published(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
         # An earlier run may have moved some of them to the dead letters.
         kept, rejected = self._what_fits(transaction, files)
-        finals = [entry.final for entry in self.plan(transaction, kept)]
+        plan = self.plan(transaction, kept)
+        finals = [entry.final for entry in plan]
         finals += [self._dead_letter(transaction, file) for file, _ in rejected]
         if not files and not self.skip_if_empty:
             finals = [self.final_path(transaction, 0, max(self.num_shards, 1))]
@@ -393,6 +420,7 @@ class FileSink(Sink[Any]):
                 f"{self.transform}: {finals[0]!r} can't be published: neither it nor its staged file exists. "
                 "Another program removed the staging directory before the commit; run the pipeline again"
             )
+        return plan
 
     @contextmanager
     def naming_the_output(self, what: str) -> Iterator[None]:
@@ -461,17 +489,19 @@ class FileSinkWriter(SinkWriter[Any]):
                 self._sink.file_system.delete(join_path(self._directory, name))
 
     def _write(self, shard: int | None, group: Any, values: list[Any] | ColumnBundle) -> None:
-        most = self._sink.max_records_per_shard
+        most, most_bytes = self._sink.max_records_per_shard, self._sink.max_bytes_per_shard
         part = (shard, group)
         while len(values):
             file = self._open.pop(part, None) or self._begun(group)
             # The least recently written file comes first; it is closed when too many files are open.
             self._open[part] = file
             now = values if most is None else _part(values, 0, most - file.records)
+            if most_bytes is not None:
+                now = _part(now, 0, 1)
             with self._naming_the_sink():
                 file.write(now)
             values = _part(values, len(now), len(values))
-            if file.records == most:
+            if file.records == most or (most_bytes is not None and file.bytes >= most_bytes):
                 self._finish(part)
 
     def _begun(self, group: Any) -> _OpenFile:
@@ -483,7 +513,9 @@ class FileSinkWriter(SinkWriter[Any]):
         name = f"{self._unit}-{len(self._names)}"
         self._names.append(name)
         with self._naming_the_sink():
-            return _OpenFile(self._sink.open_file(join_path(self._directory, name), group), name)
+            file = _OpenFile(self._sink.open_file(join_path(self._directory, name), group), name)
+        file.counted = self._sink.counted
+        return file
 
     def _finish(self, part: tuple[int | None, Any]) -> None:
         file = self._open.pop(part)
@@ -503,6 +535,8 @@ class FileSinkWriter(SinkWriter[Any]):
 class _OpenFile:
     """An open file of a worker."""
 
+    counted: CountingFile | None = None
+
     def __init__(self, context: AbstractContextManager[RecordWriter], name: str) -> None:
         self.name = name
         self.records = 0
@@ -515,6 +549,10 @@ class _OpenFile:
         else:
             self._writer.write(values)
         self.records += len(values)
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self.counted is None else self.counted.bytes
 
     def close(self) -> None:
         self._context.__exit__(None, None, None)

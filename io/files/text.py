@@ -438,7 +438,9 @@ class WriteToText(WriteFiles):
         footer: str | bytes | None = None,
         *,
         max_records_per_shard: int | None = None,
+        max_bytes_per_shard: int | None = None,
         skip_if_empty: bool = False,
+        triggering_frequency: float | None = None,
     ) -> None:
         super().__init__(
             FileSink(
@@ -449,7 +451,9 @@ class WriteToText(WriteFiles):
                 shard_name_template=shard_name_template,
                 compression_type=compression_type,
                 max_records_per_shard=max_records_per_shard,
+                max_bytes_per_shard=max_bytes_per_shard,
                 skip_if_empty=skip_if_empty,
+                triggering_frequency=triggering_frequency,
                 transform=type(self).__name__,
             )
         )

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
 from typing import Any
 
-from ...sdk.coders.mixed_hash import pickled_hash, place
-from ...sdk.dofn.dofn import DoFn
 from ...sdk.pvalue import PCollection, PDone
-from ...transforms.assign_windows import WindowInto
-from ...transforms.group_by_key import GroupByKey
-from ...transforms.pardo import ParDo
 from ...transforms.write import Write as WriteAsIs
-from ...windowing import GlobalWindows
 from ..write_into import WriteInto
+from .published_files import PublishedFiles, published_by_demand, sharded
 from .sink import FileSink
+from .windowed_sink import is_windowed, written_by_window
 
 
 class Write(WriteAsIs):
     """Elements into a sink, which publishes them once the whole pipeline has succeeded.
 
     A `FileSink` with `num_shards` gets its elements grouped into shards.  Without, it writes a file for each worker,
-    which needs no grouping and is faster.
+    which needs no grouping and is faster.  An unbounded input in windows, or with `triggering_frequency`, is written
+    into files for each window; see `WindowedSink`.  `PublishedFiles` tells what a transform applied to the write gets.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -35,51 +31,28 @@ class Write(WriteAsIs):
     ['out-00000-of-00002', 'out-00001-of-00002']
     """
 
-    def expand(self, pcoll: PCollection[Any]) -> PDone:
+    def expand(self, pcoll: PCollection[Any]) -> PDone | PCollection[Any]:
         if not isinstance(self.sink, FileSink):
             return super().expand(pcoll)
         sink = copy.copy(self.sink)
         if not sink.transform_is_given:
             sink.transform = pcoll.pipeline.full_label
         if not pcoll.is_bounded:
+            if is_windowed(sink, pcoll):
+                return written_by_window(pcoll, sink)
             sink = sink.for_many_transactions()
+        output = published_by_demand(pcoll, PublishedFiles(copy.copy(sink)))
         if sink.num_shards and not sink.sharded:
             sink.sharded = True
-            if pcoll.is_bounded:
-                pcoll = pcoll | WindowInto(GlobalWindows())
-            pcoll = pcoll | "Shard" >> ParDo(AssignShards(sink.num_shards)) | GroupByKey()
-        done: PDone = pcoll | "Stage" >> WriteAsIs(sink)
-        return done
+            pcoll = sharded(pcoll, sink.num_shards)
+        _ = pcoll | "Stage" >> WriteAsIs(sink)
+        return output
 
 
 class WriteFiles(WriteInto):
     """Base class of the transforms that write files of one format."""
 
-    def expand(self, pcoll: PCollection[Any]) -> PDone:
+    def expand(self, pcoll: PCollection[Any]) -> Any:
         sink = self.sink_for(pcoll)
         sink.transform_is_given = True
-        done: PDone = pcoll | Write(sink)
-        return done
-
-
-class AssignShards(DoFn):
-    """Assigns elements to the shards in turn.
-
-    The first shard depends on the bundle's first element: many small bundles are spread evenly, and a recomputed bundle
-    is assigned to the same shards.
-    """
-
-    def __init__(self, shards: int) -> None:
-        self._shards = shards
-        self._next: int | None = None
-
-    def start_bundle(self) -> None:
-        self._next = None
-
-    def process(self, element: Any) -> Iterable[tuple[int, Any]]:
-        shard = self._first(element) if self._next is None else self._next
-        self._next = (shard + 1) % self._shards
-        return ((shard, element),)
-
-    def _first(self, element: Any) -> int:
-        return 0 if self._shards == 1 else place(pickled_hash(element), self._shards)
+        return pcoll | Write(sink)

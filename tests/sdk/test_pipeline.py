@@ -167,7 +167,11 @@ def test_a_composite_may_follow_a_write(tmp_path: Path) -> None:
             return done.pipeline | beam.Create([1])
 
     with TestPipeline() as p:
-        done = p | "words" >> beam.Create(["a"]) | beam.io.WriteToText(str(tmp_path / "words"))
+        done = (
+            p
+            | "words" >> beam.Create([("a", 1)])
+            | beam.io.WriteToSQLite(str(tmp_path / "db"), "words", "word", ["word", "n"])
+        )
         assert_that(done | Next(), equal_to([1]))
         for refused in (beam.Map(str), beam.GroupByKey(), beam.WindowInto(beam.window.GlobalWindows())):
             expected = f"{refused.label}: a write has no output that a transform could be applied to"

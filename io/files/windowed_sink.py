@@ -1,0 +1,109 @@
+"""WindowedSink: the files of an unbounded input, one for each window, pane and shard."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ...sdk.elements.bundle import Bundle, expanded
+from ...sdk.errors import UnsupportedError
+from ...sdk.pvalue import PCollection, WriteOutput
+from ...transforms.assign_windows import WindowInto
+from ...transforms.pardo import ParDo
+from ...transforms.write import Write as WriteAsIs
+from ...triggers import AccumulationMode, AfterWatermark
+from ...windowing import FixedWindows, GlobalWindows
+from .commit_plan import Renaming
+from .format import RecordWriter
+from .published_files import PublishGroup, sharded
+from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, WINDOWED_SHARD_NAME_TEMPLATE, shard_name
+from .sink import FileSink, StagedFile
+
+
+def is_windowed(sink: FileSink, pcoll: PCollection[Any]) -> bool:
+    """Return whether an unbounded input is written by window: it has windows, or the sink gives it some."""
+    return bool(sink.triggering_frequency) or pcoll.windowing.window_fn != GlobalWindows()
+
+
+def written_by_window(pcoll: PCollection[Any], sink: FileSink) -> WriteOutput[Any]:
+    """Write an unbounded input into files for each window, and return their names."""
+    windowed = WindowedSink(sink, sink.num_shards or 1)
+
+    def grouped() -> PCollection[Any]:
+        windows = pcoll
+        if sink.triggering_frequency:
+            windows = pcoll | "ApplyFixedWindows" >> WindowInto(
+                FixedWindows(sink.triggering_frequency),
+                trigger=AfterWatermark(),
+                accumulation_mode=AccumulationMode.DISCARDING,
+            )
+        return sharded(windows, windowed.shards)
+
+    def publish() -> PCollection[Any]:
+        publish = ParDo(PublishGroup(windowed)).with_output_types(str)
+        files: PCollection[Any] = grouped() | "FinalizeWrite" >> publish
+        return files
+
+    groups = grouped()
+    output = WriteOutput(pcoll.pipeline, pcoll.pipeline.in_place_of_this(publish), groups.windowing, str, False)
+    _ = groups | "Stage" >> WriteAsIs(windowed)
+    return output
+
+
+class WindowedSink(FileSink):
+    """Files for each window, pane and shard, in the format of another sink.
+
+    A file is published when its window is complete.  Its name has the window in it: `-W-SSSSS-of-NNNNN` is the default
+    template.  The number of a pane follows the window, except for the first pane's.  A shard without elements has no
+    file.
+
+    Args:
+      sink: the sink that opens files.
+      shards: the number of shards of each window.
+    """
+
+    max_open_files = 20
+
+    def __init__(self, sink: FileSink, shards: int) -> None:
+        if sink.max_records_per_shard or sink.max_bytes_per_shard:
+            raise UnsupportedError(
+                f"{sink.transform}: max_records_per_shard and max_bytes_per_shard are for a bounded input; give "
+                "num_shards, the number of files of each window"
+            )
+        template = sink.shard_name_template
+        if template == DEFAULT_SHARD_NAME_TEMPLATE:
+            template = WINDOWED_SHARD_NAME_TEMPLATE
+        super().__init__(
+            sink.file_path_prefix,
+            file_name_suffix=sink.file_name_suffix,
+            shard_name_template=template,
+            sharded=True,
+            skip_if_empty=True,
+            transform=sink.transform,
+        )
+        self.num_shards = 0
+        self.sink = copy.copy(sink)
+        self.shards = shards
+
+    def parts_of(self, bundle: Bundle) -> Iterable[tuple[int | None, Any, Iterable[Any]]]:
+        n = len(bundle)
+        for (shard, values), windows, pane in zip(
+            bundle.values, expanded(bundle.windows, n), expanded(bundle.panes, n)
+        ):
+            for window in windows:
+                yield shard, (window, pane.index), values
+
+    @contextmanager
+    def open_file(self, path: str, group: Any = None) -> Iterator[RecordWriter]:
+        with self.sink.open_file(path) as writer:
+            yield writer
+
+    def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
+        return [Renaming(file.name, self._final(file), file.size) for file in files]
+
+    def _final(self, file: StagedFile) -> str:
+        window, pane = file.group
+        name = shard_name(self.shard_name_template, file.shard or 0, self.shards, window, pane)
+        return f"{self.file_path_prefix}{name}{self.file_name_suffix}"
