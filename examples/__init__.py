@@ -6,9 +6,11 @@ coauthors.py              a join by CoGroupByKey, month by month
 top_words_per_letter.py   side inputs, and a combiner from the library
 session_lengths.py        results that are corrected: late commits, retractions, a table in SQLite
 demo.py                   what `make demo` runs
+beam/                     the classic examples of Beam: they import apache_beam, and run under Beam, too
 
     python -m penstock.examples.wordcount --output=/tmp/counts
     python -m penstock.examples.wordcount --output=/tmp/counts --runner=spark-batch
+    penstock run --beam examples/beam/wordcount.py --output=/tmp/counts
 
 `commits`, `coauthors` and `session_lengths` read data/commits.csv.gz: the commits of nineteen open-source
 projects, with the time at which each was made (`event_time`, in seconds) and at which

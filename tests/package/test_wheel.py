@@ -13,6 +13,8 @@ from package.unpack_wheel import ROOT, listed_packages
 # Directories beside the package's own; those that tools leave have no Python files or a dot in their names.
 BESIDE = {"benchmarks", "build", "changes", "dist", "docs", "tests"}
 FLOORS = [path.name for path in ROOT.iterdir() if path.is_dir() and "." not in path.name and path.name not in BESIDE]
+# They import apache_beam, and are programs of the repository.
+EXAMPLES_FOR_BEAM = ROOT / "examples" / "beam"
 
 IMPORT_EVERYTHING = """
 import importlib, importlib.metadata, pathlib, sys
@@ -44,7 +46,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def files_of_the_tree(pattern: str) -> set[str]:
     """Files of the package as the tree has them, by their path from the root."""
     found = [*ROOT.glob(pattern), *(file for floor in FLOORS for file in (ROOT / floor).rglob(pattern))]
-    return {file.relative_to(ROOT).as_posix() for file in found}
+    return {file.relative_to(ROOT).as_posix() for file in found if file.parent != EXAMPLES_FOR_BEAM}
 
 
 def test_the_packages_listed_are_the_packages_that_exist() -> None:
