@@ -122,6 +122,7 @@ class Pipeline:
             node.outputs = applied.values_in(result)
             node.is_primitive = not node.parts and len(self._transforms) > primitives
             parent.parts.append(node)
+            self._check_strictness(transform, full_label, around=parent.transform)
             return self._with_declared_type(transform, result)
 
     def add(
@@ -305,10 +306,22 @@ class Pipeline:
             return
         for pcoll in pcolls:
             if not typehints.is_compatible(pcoll.element_type, accepted):
-                raise TypeHintError(
-                    f"{label} takes elements of type {typehints.describe(accepted)}, "
-                    f"but {pcoll.producer} produces {typehints.describe(pcoll.element_type)}"
-                )
+                # Beam's form of hints isn't imported before it is needed.
+                from .typehints.beam.native_types import convert_to_beam_types
+
+                expected, found = convert_to_beam_types([accepted, pcoll.element_type])
+                raise TypeHintError(transform.input_type_violation(label, expected, found, pcoll.producer))
+
+    def _check_strictness(self, transform: PTransform, label: str, around: PTransform | None) -> None:
+        """Raise `TypeHintError` for a transform of the user without an output type, if all types are required."""
+        if self._type_options.type_check_strictness != "ALL_REQUIRED":
+            return
+        is_own = around is None or not type(around).__module__.startswith(f"{__name__.partition('.')[0]}.")
+        if is_own and transform.get_type_hints().output_types is None:
+            raise TypeHintError(
+                f"Pipeline type checking is enabled, however no output type-hint was found for the PTransform "
+                f"{type(transform).__name__}({label}); --type_check_strictness=ALL_REQUIRED needs with_output_types()"
+            )
 
     def _with_declared_type(self, transform: PTransform, result: Any) -> Any:
         _, produced = transform.element_types()

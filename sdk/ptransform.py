@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, get_args, get_origin
 
 from .typehints import declared_hints, declared_tags, hints_of_callable
-from .typehints.simplified import native, simplified
+from .typehints.simplified import declared, native, simplified
 
 if TYPE_CHECKING:
     # With defaults, so that `PTransform` alone is a type.
@@ -92,21 +92,36 @@ class PTransform(Generic[InputT, OutputT]):
 
     def with_input_types(self, *args: Any, **kwargs: Any) -> PTransform:
         """Declare the type of its input's elements.  A mismatch raises an error while the pipeline is built."""
-        self._input_hint = native(args[0] if args else next(iter(kwargs.values()), None))
+        hints = [declared(hint) for hint in (*args, *kwargs.values())]
+        self._input_hint = hints[0] if hints else None
         return self
 
     def with_output_types(self, hint: Any = None, **tagged: Any) -> PTransform:
         """Declare the type of its output's elements, and those of tagged outputs by tag."""
-        self._output_hint = native(hint)
-        self._tagged_hints = {tag: native(one) for tag, one in tagged.items()}
+        self._output_hint = declared(hint)
+        self._tagged_hints = {tag: declared(one) for tag, one in tagged.items()}
         return self
 
     def get_type_hints(self) -> Any:
         """Return the types of its elements as Beam's `IOTypeHints`."""
-        from .typehints.beam.io_type_hints import IOTypeHints
+        from .typehints.beam.io_type_hints import IOTypeHints, hints_of_built_in
 
         accepted, produced = self.element_types()
-        return IOTypeHints.of(None if accepted is None else (accepted,), produced, self.tagged_types())
+        hints = IOTypeHints.of(None if accepted is None else (accepted,), produced, self.tagged_types())
+        return hints.with_defaults(hints_of_built_in(self))
+
+    def input_type_violation(self, label: str, expected: Any, found: Any, producer: str) -> str:
+        """Return an error's text for an input whose elements have another type, in Beam's words.
+
+        Args:
+          label: the full label.
+          expected, found: Beam's constraints.
+          producer: the label of the transform that produces the input.
+        """
+        return (
+            f"Input type hint violation at {label}: expected {expected!r}, got {found!r} "
+            f"(produced by the transform {producer!r})"
+        )
 
     def tagged_types(self) -> Mapping[str, Any]:
         """Return the declared types of tagged outputs by tag."""

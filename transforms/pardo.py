@@ -17,7 +17,7 @@ from ..sdk.dofn.dofn import (
     FlatMapDoFn,
     MapDoFn,
 )
-from ..sdk.dofn.hints import hints_of_dofn, tagged_hints_of_dofn
+from ..sdk.dofn.hints import hints_of_dofn, inferred_output, tagged_hints_of_dofn
 from ..sdk.dofn.signature import check_signature, check_stateful
 from ..sdk.dofn.splittable_dofn import splittable_signature
 from ..sdk.errors import SideInputError, StatefulDoFnError, UnsupportedError
@@ -29,7 +29,7 @@ from ..sdk.typehints.column_types import check_operation
 from ..sdk.typehints.simplified import simplified
 from ..sdk.user_code.serialization import Serialized
 from .assign_windows import WindowInto
-from .error_handling import ErrorHandler, GuardedDoFn
+from .error_handling import ErrorHandler, GuardedDoFn, parameters_of_process
 from .group_by_key import add_grouping
 from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
 
@@ -186,11 +186,20 @@ class ParDo(PTransform):
             pcoll.windowing, may_retract=self.fn.retracts or (signature.takes_sign and bool(pcoll.retracted_by))
         )
 
+    def input_type_violation(self, label: str, expected: Any, found: Any, producer: str) -> str:
+        names = parameters_of_process(self.fn)
+        name = names[0].name if names else "its element"
+        return (
+            f"The transform {label!r} requires PCollections of type '{expected!r}' but was applied to a "
+            f"PCollection of type '{found!r}' (produced by the transform {producer!r}). Type hint violation for "
+            f"{label!r}: requires {expected!r} but got {found!r} for {name}"
+        )
+
     def infer_output_type(self, input_type: Any) -> Any:
         """Return the type of its output's elements, inferred without a hint."""
         is_filter = isinstance(self.fn, FilterDoFn) or isinstance(self.fn.column_operation, Selection)
         # A user's method returns the type of other elements, whose fields may be others.
-        return input_type if is_filter else self.fn.infer_output_type(simplified(input_type))
+        return input_type if is_filter else inferred_output(self.fn, simplified(input_type))
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         label = pcoll.pipeline.full_label

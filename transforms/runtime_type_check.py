@@ -9,7 +9,6 @@ from typing import Any
 
 from ..sdk.dofn.dofn import DoFn, DoFnParam, WrappingDoFn
 from ..sdk.elements.element_wrappers import BatchOutput, Remainder, Retracted, TaggedOutput, unwrapped
-from ..sdk.typehints import describe
 from ..sdk.typehints.beam.constraints import TypeCheckError, check_constraint
 from ..sdk.typehints.beam.native_types import convert_to_beam_type
 from .error_handling import parameters_of_process
@@ -49,14 +48,13 @@ class TypeCheckedDoFn(WrappingDoFn):
 
         def checked(*args: Any, **kwargs: Any) -> Iterable[Any]:
             given = kwargs[name] if name in kwargs else args[element]
-            _check(
-                accepted, given, f"{label}: its input {given!r} is of the type {type(given).__name__}", self.accepted
-            )
+            input_is = f"Type-hint for argument: {name!r} violated. Expected an instance of {accepted!r}, instead found"
+            _check(accepted, given, f"{label}: {input_is}")
             for output in fn.process(*args, **kwargs) or ():
                 tag, value = _parts(output)
                 if tag in produced and type(value) not in (Remainder, BatchOutput):
-                    told = f"{label}: its output {value!r} is of the type {type(value).__name__}"
-                    _check(produced[tag], value, told, self.produced[tag])
+                    hint = f"According to type-hint expected output should be of type {produced[tag]!r}."
+                    _check(produced[tag], value, f"{label}: {hint} Instead, received")
                 yield output
 
         checked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -70,12 +68,15 @@ def _constraint(hint: Any) -> Any:
     return convert_to_beam_type(Any if hint is None else hint)
 
 
-def _check(constraint: Any, value: Any, told: str, hint: Any) -> None:
+def _check(constraint: Any, value: Any, told: str) -> None:
+    """Raise `TypeCheckError`, in Beam's words, for a value that isn't of the type."""
     try:
         check_constraint(constraint, value)
     except TypeError as error:
-        reason = f" ({error})" if str(error) else ""
-        raise TypeCheckError(f"{told}, expected {describe(hint)}{reason}") from None
+        reason = f": {error}" if str(error) else ""
+        raise TypeCheckError(
+            f"Runtime type violation detected within {told} {value!r}, an instance of {type(value)}{reason}"
+        ) from None
 
 
 def _parts(output: Any) -> tuple[str | None, Any]:

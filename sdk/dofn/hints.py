@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 from ..elements.element_wrappers import TaggedOutput
 from ..typehints import declared_hints, declared_inputs, declared_tags, element_of, hints_of_callable
 from ..typehints.callables import POSITIONAL
-from ..typehints.simplified import members, simplified, union_of
+from ..typehints.simplified import class_and_args, members, simplified, union_of
 from ..user_code.signatures import signature
 from .dofn import (
     CallableDoFn,
@@ -21,8 +21,10 @@ from .dofn import (
     FlatMapTupleDoFn,
     MapTupleDoFn,
     TimestampDoFn,
+    WrappingDoFn,
     overrides,
 )
+from .stateful_dofn import is_stateful_dofn
 
 
 def hints_of_dofn(dofn: DoFn) -> tuple[Any, Any]:
@@ -65,6 +67,47 @@ def _of_wrapped(dofn: CallableDoFn) -> tuple[Any, Any]:
     if output is None:
         return accepted, None
     return accepted, _without_wrappers(element_of(output) if isinstance(dofn, FlatMapDoFn) else output)
+
+
+def inferred_output(dofn: DoFn, input_type: Any) -> Any:
+    """Return the type of a DoFn's main output without declared types, by its code; `Any` if unknown.
+
+    >>> from penstock.sdk.dofn.dofn import FlatMapDoFn
+    >>> inferred_output(FlatMapDoFn(lambda line: [(word, 1) for word in line.split()]), str)
+    tuple[str, int]
+    """
+    if overrides(dofn.infer_output_type) or isinstance(dofn, (ColumnDoFn, ExpressionDoFn, WrappingDoFn)):
+        return dofn.infer_output_type(input_type)
+    # It isn't needed to start a pipeline whose functions have annotations.
+    from ..typehints.results import infer_result
+
+    if not isinstance(dofn, CallableDoFn):
+        return _inferred_of_process(dofn, input_type)
+    inputs = [input_type]
+    if isinstance(dofn, (MapTupleDoFn, FlatMapTupleDoFn)):
+        kind, items = class_and_args(input_type)
+        inputs = list(items) if kind is tuple and not {(), Ellipsis} & set(items) else []
+    found = infer_result(dofn.fn, inputs)
+    return _main(element_of(found) if isinstance(dofn, FlatMapDoFn) else found)
+
+
+def _inferred_of_process(dofn: DoFn, input_type: Any) -> Any:
+    from ..typehints.results import infer_result
+
+    # Other methods may have outputs of other types.
+    emits_elsewhere = overrides(dofn.finish_bundle) or is_stateful_dofn(dofn)
+    if emits_elsewhere or type(dofn).__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return Any
+    parameters = [p for p in signature(dofn.process).parameters.values() if p.kind in POSITIONAL]
+    # Parameters behind the element are side inputs.
+    element = next((i for i, p in enumerate(parameters) if _is_element(p.default)), 0)
+    return _main(element_of(infer_result(dofn.process, [*([Any] * element), input_type])))
+
+
+def _main(hint: Any) -> Any:
+    """Return the type of the main output, which may have a timestamp of its own."""
+    untagged = [one for one in members(hint) or (hint,) if one is not TaggedOutput]
+    return union_of([simplified(one) for one in untagged])
 
 
 def tagged_hints_of_dofn(dofn: DoFn) -> Mapping[str, Any]:

@@ -34,9 +34,15 @@ class TypeOptions(PipelineOptions):
         _switch(parser, "pipeline_type_check", True, "Compare the type hints of neighbouring transforms.")
         _switch(parser, "runtime_type_check", False, "Check each element against the type hints.")
         _switch(parser, "allow_unsafe_triggers", False, "Allow triggers that finish and then drop later elements.")
+        parser.add_argument(
+            "--type_check_strictness",
+            default="DEFAULT_TO_ANY",
+            choices=["ALL_REQUIRED", "DEFAULT_TO_ANY"],
+            help="With ALL_REQUIRED, each transform must declare the type of its output.",
+        )
         accept(
             parser,
-            "type_check_strictness=DEFAULT_TO_ANY disable_beartype? exclude_infer_dataclass_field_type? "
+            "disable_beartype? exclude_infer_dataclass_field_type? "
             "performance_runtime_type_check? allow_non_deterministic_key_coders? "
             "force_cloudpickle_deterministic_coders?",
         )

@@ -23,7 +23,7 @@ from .inference import infer_type
 from .parts import element_of, is_definitely_not_pair, key_type, pair_of, value_type
 
 # Modules with Beam's names, which are imported when a program uses one.
-_OF_BEAM = ("beam.subscripts", "beam.constraints", "beam.io_type_hints")
+_OF_BEAM = ("beam.subscripts", "beam.constraints", "beam.io_type_hints", "beam.trivial_inference")
 
 
 def __getattr__(name: str) -> AnyType:

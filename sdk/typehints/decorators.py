@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import attrs
 
 from ..errors import TypeHintError
-from .simplified import native
+from .simplified import declared
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def with_input_types(*positional: Any, **by_name: Any) -> Callable[[T], T]:
 
     def decorate(target: T) -> T:
         inputs = positional + _by_position(target, len(positional), by_name) if by_name else positional
-        return _declare(target, inputs=tuple(map(native, inputs)))
+        return _declare(target, inputs=tuple(map(declared, inputs)))
 
     return decorate
 
@@ -47,8 +47,9 @@ def with_output_types(hint: Any = None, **tagged: Any) -> Callable[[T], T]:
     Args:
       tagged: types of tagged outputs by tag.
     """
-    by_tag = {tag: native(one) for tag, one in tagged.items()}
-    return lambda target: _declare(target, output=native(hint), tagged=by_tag)
+    by_tag = {tag: declared(one) for tag, one in tagged.items()}
+    output = declared(hint)
+    return lambda target: _declare(target, output=output, tagged=by_tag)
 
 
 def _by_position(target: Any, skip: int, by_name: dict[str, Any]) -> tuple[Any, ...]:
@@ -79,17 +80,30 @@ def _declare(target: T, **declared: Any) -> T:
 def declared_hints(target: Any) -> tuple[Any, Any]:
     """Return the declared types of the first input and the output, or None for undeclared ones."""
     inputs = declared_inputs(target)
-    hints = getattr(target, _ATTRIBUTE, None)
-    return (inputs[0] if inputs else None), (hints.output if isinstance(hints, _Declared) else None)
+    return (inputs[0] if inputs else None), _declarations(target).output
 
 
 def declared_inputs(target: Any) -> tuple[Any, ...] | None:
     """Return the declared types of all inputs, by position, or None if undeclared."""
-    hints = getattr(target, _ATTRIBUTE, None)
-    return hints.inputs if isinstance(hints, _Declared) else None
+    return _declarations(target).inputs
 
 
 def declared_tags(target: Any) -> Mapping[str, Any]:
     """Return the declared types of tagged outputs by tag."""
-    hints = getattr(target, _ATTRIBUTE, None)
-    return hints.tagged if isinstance(hints, _Declared) else {}
+    return _declarations(target).tagged
+
+
+def _declarations(target: Any) -> _Declared:
+    found = getattr(target, _ATTRIBUTE, None)
+    found = found if isinstance(found, _Declared) else _Declared()
+    # A class of the user may define Beam's `default_type_hints`.
+    defaults = getattr(target, "default_type_hints", None)
+    hints = None if defaults is None or isinstance(target, type) else defaults()
+    if hints is None:
+        return found
+    (inputs, _), (outputs, tagged) = hints.input_types or (None, {}), hints.output_types or ((), {})
+    return _Declared(
+        found.inputs or (inputs and tuple(map(declared, inputs))),
+        declared(outputs[0]) if found.output is None and outputs else found.output,
+        found.tagged or {tag: declared(one) for tag, one in tagged.items()},
+    )

@@ -55,6 +55,21 @@ def native(hint: Any) -> Any:
     return hint.to_python_type() if hasattr(type(hint), "to_python_type") else hint
 
 
+def declared(hint: Any) -> Any:
+    """Return a declared hint as one of `typing`.  Raises `TypeError` for a value that is no hint.
+
+    >>> declared(5)
+    Traceback (most recent call last):
+    TypeError: a type hint must be a non-sequence, a type, or a TypeConstraint; 5 is an instance of int
+    """
+    if isinstance(hint, (int, float, bytes, list, tuple, dict, set, frozenset)):
+        kind = type(hint).__name__
+        raise TypeError(
+            f"a type hint must be a non-sequence, a type, or a TypeConstraint; {hint!r} is an instance of {kind}"
+        )
+    return native(hint)
+
+
 def union_of(hints: list[Any]) -> Any:
     """Return the union of hints; `Any` for no hints or if one of them is `Any`.
 

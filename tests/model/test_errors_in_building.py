@@ -309,14 +309,19 @@ def test_a_type_that_the_next_transform_does_not_take_is_refused(pipeline: Any) 
 
     spelled = pipeline | "numbers" >> beam.Create([1]) | "spell" >> beam.Map(spell)
     message = refusal(lambda: spelled | "double" >> beam.Map(double), TypeHintError)
-    assert "double takes elements of type int, but spell produces str" == message
+    assert (
+        "The transform 'double' requires PCollections of type '<class 'int'>' but was applied to a PCollection of type "
+        "'<class 'str'>' (produced by the transform 'spell'). Type hint violation for 'double': "
+        "requires <class 'int'> but got <class 'str'> for n"
+    ) == message
 
 
 def test_declared_types_are_checked_like_annotations(pipeline: Any) -> None:
     """With with_input_types, and of values in a Create."""
     words = pipeline | "words" >> beam.Create(["a"])
     message = refusal(lambda: words | "n" >> beam.Map(lambda n: n).with_input_types(int), TypeHintError)
-    assert "n takes elements of type int, but words/Values produces str" == message
+    assert "The transform 'n' requires PCollections of type '<class 'int'>'" in message
+    assert "(produced by the transform 'words/Values')" in message
 
 
 def test_what_is_known_to_be_no_pair_is_refused_at_once(pipeline: Any) -> None:

@@ -50,7 +50,10 @@ class Lengths(beam.PTransform):
 def test_a_composites_annotations_are_its_types():
     p = beam.Pipeline()
     assert int is (p | beam.Create(["a"]) | Lengths()).element_type
-    with pytest.raises(beam.typehints.TypeCheckError, match="again takes elements of type str"):
+    with pytest.raises(
+        beam.typehints.TypeCheckError,
+        match="Input type hint violation at again: expected <class .str.>, got <class .int.>",
+    ):
         _ = p | "numbers" >> beam.Create([1]) | "again" >> Lengths()
 
 

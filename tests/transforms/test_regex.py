@@ -114,7 +114,7 @@ def test_what_is_no_expression_is_refused() -> None:
 
 def test_elements_that_are_known_not_to_be_strings_are_refused_when_the_pipeline_is_built() -> None:
     """And what comes out is known to be strings."""
-    with pytest.raises(TypeHintError, match=r"Regex.find\(a\) takes elements of type str, but .* produces int"):
+    with pytest.raises(TypeHintError, match=r"Regex.find\(a\)' requires .*<class 'str'>.* but .*<class 'int'>"):
         TestPipeline() | beam.Create([1]) | beam.Regex.find("a")
     assert str is (TestPipeline() | beam.Create(["a"]) | beam.Regex.find("a")).element_type
 

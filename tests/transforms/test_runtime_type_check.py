@@ -1,7 +1,7 @@
 """`--runtime_type_check`: each element is checked against the hints of functions, DoFns and transforms."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -13,7 +13,7 @@ from penstock.typehints import KV, TypeCheckError
 def run(transform, values=(1, 2), checked=True):
     options = PipelineOptions(["--runtime_type_check"] if checked else [])
     with beam.Pipeline(options=options) as p:
-        _ = p | beam.Create(list(values)) | "hide the type" >> beam.Map(lambda x: x) | transform
+        _ = p | beam.Create(list(values)) | "hide the type" >> beam.Map(lambda x: x).with_output_types(Any) | transform
 
 
 def annotated(n) -> int:
@@ -25,39 +25,50 @@ class Yields(beam.DoFn):
         yield beam.TaggedOutput("odd", n) if n % 2 else n
 
 
+def of_output(label, expected, received):
+    return (
+        f"Runtime type violation detected within {label}: According to type-hint expected output should be of type "
+        f"{expected}. Instead, received {received}"
+    )
+
+
 @pytest.mark.parametrize(
     ("transform", "values", "told"),
     [
-        (beam.Map(annotated), [1], "Map(annotated): its output '1' is of the type str, expected int"),
+        (
+            beam.Map(annotated),
+            [1],
+            of_output("Map(annotated)", "<class 'int'>", "'1', an instance of <class 'str'>"),
+        ),
         (
             "Named" >> beam.Map(lambda n: n).with_input_types(int),
             [1, "a"],
-            "Named: its input 'a' is of the type str, expected int",
+            "Type-hint for argument: 'n' violated. Expected an instance of <class 'int'>, instead found 'a'",
         ),
         (
             "Named" >> beam.FlatMap(lambda n: ["a"]).with_output_types(int),
             [1],
-            "Named: its output 'a' is of the type str, expected int",
+            of_output("Named", "<class 'int'>", "'a', an instance of <class 'str'>"),
         ),
         (
             "Named" >> beam.Map(lambda n: (n, n)).with_output_types(KV[int, str]),
             [1],
-            "Named: its output (1, 1) is of the type tuple, expected tuple[int, str]",
+            of_output("Named", "Tuple[<class 'int'>, <class 'str'>]", "(1, 1), an instance of <class 'tuple'>"),
         ),
         (
             "Named" >> beam.Map(lambda n: beam.window.TimestampedValue("a", 5)).with_output_types(int),
             [1],
-            "Named: its output 'a' is of the type str, expected int",
+            of_output("Named", "<class 'int'>", "'a', an instance of <class 'str'>"),
         ),
         (
             beam.ParDo(Yields()).with_outputs("odd"),
             [2, 1],
-            "ParDo(Yields): its output 1 is of the type int, expected str",
+            of_output("ParDo(Yields)", "<class 'str'>", "1, an instance of <class 'int'>"),
         ),
         (
             "Named" >> beam.Map(lambda n: n).with_output_types(float),
             [1],
-            "Named: its output 1 is of the type int, expected float",
+            of_output("Named", "<class 'float'>", "1, an instance of <class 'int'>"),
         ),
     ],
 )

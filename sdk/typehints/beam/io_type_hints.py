@@ -6,13 +6,48 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ..callables import hints_of_callable
-from ..decorators import declared_hints, declared_inputs, declared_tags
-from .constraints import TypeConstraint, UnionConstraint, union_of_types
+from ..decorators import declared_hints, declared_inputs, declared_tags, with_input_types, with_output_types
+from .constraints import (
+    AnyTypeConstraint,
+    IterableTypeConstraint,
+    TupleConstraint,
+    TypeConstraint,
+    TypeVariable,
+    UnionConstraint,
+    union_of_types,
+)
 from .native_types import convert_to_beam_type, convert_to_beam_types
 from .subscripts import get_yielded_type
 
 # Types by position and by name.
 Hints = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class WithTypeHints:
+    """Mixin of classes whose type hints are declared by decorators, methods, or `default_type_hints`.
+
+    >>> class Parser(WithTypeHints):
+    ...     def default_type_hints(self):
+    ...         return IOTypeHints.empty().with_output_types(int)
+    >>> Parser().with_input_types(str).get_type_hints()
+    IOTypeHints[inputs=((<class 'str'>,), {}), outputs=((<class 'int'>,), {})]
+    """
+
+    def default_type_hints(self) -> IOTypeHints | None:
+        """Return the hints of what isn't declared; None for none."""
+        return None
+
+    def with_input_types(self, *args: Any, **kwargs: Any) -> Any:
+        """Declare the types of inputs."""
+        return with_input_types(*args, **kwargs)(self)
+
+    def with_output_types(self, hint: Any = None, **tagged: Any) -> Any:
+        """Declare the types of outputs."""
+        return with_output_types(hint, **tagged)(self)
+
+    def get_type_hints(self) -> IOTypeHints:
+        """Return the declared hints, and the default ones."""
+        return get_type_hints(self)
 
 
 class IOTypeHints(NamedTuple):
@@ -101,6 +136,38 @@ class IOTypeHints(NamedTuple):
 
     def __repr__(self) -> str:
         return f"IOTypeHints[inputs={self.input_types}, outputs={self.output_types}]"
+
+
+_K, _V = TypeVariable("K"), TypeVariable("V")
+_PAIR = TupleConstraint(_K, _V)
+# Types of penstock's transforms, by the names of their classes, which are inferred when they are applied.
+_BUILT_IN: dict[str, tuple[Any, Any]] = {
+    "GroupByKeyAndWindow": (_PAIR, TupleConstraint(_K, IterableTypeConstraint(_V))),
+    "CombinePerKey": (_PAIR, TupleConstraint(_K, AnyTypeConstraint())),
+    "CombineValues": (TupleConstraint(_K, IterableTypeConstraint(_V)), TupleConstraint(_K, AnyTypeConstraint())),
+    "CombineGlobally": (None, AnyTypeConstraint()),
+    "Keys": (_PAIR, _K),
+    "Values": (_PAIR, _V),
+    "KvSwap": (_PAIR, TupleConstraint(_V, _K)),
+    "Distinct": (_V, _V),
+    "Reshuffle": (_V, _V),
+    "Flatten": (_V, _V),
+    "WindowInto": (_V, _V),
+    "PerElement": (_V, TupleConstraint(_V, int)),
+}
+
+
+def hints_of_built_in(transform: Any) -> IOTypeHints | None:
+    """Return the types of a transform of penstock, in terms of type variables; None for other transforms.
+
+    >>> import penstock as beam
+    >>> beam.GroupByKey().get_type_hints().simple_output_type("GroupByKey")
+    Tuple[TypeVariable[K], Iterable[TypeVariable[V]]]
+    """
+    if not type(transform).__module__.startswith(f"{__name__.partition('.')[0]}."):
+        return None
+    accepted, produced = _BUILT_IN.get(type(transform).__name__, (None, None))
+    return None if produced is None else IOTypeHints.of(None if accepted is None else (accepted,), produced, {})
 
 
 def get_type_hints(fn: Any) -> IOTypeHints:

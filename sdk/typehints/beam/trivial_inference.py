@@ -1,0 +1,111 @@
+"""Beam's names for the inference of result types, and the binding of types to a function's parameters.
+
+>>> from penstock.typehints import List
+>>> infer_return_type(lambda line: line.split(","), [str]) == List[str]
+True
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any as AnyType
+
+from ..inference import infer_type
+from ..parts import element_of
+from ..results import infer_result
+from .constraints import TypeConstraint, union_of_types
+from .native_types import convert_to_beam_type, convert_to_python_type
+from .subscripts import Any, Dict, Tuple
+
+
+def infer_return_type(
+    c: Callable[..., AnyType], input_types: Iterable[AnyType], debug: bool = False, depth: int = 5
+) -> AnyType:
+    """Return the result type of a function for positional arguments of these types; `Any` if it is unknown.
+
+    Args:
+      input_types: Beam's constraints, or hints of `typing`.
+      debug: has no effect.
+      depth: how many calls of other functions are followed, one inside the other.
+
+    >>> infer_return_type(lambda word: (word, 1), [str])
+    Tuple[<class 'str'>, <class 'int'>]
+    """
+    return _constraint(infer_result(c, [convert_to_python_type(one) for one in input_types], depth))
+
+
+def instance_to_type(o: AnyType) -> AnyType:
+    """Return the type of a value, with those of its items.
+
+    >>> instance_to_type([("a", 1), ("b", None)])
+    List[Tuple[<class 'str'>, Union[<class 'NoneType'>, <class 'int'>]]]
+    """
+    return _constraint(infer_type([o]))
+
+
+def element_type(hint: AnyType) -> AnyType:
+    """Return the type of the items of an iterable; `Any` if it is unknown.
+
+    >>> element_type(Dict[str, int]), element_type(int)
+    (<class 'str'>, Any)
+    """
+    return _constraint(element_of(convert_to_python_type(hint)))
+
+
+def union(a: AnyType, b: AnyType) -> AnyType:
+    """Return the type of values of one type or the other.
+
+    >>> union(int, int), union(int, str)
+    (<class 'int'>, Union[<class 'int'>, <class 'str'>])
+    """
+    return union_of_types([_constraint(a), _constraint(b)])
+
+
+def _constraint(hint: AnyType) -> AnyType:
+    converted = convert_to_beam_type(hint)
+    return converted if isinstance(converted, (type, TypeConstraint)) else Any
+
+
+def get_signature(func: AnyType) -> inspect.Signature:
+    """Return the signature of a callable; of a built-in without one, `(*args, **kwargs)`.
+
+    >>> str(get_signature(lambda line, n=1: line))
+    '(line, n=1)'
+    """
+    try:
+        return inspect.signature(func)
+    except (TypeError, ValueError):
+        of_any = inspect.Parameter("_", inspect.Parameter.VAR_POSITIONAL)
+        named = inspect.Parameter("__", inspect.Parameter.VAR_KEYWORD)
+        return inspect.Signature([of_any.replace(name="args"), named.replace(name="kwargs")])
+
+
+def getcallargs_forhints(func: AnyType, *type_args: AnyType, **type_kwargs: AnyType) -> dict[str, AnyType]:
+    """Return the type of each parameter, for types in place of arguments; `Any` for those that aren't given.
+
+    Raises `TypeCheckError` for more types than parameters.
+
+    >>> getcallargs_forhints(lambda line, separator, n=0: None, str, n=int)
+    {'line': <class 'str'>, 'separator': Any, 'n': <class 'int'>}
+    """
+    from .constraints import TypeCheckError
+
+    signature = get_signature(func)
+    try:
+        bound = signature.bind_partial(*type_args, **type_kwargs).arguments
+    except TypeError as error:
+        raise TypeCheckError(
+            f"{getattr(func, '__qualname__', func)}: the type hints don't fit its parameters: {error}"
+        ) from None
+    found: dict[str, AnyType] = {}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            found[name] = Tuple[union_of_types(bound[name]), ...] if bound.get(name) else Tuple[Any, ...]
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            found[name] = Dict[str, union_of_types(bound[name].values())] if bound.get(name) else Dict[Any, Any]
+        elif parameter.default is parameter.empty:
+            found[name] = bound.get(name, Any)
+        else:
+            found[name] = bound.get(name, _constraint(infer_type([parameter.default])))
+    return found

@@ -1,0 +1,286 @@
+"""Execution of a function's bytecode with types, along all of its branches.
+
+What isn't known is `Any`: the result of an unknown function, code with an instruction that has no rule, and code that
+is too large.  Inference calls no function of the user, and raises no error.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple, Never
+
+from ...elements.element_wrappers import SPECIAL_TYPES
+from ..callables import hints_of_callable
+from ..inference import infer_type
+from ..parts import element_of
+from ..simplified import class_and_args, members, simplified, union_of
+from .calls import of_call, of_method
+from .instructions import (
+    Instructions,
+    Known,
+    Made,
+    Method,
+    UnknownInstructionError,
+    joined,
+    not_none,
+    of_variable,
+    type_of,
+)
+
+_IS_SUPPORTED = (3, 11) <= sys.version_info < (3, 14)
+_POPS_ITERATOR = sys.version_info < (3, 12)
+
+# Limits of the depth of calls, and of the number of instructions that are executed for one function, calls included.
+DEPTH = 5
+_STEPS = 1000
+
+# The last instructions of branches.  A context manager is assumed to raise the exceptions that it is given.
+_ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "WITH_EXCEPT_START", "CLEANUP_THROW")
+
+
+def infer_result(fn: Any, inputs: Iterable[Any], depth: int = DEPTH) -> Any:
+    """Return the result type of a function for positional arguments of these types; `Any` if it is unknown.
+
+    Annotations of the function itself aren't considered, and its defaults are unknown.
+
+    Args:
+      depth: how many calls of other functions are followed, one inside the other.
+
+    >>> infer_result(lambda line: [(word, 1) for word in line.split()], [str])
+    list[tuple[str, int]]
+    >>> infer_result(lambda x: x.unknown(), [int])
+    typing.Any
+    """
+    if not _IS_SUPPORTED:
+        return Any
+    try:
+        return _finished(_Calls(depth, [_STEPS]).result(fn, [simplified(one) for one in inputs], {}))
+    except Exception:
+        # Objects of user code may raise anything when an attribute is read, and hints when they are compared.
+        return Any
+
+
+def _finished(hint: Any) -> Any:
+    """Return a type without `Never`, the type of the elements of an empty container."""
+    alternatives = members(hint)
+    if alternatives is not None:
+        return union_of([_finished(one) for one in alternatives])
+    kind, args = class_and_args(hint)
+    if Never in args:
+        return kind
+    if kind in (list, set, dict, tuple) and args and not {(), Ellipsis} & set(args):
+        return kind[tuple(map(_finished, args))]
+    return hint
+
+
+class _State(NamedTuple):
+    stack: tuple[Any, ...]
+    local: dict[str, Any]
+
+    def joined(self, other: _State) -> _State:
+        """Return the state after two branches."""
+        if len(self.stack) != len(other.stack):
+            raise UnknownInstructionError("branches with stacks of different depths")
+        common = self.local.keys() & other.local.keys()
+        return _State(
+            tuple(map(joined, self.stack, other.stack)),
+            {name: joined(self.local[name], other.local[name]) for name in common},
+        )
+
+
+class _Calls:
+    """Results of calls, followed to a depth.
+
+    Args:
+      steps: a list with the number of instructions that are left, which nested calls share.
+      callers: the functions around, the outermost first.
+    """
+
+    def __init__(self, depth: int, steps: list[int], callers: tuple[FunctionType, ...] = ()) -> None:
+        self.depth = depth
+        self.steps = steps
+        self.callers = callers
+
+    def result(self, fn: Any, args: list[Any], keywords: Mapping[str, Any]) -> Any:
+        """Return the type of the result of a function; arguments are entries of the stack."""
+        if isinstance(fn, partial):
+            bound = [infer_type([arg]) for arg in fn.args]
+            named = {name: infer_type([value]) for name, value in fn.keywords.items()}
+            return self.result(fn.func, [*bound, *args], named | dict(keywords))
+        if isinstance(fn, MethodType):
+            return self.result(fn.__func__, [Known(fn.__self__), *args], keywords)
+        if isinstance(fn, FunctionType):
+            return self._of_function(fn, args, keywords)
+        call = inspect.getattr_static(type(fn), "__call__", None)
+        if isinstance(call, FunctionType) and not isinstance(fn, type):
+            return self._of_function(call, [Known(fn), *args], keywords)
+        types = [type_of(arg) for arg in args]
+        owner = getattr(fn, "__self__", None)
+        if isinstance(fn, BuiltinFunctionType) and not (owner is None or isinstance(owner, (ModuleType, type))):
+            return of_method(type(owner), fn.__name__, types)
+        return fn if isinstance(fn, type) and fn in SPECIAL_TYPES else of_call(fn, types, keywords)
+
+    def _is_followed(self, fn: Any) -> bool:
+        """Return whether a function is of the same top-level package as its caller, and doesn't call itself."""
+        fn = getattr(fn, "__func__", fn)
+        if not self.callers or not isinstance(fn, FunctionType):
+            return True
+        package = str(fn.__module__).partition(".")[0]
+        return package == str(self.callers[0].__module__).partition(".")[0] and fn not in self.callers
+
+    def _of_function(self, fn: FunctionType, args: list[Any], keywords: Mapping[str, Any]) -> Any:
+        code = fn.__code__
+        positional = code.co_varnames[: code.co_argcount]
+        defaults: dict[str, Any] = {}
+        if self.callers:
+            # Further arguments of a transform may be given in place of the outermost function's.
+            defaults |= zip(reversed(positional), map(of_variable, reversed(fn.__defaults__ or ())))
+            defaults |= {name: of_variable(value) for name, value in (fn.__kwdefaults__ or {}).items()}
+        cells = {}
+        for name, cell in zip(code.co_freevars, fn.__closure__ or ()):
+            try:
+                cells[name] = of_variable(cell.cell_contents)
+            except ValueError:
+                # Not assigned yet.
+                cells[name] = Any
+        calls = _Calls(self.depth, self.steps, (*self.callers, fn))
+        return _Run(code, fn.__globals__, cells, calls).run(args, keywords, defaults)
+
+    def inside(self, fn: Any, args: list[Any], keywords: Mapping[str, Any]) -> Any:
+        """Return the type of the result of a function that another one calls."""
+        if isinstance(fn, Method):
+            kind = class_and_args(simplified(fn.receiver))[0]
+            found = inspect.getattr_static(kind, fn.name, None) if kind is not None else None
+            if not isinstance(found, FunctionType):
+                return of_method(fn.receiver, fn.name, [type_of(arg) for arg in args])
+            fn, args = Known(found), [fn.receiver, *args]
+        if not isinstance(fn, Known):
+            return Any
+        if isinstance(fn.value, (FunctionType, MethodType)):
+            declared = hints_of_callable(fn.value)[1]
+            if declared is not None:
+                return declared
+            if self.depth == 0 or not self._is_followed(fn.value):
+                return Any
+        return _Calls(max(0, self.depth - 1), self.steps, self.callers).result(fn.value, args, keywords)
+
+
+class _Run(Instructions):
+    """Execution of one function."""
+
+    def __init__(self, code: CodeType, scope: Mapping[str, Any], cells: Mapping[str, Any], calls: _Calls) -> None:
+        super().__init__(code, scope, cells)
+        self.code = code
+        self.calls = calls
+        self.returned: list[Any] = []
+
+    def call(self, fn: Any, args: list[Any], keywords: Mapping[str, Any]) -> Any:
+        if isinstance(fn, Made):
+            return _Run(fn.code, self.scope, fn.cells, self.calls).run(args, keywords, {})
+        return self.calls.inside(fn, args, keywords)
+
+    def run(self, args: list[Any], keywords: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+        """Return the type of the result."""
+        code = self.code
+        names = code.co_varnames
+        if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            return Any
+        local = {**defaults, **dict(zip(names[: code.co_argcount], args)), **keywords}
+        if code.co_flags & inspect.CO_VARARGS:
+            rest = [type_of(arg) for arg in args[code.co_argcount :]]
+            local[names[code.co_argcount + code.co_kwonlyargcount]] = tuple[tuple(rest)] if rest else tuple  # type: ignore[misc]
+        if "isinstance" in code.co_names or "type" in code.co_names:
+            # Branches on the class of a value aren't told apart.
+            local = {name: Any if members(type_of(entry)) else entry for name, entry in local.items()}
+        self._execute(_State((), local))
+        if code.co_flags & inspect.CO_GENERATOR:
+            return Iterable[union_of(self.yielded)] if self.yielded else Any  # type: ignore[misc]
+        result: Any = self.returned[0] if self.returned else Any
+        for other in self.returned[1:]:
+            result = joined(result, other)
+        return result
+
+    def _execute(self, start: _State) -> None:
+        states = {0: start}
+        todo = [0]
+        while todo:
+            at = todo.pop()
+            self.calls.steps[0] -= 1
+            if self.calls.steps[0] < 0:
+                raise UnknownInstructionError("the code is too large")
+            for target, state in self._step(at, states[at]):
+                before = states.get(target)
+                after = state if before is None else before.joined(state)
+                if after != before:
+                    states[target] = after
+                    if target not in todo:
+                        todo.append(target)
+
+    def _step(self, at: int, state: _State) -> Iterator[tuple[int, _State]]:
+        """Yield the places of the instructions that may be next, with their states."""
+        instruction = self.decoded.instructions[at]
+        for handler in self.decoded.handlers:
+            if handler.start <= instruction.offset < handler.end:
+                caught = (*state.stack[: handler.depth], *([Any] * (2 if handler.lasti else 1)))
+                yield self.decoded.places[handler.target], _State(caught, state.local)
+        stack, local = list(state.stack), dict(state.local)
+        name = instruction.opname
+        if name in _ENDS:
+            if name == "RETURN_CONST":
+                self.returned.append(infer_type([instruction.argval]))
+            elif name == "RETURN_VALUE":
+                self.returned.append(type_of(stack[-1]))
+        elif name in ("FOR_ITER", "SEND"):
+            yield from self._iterate(at, instruction, stack, local)
+        elif "JUMP" in name:
+            yield from self._jump(at, instruction, stack, local)
+        else:
+            rule = getattr(self, f"op_{name.lower()}", None)
+            if rule is None:
+                raise UnknownInstructionError(name)
+            rule(instruction, stack, local)
+            yield at + 1, _State(tuple(stack), local)
+
+    def _iterate(
+        self, at: int, instruction: Any, stack: list[Any], local: dict[str, Any]
+    ) -> Iterator[tuple[int, _State]]:
+        sends = instruction.opname == "SEND"
+        if sends:
+            stack.pop()
+        yield at + 1, _State((*stack, element_of(type_of(stack[-1]))), local)
+        if not _POPS_ITERATOR:
+            stack.append(Any)
+        else:
+            stack[-1:] = [Any] if sends else []
+        yield self.decoded.places[instruction.argval], _State(tuple(stack), local)
+
+    def _jump(self, at: int, instruction: Any, stack: list[Any], local: dict[str, Any]) -> Iterator[tuple[int, _State]]:
+        name = instruction.opname
+        target = self.decoded.places[instruction.argval]
+        if "IF" not in name:
+            yield target, _State(tuple(stack), local)
+        elif name.endswith("_OR_POP"):
+            kept = stack[-1] if "FALSE" in name else not_none(stack[-1])
+            yield target, _State((*stack[:-1], kept), local)
+            yield at + 1, _State(tuple(stack[:-1]), local)
+        else:
+            stack.pop()
+            # In the branch of a true value, or one that isn't None, the type of the tested one excludes None.
+            jumps_if_set = name.endswith(("TRUE", "NOT_NONE"))
+            tested = self.decoded.instructions[at - 1]
+            if tested.opname == "TO_BOOL":
+                tested = self.decoded.instructions[at - 2]
+            for place, is_set in ((target, jumps_if_set), (at + 1, not jumps_if_set)):
+                yield place, _narrowed(tested, stack, local) if is_set else _State(tuple(stack), local)
+
+
+def _narrowed(tested: Any, stack: list[Any], local: dict[str, Any]) -> _State:
+    if tested.opname == "LOAD_FAST" and tested.argval in local:
+        return _State(tuple(stack), local | {tested.argval: not_none(local[tested.argval])})
+    if tested.opname == "COPY" and tested.arg == 1:
+        return _State((*stack[:-1], not_none(stack[-1])), local)
+    return _State(tuple(stack), local)

@@ -1,0 +1,245 @@
+# ruff: noqa: UP007, UP031, UP045
+"""Result types that are inferred from the code of functions, and their use by pipelines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, NamedTuple, Optional, Union
+
+import pytest
+
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.sdk.typehints.beam.trivial_inference import getcallargs_forhints, infer_return_type
+from penstock.sdk.typehints.results import infer_result
+from penstock.typehints import Dict, List, Tuple, TypeCheckError, with_input_types
+
+
+class Point(NamedTuple):
+    x: int
+    name: str
+
+
+@dataclasses.dataclass
+class Order:
+    price: float
+
+
+class Doubler:
+    def __call__(self, x):
+        return self.twice(x)
+
+    def twice(self, x):
+        return 2 * x
+
+
+def pairs(line):
+    for word in line.split():
+        yield word, len(word)
+
+
+def delegating(line):
+    yield from line.split()
+
+
+def parsed(text):
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def length_of_file(path):
+    with open(path) as file:
+        return len(file.read())
+
+
+def counted(words):
+    counts = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return counts
+
+
+def text_of(x):
+    if isinstance(x, int):
+        return str(x)
+    return x
+
+
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+def endless(x):
+    while True:
+        x = (x,)
+
+
+def adding(n):
+    return lambda x: x + n
+
+
+@pytest.mark.parametrize(
+    ("fn", "inputs", "result"),
+    [
+        (lambda x: x, [int], int),
+        (lambda x: x.anything, [int], Any),
+        (lambda word: (word, 1), [str], tuple[str, int]),
+        (lambda pair: pair[0], [tuple[int, str]], int),
+        (lambda pair: pair[1:], [tuple[int, str]], tuple[str]),
+        (lambda pair: (pair[0], sum(pair[1])), [tuple[str, list[int]]], tuple[str, int]),
+        (lambda key, values: (key, len(values)), [str, Any], tuple[str, int]),
+        (lambda line: line.strip().lower().split(","), [str], list[str]),
+        (lambda line: [(w, 1) for w in line.split()], [str], list[tuple[str, int]]),
+        (lambda line: {w: len(w) for w in line.split()}, [str], dict[str, int]),
+        (lambda line: [], [str], list),
+        (lambda x: {"n": x, "m": 2.0}, [int], dict[str, int | float]),
+        (lambda x: f"{x!r:>{10}}", [Any], str),
+        (lambda x: "%s" % x, [Any], str),
+        (lambda x: "a,b".split(x), [Any], list[str]),
+        (lambda x: x if x > 2 else None, [int], Optional[int]),
+        (lambda x: x or 3, [Optional[int]], int),
+        (lambda x: 0 if x is None else x, [Optional[int]], int),
+        (lambda x: x > 2 and not x, [Any], bool),
+        (lambda x: -x / 2, [int], float),
+        (lambda x: x**2, [int], Any),
+        (lambda x: json.loads(x), [str], Any),
+        (lambda x: print(x), [int], type(None)),
+        (lambda x: sorted(x, key=lambda y: -y), [set[int]], list[int]),
+        (lambda x, n=1: n, [int], Any),
+        (lambda p: (p.name, p.x), [Point], tuple[str, int]),
+        (lambda order: order.price, [Order], float),
+        (lambda x: Point(x, "a"), [int], Point),
+        (lambda d: d.items(), [dict[str, int]], Iterable[tuple[str, int]]),
+        (pairs, [str], Iterable[tuple[str, int]]),
+        (delegating, [str], Iterable[str]),
+        (parsed, [str], Optional[int]),
+        (length_of_file, [str], int),
+        (counted, [list[str]], dict),
+        (text_of, [Union[int, str]], Any),
+        (fibonacci, [int], Any),
+        (endless, [int], Any),
+        (adding(2.5), [int], float),
+        (Doubler(), [int], int),
+        (Doubler().twice, [str], str),
+        (partial(lambda a, b: (a, b), 3), [str], tuple[int, str]),
+        (str.upper, [Any], str),
+        ("{}".format, [int], str),
+        (len, [str], int),
+    ],
+)
+def test_the_result_type_of_a_function_is_known_from_its_code(fn, inputs, result):
+    assert result == infer_result(fn, inputs)
+
+
+def test_inference_neither_calls_the_function_nor_raises():
+    def failing(x):
+        raise AssertionError("called")
+
+    class Odd:
+        def __getattr__(self, name):
+            raise KeyError(name)
+
+    odd = Odd()
+    assert Any is infer_result(failing, [int])
+    assert Any is infer_result(lambda x: odd.name(x), [int])
+    assert Any is infer_result(odd, [int])
+
+
+def test_beams_name_takes_and_returns_its_constraints():
+    assert List[Tuple[str, int]] == infer_return_type(lambda d: list(d.items()), [Dict[str, int]])
+    hints = getcallargs_forhints(lambda line, *rest, n=0: None, str, int, float)
+    assert hints["line"] is str
+    assert hints["n"] is int
+    assert "Union" in repr(hints["rest"])
+
+
+class Parse(beam.DoFn):
+    def process(self, line, window=beam.DoFn.WindowParam):
+        if not line:
+            yield beam.pvalue.TaggedOutput("empty", 0)
+        yield line, len(line)
+
+
+class Timed(beam.DoFn):
+    def process(self, line):
+        yield beam.window.TimestampedValue(line, 0)
+
+
+class AtTheEnd(beam.DoFn):
+    def process(self, line):
+        yield 1
+
+    def finish_bundle(self):
+        yield beam.utils.windowed_value.WindowedValue("end", 0, [beam.window.GlobalWindow()])
+
+
+@pytest.mark.parametrize(
+    ("transform", "type_of_elements"),
+    [
+        (beam.Map(lambda x: (x, 1)), tuple[str, int]),
+        (beam.FlatMap(lambda x: x.split()), str),
+        (beam.Map(lambda x: (x, 1)) | beam.MapTuple(lambda x, n: n), int),
+        (beam.Filter(lambda x: x), str),
+        (beam.Map(lambda x, n=1: n, "a"), Any),
+        (beam.ParDo(Parse()), tuple[str, int]),
+        (beam.ParDo(Timed()), Any),
+        (beam.ParDo(AtTheEnd()), Any),
+    ],
+)
+def test_the_elements_of_a_transform_without_hints_have_the_inferred_type(transform, type_of_elements):
+    assert type_of_elements == (beam.Pipeline() | beam.Create(["a"]) | transform).element_type
+
+
+def test_a_mismatch_of_inferred_types_is_refused_when_the_pipeline_is_built():
+    def double(n: int) -> int:
+        return 2 * n
+
+    words = beam.Pipeline() | beam.Create(["a"])
+    with pytest.raises(TypeCheckError, match="Type hint violation for 'Doubled': requires <class 'int'> but got"):
+        _ = words | "Upper" >> beam.Map(lambda word: word.upper()) | "Doubled" >> beam.Map(double)
+    with pytest.raises(TypeCheckError, match="did you forget WithKeys"):
+        _ = words | "Lengths" >> beam.Map(lambda word: len(word)) | beam.GroupByKey()
+
+
+def test_all_transforms_of_the_user_need_an_output_type_if_all_are_required():
+    p = beam.Pipeline(options=PipelineOptions(["--type_check_strictness=ALL_REQUIRED"]))
+    numbers = p | beam.Create([1]).with_output_types(int)
+    _ = numbers | beam.Map(lambda n: (n, n)).with_output_types(tuple[int, int]) | beam.GroupByKey()
+    with pytest.raises(TypeCheckError, match="no output type-hint was found for the PTransform Map"):
+        _ = numbers | "Plus" >> beam.Map(lambda n: n + 1)
+
+
+@pytest.mark.parametrize("hint", [5, [int], (int, str), {"a": int}])
+def test_a_value_that_is_no_type_hint_is_refused(hint):
+    """As in Beam, where a list of types is no type."""
+    with pytest.raises(TypeError, match="must be a non-sequence, a type, or a TypeConstraint"):
+        beam.Map(len).with_input_types(hint)
+    with pytest.raises(TypeError, match="must be a non-sequence, a type, or a TypeConstraint"):
+        beam.ParDo(Parse()).with_output_types(hint)
+    with pytest.raises(TypeError, match="must be a non-sequence, a type, or a TypeConstraint"):
+        with_input_types(hint)(len)
+
+
+def test_built_in_transforms_have_beams_type_hints():
+    assert "Tuple[TypeVariable[K], Iterable[TypeVariable[V]]]" == repr(
+        beam.GroupByKey().get_type_hints().simple_output_type("GroupByKey")
+    )
+    assert beam.Map(lambda x: x).get_type_hints().output_types is None
+
+
+def test_default_type_hints_of_a_users_transform_count():
+    class Lengths(beam.PTransform):
+        def default_type_hints(self):
+            return beam.typehints.decorators.IOTypeHints.empty().with_input_types(str).with_output_types(int)
+
+        def expand(self, words):
+            return words | beam.Map(len)
+
+    assert ((str,), {}) == Lengths().get_type_hints().input_types
+    with pytest.raises(TypeCheckError, match="Input type hint violation at Lengths: expected <class 'str'>, got"):
+        _ = beam.Pipeline() | beam.Create([1]) | Lengths()
