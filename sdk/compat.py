@@ -80,6 +80,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
         "sdk.watermark_estimators",
         "sdk.dofn.splittable_dofn",
         "",
+        "transforms.error_handling",
     ),
     "transforms.deduplicate": ("transforms.deduplicate",),
     "transforms.display": ("sdk.beam.display",),

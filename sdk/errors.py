@@ -34,6 +34,10 @@ class DuplicateLabelError(PipelineError, RuntimeError):
     """Two transforms of one pipeline have the same full label."""
 
 
+class UnclosedErrorHandlerError(PipelineError, RuntimeError):
+    """An error handler whose dead letters would be lost, or that is used after its `with` block."""
+
+
 class TypeHintError(PipelineError):
     """The output type of a transform doesn't fit the input type of the next one."""
 

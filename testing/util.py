@@ -92,6 +92,8 @@ def assert_that(
         reify_windows = use_global_window = True
     taken, around = actual.pipeline.applied_labels, actual.pipeline.full_label
     labels = chain([label], (f"{label}_{i}" for i in count(2)))
+    if actual.pipeline.result is not None:
+        raise RuntimeError(f"{label}: the pipeline has run; assert_that belongs into the pipeline's with block")
     label = next(each for each in labels if "/".join(filter(None, [around, each])) not in taken)
     actual | label >> _AssertThat(matcher, reify_windows, use_global_window)
 
@@ -185,7 +187,8 @@ def equal_to(expected: Iterable[Any], equals_fn: Callable[[Any, Any], bool] | No
     >>> equal_to([1, 2])([2, 1])
     >>> equal_to([1, 2])([1, 3])
     Traceback (most recent call last):
-    penstock.testing.util.PenstockAssertionError: expected [1, 2], got [1, 3]: missing [2], unexpected [3]
+    penstock.testing.util.PenstockAssertionError: Failed assert: expected [1, 2], got [1, 3]: unexpected elements [3], \
+missing elements [2]
     """
     expected = list(expected)
     equal = equals_fn or (lambda a, b: a == b or row_namedtuple_equals_fn(a, b))
@@ -230,12 +233,13 @@ def equal_to_panes(expected: Iterable[TestPane]) -> Matcher:
 
 
 def _failure(expected: Any, actual: Any, missing: Any = (), unexpected: Any = ()) -> PenstockAssertionError:
-    message = f"expected {expected!r}, got {list(actual)!r}"
-    if missing:
-        message += f": missing {list(missing)!r}"
-    if unexpected:
-        message += f"{',' if missing else ':'} unexpected {list(unexpected)!r}"
-    return PenstockAssertionError(message)
+    differences = [
+        f"{kind} elements {list(elements)!r}"
+        for kind, elements in (("unexpected", unexpected), ("missing", missing))
+        if elements
+    ]
+    message = f"Failed assert: expected {expected!r}, got {list(actual)!r}"
+    return PenstockAssertionError(": ".join(filter(None, [message, ", ".join(differences)])))
 
 
 def equal_to_approx(expected: Iterable[Any], rel_tol: float = 1e-9, abs_tol: float = 0.0) -> Matcher:
@@ -265,7 +269,10 @@ class _PerWindow:
             by_window.setdefault(element.windows[0], []).append(element.value)
         for window, elements in by_window.items():
             if window not in self.expected:
-                raise PenstockAssertionError(f"expected no elements in window {window!r}, got {elements!r}")
+                raise PenstockAssertionError(
+                    f"Failed assert: window {window!r} with {elements!r} not found in any expected windows "
+                    f"{list(self.expected)!r}"
+                )
             try:
                 equal_to(self.expected[window])(elements)
             except PenstockAssertionError as error:
@@ -311,7 +318,7 @@ def is_not_empty() -> Matcher:
 
     def matches(actual: Any) -> None:
         if not list(actual):
-            raise PenstockAssertionError("expected at least one element, got none")
+            raise PenstockAssertionError("Failed assert: pcol is empty, expected at least one element")
 
     return matches
 

@@ -13,14 +13,28 @@ from typing import Any
 from ..sdk.dofn.dofn import DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn, WrappingDoFn
 from ..sdk.dofn.signature import user_function
 from ..sdk.elements.element_wrappers import Retracted, TaggedOutput
-from ..sdk.errors import PipelineError
+from ..sdk.errors import UnclosedErrorHandlerError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.typehints import pair_of
 from ..sdk.user_code.error_text import repr_of, traceback_lines
 from ..sdk.user_code.signatures import signature
 from .flatten import Flatten
 
 _logger = logging.getLogger(__name__)
+
+
+class DeadLetter:
+    """The type of dead letters of elements of a type: an element with its error.
+
+    The error is the exception's type, its repr, and its traceback as lines.
+
+    >>> DeadLetter[int]
+    typing.Tuple[int, tuple[type, str, list[str]]]
+    """
+
+    def __class_getitem__(cls, element_type: Any) -> Any:
+        return pair_of(element_type, tuple[type, str, list[str]])
 
 
 class GuardedDoFn(WrappingDoFn):
@@ -134,7 +148,7 @@ class ErrorHandler:
 
     Transforms within its `with` block take it as their `error_handler`.  At the end of the block the consumer, a
     transform, is applied to all their dead letters.  Running a pipeline with an unclosed handler raises
-    `PipelineError`.
+    `UnclosedErrorHandlerError`.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -164,7 +178,7 @@ class ErrorHandler:
     def add_error_pcollection(self, pcoll: PCollection[Any]) -> None:
         """Add dead letters to handle."""
         if self._closed:
-            raise PipelineError(f"{pcoll.producer}: its error handler was closed before it was applied")
+            raise UnclosedErrorHandlerError(f"{pcoll.producer}: its error handler was closed before it was applied")
         self._pcolls.append(pcoll)
         pcoll.pipeline.add_check(self.verify_closed)
 
@@ -177,14 +191,16 @@ class ErrorHandler:
     def output(self) -> Any:
         """Return the consumer's output, or None without dead letters."""
         if not self._closed:
-            raise PipelineError("an error handler has no output before it is closed, at the end of its with block")
+            raise UnclosedErrorHandlerError(
+                "an error handler has no output before it is closed, at the end of its with block"
+            )
         return self._output
 
     def verify_closed(self) -> None:
-        """Raise `PipelineError` if dead letters would be lost."""
+        """Raise `UnclosedErrorHandlerError` if dead letters would be lost."""
         if not self._closed and self._pcolls:
-            raise PipelineError(
-                f"{self._pcolls[0].producer}: its error handler was never closed; use it in a with block"
+            raise UnclosedErrorHandlerError(
+                f"{self._pcolls[0].producer}: Unclosed error handler; use it in a with block"
             )
 
 
@@ -211,7 +227,10 @@ class CollectingErrorHandler(ErrorHandler):
     def verify_closed(self) -> None:
         super().verify_closed()
         if self._pcolls and not self._was_asked_for:
-            raise PipelineError(f"{self._pcolls[0].producer}: the output of its CollectingErrorHandler is never used")
+            raise UnclosedErrorHandlerError(
+                f"{self._pcolls[0].producer}: its CollectingErrorHandler requires the output to be retrieved; call "
+                "output() after the with block, and use the dead letters"
+            )
 
 
 class _HandleErrors(PTransform):

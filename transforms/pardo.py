@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 from ..sdk import graph, typehints
@@ -29,7 +30,7 @@ from ..sdk.typehints.column_types import check_operation
 from ..sdk.typehints.simplified import simplified
 from ..sdk.user_code.serialization import Serialized
 from .assign_windows import WindowInto
-from .error_handling import ErrorHandler, GuardedDoFn, parameters_of_process
+from .error_handling import DeadLetter, ErrorHandler, GuardedDoFn, parameters_of_process
 from .group_by_key import add_grouping
 from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
 
@@ -343,6 +344,12 @@ class ExceptionHandling(PTransform):
     def default_label(self) -> str:
         return self.pardo.label
 
+    def with_outputs(self, *tags: str, main: str | None = None) -> ExceptionHandling:
+        """Return the transform with outputs for the DoFn's tags besides; `main` names the untagged output."""
+        declaring = copy(self)
+        declaring.tags, declaring.main_tag = tags, main or self.main_tag
+        return declaring
+
     def element_types(self) -> tuple[Any, Any]:
         return self.pardo.element_types()[0], None
 
@@ -380,7 +387,10 @@ class ExceptionHandling(PTransform):
         good, bad = outputs[self.main_tag], outputs[self.dead_letter_tag]
         produced = pardo.element_types()[1] or inferred
         good.element_type = pardo.infer_output_type(pcoll.element_type) if produced is None else produced
-        bad.element_type = typehints.pair_of(pcoll.element_type, tuple[type, str, list[str]])
+        bad.element_type = DeadLetter[pcoll.element_type]  # type: ignore[misc]
+        types = pardo.tagged_types()
+        for tag in self.tags:
+            outputs[tag].element_type = types.get(tag, Any)
         if self.threshold < 1:
             self._check_threshold(pcoll, bad, label)
         if self.error_handler is None:

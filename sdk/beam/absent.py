@@ -80,6 +80,11 @@ class AbsentMeta(ABCMeta):
             raise AttributeError(name)
         return absent(f"{_path_of(cls)}.{name}")
 
+    @property
+    def __test__(cls) -> bool:
+        """Whether pytest collects the class: a program's own class, but not `TestClock` that it imports."""
+        return "_beam_path" not in vars(cls)
+
     def __getitem__(cls, item: Any) -> Any:
         return cls
 

@@ -171,7 +171,10 @@ for _names, _hint in (
     ("accelerator", AcceleratorHint),
     ("min_ram minRam", MinRamHint),
     ("cpu_count cpuCount", CpuCountHint),
-    ("max_active_bundles_per_worker MaxActiveBundlesPerWorker", MaxActiveBundlesPerWorkerHint),
+    (
+        "max_active_bundles_per_worker MaxActiveBundlesPerWorker max_active_bundle_per_worker MaxActiveBundlePerWorker",
+        MaxActiveBundlesPerWorkerHint,
+    ),
 ):
     for _name in _names.split():
         register_resource_hint(_name, _hint)

@@ -45,8 +45,8 @@ def test_a_matcher_is_given_what_is_left_and_its_failure_says_what_came(streamin
     said = failure(streaming_runner, equal_to([1, 3]))
 
     assert (
-        "expected [1, 3], got [3]: missing [1]. Elements were retracted; the elements that are left are compared"
-        in said
+        "Failed assert: expected [1, 3], got [3]: missing elements [1]. Elements were retracted; "
+        "the elements that are left are compared" in said
     )
     assert "+1 in [0.0, 10.0) @ Timestamp(9.999999) EARLY pane 0/-1 first" in said
     assert "-1 in [0.0, 10.0) @ Timestamp(9.999999) EARLY pane 0/-1 first" in said
@@ -57,7 +57,9 @@ def test_a_failure_says_nothing_of_signs_where_nothing_was_taken_back(streaming_
     """The actual elements are those left after retractions."""
     p = TestPipeline(streaming_runner)
     assert_that(p | beam.Create([1]), equal_to([2]))
-    with pytest.raises(AssertionError, match=r"expected \[2\], got \[1\]: missing \[2\], unexpected \[1\]") as raised:
+    with pytest.raises(
+        AssertionError, match=r"expected \[2\], got \[1\]: unexpected elements \[1\], missing elements \[2\]"
+    ) as raised:
         p.run()
     assert "came" not in str(raised.value)
 

@@ -88,7 +88,7 @@ def test_a_second_assertion_has_a_number_in_its_label() -> None:
         assert_that(ones, equal_to(expected))
 
     assert {"assert_that", "assert_that_2", "assert_that_3"} <= p.applied_labels
-    with pytest.raises(PenstockAssertionError, match=r"assert_that_3/Match: expected \[2\]"):
+    with pytest.raises(PenstockAssertionError, match=r"assert_that_3/Match: Failed assert: expected \[2\]"):
         p.run()
 
 
@@ -117,3 +117,12 @@ def test_shards_are_opened_as_one_file(tmp_path: Path) -> None:
         assert ["éz\n"] == list(lines)
     with open_shards(f"{tmp_path}/out-*", "rb") as content:
         assert "éz\n".encode() == content.read()
+
+
+def test_an_assertion_after_the_run_is_refused() -> None:
+    """It would never be checked."""
+    with TestPipeline() as p:
+        pcoll = p | beam.Create([1])
+
+    with pytest.raises(RuntimeError, match="assert_that: the pipeline has run"):
+        assert_that(pcoll, equal_to([1]))

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterable
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -16,7 +16,7 @@ from penstock.sdk.options import PipelineOptions
 from penstock.sdk.typehints import pair_of
 from penstock.sdk.userstate import CombiningValueStateSpec
 from penstock.testing import TestPipeline, assert_that, equal_to
-from penstock.transforms.error_handling import CollectingErrorHandler, ErrorHandler
+from penstock.transforms.error_handling import CollectingErrorHandler, DeadLetter, ErrorHandler
 from penstock.windowing import FixedWindows, Timestamp, TimestampedValue
 
 
@@ -355,10 +355,10 @@ def test_dead_letters_are_not_lost_by_a_handler_that_is_never_closed() -> None:
     p | beam.Create([0]) | beam.Map(inverse).with_exception_handling(error_handler=handler)
     with pytest.raises(PipelineError, match="no output before it is closed"):
         handler.output()
-    with pytest.raises(PipelineError, match=r"Map\(inverse\)/Process: its error handler was never closed"):
+    with pytest.raises(PipelineError, match=r"Map\(inverse\)/Process: Unclosed error handler"):
         handler.verify_closed()
     handler.close()
-    with pytest.raises(PipelineError, match="the output of its CollectingErrorHandler is never used"):
+    with pytest.raises(PipelineError, match="its CollectingErrorHandler requires the output to be retrieved"):
         handler.verify_closed()
     handler.output()
     handler.verify_closed()
@@ -369,8 +369,8 @@ def test_dead_letters_are_not_lost_by_a_handler_that_is_never_closed() -> None:
 @pytest.mark.parametrize(
     ("close", "message"),
     [
-        (False, r"Map\(inverse\)/Process: its error handler was never closed"),
-        (True, r"Map\(inverse\)/Process: the output of its CollectingErrorHandler is never used"),
+        (False, r"Map\(inverse\)/Process: Unclosed error handler"),
+        (True, r"Map\(inverse\)/Process: its CollectingErrorHandler requires the output to be retrieved"),
     ],
 )
 def test_a_pipeline_that_would_lose_dead_letters_is_not_run(close: bool, message: str) -> None:
@@ -384,3 +384,29 @@ def test_a_pipeline_that_would_lose_dead_letters_is_not_run(close: bool, message
     with pytest.raises(PipelineError, match=message):
         p.run()
     assert [] == seen
+
+
+@pytest.mark.parametrize("declared_first", [False, True])
+def test_exceptions_are_handled_beside_tagged_outputs(declared_first: bool) -> None:
+    """With the types of both, whichever comes first; the outputs are still chosen by the DoFn."""
+
+    class Sort(beam.DoFn):
+        def process(self, x: int) -> Iterable[int | beam.pvalue.TaggedOutput[Literal["small"], str]]:
+            if 1 / x < 1:
+                yield x
+            else:
+                yield beam.pvalue.TaggedOutput("small", str(x))  # type: ignore[misc]
+
+    pardo: Any = beam.ParDo(Sort())
+    with TestPipeline() as p:
+        outputs = p | beam.Create([0, 1, 2]) | (
+            pardo.with_outputs("small", main="large").with_exception_handling(dead_letter_tag="failed")
+            if declared_first
+            else pardo.with_exception_handling(dead_letter_tag="failed").with_outputs("small", main="large")
+        )  # fmt: skip
+        assert_that(outputs.large, equal_to([2]))
+        assert_that(outputs.small, equal_to(["1"]))
+        assert_that(elements_of(outputs.failed), equal_to([0]))
+
+    assert outputs.small.element_type is str
+    assert DeadLetter[int] == outputs.failed.element_type

@@ -139,3 +139,13 @@ def test_advice_is_about_modules_of_beam() -> None:
     assert "gcsfs" in instead_of("io.gcp.gcsio.GcsIO")
     assert "client in a DoFn" in instead_of("io.gcp.spanner.ReadFromSpanner")
     assert ("io.gcp.pubsub", None) == (defining_module("io", "ReadFromPubSub"), defining_module("io", "Nothing"))
+
+
+def test_pytest_does_not_collect_absent_classes() -> None:
+    """A test module may import Beam's `TestClock`.  Classes of the program are collected, whatever their base."""
+    imported = absent("runners.direct.clock.TestClock")
+
+    class TestMine(imported):  # type: ignore[misc, valid-type]
+        pass
+
+    assert (False, True) == (imported.__test__, TestMine.__test__)
