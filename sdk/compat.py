@@ -26,7 +26,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "coders.coders": ("sdk.coders",),
     "coders.typecoders": ("sdk.coders.typecoders",),
     "error": ("sdk.errors", "sdk.options.value_provider"),
-    "io": ("io",),
+    "io": ("io", "io.beam.sink"),
     "io.avroio": ("io.files.avro", "io"),
     "io.filebasedsink": ("io",),
     "io.fileio": ("io.files.matching", "io.files.dynamic_write", "io.files.sharding", "io"),
@@ -36,6 +36,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "io.concat_source": ("io.beam.bounded_source",),
     "io.filebasedsource": ("io.beam.file_based_source",),
     "io.iobase": (
+        "io.beam.sink",
         "io.beam.bounded_source",
         "io.beam.range_trackers",
         "io",
@@ -54,6 +55,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "metrics.metric": ("sdk.metrics",),
     "options": ("sdk.options",),
     "options.pipeline_options": ("sdk.options", "sdk.options.parser"),
+    "options.pipeline_options_validator": ("sdk.options.beam", "sdk.options"),
     "options.value_provider": ("sdk.options.value_provider",),
     "options.pipeline_options_context": ("sdk.options",),
     "pipeline": ("sdk.pipeline", "sdk.applied"),
@@ -120,6 +122,8 @@ MODULES.update({"io.csvio": ("io.files.csv", "io"), "io.jsonio": ("io.files.json
 # Names that differ: Beam's `FileSink` writes one file; penstock's publishes all files of an output.
 RENAMED: Final[dict[tuple[str, str], str]] = {
     ("io.fileio", "FileSink"): "RecordSink",
+    # Beam's sink has writers; that of `penstock.io` has two-phase commit.
+    ("io", "Sink"): "SinkOfWriters",
     ("testing.util", "BeamAssertException"): "PenstockAssertionError",
     ("error", "BeamError"): "PenstockError",
     ("options.pipeline_options", "_BeamArgumentParser"): "OptionsParser",

@@ -62,6 +62,14 @@ class OptionsError(PenstockError):
     """A pipeline option is unknown or has a value of the wrong type."""
 
 
+class InvalidOptionError(OptionsError, SystemExit):
+    """A flag has a wrong value.  A program that doesn't catch the error ends with status 2, as with argparse."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.code = 2
+
+
 class MissingOptionError(OptionsError, SystemExit):
     """A required option wasn't given.  A program that doesn't catch the error ends with status 2, as with argparse."""
 

@@ -42,6 +42,14 @@ class SinkWriter(ABC, Generic[T]):
         """Close, and remove the written elements, after a failure of this worker."""
 
 
+class ComposedSink(ABC):
+    """A sink with an interface of its own, which `Write` expands into transforms."""
+
+    @abstractmethod
+    def write(self, pcoll: Any) -> Any:
+        """Apply the transforms that write a PCollection, and return the output of the write."""
+
+
 class Sink(ABC, Generic[T]):
     """Output of a pipeline.  Picklable."""
 

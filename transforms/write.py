@@ -8,16 +8,19 @@ from ..sdk import graph
 from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
-from ..sdk.sink import Sink
+from ..sdk.sink import ComposedSink, Sink
 from ..sdk.user_code.serialization import dumps
 
 
 class Write(PTransform):
-    """Elements into a sink, which publishes them once the whole pipeline has succeeded."""
+    """Elements into a sink, which publishes them once the whole pipeline has succeeded.
 
-    def __init__(self, sink: Sink[Any]) -> None:
+    A transform in place of a sink is applied as it is.
+    """
+
+    def __init__(self, sink: Sink[Any] | ComposedSink | PTransform) -> None:
         super().__init__()
-        if not isinstance(sink, Sink):
+        if not isinstance(sink, (Sink, ComposedSink, PTransform)):
             raise TypeError(f"Write: expected a Sink, got {sink!r}")
         self.sink = sink
 
@@ -25,6 +28,10 @@ class Write(PTransform):
         return f"Write({type(self.sink).__name__})"
 
     def expand(self, pcoll: PCollection[Any]) -> PDone | PCollection[Any]:
+        if isinstance(self.sink, PTransform):
+            return pcoll | self.sink  # type: ignore[no-any-return]
+        if isinstance(self.sink, ComposedSink):
+            return self.sink.write(pcoll)  # type: ignore[no-any-return]
         if pcoll.retracted_by and not self.sink.accepts_retractions:
             raise UnsupportedError(
                 f"{pcoll.pipeline.full_label}: {type(self.sink).__name__} only appends, but {pcoll.retracted_by} may "

@@ -81,6 +81,8 @@ class PublishedFiles(PTransform):
         once = pcoll.pipeline | Create([None])
         transaction = AsSingleton(once | "InitializeWrite" >> Map(_begin, self.sink))
         staged = self.grouped(pcoll) | "WriteBundles" >> ParDo(_StageGroups(self.sink), transaction)
+        # A main input in the global window sees only that window of a side input.
+        staged = staged | "Staged" >> WindowInto(GlobalWindows())
         publish = FlatMap(_publish, self.sink, transaction, AsIter(staged)).with_output_types(self.element_type)
         published = once | "FinalizeWrite" >> publish
         files: PCollection[Any] = published

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from ...windowing.duration import Duration, seconds_of_span
 from ..compat import is_hook_installed
-from ..errors import MissingOptionError, OptionsError
+from ..errors import InvalidOptionError, MissingOptionError, OptionsError
 from ..redaction import HIDDEN, looks_secret, redacted
 from .flags import did_you_mean, flags_in, flags_with_values, nearest
 
@@ -335,7 +335,7 @@ def _usable() -> list[tuple[type[PipelineOptions], OptionsParser, dict[str, Any]
     """Return all views with their parsers and defaults.  Log a warning once for each view that fails, and leave it
     out."""
     usable = []
-    for view in _views():
+    for view in views_of_options():
         try:
             parser = _parser(view)
             defaults = parser.defaults()
@@ -350,11 +350,11 @@ def _usable() -> list[tuple[type[PipelineOptions], OptionsParser, dict[str, Any]
 
 
 def _broken_ones() -> str:
-    names = [view.__name__ for view in _views() if view in _broken]
+    names = [view.__name__ for view in views_of_options() if view in _broken]
     return f" (the options of {', '.join(names)} are unknown, since it fails to declare them)" if names else ""
 
 
-def _views() -> Iterator[type[PipelineOptions]]:
+def views_of_options() -> Iterator[type[PipelineOptions]]:
     """Return all subclasses, bases first."""
     seen: dict[type[PipelineOptions], None] = {}
     pending = list(PipelineOptions.__subclasses__())
@@ -407,7 +407,8 @@ def _new_parser(view: type[PipelineOptions]) -> OptionsParser:
 def _read(view: type[PipelineOptions], flags: list[str], given: dict[str, Any], check_required: bool) -> dict[str, Any]:
     """Return a view's defaults, and add the values of flags to `given` unless the options are given there.
 
-    For a missing option prints the usage and raises `MissingOptionError`.
+    Prints the usage and raises `MissingOptionError` for a missing option, and `InvalidOptionError` for a flag with a
+    wrong value.
     """
     parser = _parser(view)
     defaults = _read_by(parser, flags, given)
@@ -425,7 +426,12 @@ def _read(view: type[PipelineOptions], flags: list[str], given: dict[str, Any], 
 def _read_by(parser: OptionsParser, flags: list[str], given: dict[str, Any]) -> dict[str, Any]:
     defaults = parser.defaults()
     if defaults:
-        for name, value in parser.given(flags).items():
+        try:
+            values = parser.given(flags)
+        except OptionsError as error:
+            sys.stderr.write(f"{parser.usage_of_required()}{error}\n")
+            raise InvalidOptionError(str(error)) from None
+        for name, value in values.items():
             given.setdefault(name, value)
         parser.check_choices(given)
     return defaults

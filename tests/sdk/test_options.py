@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from penstock.options.pipeline_options_validator import PipelineOptionsValidator
 from penstock.sdk.errors import OptionsError
 from penstock.sdk.options import (
     DebugOptions,
@@ -145,6 +146,34 @@ def test_a_value_of_the_wrong_type_names_flag_value_and_type(flags, message):
     with pytest.raises(OptionsError) as error:
         options.view_as(MyOptions)
     assert message == str(error.value)
+
+
+def test_a_flag_with_a_wrong_value_shows_the_usage_and_exits_with_2(capsys):
+    """As with argparse, for a program that doesn't catch the error."""
+    with pytest.raises(SystemExit) as error:
+        PipelineOptions(["--my_mode=wrong"]).view_as(MyOptions)
+    assert 2 == error.value.code
+    usage, _, message = capsys.readouterr().err.rstrip().rpartition("\n")
+    assert usage.startswith("usage: ")
+    assert "--my_mode {fast,slow}" in usage
+    assert "option --my_mode: expected one of 'fast', 'slow', got 'wrong'" == message
+
+
+def test_views_validate_themselves():
+    """Beam's validator collects their errors."""
+
+    class Positive(PipelineOptions):
+        @classmethod
+        def _add_argparse_args(cls, parser):
+            parser.add_argument("--my_count", type=int, default=1)
+
+        def validate(self, validator):
+            return [] if self.my_count > 0 else [f"--my_count is {self.my_count} on {validator.runner}"]
+
+    assert [] == PipelineOptionsValidator(PipelineOptions(["--my_count=2"]), "local").validate()
+    assert ["--my_count is 0 on local"] == PipelineOptionsValidator(
+        PipelineOptions(["--my_count=0"]), "local"
+    ).validate()
 
 
 def test_a_bool_is_what_it_says():
@@ -355,7 +384,7 @@ def test_a_flag_that_was_refused_is_taken_once_it_is_right():
 
 def test_no_default_of_a_built_in_view_can_be_changed():
     """It would change for all pipelines to come."""
-    views = [view for view in pipeline_options._views() if view.__module__ == StandardOptions.__module__]
+    views = [view for view in pipeline_options.views_of_options() if view.__module__ == StandardOptions.__module__]
     for view in views:
         for default in pipeline_options._parser(view).defaults().values():
             if isinstance(default, (list, dict)):

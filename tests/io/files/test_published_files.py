@@ -213,3 +213,13 @@ def test_a_file_ends_when_it_has_enough_bytes(tmp_path: pathlib.Path) -> None:
         path.name: path.read_text() for path in tmp_path.glob("out*")
     }
     assert 3 == len(list(tmp_path.glob("gz*")))
+
+
+def test_windows_of_a_bounded_input_have_files_of_their_own(tmp_path: pathlib.Path) -> None:
+    """All of which are published, and told of."""
+    with TestPipeline() as p:
+        words = p | beam.Create([beam.window.TimestampedValue(word, t) for t, word in enumerate("ab")])
+        words = words | beam.WindowInto(beam.window.FixedWindows(1))
+        results = words | fileio.WriteToFiles(str(tmp_path), fileio.default_file_naming("out"), shards=1)
+        assert_that(results | beam.Map(lambda r: r.window.start), equal_to([0, 1]))
+    assert [f"out-1970-01-01T00:00:0{t}-1970-01-01T00:00:0{t + 1}-00000-of-00001" for t in (0, 1)] == names_of(tmp_path)
