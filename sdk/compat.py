@@ -22,8 +22,8 @@ from typing import Any, Final
 # By Beam's module path: modules of penstock, searched in this order.
 MODULES: Final[dict[str, tuple[str, ...]]] = {
     "": ("",),
-    "coders": ("sdk.coders",),
-    "coders.coders": ("sdk.coders",),
+    "coders": ("sdk.coders", "sdk.coders.numeric", "sdk.coders.protobuf"),
+    "coders.coders": ("sdk.coders", "sdk.coders.numeric", "sdk.coders.protobuf", "sdk.coders.windowed"),
     "coders.typecoders": ("sdk.coders.typecoders",),
     "error": ("sdk.errors", "sdk.options.value_provider"),
     "io": ("io", "io.beam.sink"),
@@ -107,6 +107,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
         "sdk.typehints.beam.trivial_inference",
     ),
     "typehints.native_type_compatibility": ("sdk.typehints.beam.native_types",),
+    "typehints.sharded_key_type": ("transforms.sharded_key_type",),
     "typehints.trivial_inference": ("sdk.typehints.beam.trivial_inference",),
     "typehints.typehints": ("sdk.typehints", "sdk.typehints.beam.subscripts", "sdk.typehints.beam.constraints"),
     "utils": (),
@@ -121,6 +122,7 @@ MODULES.update({"io.csvio": ("io.files.csv", "io"), "io.jsonio": ("io.files.json
 
 # Names that differ: Beam's `FileSink` writes one file; penstock's publishes all files of an output.
 RENAMED: Final[dict[tuple[str, str], str]] = {
+    ("coders.coders", "ToStringCoder"): "ToBytesCoder",
     ("io.fileio", "FileSink"): "RecordSink",
     # Beam's sink has writers; that of `penstock.io` has two-phase commit.
     ("io", "Sink"): "SinkOfWriters",

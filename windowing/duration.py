@@ -13,6 +13,7 @@ from .microseconds import (
     micros_of_seconds,
     micros_of_subseconds,
     micros_of_timedelta,
+    proto_module,
 )
 
 DurationTypes: TypeAlias = Union[int, float, "Duration", timedelta]
@@ -62,6 +63,17 @@ class Duration(Microseconds):
         """Convert a `google.protobuf.duration_pb2.Duration`.  Raises `ValueError` for fractions of microseconds."""
         micros = micros_of_subseconds(duration_proto.nanos, 9)
         return Duration.of_micros(duration_proto.seconds * MICROS_PER_SECOND + micros)
+
+    def to_proto(self) -> Any:
+        """Return a `google.protobuf.duration_pb2.Duration`.  Needs the package protobuf.
+
+        >>> Duration.from_proto(Duration(-1.5).to_proto())
+        Duration(-1.500000)
+        """
+        # Both parts of a proto have the same sign.
+        seconds, micros = divmod(abs(self.micros), MICROS_PER_SECOND)
+        sign = -1 if self.micros < 0 else 1
+        return proto_module("duration_pb2").Duration(seconds=sign * seconds, nanos=sign * 1000 * micros)
 
     def __neg__(self) -> Duration:
         return Duration.of_micros(-self.micros)

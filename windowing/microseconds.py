@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
 
@@ -147,3 +148,15 @@ def micros_of_subseconds(subseconds: int, precision: int) -> int:
             f"{subseconds} units of 1e-{precision} seconds are not a whole number of microseconds; round first"
         )
     return int(micros)
+
+
+def proto_module(name: str) -> Any:
+    """Return a module of Protocol Buffers' well-known types.  Raises `ImportError` without the package protobuf.
+
+    >>> proto_module("duration_pb2").Duration(seconds=5).seconds
+    5
+    """
+    try:
+        return import_module(f"google.protobuf.{name}")
+    except ImportError as error:
+        raise ImportError(f"to_proto needs the package protobuf (pip install protobuf): {error}") from error

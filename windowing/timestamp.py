@@ -19,6 +19,7 @@ from .microseconds import (
     micros_of_seconds,
     micros_of_subseconds,
     micros_of_timedelta,
+    proto_module,
 )
 
 MIN_MICROS = -9_223_372_036_854_775_000
@@ -93,6 +94,8 @@ class Timestamp(Microseconds):
         >>> Timestamp.from_utc_datetime(datetime(1970, 1, 2, tzinfo=UTC))
         Timestamp(86400)
         """
+        if dt.tzinfo is None:
+            raise ValueError(f"dt has no timezone info: expected a datetime in UTC, got {dt!r}")
         if dt.utcoffset() != timedelta(0):
             raise ValueError(f"expected a datetime in UTC, got {dt!r}; did you forget .astimezone(timezone.utc)?")
         return Timestamp.of_micros(micros_of_datetime(dt))
@@ -110,7 +113,9 @@ class Timestamp(Microseconds):
         try:
             dt = datetime.fromisoformat(rfc3339)
         except ValueError as error:
-            raise ValueError(f"expected a time such as '2015-08-31T12:00:00Z', got {rfc3339!r}: {error}") from error
+            raise ValueError(
+                f"can't parse {rfc3339!r}, expected a time such as '2015-08-31T12:00:00Z': {error}"
+            ) from error
         if dt.tzinfo is None:
             raise ValueError(f"expected a time with a zone, such as '2015-08-31T12:00:00Z', got {rfc3339!r}")
         return Timestamp.of_micros(micros_of_datetime(dt))
@@ -119,6 +124,15 @@ class Timestamp(Microseconds):
     def from_proto(timestamp_proto: Any) -> Timestamp:
         """Convert a `google.protobuf.timestamp_pb2.Timestamp`.  Raises `ValueError` for fractions of microseconds."""
         return Timestamp(timestamp_proto.seconds, timestamp_proto.nanos, Timestamp.NANOS_PRECISION)
+
+    def to_proto(self) -> Any:
+        """Return a `google.protobuf.timestamp_pb2.Timestamp`.  Needs the package protobuf.
+
+        >>> from penstock.windowing import Timestamp
+        >>> Timestamp.from_proto(Timestamp(-1.5).to_proto())
+        Timestamp(-1.500000)
+        """
+        return proto_module("timestamp_pb2").Timestamp(seconds=self.seconds(), nanos=1000 * self.subseconds())
 
     def to_utc_datetime(self, has_tz: bool = False) -> datetime:
         """Return a datetime in UTC.  Raises `OverflowError` outside of the years 1 to 9999.
@@ -145,6 +159,24 @@ class Timestamp(Microseconds):
     def seconds(self) -> int:
         """Return whole seconds, rounded down."""
         return self.micros // MICROS_PER_SECOND
+
+    def subseconds(self) -> int:
+        """Return the microseconds after the last whole second.
+
+        >>> from penstock.windowing import Timestamp
+        >>> Timestamp(-1.25).seconds(), Timestamp(-1.25).subseconds()
+        (-2, 750000)
+        """
+        return self.micros % MICROS_PER_SECOND
+
+    def precision(self) -> int:
+        """Return 6: timestamps count ten to the minus 6 seconds, even if they are made of nanoseconds."""
+        return self.MICROS_PRECISION
+
+    @property
+    def nanos(self) -> int:
+        """Nanoseconds since 1970."""
+        return 1000 * self.micros
 
     def __int__(self) -> int:
         return self.micros // MICROS_PER_SECOND

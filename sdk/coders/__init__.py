@@ -1,20 +1,30 @@
 """Coders: values as bytes, and the one encoding of keys.
 
-In reading order: the interface (`coder`); single values (`primitive`); composite values (`container`); any value
-(`pickled`); timestamps, windows and panes (`windowed`); sharded keys (`sharded_key`) and Avro records (`avro`); the
-coders of types (`typecoders`); key groups (`key_encoding`) and their hash (`mixed_hash`); the equality of keys
-(`coded_key`); digests of values (`digest`).
+In reading order: the interface (`coder`); single values (`primitive`), numbers in other formats (`numeric`) and
+Protocol Buffers' messages (`protobuf`); composite values (`container`); any value (`pickled`); timestamps, windows and
+panes (`windowed`); sharded keys (`sharded_key`) and Avro records (`avro`); the coders of types (`typecoders`); key
+groups (`key_encoding`) and their hash (`mixed_hash`); the equality of keys (`coded_key`); digests of values (`digest`).
 """
 
 from .avro import AvroGenericCoder, AvroRecord
 from .coded_key import check_keys
 from .coder import Coder, FastCoder
-from .container import IterableCoder, LengthPrefixCoder, ListCoder, MapCoder, NullableCoder, RowCoder, TupleCoder
+from .container import (
+    IterableCoder,
+    LengthPrefixCoder,
+    ListCoder,
+    MapCoder,
+    NullableCoder,
+    RowCoder,
+    TupleCoder,
+    TupleSequenceCoder,
+)
 from .key_encoding import KEY_GROUPS, encode_key, key_group, key_hash
 from .pickled import (
     Base64PickleCoder,
     CloudpickleCoder,
     DeterministicFastPrimitivesCoder,
+    DillCoder,
     FastPrimitivesCoder,
     PickleCoder,
 )
@@ -29,7 +39,15 @@ from .primitive import (
 )
 from .sharded_key import ShardedKey, ShardedKeyCoder
 from .typecoders import CoderRegistry, registry
-from .windowed import GlobalWindowCoder, IntervalWindowCoder, PaneInfoCoder, TimestampCoder, WindowedValueCoder
+from .windowed import (
+    GlobalWindowCoder,
+    IntervalWindowCoder,
+    PaneInfoCoder,
+    ParamWindowedValueCoder,
+    TimestampCoder,
+    TimestampPrefixingWindowCoder,
+    WindowedValueCoder,
+)
 
 __all__ = [
     "Coder",
@@ -43,6 +61,7 @@ __all__ = [
     "SingletonCoder",
     "NullableCoder",
     "TupleCoder",
+    "TupleSequenceCoder",
     "IterableCoder",
     "ListCoder",
     "MapCoder",
@@ -50,6 +69,7 @@ __all__ = [
     "RowCoder",
     "PickleCoder",
     "CloudpickleCoder",
+    "DillCoder",
     "Base64PickleCoder",
     "FastPrimitivesCoder",
     "DeterministicFastPrimitivesCoder",
@@ -58,6 +78,8 @@ __all__ = [
     "GlobalWindowCoder",
     "PaneInfoCoder",
     "WindowedValueCoder",
+    "ParamWindowedValueCoder",
+    "TimestampPrefixingWindowCoder",
     "ShardedKey",
     "ShardedKeyCoder",
     "AvroGenericCoder",

@@ -69,6 +69,10 @@ class Coder:
         """Return the approximate encoded size of a value in bytes."""
         return len(self.encode(value))
 
+    def get_impl(self) -> Any:
+        """Return an object with the methods that encode and decode: the coder itself."""
+        return self
+
     def is_kv_coder(self) -> bool:
         """Return whether the values are pairs, whose parts have coders of their own."""
         return False

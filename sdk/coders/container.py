@@ -129,7 +129,7 @@ class IterableCoder(SelfDelimitingCoder):
             raise wrong_type(self, "iterables", value) from None
         return _count.pack(len(parts)) + b"".join(parts)
 
-    def read_nested(self, encoded: bytes, start: int) -> tuple[list[Any], int]:
+    def read_nested(self, encoded: bytes, start: int) -> tuple[Any, int]:
         (count,) = _count.unpack(take(encoded, start, start + 4))
         parts, start = [], start + 4
         for _ in range(count):
@@ -145,6 +145,22 @@ class IterableCoder(SelfDelimitingCoder):
 
     def to_type_hint(self) -> Any:
         return Iterable[self._elem_coder.to_type_hint()]  # type: ignore[misc]
+
+
+class TupleSequenceCoder(IterableCoder):
+    """Tuples of any length, whose items have one coder, in the format of `IterableCoder`.
+
+    >>> from penstock.sdk.coders import VarIntCoder
+    >>> TupleSequenceCoder(VarIntCoder()).decode(b'\\x00\\x00\\x00\\x02\\x00\\x01')
+    (0, 1)
+    """
+
+    def read_nested(self, encoded: bytes, start: int) -> tuple[Any, int]:
+        items, end = super().read_nested(encoded, start)
+        return tuple(items), end
+
+    def to_type_hint(self) -> Any:
+        return tuple[self._elem_coder.to_type_hint(), ...]  # type: ignore[misc]
 
 
 class ListCoder(IterableCoder):

@@ -48,6 +48,10 @@ class CloudpickleCoder(Coder):
         return pickle.loads(encoded)
 
 
+class DillCoder(CloudpickleCoder):
+    """Beam's name of the coder that pickles functions by value; it uses cloudpickle, and not dill."""
+
+
 class Base64PickleCoder(PickleCoder):
     """Like `PickleCoder`, in base 64, so that the bytes have no line breaks and fit a text file."""
 

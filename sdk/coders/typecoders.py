@@ -107,6 +107,14 @@ class CoderRegistry:
             return MapCoder(self.get_coder(args[0]), self.get_coder(args[1]))
         return None
 
+    def verify_deterministic(self, key_coder: Coder, op_name: str, silent: bool = True) -> Coder:
+        """Return a deterministic coder of the same keys.  Raises `InvalidKeyError` if there is none.
+
+        Args:
+          silent: has no effect.
+        """
+        return key_coder.as_deterministic_coder(op_name)
+
     def registered_coder(self, kind: type) -> Coder | None:
         """Return the coder that a user registered for exactly this type."""
         coder_class = self._registered.get(kind)

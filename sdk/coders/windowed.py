@@ -6,6 +6,7 @@ Formats are Beam's, except that all times are microseconds; Beam's portable form
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from ...triggers.pane import PaneInfo, PaneInfoTiming
@@ -129,6 +130,36 @@ class PaneInfoCoder(SelfDelimitingCoder):
         return PaneInfo
 
 
+class TimestampPrefixingWindowCoder(Coder):
+    """Windows of any class: the last timestamp of the window, and then the window.
+
+    >>> coder = TimestampPrefixingWindowCoder(IntervalWindowCoder())
+    >>> coder.decode(coder.encode(IntervalWindow(0, 10)))
+    [0.0, 10.0)
+    """
+
+    def __init__(self, window_coder: Coder) -> None:
+        self._window_coder = window_coder
+
+    def encode(self, value: Any) -> bytes:
+        return TimestampCoder().encode(value.max_timestamp()) + self._window_coder.encode(value)
+
+    def encode_nested(self, value: Any) -> bytes:
+        return TimestampCoder().encode(value.max_timestamp()) + self._window_coder.encode_nested(value)
+
+    def decode(self, encoded: bytes) -> Any:
+        return self._window_coder.decode(encoded[8:])
+
+    def read_nested(self, encoded: bytes, start: int) -> tuple[Any, int]:
+        return self._window_coder.read_nested(encoded, start + 8)
+
+    def is_deterministic(self) -> bool:
+        return self._window_coder.is_deterministic()
+
+    def to_type_hint(self) -> Any:
+        return self._window_coder.to_type_hint()
+
+
 class WindowedValueCoder(Coder):
     """`WindowedValue`s: timestamp, windows, pane and then the value.
 
@@ -173,3 +204,29 @@ class WindowedValueCoder(Coder):
 
     def to_type_hint(self) -> Any:
         return WindowedValue
+
+
+class ParamWindowedValueCoder(WindowedValueCoder):
+    """`WindowedValue`s with the timestamp, windows and pane of an encoded one, of which only values are encoded.
+
+    Args:
+      payload: a `WindowedValue` as bytes of a `WindowedValueCoder`, whose own value is ignored.
+      components: the coders of values and of windows.
+
+    >>> from penstock.sdk.coders import VarIntCoder
+    >>> like = WindowedValueCoder(VarIntCoder()).encode(WindowedValue(0, Timestamp(5), []))
+    >>> coder = ParamWindowedValueCoder(like, [VarIntCoder(), PickleCoder()])
+    >>> coder.encode(WindowedValue(7, Timestamp(5), [])), coder.decode(b"\\x07").timestamp
+    (b'\\x07', Timestamp(5))
+    """
+
+    def __init__(self, payload: bytes, components: Sequence[Coder]) -> None:
+        super().__init__(*components)
+        self.payload = payload
+
+    def _header(self, value: WindowedValue) -> bytes:
+        return b""
+
+    def _read_header(self, encoded: bytes, start: int) -> tuple[Timestamp, list[BoundedWindow], PaneInfo, int]:
+        timestamp, windows, pane, _ = super()._read_header(self.payload, 0)
+        return timestamp, windows, pane, start

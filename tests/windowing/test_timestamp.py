@@ -206,3 +206,13 @@ def test_micros_of_takes_what_stands_for_a_time():
     assert expected == [micros_of(x) for x in (2, 0.5, Duration(3), Timestamp(4))]
     with pytest.raises(TypeError, match="a number of seconds, a Timestamp or a Duration"):
         micros_of("2")
+
+
+def test_times_are_converted_to_protos_and_nanoseconds():
+    for time in (Timestamp(-1.25), Timestamp(0), Timestamp(7, 500, 3)):
+        assert time == Timestamp.from_proto(time.to_proto())
+        assert time.nanos == 10**9 * time.seconds() + 1000 * time.subseconds()
+    for span in (Duration(-1.25), Duration(0), Duration(90)):
+        assert span == Duration.from_proto(span.to_proto())
+    assert Timestamp(micros=1) == Timestamp(0, 1000, Timestamp.NANOS_PRECISION)
+    assert 6 == Timestamp(0).precision()

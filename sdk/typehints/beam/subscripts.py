@@ -57,7 +57,16 @@ def _parameter(given: AnyType, name: str) -> AnyType:
     return given
 
 
-def _hint_of_one(kind: type[TypeConstraint], native: AnyType) -> CompositeTypeHint:
+def hint_of_one(kind: type[TypeConstraint], native: AnyType) -> CompositeTypeHint:
+    """Return the name that takes one type in brackets, and makes a constraint of the class `kind`.
+
+    Args:
+      native: the class for the hint without a type.
+
+    >>> hint_of_one(ListConstraint, list)[int]
+    List[<class 'int'>]
+    """
+
     def make(given: AnyType) -> AnyType:
         return kind(_parameter(given, kind.name))
 
@@ -98,15 +107,15 @@ def _make_generator(given: AnyType) -> AnyType:
 
 
 Any: AnyType = AnyTypeConstraint()
-List: AnyType = _hint_of_one(ListConstraint, list)
-Set: AnyType = _hint_of_one(SetTypeConstraint, set)
-FrozenSet: AnyType = _hint_of_one(FrozenSetTypeConstraint, frozenset)
-Iterable: AnyType = _hint_of_one(IterableTypeConstraint, abc.Iterable)
-Sequence: AnyType = _hint_of_one(ABCSequenceTypeConstraint, abc.Sequence)
-Collection: AnyType = _hint_of_one(CollectionTypeConstraint, abc.Collection)
-Iterator: AnyType = _hint_of_one(IteratorTypeConstraint, abc.Iterator)
+List: AnyType = hint_of_one(ListConstraint, list)
+Set: AnyType = hint_of_one(SetTypeConstraint, set)
+FrozenSet: AnyType = hint_of_one(FrozenSetTypeConstraint, frozenset)
+Iterable: AnyType = hint_of_one(IterableTypeConstraint, abc.Iterable)
+Sequence: AnyType = hint_of_one(ABCSequenceTypeConstraint, abc.Sequence)
+Collection: AnyType = hint_of_one(CollectionTypeConstraint, abc.Collection)
+Iterator: AnyType = hint_of_one(IteratorTypeConstraint, abc.Iterator)
 Generator: AnyType = CompositeTypeHint("Generator", _make_generator, abc.Generator)
-WindowedValue: AnyType = _hint_of_one(WindowedTypeConstraint, WindowedElement)
+WindowedValue: AnyType = hint_of_one(WindowedTypeConstraint, WindowedElement)
 Dict: AnyType = _hint_of_two("Dict", DictConstraint, dict)
 Mapping: AnyType = _hint_of_two("Mapping", MappingTypeConstraint, abc.Mapping)
 KV: AnyType = _hint_of_two("KV", TupleConstraint, tuple)
