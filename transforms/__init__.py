@@ -30,6 +30,7 @@ Batches:
 batch_elements.py     BatchElements: lists of adaptive size
 sort_and_batch.py     SortAndBatchElements: lists of elements of similar size
 group_into_batches.py GroupIntoBatches: lists of each key's values
+sharded_key_type.py   ShardedKeyType: the type hint of keys in shards
 length_bucket.py      WithLengthBucketKey: elements of similar length under one key
 
 Times, windows and order:
