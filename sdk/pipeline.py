@@ -267,7 +267,7 @@ class Pipeline:
             full_label = around + label
         if full_label in self._labels:
             raise DuplicateLabelError(
-                f"a transform labelled {full_label!r} is already in the pipeline; "
+                f"a transform labelled {full_label!r} already exists in the pipeline; "
                 f'give this one a label of its own: "some label" >> ...'
             )
         depth = len(self._scope)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 from typing import Any
+from unittest import SkipTest
 
 from ..sdk.options import PipelineOptions
 from ..sdk.pipeline import Pipeline
@@ -13,6 +15,8 @@ from ..sdk.runner import PipelineResult, Runner
 
 class TestPipeline(Pipeline):
     """A pipeline that ignores the command line, and blocks until it has finished.
+
+    With `is_integration_test=True`, raises `unittest.SkipTest` unless the flag `--test-pipeline-options` is given.
 
     >>> from penstock.testing import TestPipeline, assert_that, equal_to
     >>> import penstock as beam
@@ -34,6 +38,9 @@ class TestPipeline(Pipeline):
         display_data: dict[str, Any] | None = None,
         timeout: float | None = None,
     ) -> None:
+        flag = "--test-pipeline-options"
+        if is_integration_test and not any(given.startswith(flag) for given in (sys.argv if argv is None else argv)):
+            raise SkipTest(f"an integration test, which is skipped without {flag}")
         self.options_list = [*_test_options(argv or []), *(additional_pipeline_args or [])]
         self.is_integration_test = is_integration_test
         if options is None:

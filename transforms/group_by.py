@@ -110,7 +110,7 @@ class GroupAndAggregate(PTransform):
         _check("GroupBy", [*grouping.fields, *((dest, field) for field, _, dest in self.aggregations)])
 
     def default_label(self) -> str:
-        return self.grouping.default_label()
+        return f"{self.grouping.default_label()}.aggregate_field"
 
     def aggregate_field(self, field: Field, combine_fn: CombineFn[Any, Any, Any] | Any, dest: str) -> GroupAndAggregate:
         """Return the transform with one more aggregate; see `GroupBy.aggregate_field`."""

@@ -313,7 +313,7 @@ class Metrics:
         'penstock.sdk.metrics.reporting.Metrics'
         """
         if isinstance(namespace, type):
-            return f"{namespace.__module__}.{namespace.__qualname__}"
+            return f"{namespace.__module__}.{namespace.__name__}"
         if isinstance(namespace, str):
             return namespace
         raise TypeError(f"a metric's namespace is a class or a string, not {namespace!r}")
@@ -321,14 +321,20 @@ class Metrics:
     @staticmethod
     def counter(namespace: type | str, name: str) -> Counter:
         """Return a counter."""
-        return Counter(MetricName(Metrics.get_namespace(namespace), name))
+        return Counter(_name(namespace, name))
 
     @staticmethod
     def distribution(namespace: type | str, name: str) -> Distribution:
         """Return a distribution."""
-        return Distribution(MetricName(Metrics.get_namespace(namespace), name))
+        return Distribution(_name(namespace, name))
 
     @staticmethod
     def gauge(namespace: type | str, name: str) -> Gauge:
         """Return a gauge."""
-        return Gauge(MetricName(Metrics.get_namespace(namespace), name))
+        return Gauge(_name(namespace, name))
+
+
+def _name(namespace: type | str, name: str) -> MetricName:
+    if not namespace or not name:
+        raise ValueError(f"a metric has a namespace and a name, got {namespace!r} and {name!r}")
+    return MetricName(Metrics.get_namespace(namespace), name)

@@ -164,9 +164,14 @@ def test_the_end_of_an_iterator_is_not_the_end_of_the_input(pipeline: Any) -> No
 # --- Functions that return what they may not
 
 
-def test_a_flat_map_that_returns_a_string_is_told_so(pipeline: Any) -> None:
+def test_a_dofn_that_returns_a_string_is_told_so(pipeline: Any) -> None:
     """Its letters are hardly what was meant."""
-    _ = pipeline | beam.Create(["a b"]) | "words" >> beam.FlatMap(lambda line: line.upper())
+
+    class Upper(beam.DoFn):
+        def process(self, line: str) -> Any:
+            return line.upper()
+
+    _ = pipeline | beam.Create(["a b"]) | "words" >> beam.ParDo(Upper())
     error = failure(pipeline)
     message = (
         "TypeError: the function must return an iterable of outputs, got the str 'A B'; "

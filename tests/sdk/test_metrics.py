@@ -186,3 +186,9 @@ def test_one_name_where_several_are_taken_is_refused():
     with pytest.raises(TypeError) as error:
         MetricsFilter().with_names("lines")
     assert "with_names takes several strings, not 'lines'; use with_name('lines')" == str(error.value)
+
+
+@pytest.mark.parametrize(("namespace", "name"), [("", "n"), ("app", "")])
+def test_a_metric_needs_a_namespace_and_a_name(namespace, name):
+    with pytest.raises(ValueError, match="a metric has a namespace and a name"):
+        Metrics.distribution(namespace, name)

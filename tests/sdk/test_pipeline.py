@@ -51,7 +51,7 @@ def test_elsewhere_a_label_that_is_taken_is_an_error(shell: Any, monkeypatch: py
     run_in(shell, monkeypatch)
     p = TestPipeline()
     cell(p)
-    with pytest.raises(DuplicateLabelError, match="a transform labelled 'Create' is already in the pipeline"):
+    with pytest.raises(DuplicateLabelError, match="a transform labelled 'Create' already exists in the pipeline"):
         cell(p)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import SkipTest
 
 import pytest
 
@@ -126,3 +127,11 @@ def test_an_assertion_after_the_run_is_refused() -> None:
 
     with pytest.raises(RuntimeError, match="assert_that: the pipeline has run"):
         assert_that(pcoll, equal_to([1]))
+
+
+def test_an_integration_test_is_skipped_without_options_of_tests() -> None:
+    """It needs a service that only the options tell."""
+    options = ["--test-pipeline-options=--job_name=a"]
+    assert "a" == TestPipeline(argv=options, is_integration_test=True).get_option("job_name")
+    with pytest.raises(SkipTest, match="--test-pipeline-options"):
+        TestPipeline(argv=[], is_integration_test=True)

@@ -98,7 +98,7 @@ def test_a_named_tuple_can_be_unpickled_where_its_class_was_never_made() -> None
 def test_labels_name_the_fields() -> None:
     """Of aggregating ones too."""
     assert "GroupBy(a, key1, b)" == beam.GroupBy("a", len, b=len).label
-    assert "GroupBy(a)" == beam.GroupBy("a").aggregate_field("x", sum, "y").label
+    assert "GroupBy(a).aggregate_field" == beam.GroupBy("a").aggregate_field("x", sum, "y").label
 
 
 @pytest.mark.parametrize(
@@ -138,3 +138,12 @@ def test_select_can_send_what_it_fails_on_to_dead_letters() -> None:
         good, bad = p | beam.Create([1, "a"]) | beam.Select(half=lambda x: x / 2).with_exception_handling()
         assert_that(good, equal_to([beam.Row(half=0.5)]), label="good")
         assert_that(bad | beam.Keys(), equal_to(["a"]), label="bad")
+
+
+def test_groups_and_aggregates_of_the_same_field_have_labels_of_their_own() -> None:
+    """Neither needs a label beside the other."""
+    with TestPipeline() as p:
+        rows = p | beam.Create([beam.Row(a=1, b="x"), beam.Row(a=2, b="x")])
+        sums = rows | beam.GroupBy("b").aggregate_field("a", sum, "total")
+        assert_that(sums | beam.Map(tuple), equal_to([("x", 3)]))
+        assert_that(rows | beam.GroupBy("b") | beam.Keys(), equal_to(["x"]))

@@ -222,7 +222,8 @@ class _Generator:
             out.depth += 1
             return result
         out.line(f"r{i} = {call}")
-        out.line(f"if type(r{i}) is not q{i}: q{i} = iterable_type(r{i})")
+        check = "function_type" if isinstance(fn, FlatMapDoFn) else "iterable_type"
+        out.line(f"if type(r{i}) is not q{i}: q{i} = {check}(r{i})")
         out.before_loop(f"q{i} = None")
         out.line(f"if r{i} is None: continue")
         out.line(f"for {result} in r{i}:")

@@ -134,7 +134,7 @@ def _windowed_value(value: Any, micros: int, windows: Any, pane: Any) -> Windowe
 
 
 def iterable_type(result: Any) -> type:
-    """Return the type of the outputs that a function has returned.
+    """Return the type of the outputs that a DoFn's method has returned.
 
     Raises `TypeError` if that isn't an iterable, or is one that is hardly meant as outputs.
 
@@ -146,6 +146,17 @@ def iterable_type(result: Any) -> type:
             f"the function must return an iterable of outputs, got the {type(result).__name__} {shortened(result)}; "
             "return a list of it, or use Map"
         )
+    return function_type(result)
+
+
+def function_type(result: Any) -> type:
+    """Return the type of the outputs that the function of a FlatMap has returned; those of a string are characters.
+
+    Raises `TypeError` if that isn't an iterable.
+
+    >>> function_type("ab")
+    <class 'str'>
+    """
     if result is not None and not hasattr(result, "__iter__") and not hasattr(result, "__getitem__"):
         raise TypeError(
             f"the function must return an iterable of outputs or None, got {shortened(result)}; did you mean Map?"
@@ -163,6 +174,7 @@ NAMES: Mapping[str, Any] = {
     "MISSING": MISSING,
     "SPECIAL": SPECIAL_TYPES,
     "TIMESTAMPED": TimestampedValue,
+    "function_type": function_type,
     "iterable_type": iterable_type,
     "micros_of": micros_of,
     "of_micros": Timestamp.of_micros,
