@@ -23,13 +23,13 @@ class CountLetters(beam.DoFn):
 
     def __init__(self, address):
         self.address = address
-        self.requests = Metrics.counter(self.__class__, "requests")
+        self.words = Metrics.distribution(self.__class__, "words_of_a_request")
 
     def setup(self):
         self.connection = http.client.HTTPConnection(*self.address, timeout=10)
 
     def process(self, words):
-        self.requests.inc()
+        self.words.update(len(words))
         self.connection.request("POST", "/", json.dumps(words))
         with self.connection.getresponse() as response:
             yield from zip(words, json.load(response))
@@ -84,8 +84,8 @@ def run(argv=None):
             | "Format" >> beam.MapTuple(lambda letters, words: f"{letters:2} letters: {words} words")
             | "Write" >> WriteOrPrint(args.output)
         )
-    (requests,) = p.result.metrics().query(MetricsFilter().with_name("requests"))["counters"]
-    print("fewer requests than words:", 0 < requests.committed < 100)
+    (words,) = p.result.metrics().query(MetricsFilter().with_name("words_of_a_request"))["distributions"]
+    print(f"{words.committed.sum} words, in fewer requests: {words.committed.count < words.committed.sum}")
 
 
 if __name__ == "__main__":
