@@ -11,6 +11,7 @@ from ..sdk.columns.expressions import Selection
 from ..sdk.combine_fn import CombineFn, CountCombineFn
 from ..sdk.dofn.batched_dofn import BatchedDoFn, batched, takes_arrays
 from ..sdk.dofn.dofn import (
+    CallableDoFn,
     ColumnDoFn,
     DoFn,
     ExpressionDoFn,
@@ -27,6 +28,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.side_inputs import AsSideInput, AsSingleton
 from ..sdk.typehints.column_types import check_operation
+from ..sdk.typehints.schema import schemas_of
 from ..sdk.typehints.simplified import simplified
 from ..sdk.user_code.serialization import Serialized
 from .assign_windows import WindowInto
@@ -199,8 +201,10 @@ class ParDo(PTransform):
     def infer_output_type(self, input_type: Any) -> Any:
         """Return the type of its output's elements, inferred without a hint."""
         is_filter = isinstance(self.fn, FilterDoFn) or isinstance(self.fn.column_operation, Selection)
-        # A user's method returns the type of other elements, whose fields may be others.
-        return input_type if is_filter else inferred_output(self.fn, simplified(input_type))
+        if is_filter or not isinstance(self.fn, CallableDoFn):
+            # A user's method returns the type of other elements, whose fields may be others.
+            return input_type if is_filter else inferred_output(self.fn, simplified(input_type))
+        return inferred_output(self.fn, input_type if schemas_of(input_type) else simplified(input_type))
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         label = pcoll.pipeline.full_label

@@ -8,6 +8,7 @@ from typing import Any, get_args, get_origin
 from ..elements.element_wrappers import TaggedOutput
 from ..typehints import declared_hints, declared_inputs, declared_tags, element_of, hints_of_callable
 from ..typehints.callables import POSITIONAL
+from ..typehints.schema import schemas_of
 from ..typehints.simplified import class_and_args, members, simplified, union_of
 from ..user_code.signatures import signature
 from .dofn import (
@@ -107,7 +108,7 @@ def _inferred_of_process(dofn: DoFn, input_type: Any) -> Any:
 def _main(hint: Any) -> Any:
     """Return the type of the main output, which may have a timestamp of its own."""
     untagged = [one for one in members(hint) or (hint,) if one is not TaggedOutput]
-    return union_of([simplified(one) for one in untagged])
+    return union_of([one if schemas_of(one) else simplified(one) for one in untagged])
 
 
 def tagged_hints_of_dofn(dofn: DoFn) -> Mapping[str, Any]:

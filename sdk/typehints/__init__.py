@@ -2,8 +2,9 @@
 
 In reading order: hints reduced to a few shapes (`simplified`); fields of elements (`schema`), and of expressions
 over them (`column_types`); compatibility of hints (`compatibility`), their parts (`parts`) and text (`describe`); the
-type of given values (`inference`); declarations by decorators (`decorators`) and by annotations (`callables`); types of
-batches (`batch`), and those of Arrow and pandas (`arrow_batches`).
+type of given values (`inference`); declarations by
+decorators (`decorators`) and by annotations (`callables`); Arrow schemas of classes (`arrow_schema`); types of batches
+(`batch`), and those of Arrow and pandas (`arrow_batches`).
 
 Beam's names for types, such as `KV[str, int]`, are here as well.  They make constraints (`beam`), which are accepted
 wherever hints of `typing` are.

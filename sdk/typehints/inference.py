@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from ..elements.row import Row
+from .schema import ARROW_NAMES, with_schema
 from .simplified import union_of
 
 # The number of inspected values, the depth of the inspection, and the largest number of types in a union.
@@ -44,6 +46,8 @@ def _hint(kind: type, values: list[Any], depth: int) -> Any:
     if kind in (list, set, frozenset):
         parts = [part for value in values for part in islice(value, _VALUES)]
         return kind[_common(parts, depth - 1)] if parts else kind
+    if kind is Row:
+        return _with_fields(values)
     if kind is dict:
         items = [item for value in values for item in islice(value.items(), _VALUES)]
         if not items:
@@ -51,3 +55,20 @@ def _hint(kind: type, values: list[Any], depth: int) -> Any:
         keys, entries = zip(*items)
         return dict[_common(list(keys), depth - 1), _common(list(entries), depth - 1)]  # type: ignore[misc]
     return kind
+
+
+def _with_fields(rows: list[Any]) -> Any:
+    """Return the hint of Rows with the fields of these; `Row` if they have several fields or types."""
+    names = rows[0]._fields
+    if any(row._fields != names for row in rows):
+        return Row
+    fields = []
+    for name in names:
+        kinds = {type(getattr(row, name)) for row in rows} - {type(None)}
+        fields.append((name, ARROW_NAMES.get(*kinds) if len(kinds) == 1 else None))
+    # Others among the values may have other fields.
+    return with_schema(Row, fields, _may_be)
+
+
+def _may_be(name: str) -> bool:
+    return True

@@ -5,10 +5,13 @@ A schema is part of a type hint, `Annotated[Row, Schema]`, which is otherwise th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 from .simplified import class_and_args, members, simplified
+
+# The names of Arrow's types for those of Python.
+ARROW_NAMES: Mapping[Any, str] = {int: "int64", float: "double", str: "string", bool: "bool", bytes: "binary"}
 
 
 class Schema:

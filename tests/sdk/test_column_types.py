@@ -106,7 +106,7 @@ def test_select_and_aggregates_have_new_fields() -> None:
 
 def test_results_are_known_without_the_fields_of_the_input() -> None:
     rows = beam.Pipeline() | beam.Create([beam.Row(a=1, b=2)])
-    assert "a, twice" == fields(rows | beam.Select("a", twice=2 * col("b")))
+    assert "a: int64, twice: int64" == fields(rows | beam.Select("a", twice=2 * col("b")))
     with pytest.raises(ColumnError, match=r"no field 'b'; the elements have a, n$"):
         _ = rows | beam.GroupBy("a").aggregate_field("b", sum, "n") | beam.Filter(col("b") > 1)
 

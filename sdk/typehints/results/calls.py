@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ...elements.row import Row
 from ..parts import element_of
+from ..schema import ARROW_NAMES, schemas_of, with_schema
 from ..simplified import NoneType, class_and_args, members, simplified, union_of
 
 _NUMBERS: Final = (bool, int, float, complex)
@@ -150,7 +151,10 @@ def of_subscript(hint: Any, key: Any, index: Any) -> Any:
 
 
 def of_attribute(hint: Any, name: str) -> Any:
-    """Return the type of a field of a named tuple or a dataclass; `Any` for other attributes."""
+    """Return the type of a field of a named tuple, a dataclass or a Row; `Any` for other attributes."""
+    for _, schema in schemas_of(hint):
+        declared = str(dict(schema.fields).get(name))
+        return next((kind for kind, alias in ARROW_NAMES.items() if alias == declared), Any)
     kind, _ = class_and_args(simplified(hint))
     return _fields_of(kind).get(name, Any) if isinstance(kind, type) else Any
 
@@ -207,6 +211,8 @@ def of_call(fn: Any, args: list[Any], keywords: Mapping[str, Any]) -> Any:
     owner = getattr(fn, "__objclass__", None)
     if owner in _METHODS and args:
         return of_method(args[0] if class_and_args(simplified(args[0]))[0] is owner else owner, fn.__name__, args[1:])
+    if fn is Row and keywords and not args:
+        return with_schema(Row, [(name, ARROW_NAMES.get(simplified(one))) for name, one in keywords.items()])
     if isinstance(fn, type):
         return _of_class(fn, args)
     first = args[0] if args else Any

@@ -17,6 +17,7 @@ from ...elements.element_wrappers import SPECIAL_TYPES
 from ..callables import hints_of_callable
 from ..inference import infer_type
 from ..parts import element_of
+from ..schema import schemas_of
 from ..simplified import class_and_args, members, simplified, union_of
 from .calls import of_call, of_method
 from .instructions import (
@@ -58,7 +59,9 @@ def infer_result(fn: Any, inputs: Iterable[Any], depth: int = DEPTH) -> Any:
     if not _IS_SUPPORTED:
         return Any
     try:
-        return _finished(_Calls(depth, [_STEPS]).result(fn, [simplified(one) for one in inputs], {}))
+        return _finished(
+            _Calls(depth, [_STEPS]).result(fn, [one if schemas_of(one) else simplified(one) for one in inputs], {})
+        )
     except Exception:
         # Objects of user code may raise anything when an attribute is read, and hints when they are compared.
         return Any
@@ -122,7 +125,11 @@ class _Calls:
         owner = getattr(fn, "__self__", None)
         if isinstance(fn, BuiltinFunctionType) and not (owner is None or isinstance(owner, (ModuleType, type))):
             return of_method(type(owner), fn.__name__, types)
-        return fn if isinstance(fn, type) and fn in SPECIAL_TYPES else of_call(fn, types, keywords)
+        return (
+            fn
+            if isinstance(fn, type) and fn in SPECIAL_TYPES
+            else of_call(fn, types, {name: type_of(entry) for name, entry in keywords.items()})
+        )
 
     def _is_followed(self, fn: Any) -> bool:
         """Return whether a function is of the same top-level package as its caller, and doesn't call itself."""
