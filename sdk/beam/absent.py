@@ -19,7 +19,7 @@ _INTERNAL = "it belongs to the internals of Beam, which penstock doesn't share"
 # What to use instead, by the beginning of the path; the longest one counts.
 INSTEAD: Final[dict[str, str]] = {
     "coders": _INTERNAL,
-    "dataframe": "use Select, Filter, GroupBy(...).aggregate_field and CoGroupByKey on rows; see docs/columns.md",
+    "dataframe": "see docs/dataframes.md for what is supported",
     "examples": "run a copy of the example, with its own file's path",
     "internal": _INTERNAL,
     "io.aws": _FILES.format("s3fs for s3://"),

@@ -6,4 +6,5 @@ column_groups.py     the groups of a grouping as columns of lists
 arrow_arithmetic.py  `/`, `//` and `%` of arrays, as Python computes them
 arrow_fold.py        the folds of combiners by Arrow's aggregate functions
 arrow_lists.py       the folds of columns to lists: distinct values, and the n greatest
+pandas_functions.py  expressions that compute what pandas computes
 """

@@ -72,7 +72,7 @@ def test_arrows_of_columns_are_thick(tmp_path: Path) -> None:
         assert f"    {line}\n" in mermaid
     assert 't0 -> t1 [style=bold, tooltip="user: string, n: int64, at: int64"];' in dot
     assert 't6 -> t7 [label="to elements", style=bold, tooltip="user: string, total"];' in dot
-    assert 't12 -> t13 [label="to columns"];' in dot
+    assert 't12 -> t13 [label="to columns", tooltip="user: string, n: int64, at: int64"];' in dot
     columnar = mermaid.count("==>")
     assert columnar == dot.count("style=bold") == html.count('<g class="columns">') == html.count('stroke-width="3"')
     assert mermaid.count("to elements") == html.count(">to elements</text>") == dot.count("to elements")

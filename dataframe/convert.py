@@ -1,0 +1,126 @@
+"""to_dataframe and to_pcollection: rows as frames, and frames as rows."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator
+from typing import Any
+
+from ..sdk.columns.column_bundle import as_rows, as_values
+from ..sdk.columns.expressions import Column, Projection, field_of
+from ..sdk.dofn.dofn import ColumnDoFn, DoFn
+from ..sdk.elements.row import Row
+from ..sdk.errors import TypeHintError
+from ..sdk.pvalue import PCollection
+from ..sdk.typehints import describe
+from ..sdk.typehints.arrow_schema import schema_of
+from ..sdk.typehints.column_types import fields_of, type_in
+from ..sdk.typehints.schema import with_schema
+from ..transforms import Create, ParDo
+from ..transforms.group_by import NamedTuples
+from .frame_base import refuse
+from .frames import DeferredDataFrame, DeferredSeries, frame_of
+from .grouping import label_of, projected
+
+
+def to_dataframe(pcoll: PCollection[Any], proxy: Any = None, label: str | None = None) -> DeferredDataFrame:
+    """Return the rows of a PCollection as a deferred frame, whose columns are their fields.
+
+    Args:
+      pcoll: elements whose fields are known when the pipeline is built.
+      proxy: not supported; None.
+
+    Raises `TypeHintError` for elements whose fields aren't known.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     df = to_dataframe(p | beam.Create([beam.Row(item="tea", cups=2), beam.Row(item="milk", cups=1)]))
+    ...     df["double"] = df.cups * 2
+    ...     _ = to_pcollection(df[df.double > 2]) | beam.Map(print)
+    Result(item='tea', cups=2, double=4)
+    """
+    if proxy is not None:
+        refuse("to_dataframe(proxy=...)", reason="elements that are frames aren't supported; give rows")
+    label = label or label_of(pcoll, "to_dataframe")
+    try:
+        schema = schema_of(pcoll.element_type)
+    except TypeError as error:
+        raise TypeHintError(f"{label}: {error}") from None
+    if schema is None:
+        raise TypeHintError(
+            f"{label}: the fields of {pcoll.producer}'s elements, or their types, aren't known: the type is "
+            f"{describe(pcoll.element_type)}; declare a class with typed fields by with_output_types"
+        )
+    columns = {name: field_of(name) for name in schema.names}
+    rows = pcoll | label >> ParDo(ColumnDoFn(Projection(tuple(columns.items()), as_rows), label)).with_output_types(
+        with_schema(Row, fields_of(schema))
+    )
+    return frame_of(rows, schema.names)
+
+
+def to_pcollection(
+    *dataframes: Any,
+    label: str | None = None,
+    always_return_tuple: bool = False,
+    yield_elements: str = "schemas",
+    include_indexes: bool = False,
+    pipeline: Any = None,
+) -> Any:
+    """Return the rows of frames as named tuples, and the values of series; a tuple for several.
+
+    Args:
+      dataframes: deferred frames and series, or frames of pandas.
+      always_return_tuple: returns a tuple also for one frame.
+      yield_elements: "schemas"; or "pandas" for elements that are frames of pandas, of some rows each.
+      include_indexes: puts the index before the columns.
+      pipeline: needed for frames of pandas.
+    """
+    if yield_elements not in ("schemas", "pandas"):
+        raise ValueError(f"to_pcollection: expected yield_elements='schemas' or 'pandas', got {yield_elements!r}")
+    results = []
+    for i, frame in enumerate(dataframes):
+        if isinstance(frame, (DeferredDataFrame, DeferredSeries)):
+            own = None if label is None else f"{label}" if len(dataframes) == 1 else f"{label}[{i}]"
+            results.append(_rows(frame, own, yield_elements == "pandas", include_indexes))
+        elif pipeline is not None and hasattr(frame, "columns"):
+            results.append(pipeline | f"{label or 'to_pcollection'}[{i}]" >> Create(frame))
+        else:
+            raise TypeError(f"to_pcollection: expected deferred frames, or frames with pipeline=, got {type(frame)}")
+    return results[0] if len(results) == 1 and not always_return_tuple else tuple(results)
+
+
+def _rows(frame: Any, label: str | None, as_frames: bool, include_indexes: bool) -> Any:
+    pcoll = frame._pcoll
+    label = label or label_of(pcoll, "to_pcollection")
+    if isinstance(frame, DeferredSeries):
+        if as_frames:
+            frame = frame.to_frame()
+        else:
+            operation = Projection((("value", frame._column),), as_values)
+            kind = _PYTHON.get(str(type_in(frame._column, pcoll.element_type)), Any)
+            return pcoll | label >> ParDo(ColumnDoFn(operation, label)).with_output_types(kind)
+    columns: dict[str, Column] = frame._all() if include_indexes else frame._columns
+    if as_frames:
+        rows = projected(pcoll, columns, f"{label}/Rows")
+        return rows | label >> ParDo(_Frames())
+    names = tuple(columns)
+    are_names = all(n.isidentifier() and not keyword.iskeyword(n) and not n.startswith("_") for n in names)
+    operation = Projection(tuple(columns.items()), NamedTuples("Result", names) if are_names else as_rows)
+    hint = with_schema(Any, [(name, type_in(column, pcoll.element_type)) for name, column in columns.items()])
+    return pcoll | label >> ParDo(ColumnDoFn(operation, label)).with_output_types(hint)
+
+
+_PYTHON = {"int64": int, "double": float, "string": str, "bool": bool}
+
+
+class _Frames(DoFn):
+    """Frames of pandas as elements."""
+
+    def get_input_batch_type(self, input_element_type: Any) -> Any:
+        import pandas  # type: ignore[import-untyped]
+
+        return pandas.DataFrame
+
+    @DoFn.yields_elements
+    def process_batch(self, batch: Any) -> Iterator[Any]:
+        yield batch

@@ -1,0 +1,108 @@
+"""read_csv and read_parquet: files as deferred frames.  Frames have methods to write them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from ..io import ReadFromCsv, ReadFromParquet
+from ..io.beam.file_systems import FileSystems
+from ..sdk.columns.expressions import field_of
+from ..sdk.columns.pandas_functions import parsed
+from ..sdk.errors import SourceError, missing_extra
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin
+from .convert import to_dataframe
+from .frame_base import refuse_arguments
+from .frames import DeferredDataFrame, frame_of
+from .grouping import projected
+
+# The bytes of the first file by which the types of columns are inferred.
+_SAMPLE = 1 << 20
+
+# What pandas reads as missing.
+_MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None", "<NA>", "#N/A", "#NA")
+
+
+class _ReadCsv(PTransform):
+    def __init__(self, path: Any, sep: str, usecols: Sequence[str] | None, dtype: dict[str, Any]) -> None:
+        super().__init__()
+        self.path, self.sep, self.usecols, self.dtype = path, sep, usecols, dtype
+
+    def default_label(self) -> str:
+        return f"read_csv({self.path})"
+
+    def expand(self, pbegin: PBegin) -> DeferredDataFrame:
+        kinds = _types(self.path, self.sep, pbegin.pipeline.full_label)
+        names = [name for name in kinds if self.usecols is None or name in self.usecols]
+        options: Any = {} if self.sep == "," else {"delimiter": self.sep}
+        text = pbegin | "Read" >> ReadFromCsv(self.path, as_rows=True, usecols=names, **options)
+        columns = {name: parsed(field_of(name), kinds[name], _MISSING) for name in names}
+        frame = frame_of(projected(text, columns, "Parse"), names)
+        return frame.astype(self.dtype) if self.dtype else frame
+
+
+def read_csv(
+    path: Any, sep: str = ",", usecols: Any = None, dtype: Any = None, splittable: bool = True, **arguments: Any
+) -> Any:
+    """Return a transform that reads CSV files into a deferred frame: `df = p | read_csv(pattern)`.
+
+    The types of columns are inferred by the beginning of the first file: whole numbers, numbers, truth values, or text.
+    Empty text, `NA`, `NaN`, `null` and the like are missing values.
+
+    Args:
+      path: a path or a pattern.
+      sep: the separator of fields.
+      usecols: the names of the columns to read; None for all.
+      dtype: types of columns by name, as in `astype`.
+      splittable: Beam's, without effect: files are split where that is possible.
+    """
+    refuse_arguments("read_csv", arguments, delimiter=None, header="infer", index_col=None, encoding=None)
+    return _ReadCsv(path, sep, usecols, dict(dtype or {}))
+
+
+def _types(path: Any, sep: str, label: str) -> dict[str, str]:
+    """Return the types of the columns by the beginning of the first file, as names of Arrow's types."""
+    try:
+        import pyarrow.csv
+    except ImportError as error:
+        raise missing_extra("pyarrow", "dataframes", label) from error
+    found = FileSystems.match([str(path)])[0].metadata_list
+    if not found:
+        raise SourceError(f"{label}: no file matches {path}")
+    with FileSystems.open(min(one.path for one in found)) as file:
+        sample = file.read(_SAMPLE)
+    if len(sample) == _SAMPLE:
+        sample = sample[: sample.rfind(b"\n") + 1]
+    table = pyarrow.csv.read_csv(
+        io.BytesIO(sample),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=sep, newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(null_values=list(_MISSING), strings_can_be_null=True),
+    )
+    known = ("int64", "double", "bool")
+    return {field.name: str(field.type) if str(field.type) in known else "string" for field in table.schema}
+
+
+class _ReadParquet(PTransform):
+    def __init__(self, path: Any, columns: Sequence[str] | None) -> None:
+        super().__init__()
+        self.path, self.columns = path, columns
+
+    def default_label(self) -> str:
+        return f"read_parquet({self.path})"
+
+    def expand(self, pbegin: PBegin) -> DeferredDataFrame:
+        columns = None if self.columns is None else list(self.columns)
+        return to_dataframe(pbegin | "Read" >> ReadFromParquet(self.path, columns=columns, as_rows=True), label="Frame")
+
+
+def read_parquet(path: Any, columns: Sequence[str] | None = None, **arguments: Any) -> Any:
+    """Return a transform that reads Parquet files into a deferred frame: `df = p | read_parquet(pattern)`.
+
+    Args:
+      path: a path or a pattern.
+      columns: the names of the columns to read; None for all.
+    """
+    refuse_arguments("read_parquet", arguments)
+    return _ReadParquet(path, columns)

@@ -1,0 +1,205 @@
+"""Deferred frames have the results of pandas on the same rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import penstock as beam
+from penstock.dataframe import NonParallelOperation, WontImplementError, allow_non_parallel_operations
+from penstock.dataframe.convert import to_dataframe, to_pcollection
+from penstock.dataframe.frames import DeferredDataFrame
+from penstock.dataframe.io import read_csv, read_parquet
+from penstock.dataframe.transforms import DataframeTransform
+from penstock.sdk.compat import namespace
+from penstock.sdk.errors import TypeHintError
+from penstock.testing import assert_that, equal_to
+
+
+def joined_outer(df: Any) -> Any:
+    few = df[df.n < 2].rename(columns={"n": "m"})
+    return df[df.n > 0].merge(few, left_on="n", right_on="m", how="outer")
+
+
+# Of a frame with columns k of text, n of whole numbers, and x of floats: of pandas, and deferred.
+OPERATIONS: dict[str, Callable[[Any], Any]] = {
+    "columns": lambda df: df[["x", "k"]],
+    "column": lambda df: df.n,
+    "filter": lambda df: df[(df.x > 0) | ~(df.n <= 2) & df.k.isin(["a"])],
+    "not equal": lambda df: df[df.x != 1.5],
+    "loc": lambda df: df.loc[df.n.between(0, 3), ["n"]],
+    "arithmetic": lambda df: df.assign(c=2 * df.n - df.x, d=lambda f: f.n / 2, e=-df.n + abs(df.x), f=df.n % 3),
+    "quotients": lambda df: df.assign(q=df.x / df.n, r=df.n // 2)[["q", "r"]],
+    "fillna": lambda df: df.fillna({"x": 0.5}),
+    "missing": lambda df: df[df.x.isna()],
+    "dropna": lambda df: df.dropna(subset=["x"]).x.astype(int),
+    "types": lambda df: df.assign(n=df.n.astype(float), s=df.n.astype(str)),
+    "text": lambda df: df.assign(u=df.k.str.upper(), l=df.k.str.len(), s=df.k.str.startswith("a")),
+    "contains": lambda df: df[df.k.str.contains("a|c")],
+    "drop": lambda df: df.drop(columns=["x"]).rename(columns={"n": "m"}),
+    "sum": lambda df: df.groupby("k").sum(),
+    "mean": lambda df: df.groupby("k")[["n", "x"]].mean(),
+    "count": lambda df: df.groupby(["k", "n"]).x.count(),
+    "size": lambda df: df.groupby("k").size(),
+    "agg": lambda df: df.groupby("k").agg({"n": "min", "x": "max"}),
+    "named": lambda df: df.groupby("n", as_index=False).agg(lo=("x", "min"), hi=("k", "max"), t=("n", "sum")),
+    "key of numbers": lambda df: df.groupby("x").n.sum().reset_index(),
+    "filtered": lambda df: df[df.x > 0].groupby("k").x.mean(),
+    "merge": lambda df: df.merge(df.groupby("k", as_index=False).x.sum(), on="k"),
+    "merge left": lambda df: df.merge(df[df.n > 1][["k", "n"]], on="n", how="left", suffixes=("", "_r")),
+    "merge outer": joined_outer,
+}
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "bc"]),
+        st.integers(-3, 5),
+        st.one_of(st.none(), st.sampled_from([-1.0, 0.0, 1.5, 4.0])),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def plain(value: Any) -> Any:
+    """A value with None for every missing value, and a number as a float."""
+    if value is None or value is pandas.NA or value != value:
+        return None
+    return value if isinstance(value, str) else float(value)
+
+
+def of_pandas(found: Any) -> list[Any]:
+    if isinstance(found, pandas.Series):
+        found = found.to_frame("values")
+    frame = found if found.index.names == [None] else found.reset_index()
+    return [tuple(map(plain, row)) for row in frame.itertuples(index=False)]
+
+
+def in_order(rows: list[Any]) -> list[Any]:
+    return sorted(rows, key=repr)
+
+
+@settings(max_examples=6)
+@given(rows=ROWS)
+def test_results_are_those_of_pandas(rows: list[tuple[str, int, float | None]]) -> None:
+    """All operations, on random rows, in one pipeline."""
+    frame = pandas.DataFrame(rows, columns=["k", "n", "x"]).astype({"x": float})
+    with beam.Pipeline() as p:
+        # The last row tells the types, if all others have None.
+        df = to_dataframe(p | beam.Create([beam.Row(k=k, n=n, x=x) for k, n, x in [*rows, ("z", 0, 0.0)]]))
+        df = df[df.k != "z"]
+        for name, operation in OPERATIONS.items():
+            result = operation(df)
+            result = result if isinstance(result, DeferredDataFrame) else result.to_frame("values")
+            pcoll = to_pcollection(result, label=name, include_indexes=True)
+            assert_that(pcoll, has_rows(in_order(of_pandas(operation(frame)))), f"{name} is that of pandas")
+
+
+def has_rows(expected: list[Any]) -> Callable[[list[Any]], None]:
+    def check(rows: list[Any]) -> None:
+        actual = in_order([tuple(map(plain, row)) for row in rows])
+        assert len(expected) == len(actual)
+        for one, other in zip(expected, actual, strict=True):
+            assert all(a == b or (isinstance(a, float) and math.isclose(a, b)) for a, b in zip(one, other)), actual
+
+    return check
+
+
+def test_aggregates_are_those_of_each_window(pipeline: Any) -> None:
+    """And so are joins and the greatest rows."""
+    rows = [beam.Row(k="ab"[i % 2], n=i) for i in range(10)]
+    with pipeline as p:
+        windowed = p | beam.Create(rows) | beam.WithTimestamps("n") | beam.WindowInto(beam.window.FixedWindows(5))
+        df = to_dataframe(windowed)
+        totals = df.groupby("k").n.sum().reset_index()
+        assert_that(to_pcollection(totals), equal_to([("a", 6), ("b", 4), ("a", 14), ("b", 21)]), "totals")
+        shares = df.merge(totals.rename(columns={"n": "total"}), on="k")
+        assert_that(to_pcollection(shares[shares.n > 7]), equal_to([("a", 8, 14), ("b", 9, 21)]), "shares")
+        assert_that(to_pcollection(df.nlargest(1, "n", keep="any").n), equal_to([4, 9]), "greatest")
+
+
+def test_files_are_read_and_written(tmp_path: Path) -> None:
+    """CSV with missing values, types and a separator; Parquet; and the index of groups."""
+    (tmp_path / "in.csv").write_text("item;cups;price;sold\ntea;1;2.5;true\nmilk;;3;False\n")
+    with beam.Pipeline() as p:
+        df = p | read_csv(str(tmp_path / "in.csv"), sep=";")
+        df.to_parquet(tmp_path / "all")
+        df.groupby("item").agg(n=("cups", "count"), price=("price", "max")).to_csv(tmp_path / "items")
+        df[["price"]].to_csv(tmp_path / "prices", index=False, header=False)
+    with beam.Pipeline() as p:
+        again = p | read_parquet(str(tmp_path / "all*"), columns=["item", "cups", "sold"])
+        assert_that(to_pcollection(again), equal_to([("tea", 1, True), ("milk", None, False)]))
+
+    def lines(name: str) -> list[str]:
+        return sorted((tmp_path / f"{name}-00000-of-00001").read_text().splitlines())
+
+    assert ["item,n,price", "milk,0,3.0", "tea,1,2.5"] == lines("items")
+    assert ["2.5", "3.0"] == lines("prices")
+
+
+def test_transforms_take_and_return_frames_by_name() -> None:
+    """As Beam's do; and rows may be frames of pandas."""
+    with beam.Pipeline() as p:
+        left = p | "left" >> beam.Create([beam.Row(k="a", n=1), beam.Row(k="b", n=2)])
+        right = p | "right" >> beam.Create([beam.Row(k="a", m=3)])
+        joined = {"left": left, "right": right} | DataframeTransform(
+            lambda left, right: {"both": left.merge(right, on="k"), "n": left.n}
+        )
+        assert_that(joined["both"], equal_to([("a", 1, 3)]), "both")
+        assert_that(joined["n"], equal_to([1, 2]), "n")
+        frames = to_pcollection(to_dataframe(left), yield_elements="pandas")
+        assert_that(frames | beam.FlatMap(lambda frame: frame.n.tolist()), equal_to([1, 2]), "frames")
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        (lambda df: df.sort_values("n"), "df.sort_values isn't supported on a deferred frame; rows have no order"),
+        (lambda df: df.head(), "df.head isn't supported"),
+        (lambda df: df[1:2], "rows have no order"),
+        (lambda df: df.n.cumsum(), "df.cumsum isn't supported on a deferred series"),
+        (lambda df: df.nlargest(2, "n"), 'give keep="any"'),
+        (lambda df: df.pivot_table("n"), "df.pivot_table isn't supported"),
+        (lambda df: df.groupby("k").median(), r"df.groupby\(...\).median isn't supported"),
+        (lambda df: df.groupby("k").agg({"n": ["min", "max"]}), "expected one of sum, mean"),
+        (lambda df: df[["n", "k"]].groupby("n").sum(), "column 'k' is of the type string; expected numbers"),
+        (lambda df: df.groupby(lambda row: row), "expected the name of a column"),
+        (lambda df: df.assign(m=df[df.n > 1].n), "'n' is a series of other rows"),
+        (lambda df: df.merge(df, on="k", indicator=True), r"df.merge\(indicator=True\) isn't supported"),
+        (lambda df: df.n.str.wrap(3), "df.str.wrap isn't supported"),
+        (lambda df: df.to_csv("out"), "the frame has no index; give index=False"),
+    ],
+)
+def test_other_operations_are_refused_by_name(operation: Callable[[Any], Any], expected: str) -> None:
+    """With Beam's class of error."""
+    df = to_dataframe(beam.Pipeline() | beam.Create([beam.Row(k="a", n=1)]))
+
+    with pytest.raises(WontImplementError, match=expected):
+        operation(df)
+
+
+def test_operations_on_all_rows_are_refused() -> None:
+    """Also where Beam would allow them."""
+    df = to_dataframe(beam.Pipeline() | beam.Create([beam.Row(k="a", n=1)]))
+
+    with allow_non_parallel_operations(), pytest.raises(NonParallelOperation, match="df.sum isn't supported"):
+        df.n.sum()
+    with pytest.raises(KeyError, match="there is no column 'm'; the frame has k, n"):
+        df["m"]
+    with pytest.raises(TypeHintError, match="df.to_dataframe: the fields of Create/Values's elements"):
+        to_dataframe(beam.Pipeline() | beam.Create([1]))
+
+
+def test_beams_names_are_those() -> None:
+    """As programs import them."""
+    assert to_dataframe is namespace("dataframe.convert").to_dataframe
+    assert WontImplementError is namespace("dataframe.frame_base").WontImplementError
+    assert NonParallelOperation is namespace("dataframe.expressions").NonParallelOperation
+    assert DataframeTransform is namespace("dataframe.transforms").DataframeTransform
