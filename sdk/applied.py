@@ -78,6 +78,21 @@ class AppliedPTransform:
         return f"AppliedPTransform({self.full_label}, {type(self.transform).__name__})"
 
 
+def settings_in(node: AppliedPTransform) -> dict[str, tuple[str, ...]]:
+    """Return the display data of the user's transforms below `node` as texts, by full label."""
+    from .beam.display import settings_of
+
+    found: dict[str, tuple[str, ...]] = {}
+    todo = [node]
+    while todo:
+        applied = todo.pop()
+        todo += applied.parts
+        texts = settings_of(applied.transform) if applied.transform is not None else ()
+        if texts:
+            found[applied.full_label] = texts
+    return found
+
+
 class PipelineVisitor:
     """Base class of visitors of a pipeline's transforms, inputs first."""
 

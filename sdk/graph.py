@@ -202,10 +202,15 @@ class Transform:
 
 @attrs.frozen(slots=False)
 class Graph:
-    """The whole pipeline.  A transform stands behind the transforms of its inputs."""
+    """The whole pipeline.  A transform stands behind the transforms of its inputs.
+
+    Attributes:
+      settings: for a drawing, the display data of the user's transforms as texts, by full label.
+    """
 
     transforms: tuple[Transform, ...]
     pcollections: Mapping[int, PCollectionNode]
+    settings: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict, eq=False)
 
     def consumers(self, pcollection: int) -> tuple[Transform, ...]:
         """Return the transforms with a PCollection as main input."""

@@ -123,7 +123,7 @@ class Pipeline:
             node.is_primitive = not node.parts and len(self._transforms) > primitives
             parent.parts.append(node)
             self._check_strictness(transform, full_label, around=parent.transform)
-            return self._with_declared_type(transform, result)
+            return self._with_declared_type(transform, result, full_label)
 
     def add(
         self,
@@ -323,10 +323,17 @@ class Pipeline:
                 f"{type(transform).__name__}({label}); --type_check_strictness=ALL_REQUIRED needs with_output_types()"
             )
 
-    def _with_declared_type(self, transform: PTransform, result: Any) -> Any:
+    def _with_declared_type(self, transform: PTransform, result: Any, label: str) -> Any:
         _, produced = transform.element_types()
-        if produced is not None and isinstance(result, PCollection) and simplified(result.element_type) is Any:
+        if produced is None or not isinstance(result, PCollection):
+            return result
+        if simplified(result.element_type) is Any:
             result.element_type = produced
+        elif self._type_options.pipeline_type_check and not typehints.is_compatible(result.element_type, produced):
+            from .typehints.beam.native_types import convert_to_beam_types
+
+            expected, found = convert_to_beam_types([produced, result.element_type])
+            raise TypeHintError(f"Output type hint violation at {label}: expected {expected!r}, got {found!r}")
         return result
 
     # Execution
@@ -337,7 +344,7 @@ class Pipeline:
             p.id: graph.PCollectionNode(p.id, p.producer, p.tag, p.windowing, p.element_type, p.is_bounded)
             for p in self._pcollections.values()
         }
-        return graph.Graph(tuple(self._transforms), nodes)
+        return graph.Graph(tuple(self._transforms), nodes, applied.settings_in(self._applying))
 
     def graph(self) -> graph.Graph:
         """Return the graph as frozen data for a run, the user's functions included.

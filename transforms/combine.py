@@ -13,7 +13,7 @@ from ..sdk.dofn.dofn import DoFn, ExpressionDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.side_inputs import AsList, AsSideInput, AsSingleton, SingletonOrMade
-from ..sdk.typehints import hints_of_callable
+from ..sdk.typehints import declared_hints, hints_of_callable, pair_of
 from ..sdk.user_code.serialization import Serialized
 from ..sdk.user_code.signatures import label_of
 from ..triggers import DefaultTrigger
@@ -86,8 +86,16 @@ class CombinePerKey(PTransform):
         fn = Serialized(_curried(self.combine_fn, self.args, self.kwargs), label)
         return add_grouping(pcoll, fn, hint, self.late_tag)
 
+    def element_types(self) -> tuple[Any, Any]:
+        accepted, produced = super().element_types()
+        value = declared_hints(self.combine_fn)[0]
+        return pair_of(Any, value) if accepted is None and value is not None else accepted, produced
+
     def output_type(self) -> Any:
         """Return the type of a combined value; `Any` if unknown."""
+        declared = declared_hints(self.combine_fn)[1]
+        if declared is not None:
+            return declared
         produced = hints_of_callable(self.combine_fn.extract_output, skip_self=False)[1]
         return Any if produced is None or not isinstance(produced, type) else produced
 
@@ -137,6 +145,10 @@ class CombineGlobally(PTransform):
     def with_fanout(self, fanout: int | None) -> CombineGlobally:
         """Return the transform in two steps, with `fanout` parts in the first; 0, 1 and None mean no fanout."""
         return self._changed(fanout=None if fanout is None else checked_fanout(fanout, "with_fanout: the fanout"))
+
+    def element_types(self) -> tuple[Any, Any]:
+        accepted, produced = super().element_types()
+        return declared_hints(self.combine_fn)[0] if accepted is None else accepted, produced
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         label = pcoll.pipeline.full_label

@@ -15,6 +15,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from ..redaction import HIDDEN, looks_secret, redacted
+
 _TYPES = {
     str: "STRING",
     int: "INTEGER",
@@ -150,6 +152,28 @@ class DisplayData:
         shown = pipeline_options.display_data()
         items = {k: v if type(v) in _TYPES or isinstance(v, type) else str(v) for k, v in shown.items()}
         return cls(_path(type(pipeline_options)), items)
+
+
+def settings_of(has_display_data: Any) -> tuple[str, ...]:
+    """Return the items of the user's classes as texts, by their label or key, without secrets.
+
+    >>> class Connected(HasDisplayData):
+    ...     __module__ = "program"
+    ...     def display_data(self):
+    ...         return {"url": "redis://:secret@host", "api_key": "abc", "n": DisplayDataItem(5, label="Retries")}
+    >>> settings_of(Connected())
+    ('url: redis://***@host', 'api_key: ***', 'Retries: 5')
+    """
+    items = DisplayData.create_from(has_display_data).items
+    own = [item for item in items if not str(item.namespace).startswith(f"{__name__.partition('.')[0]}.")]
+    return tuple(_text(item) for item in own)
+
+
+def _text(item: DisplayDataItem) -> str:
+    name = item.label or item.key or ""
+    value = item.value if item.shortValue is None else item.shortValue
+    is_secret = looks_secret(name) or looks_secret(item.key or "")
+    return redacted(f"{name}: {HIDDEN if is_secret else value}")
 
 
 def _path(kind: type) -> str:

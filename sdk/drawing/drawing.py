@@ -3,7 +3,8 @@
 Transforms are boxes within the composites of their labels.  PCollections are arrows between them, with the tag unless
 it is the main output.  Side inputs are dashed.  Arrows of columns are thick; a text on them tells where elements are
 made of columns, or columns of elements (docs/columns.md).  In Graphviz and HTML, the tooltip of an arrow has the fields
-that are known of the elements.
+that are known of the elements.  Display data of the user's transforms stands below their
+labels; in HTML, in the tooltip.
 
 >>> import penstock as beam
 >>> p = beam.Pipeline()
@@ -20,6 +21,7 @@ flowchart TD
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from html import escape
 from itertools import count
 from typing import TypeAlias
@@ -82,11 +84,21 @@ def to_text(pipeline: graph.Graph) -> str:
         name = pipeline.transforms[edge.source].label + (f"[{edge.text}]" if edge.text else "")
         notes = ", ".join(filter(None, ("columns" if edge.is_columnar else "", edge.conversion)))
         inputs[edge.target].append(f"{name} ({notes})" if notes else name)
-    lines = []
+    lines: list[str] = []
+    settings = dict(pipeline.settings)
     for transform, names in zip(pipeline.transforms, inputs, strict=True):
+        for path in _composites_of(transform.label):
+            # The settings of a composite stand before its first transform.
+            lines += [f"{path}: {text}" for text in settings.pop(path, ())]
         line = f"{transform.label}: {_kind(transform)}"
         lines.append(f"{line} of {', '.join(names)}" if names else line)
+        lines += [f"    {text}" for text in settings.pop(transform.label, ())]
     return "\n".join(lines)
+
+
+def _composites_of(label: str) -> list[str]:
+    parts = _path(label)
+    return ["/".join(parts[:length]) for length in range(1, len(parts))]
 
 
 # --- Mermaid
@@ -103,14 +115,15 @@ def to_mermaid(pipeline: graph.Graph) -> str:
     """Return a Mermaid flowchart with composites as nested subgraphs."""
     lines = ["flowchart TD"]
     numbers = count()
+    settings = partial(_settings_of, pipeline)
 
     def write(group: Group, indent: str) -> None:
         for member in group.members:
             if isinstance(member, Leaf):
                 before, after = _MERMAID_SHAPES.get(_kind(pipeline.transforms[member.index]), ("[", "]"))
-                lines.append(f"{indent}t{member.index}{before}{_mermaid_text(member.text)}{after}")
+                lines.append(f"{indent}t{member.index}{before}{_mermaid_text(member.text, *settings(member))}{after}")
             else:
-                lines.append(f"{indent}subgraph g{next(numbers)}[{_mermaid_text(member.text)}]")
+                lines.append(f"{indent}subgraph g{next(numbers)}[{_mermaid_text(member.text, *settings(member))}]")
                 write(member, indent + "    ")
                 lines.append(f"{indent}end")
 
@@ -122,10 +135,13 @@ def to_mermaid(pipeline: graph.Graph) -> str:
     return "\n".join(lines)
 
 
-def _mermaid_text(text: str) -> str:
-    """Return text in quotes, with Mermaid's special characters as character codes."""
-    text = " ".join(text.split())
-    return '"' + "".join(c if c.isalnum() or c in " _-.,:/()[]=+'" else f"#{ord(c)};" for c in text) + '"'
+def _mermaid_text(*texts: str) -> str:
+    """Return lines of text in quotes, with Mermaid's special characters as character codes."""
+    lines = [" ".join(text.split()) for text in texts]
+    plain = " _-.,:/()[]=+'"
+    return (
+        '"' + "<br/>".join("".join(c if c.isalnum() or c in plain else f"#{ord(c)};" for c in s) for s in lines) + '"'
+    )
 
 
 # --- Graphviz
@@ -150,16 +166,17 @@ def to_dot(pipeline: graph.Graph) -> str:
     """
     lines = ["digraph pipeline {", "    node [shape=box];"]
     numbers = count()
+    settings = partial(_settings_of, pipeline)
 
     def write(group: Group, indent: str) -> None:
         for member in group.members:
             if isinstance(member, Leaf):
                 shape = _DOT_SHAPES.get(_kind(pipeline.transforms[member.index]))
                 style = f", shape={shape}" if shape else ""
-                lines.append(f"{indent}t{member.index} [label={_dot_text(member.text)}{style}];")
+                lines.append(f"{indent}t{member.index} [label={_dot_text(member.text, *settings(member))}{style}];")
             else:
                 lines.append(f"{indent}subgraph cluster_{next(numbers)} {{")
-                lines.append(f"{indent}    label={_dot_text(member.text)};")
+                lines.append(f"{indent}    label={_dot_text(member.text, *settings(member))};")
                 write(member, indent + "    ")
                 lines.append(f"{indent}}}")
 
@@ -173,8 +190,8 @@ def to_dot(pipeline: graph.Graph) -> str:
     return "\n".join([*lines, "}"])
 
 
-def _dot_text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _dot_text(*texts: str) -> str:
+    escaped = "\n".join(texts).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
@@ -194,7 +211,7 @@ def to_html(pipeline: graph.Graph) -> str:
     parts = [
         f'<div style="overflow:auto"><svg xmlns="http://www.w3.org/2000/svg" {size} {box} {font} role="img">',
         "<title>A pipeline</title>",
-        *_svg_groups(placed),
+        *_svg_groups(pipeline, placed),
         *(_svg_edge(edge, placed) for edge in edges),
         *_svg_nodes(pipeline, tree, placed),
         "</svg></div>",
@@ -202,13 +219,14 @@ def to_html(pipeline: graph.Graph) -> str:
     return "\n".join(parts)
 
 
-def _svg_groups(placed: Layout) -> Iterator[str]:
+def _svg_groups(pipeline: graph.Graph, placed: Layout) -> Iterator[str]:
     # The first is the whole drawing.
     for group, box in placed.groups[1:]:
         fill = _GROUP_FILLS[len(_path(group.path)) % 2]
         x, y = box.x + PADDING, box.y + HEADER - 7
+        title = escape(_titled(pipeline, group.path))
         yield (
-            f'<g class="composite"><title>{escape(group.path)}</title>{_svg_rectangle(box, fill, "#b8bfc6")}'
+            f'<g class="composite"><title>{title}</title>{_svg_rectangle(box, fill, "#b8bfc6")}'
             f'<text x="{x:.0f}" y="{y:.0f}" fill="#57606a">{escape(group.text)}</text></g>'
         )
 
@@ -218,7 +236,7 @@ def _svg_nodes(pipeline: graph.Graph, tree: Group, placed: Layout) -> Iterator[s
         transform, box = pipeline.transforms[leaf.index], placed.boxes[leaf.index]
         kind = _kind(transform)
         yield (
-            f'<g class="transform"><title>{escape(transform.label)} ({kind})</title>'
+            f'<g class="transform"><title>{escape(_titled(pipeline, transform.label, f" ({kind})"))}</title>'
             f"{_svg_rectangle(box, _FILLS.get(kind, '#ffffff'), '#57606a')}"
             f'<text x="{box.x + box.width / 2:.0f}" y="{box.y + box.height / 2 + 4:.0f}" text-anchor="middle" '
             f'fill="#1f2328">{escape(leaf.text)}</text></g>'
@@ -250,6 +268,15 @@ def _svg_edge(edge: _Edge, placed: Layout) -> str:
 
 
 # --- The graph to draw
+
+
+def _settings_of(pipeline: graph.Graph, member: Group | Leaf) -> tuple[str, ...]:
+    label = member.path if isinstance(member, Group) else pipeline.transforms[member.index].label
+    return pipeline.settings.get(label, ())
+
+
+def _titled(pipeline: graph.Graph, label: str, kind: str = "") -> str:
+    return "\n".join([label + kind, *pipeline.settings.get(label, ())])
 
 
 def _kind(transform: graph.Transform) -> str:

@@ -13,9 +13,10 @@ import pytest
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
+from penstock.sdk.typehints.beam.native_types import convert_to_beam_type
 from penstock.sdk.typehints.beam.trivial_inference import getcallargs_forhints, infer_return_type
 from penstock.sdk.typehints.results import infer_result
-from penstock.typehints import Dict, List, Tuple, TypeCheckError, with_input_types
+from penstock.typehints import Dict, List, Tuple, TypeCheckError, with_input_types, with_output_types
 
 
 class Point(NamedTuple):
@@ -152,6 +153,7 @@ def test_inference_neither_calls_the_function_nor_raises():
 
 def test_beams_name_takes_and_returns_its_constraints():
     assert List[Tuple[str, int]] == infer_return_type(lambda d: list(d.items()), [Dict[str, int]])
+    assert "Dict[Any, Any]" == repr(infer_return_type(counted, [List[str]]))
     hints = getcallargs_forhints(lambda line, *rest, n=0: None, str, int, float)
     assert hints["line"] is str
     assert hints["n"] is int
@@ -243,3 +245,37 @@ def test_default_type_hints_of_a_users_transform_count():
     assert ((str,), {}) == Lengths().get_type_hints().input_types
     with pytest.raises(TypeCheckError, match="Input type hint violation at Lengths: expected <class 'str'>, got"):
         _ = beam.Pipeline() | beam.Create([1]) | Lengths()
+
+
+def test_the_output_of_a_composite_is_of_its_declared_type():
+    class Lengths(beam.PTransform):
+        def expand(self, words: beam.PCollection[str]) -> beam.PCollection[str]:
+            return words | beam.Map(len)
+
+    words = beam.Pipeline() | beam.Create(["a"])
+    with pytest.raises(TypeCheckError, match="Output type hint violation at Lengths: expected <class 'str'>, got"):
+        _ = words | "Lengths" >> Lengths()
+
+
+def test_types_of_a_combiners_decorators_count():
+    @with_input_types(int)
+    @with_output_types(float)
+    class Average(beam.CombineFn):
+        def create_accumulator(self):
+            return 0, 0
+
+        def add_input(self, accumulator, element):
+            return accumulator[0] + element, accumulator[1] + 1
+
+        def merge_accumulators(self, accumulators):
+            totals, counts = zip(*accumulators)
+            return sum(totals), sum(counts)
+
+        def extract_output(self, accumulator):
+            return accumulator[0] / accumulator[1]
+
+    pairs = beam.Pipeline() | beam.Create([("a", 1)])
+    assert Tuple[str, float] == convert_to_beam_type((pairs | beam.CombinePerKey(Average())).element_type)
+    words = beam.Pipeline() | beam.Create(["a"])
+    with pytest.raises(TypeCheckError, match="expected <class 'int'>, got <class 'str'>"):
+        _ = words | beam.CombineGlobally(Average())

@@ -15,8 +15,8 @@ from ..inference import infer_type
 from ..parts import element_of
 from ..results import infer_result
 from .constraints import TypeConstraint, union_of_types
-from .native_types import convert_to_beam_type, convert_to_python_type
-from .subscripts import Any, Dict, Tuple
+from .native_types import convert_to_python_type
+from .subscripts import Any, Dict, Tuple, normalize
 
 
 def infer_return_type(
@@ -63,7 +63,7 @@ def union(a: AnyType, b: AnyType) -> AnyType:
 
 
 def _constraint(hint: AnyType) -> AnyType:
-    converted = convert_to_beam_type(hint)
+    converted = normalize(hint, none_as_type=True)
     return converted if isinstance(converted, (type, TypeConstraint)) else Any
 
 

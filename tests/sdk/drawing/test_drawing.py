@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as beam
+from penstock.sdk.beam.display import DisplayDataItem
 from penstock.sdk.drawing import drawing
 from penstock.sdk.drawing.layout import Box, Group, Leaf, layout
 from penstock.sdk.graph import Graph
@@ -235,3 +236,43 @@ def test_without_groups_what_consumes_lies_below_what_produces(n: int, data: st.
     edges = data.draw(st.lists(pairs, max_size=20))
     boxes = layout(Group("", "", [Leaf(i, "leaf") for i in range(n)]), edges).boxes
     assert all(boxes[a].y < boxes[b].y for a, b in edges)
+
+
+class Limited(beam.DoFn):
+    def display_data(self):
+        return {
+            "limit": DisplayDataItem(5, label="Upper limit"),
+            "url": "redis://:secret@host",
+            "api_key": "abc",
+        }
+
+    def process(self, element):
+        yield element
+
+
+class Sampled(beam.PTransform):
+    def display_data(self):
+        return {"rate": 0.5}
+
+    def expand(self, pcoll):
+        return pcoll | "Limit" >> beam.ParDo(Limited())
+
+
+def test_display_data_of_the_users_transforms_is_shown_without_secrets():
+    p = beam.Pipeline()
+    _ = p | beam.Create([1]) | Sampled()
+    drawn = drawing.mime_bundle(p.outline())
+
+    assert [
+        "Create/Values: Read",
+        "Sampled: rate: 0.5",
+        "Sampled/Limit: ParDo of Create/Values",
+        "    Upper limit: 5",
+        "    url: redis://***@host",
+        "    api_key: ***",
+    ] == drawn["text/plain"].splitlines()
+    assert 't1["Limit<br/>Upper limit: 5<br/>url: redis://#42;#42;#42;#64;host<br/>' in drawn["text/vnd.mermaid"]
+    assert 'subgraph g1["Sampled<br/>rate: 0.5"]' in drawn["text/vnd.mermaid"]
+    assert 'label="Limit\\nUpper limit: 5\\nurl: redis://***@host\\napi_key: ***"' in drawn["text/vnd.graphviz"]
+    assert "<title>Sampled/Limit (ParDo)\nUpper limit: 5\n" in drawn["text/html"]
+    assert "secret" not in "".join(drawn.values())
