@@ -71,6 +71,7 @@ class Pipeline:
         self.result: PipelineResult | None = None
         # A view, since the program may change options while it builds the pipeline.
         self._type_options = options.view_as(TypeOptions)
+        self._standard_options = options.view_as(StandardOptions)
         # Labels in the order of application.
         self._labels: dict[str, None] = {}
         self._scope: list[str] = []
@@ -95,7 +96,8 @@ class Pipeline:
     def apply(self, transform: PTransform, pvalue: Any = None, label: str | None = None) -> Any:
         """Apply a transform to a PCollection, to several, or to the pipeline itself.
 
-        In a notebook, where cells are run again, a label in use gets a number: "Map(len) (2)".
+        In a notebook, where cells are run again, and with `--auto_unique_labels`, a label in use gets a number:
+        "Map(len) (2)".
 
         Raises `DuplicateLabelError` and `TypeHintError`.
         """
@@ -260,7 +262,7 @@ class Pipeline:
     @contextmanager
     def _scoped(self, label: str) -> Iterator[str]:
         full_label = "/".join([*self._scope, label])
-        if full_label in self._labels and in_notebook():
+        if full_label in self._labels and (self._standard_options.auto_unique_labels or in_notebook()):
             # A cell that runs again applies its transforms again.
             around = full_label[: len(full_label) - len(label)]
             label = next(f"{label} ({i})" for i in count(2) if f"{around}{label} ({i})" not in self._labels)

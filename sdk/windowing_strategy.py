@@ -68,3 +68,31 @@ def lateness_micros(allowed_lateness: Any) -> int:
     if micros < 0:
         raise ValueError(f"allowed_lateness must not be negative, got {allowed_lateness!r}")
     return micros
+
+
+def windowing_of_beam(
+    windowfn: WindowFn,
+    triggerfn: Trigger | None = None,
+    accumulation_mode: AccumulationMode | None = None,
+    timestamp_combiner: Any = None,
+    allowed_lateness: Any = 0,
+    environment_id: str | None = None,
+) -> WindowingStrategy:
+    """Return a strategy: Beam's class `Windowing`.
+
+    Raises `ValueError` for a trigger without a mode.
+
+    >>> windowing_of_beam(GlobalWindows()).is_default()
+    True
+    """
+    if accumulation_mode is None:
+        if triggerfn not in (None, DefaultTrigger()):
+            raise ValueError(f"Windowing: the trigger {triggerfn!r} needs an accumulation_mode")
+        accumulation_mode = AccumulationMode.DISCARDING
+    return WindowingStrategy(
+        windowfn,
+        triggerfn or DefaultTrigger(),
+        accumulation_mode,
+        timestamp_combiner or TimestampCombiner.OUTPUT_AT_EOW,
+        micros_of_span(allowed_lateness),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import inspect
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -90,12 +91,15 @@ def assert_that(
         raise TypeError(f"assert_that: expected a PCollection, got {actual!r}")
     if isinstance(matcher, _PerWindow):
         reify_windows = use_global_window = True
-    taken, around = actual.pipeline.applied_labels, actual.pipeline.full_label
-    labels = chain([label], (f"{label}_{i}" for i in count(2)))
     if actual.pipeline.result is not None:
         raise RuntimeError(f"{label}: the pipeline has run; assert_that belongs into the pipeline's with block")
-    label = next(each for each in labels if "/".join(filter(None, [around, each])) not in taken)
-    actual | label >> _AssertThat(matcher, reify_windows, use_global_window)
+    actual | _unused_label(actual, label) >> _AssertThat(matcher, reify_windows, use_global_window)
+
+
+def _unused_label(pcoll: PCollection[Any], label: str) -> str:
+    taken, around = pcoll.pipeline.applied_labels, pcoll.pipeline.full_label
+    labels = chain([label], (f"{label}_{i}" for i in count(2)))
+    return next(each for each in labels if "/".join(filter(None, [around, each])) not in taken)
 
 
 class _AssertThat(PTransform):
@@ -358,16 +362,40 @@ class _InAnyOrder:
         return f"contains_in_any_order({self.items!r})"
 
 
-def has_at_least_one(
-    input: PCollection[Any], criterion: Callable[[Any], bool], label: str = "has_at_least_one"
-) -> None:
-    """Fail the pipeline unless `criterion` holds for at least one element."""
+def has_at_least_one(input: PCollection[Any], criterion: Callable[..., bool], label: str = "has_at_least_one") -> None:
+    """Fail the pipeline unless `criterion` holds for at least one element.
+
+    `criterion` takes the element; or the element, its timestamp, its window and its pane, as Beam's does.
+    """
+    takes_all = _takes(criterion, 4)
 
     def matches(actual: Any) -> None:
-        if not any(criterion(element) for element in actual):
-            raise PenstockAssertionError(f"no element meets the criterion of {label!r}, among {list(actual)!r}")
+        found = list(actual)
+        if not any(criterion(*each) if takes_all else criterion(each[0]) for each in found):
+            raise PenstockAssertionError(
+                f"no element meets the criterion of {label!r}, among {[each[0] for each in found]!r}"
+            )
 
-    assert_that(input, matches, label)
+    assert_that(input | _unused_label(input, f"{label}_reify") >> ParDo(_Reified()), matches, label)
+
+
+class _Reified(DoFn):
+    def process(
+        self,
+        element: Any,
+        timestamp: Any = DoFn.TimestampParam,
+        window: Any = DoFn.WindowParam,
+        pane: Any = DoFn.PaneInfoParam,
+    ) -> Any:
+        yield element, timestamp, window, pane
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def open_shards(glob_pattern: str, mode: str = "rt", encoding: str | None = "utf-8") -> IO[Any]:

@@ -12,10 +12,10 @@ from typing import Any
 
 from ..sdk.dofn.dofn import DoFn, TimestampDoFn
 from ..sdk.elements.element_wrappers import WindowedValue
-from ..sdk.errors import UnsupportedError
 from ..sdk.metrics import Metrics
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.typehints import pair_of
 from ..windowing import GLOBAL_WINDOW, BoundedWindow, GlobalWindows, Timestamp
 from ..windowing.duration import DurationTypes, seconds_of_span
 from .length_bucket import DEFAULT_BUCKET_BOUNDARIES, checked_boundaries
@@ -34,8 +34,9 @@ class BatchElements(PTransform):
     with parameters estimated from the latest hundred lists, and the size is the largest that meets every target.  For a
     fixed size, set `min_batch_size` and `max_batch_size` to one value.
 
-    A list has elements of one window and one bundle, and is emitted in that window, with the timestamp of its end.  The
-    rest at the end of a bundle is emitted as a smaller list.
+    A list has elements of one window, and is emitted in that window, with the timestamp of its end.  Without
+    `max_batch_duration_secs` it has elements of one bundle, and the rest at the end of a bundle is emitted as a smaller
+    list.
 
     Args:
       min_batch_size: the smallest size of a list, except at the end of a bundle.
@@ -43,10 +44,11 @@ class BatchElements(PTransform):
       target_batch_overhead: the largest share of `fixed` in the time.
       target_batch_duration_secs: the longest time of a list, without `fixed`.
       target_batch_duration_secs_including_fixed_cost: the longest time of a list, with `fixed`.
-      max_batch_duration_secs: not supported yet; raises `UnsupportedError`.
+      max_batch_duration_secs: the longest buffering of an element, in seconds of processing time.  A worker's elements
+        are buffered in state from one bundle to the next.  None for lists of one bundle, without state.
       element_size_fn: returns the size of an element; 1 by default.
       variance: the share by which the size varies at random, which the estimate needs.
-      clock: returns the time in seconds.
+      clock: returns the time in seconds.  Buffering ends by the runner's clock, unless this one is given.
       record_metrics: reports sizes and times, as distributions in the namespace
         "BatchElements" ("batch_size" and "msec_per_batch").
       length_fn: returns an element's length; elements of different `bucket_boundaries` aren't mixed.
@@ -74,11 +76,9 @@ class BatchElements(PTransform):
         bucket_boundaries: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        if max_batch_duration_secs is not None:
-            raise UnsupportedError(
-                f"BatchElements: max_batch_duration_secs={max_batch_duration_secs!r} keeps elements from one bundle to "
-                "the next, which isn't supported yet; leave it out to batch within each bundle"
-            )
+        self.buffering_secs = _seconds(max_batch_duration_secs)
+        if self.buffering_secs is not None and self.buffering_secs <= 0:
+            raise ValueError(f"BatchElements: max_batch_duration_secs must be positive, got {max_batch_duration_secs}")
         if bucket_boundaries is not None and length_fn is None:
             raise ValueError("BatchElements: bucket_boundaries needs a length_fn, which returns an element's length")
         self.estimator = BatchSizeEstimator(
@@ -91,16 +91,26 @@ class BatchElements(PTransform):
             clock=clock,
             record_metrics=record_metrics,
         )
+        self.clock = clock
         self.size_of = element_size_fn
         self.length_of = length_fn
-        self.boundaries = checked_boundaries(bucket_boundaries or DEFAULT_BUCKET_BOUNDARIES, "BatchElements")
+        boundaries = DEFAULT_BUCKET_BOUNDARIES if bucket_boundaries is None else bucket_boundaries
+        self.boundaries = checked_boundaries(boundaries, "BatchElements")
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        hint = GenericAlias(list, (pcoll.element_type,))
+        if self.buffering_secs is not None:
+            from .buffered_batches import AssignBuffers, Buffered
+
+            buffered = Buffered(self.estimator, self.size_of, self.buffering_secs, self.clock)
+            assign = ParDo(AssignBuffers(self.length_of, self.boundaries))
+            keyed = pcoll | "Buffer" >> assign.with_output_types(pair_of(Any, pcoll.element_type))
+            batches = keyed | "Batch" >> ParDo(buffered).with_output_types(hint)
+            return batches | "EndOfWindow" >> ParDo(TimestampDoFn(_end_of_window)).with_output_types(hint)  # type: ignore[no-any-return]
         globally = isinstance(pcoll.windowing.window_fn, GlobalWindows)
         batching = (_BatchGlobally if globally else _BatchByWindow)(
             self.estimator, self.size_of, self.length_of, self.boundaries
         )
-        hint = GenericAlias(list, (pcoll.element_type,))
         return (  # type: ignore[no-any-return]
             pcoll
             | "Batch" >> ParDo(batching).with_output_types(hint)
@@ -184,7 +194,7 @@ class BatchSizeEstimator:
         """Record the time of the block as that of a batch of this size."""
         start = self._clock()
         yield
-        elapsed = self._clock() - start
+        elapsed = float(self._clock() - start)
         if self._record_metrics:
             whole, self._unreported = divmod(1000 * elapsed + self._unreported, 1)
             Metrics.distribution("BatchElements", "batch_size").update(batch_size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence, Set
+from enum import Enum
 from itertools import accumulate
 from typing import Any
 
@@ -84,6 +85,14 @@ class ImpulseSource(ScheduledSource[Any]):
         return {"start_timestamp", "stop_timestamp"}
 
 
+class RebaseMode(Enum):
+    """The timestamps of a periodic impulse that are moved to the present: neither, both, or the start."""
+
+    REBASE_NONE = 0
+    REBASE_ALL = 1
+    REBASE_START = 2
+
+
 class PeriodicImpulse(PTransform):
     """An element at `start_timestamp`, and then every `fire_interval` seconds until `stop_timestamp`.
 
@@ -100,6 +109,8 @@ class PeriodicImpulse(PTransform):
       data: elements to emit instead of times, repeatedly if there is a `stop_timestamp`, otherwise once.  Pairs of a
         Timestamp and a value are values with their own event times, and aren't repeated.  The watermark is at the
         earliest future event time, so none is late.
+      rebase: `REBASE_START` replaces the start by the time at which the transform is made; `REBASE_ALL` moves the stop
+        by as much.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline()
@@ -115,8 +126,16 @@ class PeriodicImpulse(PTransform):
         fire_interval: Any = 360.0,
         apply_windowing: bool = False,
         data: Sequence[Any] | None = None,
+        rebase: RebaseMode | None = None,
     ) -> None:
         super().__init__()
+        if rebase in (RebaseMode.REBASE_ALL, RebaseMode.REBASE_START):
+            now = Timestamp.now()
+            if rebase is RebaseMode.REBASE_ALL and start_timestamp is not None:
+                shift = now - Timestamp.of(start_timestamp)
+                stop = Timestamp.of(stop_timestamp)
+                stop_timestamp = stop + shift if stop.micros < MAX_MICROS else stop
+            start_timestamp = now
         interval = micros_of_span(fire_interval)
         if interval <= 0:
             raise ValueError(f"PeriodicImpulse: fire_interval must be more than 0 seconds, got {fire_interval!r}")

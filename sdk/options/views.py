@@ -22,7 +22,8 @@ class StandardOptions(PipelineOptions):
         parser.add_argument("--streaming", default=False, action="store_true", help="Run as a stream, not as a batch.")
         help = "Don't wait for the end of a pipeline that runs when its `with` block ends."
         parser.add_argument("--no_wait_until_finish", default=False, action="store_true", help=help)
-        accept(parser, "auto_unique_labels?")
+        help = "Append a number to the label of a transform that another transform has."
+        parser.add_argument("--auto_unique_labels", default=False, action="store_true", help=help)
         accept(parser, "resource_hints,resource_hint*", default=[])
 
 

@@ -180,3 +180,11 @@ def test_a_composite_may_follow_a_write(tmp_path: Path) -> None:
         for label, inputs in enumerate((done, (done,))):
             with pytest.raises(TypeError, match="expected (a tuple of )?PCollections"):
                 inputs | f"{label}" >> beam.Flatten()
+
+
+def test_labels_in_use_get_a_number_with_an_option() -> None:
+    """Where they would be an error."""
+    with TestPipeline(options=beam.options.PipelineOptions(["--auto_unique_labels"])) as p:
+        for _ in range(3):
+            _ = p | beam.Create([1]) | beam.Map(str)
+    assert {"Create", "Create (2)", "Create (3)"} <= p.applied_labels

@@ -10,7 +10,7 @@ import pytest
 
 import penstock as beam
 from penstock.testing import TestPane, TestPipeline, assert_that, equal_to, equal_to_panes, equal_to_per_window
-from penstock.testing.util import PenstockAssertionError, SortLists, open_shards
+from penstock.testing.util import PenstockAssertionError, SortLists, has_at_least_one, open_shards
 from penstock.triggers import PaneInfo
 from penstock.triggers.pane import PaneInfoTiming
 from penstock.windowing import IntervalWindow, TimestampedValue
@@ -135,3 +135,13 @@ def test_an_integration_test_is_skipped_without_options_of_tests() -> None:
     assert "a" == TestPipeline(argv=options, is_integration_test=True).get_option("job_name")
     with pytest.raises(SkipTest, match="--test-pipeline-options"):
         TestPipeline(argv=[], is_integration_test=True)
+
+
+def test_a_criterion_takes_the_element_or_all_of_it():
+    """Beam's takes the timestamp, the window and the pane, too."""
+    for criterion in (lambda e: e == 2, lambda e, t, w, p: e == t == w.start and p.is_first):
+        with TestPipeline() as p:
+            timed = p | beam.Create([1, 2]) | beam.Map(lambda n: beam.window.TimestampedValue(n, n))
+            has_at_least_one(timed | beam.WindowInto(beam.window.FixedWindows(1)), criterion)
+    with pytest.raises(AssertionError, match="no element meets the criterion"), TestPipeline() as p:
+        has_at_least_one(p | beam.Create([1, 2]), lambda e, t, w, p: e > 2)

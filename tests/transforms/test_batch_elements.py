@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as beam
-from penstock.sdk.errors import UnsupportedError
-from penstock.testing import TestPipeline, TestWindowedValue, assert_that, equal_to
+from penstock.testing import TestPipeline, TestStream, TestWindowedValue, assert_that, equal_to
 from penstock.transforms.batch_elements import BatchSizeEstimator, fitted_line
 from penstock.windowing import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
 
@@ -138,10 +137,40 @@ def test_arguments_that_contradict_each_other_are_refused(arguments: dict[str, A
         beam.BatchElements(**arguments)
 
 
-def test_batching_across_bundles_is_refused_by_name() -> None:
-    """It needs state and timers."""
-    with pytest.raises(UnsupportedError, match="BatchElements: max_batch_duration_secs=0.1"):
-        beam.BatchElements(max_batch_duration_secs=0.1)
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (10, [[1, 2, 3], [4]]),  # Full; and waited for 10 seconds, to which 5 joined after.
+        (100, [[1, 2, 3], [4, 5]]),  # Full; and the end of the window.
+    ],
+)
+def test_elements_of_several_bundles_are_buffered(seconds: int, expected: list[list[int]]) -> None:
+    """For a limited time, if they have to wait for others."""
+    events = TestStream()
+    for value in (1, 2, 3, 4):
+        events = events.add_elements([value])
+    events = events.advance_processing_time(20).add_elements([5]).advance_watermark_to_infinity()
+    with TestPipeline() as p:
+        batches = p | events | beam.BatchElements(3, 3, max_batch_duration_secs=seconds)
+        expected = [*expected, [5]] if seconds == 10 else expected
+        assert_that(batches, equal_to(expected))
+
+
+def test_buffered_elements_are_of_one_window_and_bucket_and_not_too_large() -> None:
+    """As the lists of a bundle."""
+    words = ["a", "b", "c" * 20, "d" * 20, "e"]
+    with TestPipeline() as p:
+        timed = p | beam.Create([TimestampedValue(word, t) for t, word in enumerate(words)])
+        windowed = timed | beam.WindowInto(FixedWindows(4))
+        batches = windowed | beam.BatchElements(9, 9, max_batch_duration_secs=100, length_fn=len)
+        assert_that(batches, equal_to([["a", "b"], ["c" * 20, "d" * 20], ["e"]]))
+        small = timed | "small" >> beam.BatchElements(22, 22, max_batch_duration_secs=100, element_size_fn=len)
+        assert_that(small, equal_to([["a", "b", "c" * 20], ["d" * 20, "e"]]), label="sizes")
+
+
+def test_buffering_takes_time() -> None:
+    with pytest.raises(ValueError, match="BatchElements: max_batch_duration_secs must be positive, got 0"):
+        beam.BatchElements(max_batch_duration_secs=0)
 
 
 def test_batches_of_a_fixed_size_are_full_but_for_the_last() -> None:

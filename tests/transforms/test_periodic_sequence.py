@@ -7,7 +7,7 @@ from unbounded_reading import check_replay, elements, polled
 
 import penstock as beam
 from penstock.sdk.errors import UnsupportedError
-from penstock.transforms.periodicsequence import PeriodicImpulse, PeriodicSequence
+from penstock.transforms.periodicsequence import PeriodicImpulse, PeriodicSequence, RebaseMode
 from penstock.windowing import Duration, Timestamp
 from penstock.windowing.timestamp import MAX_MICROS
 
@@ -129,3 +129,21 @@ def test_sequences_may_be_elements_of_create():
     assert [[0, 10], [5]] == [polled(source.open(0, None), 100) for source in sources]
     with pytest.raises(UnsupportedError, match="Late: .*is known only in the run, as those of Map"):
         created | beam.Map(lambda x: x) | "Late" >> PeriodicSequence()
+
+
+@pytest.mark.parametrize(("rebase", "stop"), [(RebaseMode.REBASE_NONE, 20), (RebaseMode.REBASE_START, MAX_MICROS)])
+def test_the_start_may_be_the_present(rebase, stop):
+    """Of a sequence that would begin in the past."""
+    before = Timestamp.now()
+    stop = Timestamp.of_micros(MAX_MICROS) if stop == MAX_MICROS else stop
+    source = PeriodicImpulse(10, stop, 1, rebase=rebase).source
+    assert (source.begin == 10_000_000) is (rebase is RebaseMode.REBASE_NONE)
+    assert (source.begin >= before.micros) is (rebase is RebaseMode.REBASE_START)
+
+
+def test_the_stop_may_be_moved_with_the_start():
+    """The duration stays the same."""
+    source = PeriodicImpulse(10, 30, 1, rebase=RebaseMode.REBASE_ALL).source
+    assert 20_000_000 == source.stop - source.begin
+    assert source.begin > 10_000_000
+    assert MAX_MICROS == PeriodicImpulse(10, rebase=RebaseMode.REBASE_ALL).source.stop

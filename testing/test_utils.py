@@ -1,0 +1,106 @@
+"""Helpers of tests: temporary directories and files, hashes, and retries without delays."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import Any
+from unittest import mock
+
+
+class TempDir:
+    """A temporary directory, removed at the end of a `with` block.
+
+    >>> with TempDir() as directory:
+    ...     path = directory.create_temp_file(".txt", [b"a\\n", b"b\\n"])
+    ...     open(path).read()
+    'a\\nb\\n'
+    >>> import os
+    >>> os.path.exists(path)
+    False
+    """
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self._path = tempfile.mkdtemp()
+
+    def __enter__(self) -> TempDir:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        shutil.rmtree(self._path, ignore_errors=True)
+
+    def get_path(self) -> str:
+        """Return the path."""
+        return self._path
+
+    def create_temp_file(self, suffix: str = "", lines: Iterable[bytes] | None = None) -> str:
+        """Create a file with these lines, and return its path."""
+        with tempfile.NamedTemporaryFile(delete=False, dir=self._path, suffix=suffix) as file:
+            file.writelines(lines or [])
+        return file.name
+
+
+def compute_hash(content: Sequence[Any], hashing_alg: str = "sha1") -> str:
+    """Return the hexadecimal hash of a list of texts, independent of their order.
+
+    >>> compute_hash(["b", "a"]) == compute_hash(["a", "b"])
+    True
+    """
+    digest = hashlib.new(hashing_alg)
+    for line in sorted(map(str, content)):
+        digest.update(line.encode())
+    return digest.hexdigest()
+
+
+def patch_retry(testcase: Any, module: Any) -> None:
+    """Let the calls of a module that `retry.with_exponential_backoff` decorates wait for no time in a `TestCase`.
+
+    The module is decorated anew, by importing it again, and once more after the test.
+    """
+    from importlib import reload
+
+    from ..io import retry
+
+    original = retry.with_exponential_backoff
+
+    def without_delays(**arguments: Any) -> Any:
+        return original(**{**arguments, "clock": mock.Mock(), "fuzz": False, "logger": mock.Mock()})
+
+    def restore() -> None:
+        patched.stop()
+        reload(module)
+
+    patched = mock.patch.object(retry, "with_exponential_backoff", without_delays)
+    patched.start()
+    reload(module)
+    testcase.addCleanup(restore)
+
+
+def create_file(path: str, contents: str) -> str:
+    """Write a file, and return its path."""
+    with open(path, "w") as file:
+        file.write(contents)
+    return path
+
+
+def read_files_from_pattern(file_pattern: str) -> str:
+    """Return the concatenated content of the files that match a pattern, in the order of their names."""
+    texts = []
+    for path in sorted(glob.glob(file_pattern)):
+        with open(path) as file:
+            texts.append(file.read())
+    return "".join(texts)
+
+
+def delete_files(file_paths: Sequence[str]) -> None:
+    """Delete files.  Raises `RuntimeError` for an empty list."""
+    from ..io.beam.file_systems import FileSystems
+
+    if not file_paths:
+        raise RuntimeError("delete_files: expected at least one path, got none")
+    FileSystems.delete(list(file_paths))
