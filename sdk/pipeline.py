@@ -376,6 +376,10 @@ class Pipeline:
             raise error.with_traceback(None) from error.__cause__
         return self.result
 
+    def __reduce__(self) -> Any:
+        # A user's function may mention the pipeline, or an object that has one.
+        return str, ("a pipeline, which workers don't have",)
+
     def __enter__(self) -> Pipeline:
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,6 @@ class TempDir:
     ...     path = directory.create_temp_file(".txt", [b"a\\n", b"b\\n"])
     ...     open(path).read()
     'a\\nb\\n'
-    >>> import os
     >>> os.path.exists(path)
     False
     """
@@ -64,7 +64,7 @@ def patch_retry(testcase: Any, module: Any) -> None:
     """
     from importlib import reload
 
-    from ..io import retry
+    from ..sdk import retry
 
     original = retry.with_exponential_backoff
 
@@ -99,8 +99,7 @@ def read_files_from_pattern(file_pattern: str) -> str:
 
 def delete_files(file_paths: Sequence[str]) -> None:
     """Delete files.  Raises `RuntimeError` for an empty list."""
-    from ..io.beam.file_systems import FileSystems
-
     if not file_paths:
         raise RuntimeError("delete_files: expected at least one path, got none")
-    FileSystems.delete(list(file_paths))
+    for path in file_paths:
+        os.remove(path)

@@ -6,7 +6,7 @@ import time
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..sdk.dofn.dofn import DoFn
 from ..sdk.userstate import (
@@ -17,9 +17,6 @@ from ..sdk.userstate import (
     TimerSpec,
     on_timer,
 )
-
-if TYPE_CHECKING:
-    from .batch_elements import BatchSizeEstimator
 
 
 class AssignBuffers(DoFn):
@@ -44,6 +41,7 @@ class Buffered(DoFn):
     """Emits the elements of a buffer as a list when there are enough, or the first has waited for some time.
 
     Args:
+      estimator: a `BatchSizeEstimator`.
       seconds: the longest waiting time of an element, in processing time.
       clock: returns processing time in seconds; None for the runner's clock.
     """
@@ -59,7 +57,7 @@ class Buffered(DoFn):
 
     def __init__(
         self,
-        estimator: BatchSizeEstimator,
+        estimator: Any,
         size_of: Callable[[Any], int] | None,
         seconds: float,
         clock: Callable[[], float],

@@ -133,8 +133,8 @@ class PeriodicImpulse(PTransform):
             now = Timestamp.now()
             if rebase is RebaseMode.REBASE_ALL and start_timestamp is not None:
                 shift = now - Timestamp.of(start_timestamp)
-                stop = Timestamp.of(stop_timestamp)
-                stop_timestamp = stop + shift if stop.micros < MAX_MICROS else stop
+                given = Timestamp.of(stop_timestamp)
+                stop_timestamp = given + shift if given.micros < MAX_MICROS else given
             start_timestamp = now
         interval = micros_of_span(fire_interval)
         if interval <= 0:

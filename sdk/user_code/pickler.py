@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -23,9 +24,16 @@ _Field: TypeAlias = tuple[str, dict[str, Any], bool]
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle's pickler, which pickles classes by value with their fields and the types of these."""
+    """cloudpickle's pickler, which pickles classes by value with their fields and the types of these.
+
+    A `unittest.TestCase`, whose methods a matcher calls, is pickled without the state of its run.
+    """
 
     def reducer_override(self, obj: Any) -> Any:
+        unittest = sys.modules.get("unittest")
+        if unittest is not None and isinstance(obj, unittest.TestCase):
+            make, arguments, state, *others = obj.__reduce_ex__(5)
+            return make, arguments, {name: value for name, value in state.items() if name != "_outcome"}, *others
         reduced = super().reducer_override(obj)
         if reduced is NotImplemented or not isinstance(obj, type) or len(reduced) < 3:
             return reduced

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unittest
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import SkipTest
@@ -145,3 +147,21 @@ def test_a_criterion_takes_the_element_or_all_of_it():
             has_at_least_one(timed | beam.WindowInto(beam.window.FixedWindows(1)), criterion)
     with pytest.raises(AssertionError, match="no element meets the criterion"), TestPipeline() as p:
         has_at_least_one(p | beam.Create([1, 2]), lambda e, t, w, p: e > 2)
+
+
+def test_a_matcher_may_use_its_test_case():
+    """Which may have the pipeline, and has the state of its own run."""
+
+    class Case(unittest.TestCase):
+        def setUp(self):
+            self.pipeline = TestPipeline()
+
+        def test(self):
+            assert_that(self.pipeline | beam.Create([2, 1]), lambda actual: self.check(actual))
+            self.pipeline.run()
+
+        def check(self, actual):
+            assert [1, 2] == sorted(actual)
+
+    output = StringIO()
+    assert unittest.TextTestRunner(output).run(Case("test")).wasSuccessful(), output.getvalue()

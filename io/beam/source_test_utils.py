@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ..io.beam.bounded_source import BoundedSource
+from .bounded_source import BoundedSource
 
 # A source with the positions that it is read between; None for the source's own.
 SourceInfo = tuple[BoundedSource, Any, Any]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import penstock as beam
-from penstock.io.retry import FuzzedExponentialIntervals, no_retries
+from penstock.sdk.retry import FuzzedExponentialIntervals, no_retries
 from penstock.utils import retry
 
 
