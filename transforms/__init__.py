@@ -28,6 +28,7 @@ partition.py          Partition: a PCollection split into several
 Batches:
 
 batch_elements.py     BatchElements: lists of adaptive size
+buffered_batches.py   ... buffered from one bundle to the next
 sort_and_batch.py     SortAndBatchElements: lists of elements of similar size
 group_into_batches.py GroupIntoBatches: lists of each key's values
 sharded_key_type.py   ShardedKeyType: the type hint of keys in shards

@@ -251,7 +251,8 @@ def test_another_views_option_names_that_view():
 def test_an_unknown_option_is_answered_with_those_of_the_view():
     with pytest.raises(AttributeError) as error:
         PipelineOptions([]).view_as(StandardOptions).zzz
-    assert "StandardOptions has no option 'zzz'; it has no_wait_until_finish, runner, streaming" == str(error.value)
+    options = "auto_unique_labels, no_wait_until_finish, runner, streaming"
+    assert f"StandardOptions has no option 'zzz'; it has {options}" == str(error.value)
 
 
 def test_a_view_is_a_class_of_options():
