@@ -158,9 +158,11 @@ def function_type(result: Any) -> type:
     <class 'str'>
     """
     if result is not None and not hasattr(result, "__iter__") and not hasattr(result, "__getitem__"):
-        raise TypeError(
-            f"the function must return an iterable of outputs or None, got {shortened(result)}; did you mean Map?"
+        is_async = hasattr(result, "__await__") or hasattr(result, "__aiter__")
+        instead = (
+            "async functions aren't supported; use asyncio.run within a function" if is_async else "did you mean Map?"
         )
+        raise TypeError(f"the function must return an iterable of outputs or None, got {shortened(result)}; {instead}")
     return type(result)
 
 
