@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any
-
-import attrs
 
 from ..sdk import graph
 from ..sdk.elements.bundle import Bundle
@@ -36,9 +34,8 @@ class TestStream(PTransform):
     Args:
       coder: Beam's; accepted.  Elements aren't encoded.
       events: the initial script, from another TestStream.
-      output_tags: names of several outputs, each with its own watermark; the output of the transform is then a
-        dictionary of PCollections.  Events with another tag, or without one, are dropped.  Those of a stream with one
-        output belong to it, whatever their tags are.
+      output_tags: names of outputs, each with its own watermark, besides those of the events.  With any name the output
+        of the transform is a dictionary of PCollections, where events without a tag belong to None.
 
     >>> import penstock as beam
     >>> from penstock.testing import TestPipeline, TestStream, assert_that, equal_to
@@ -68,7 +65,7 @@ class TestStream(PTransform):
         if endpoint is not None:
             raise ValueError("TestStream: an endpoint to read events from isn't supported; add them to the stream")
         self.events: list[Event] = list(events or [])
-        self.output_tags: list[str] = list(dict.fromkeys(output_tags or []))
+        self._declared = list(output_tags or [])
         self._watermarks: dict[str | None, int] = {}
         for event in self.events:
             if isinstance(event, WatermarkMoves):
@@ -134,26 +131,16 @@ class TestStream(PTransform):
         self.events.append(SignalArrives(name))
         return self
 
-    def _events_of(self, tags: Sequence[str | None]) -> Iterator[Event]:
-        """Yield the events of the outputs; those of other tags belong to a single output, and are dropped otherwise."""
-        latest = MIN_MICROS
-        for event in self.events:
-            if isinstance(event, (ElementsArrive, WatermarkMoves, PercentileMoves)):
-                if len(tags) > 1 and event.tag not in tags:
-                    continue
-                if len(tags) == 1 and event.tag != tags[0]:
-                    event = attrs.evolve(event, tag=tags[0])
-            if len(tags) == 1 and isinstance(event, WatermarkMoves):
-                # Each tag had a watermark of its own, and an output's doesn't go back.
-                latest = max(latest, event.micros)
-                event = attrs.evolve(event, micros=latest)
-            yield event
+    @property
+    def output_tags(self) -> list[str | None]:
+        """The tags of the outputs: those declared, and those of events; None is the tag of events without one."""
+        tagged = (ElementsArrive, WatermarkMoves, PercentileMoves)
+        used = [event.tag for event in self.events if isinstance(event, tagged)]
+        return list(dict.fromkeys([*self._declared, *used])) or [None]
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any] | dict[str, PCollection[Any]]:
-        tags: Sequence[str | None] = self.output_tags or (None,)
+    def expand(self, pbegin: PBegin) -> PCollection[Any] | dict[str | None, PCollection[Any]]:
+        tags = tuple(self.output_tags)
         hint = self._output_hint if self._output_hint is not None else Any
-        script = Script(tuple(self._events_of(tags)), tuple(tags))
+        script = Script(tuple(self.events), tags)
         outputs = pbegin.pipeline.add(graph.Read(script), [], DEFAULT_WINDOWING, hint, tags, is_bounded=False)
-        if self.output_tags:
-            return {tag: pcoll for tag, pcoll in outputs.items() if tag is not None}
-        return outputs[None]
+        return outputs[None] if tags == (None,) else outputs

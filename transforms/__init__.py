@@ -62,7 +62,7 @@ Imported when used:
 sql/                  SqlTransform: SQL by DuckDB
 """
 
-from .assign_windows import AssignWindows, WindowInto
+from .assign_windows import AssignWindows, Windowing, WindowInto
 from .batch_elements import BatchElements
 from .co_group_by_key import CoGroupByKey
 from .combine import CombineGlobally, CombinePerKey, CombineValues
@@ -116,6 +116,7 @@ __all__ = [
     "FlatMapTuple",
     "AssignWindows",
     "WindowInto",
+    "Windowing",
     "GroupByKeyAndWindow",
     "GroupByKey",
     "CombinePerKey",

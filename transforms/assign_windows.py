@@ -83,3 +83,25 @@ class AssignWindows(PTransform):
 
 
 WindowInto = AssignWindows
+
+
+def Windowing(
+    windowfn: WindowFn,
+    triggerfn: Trigger | None = None,
+    accumulation_mode: AccumulationMode | None = None,
+    timestamp_combiner: Any = None,
+    allowed_lateness: Any = 0,
+    environment_id: str | None = None,
+) -> WindowingStrategy:
+    """Return the windowing that `WindowInto` gives a PCollection.
+
+    Args:
+      environment_id: Beam's; accepted.
+
+    Raises the errors of `WindowInto`.
+
+    >>> import penstock as beam
+    >>> beam.Windowing(beam.window.FixedWindows(60)).windowfn.size
+    Duration(60)
+    """
+    return AssignWindows(windowfn, triggerfn, accumulation_mode, timestamp_combiner, allowed_lateness).windowing

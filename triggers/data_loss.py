@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import IntFlag
+from enum import Flag
 
 
-class DataLossReason(IntFlag):
+class DataLossReason(Flag):
     """The reason why a trigger may not emit data before its window expires.
 
     MAY_FINISH: it may finish before all data has arrived.

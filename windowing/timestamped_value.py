@@ -45,6 +45,14 @@ class TimestampedValue:
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.micros == other.micros and bool(self.value == other.value)
 
+    def __lt__(self, other: object) -> bool:
+        """Order by value, then timestamp."""
+        if type(other) is not type(self):
+            return NotImplemented
+        if self.value != other.value:
+            return bool(self.value < other.value)
+        return self.micros < other.micros
+
     def __hash__(self) -> int:
         return hash((self.value, self.micros))
 

@@ -1,7 +1,5 @@
 """Transforms at the root of `apache_beam`."""
 
-from __future__ import annotations
-
 import apache_beam as beam
 from refusals import refused
 

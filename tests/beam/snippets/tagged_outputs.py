@@ -1,7 +1,5 @@
 """Outputs with tags."""
 
-from __future__ import annotations
-
 import apache_beam as beam
 
 
