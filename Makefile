@@ -91,7 +91,7 @@ beam: $(FULL) $(BEAM)/installed
 $(BEAM)/installed:
 	@echo 'Installing Apache Beam $(notdir $(BEAM)) into .beam'
 	@$(PYTHON) -m venv $(BEAM)/venv
-	@$(BEAM)/venv/bin/python -m pip --disable-pip-version-check --quiet install apache-beam==$(notdir $(BEAM))
+	@$(BEAM)/venv/bin/python -m pip --disable-pip-version-check --quiet install apache-beam==$(notdir $(BEAM)) pyhamcrest
 	@touch $@
 
 # On all cores, some thirty seeds a second on each.

@@ -161,6 +161,10 @@ class RunnerError(PenstockError):
     """A runner can't be found or started, or failed outside of user code."""
 
 
+class UnknownRunnerError(RunnerError, ValueError):
+    """No runner has the given name."""
+
+
 class UserCodeError(PenstockError):
     """A user's function raised an exception.
 

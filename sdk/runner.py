@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..windowing.duration import Duration, DurationTypes, seconds_of_span
-from .errors import RunnerError
+from .errors import RunnerError, UnknownRunnerError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -224,12 +224,14 @@ def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
         from difflib import get_close_matches
 
         if runner.rsplit(".", 1)[-1].lower().removesuffix("runner") + "runner" in _OF_BEAM:
-            raise RunnerError(
+            raise UnknownRunnerError(
                 f"--runner={runner}: penstock has no such runner of Beam's, and runs the pipeline itself: use "
                 "--runner=local, with --parallelism=0 for all cores, or --runner=spark-batch or spark-microbatch for a "
                 f"cluster. Installed: {', '.join(sorted(known))}"
             )
         near = get_close_matches(runner.lower(), [*known, *_ALIASES], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise RunnerError(f"--runner={runner}: there is no such runner{hint} Installed: {', '.join(sorted(known))}")
+        raise UnknownRunnerError(
+            f"--runner={runner}: there is no such runner{hint} Installed: {', '.join(sorted(known))}"
+        )
     return known[name].load()()  # type: ignore[no-any-return]

@@ -35,7 +35,7 @@ class PaneInfoTiming(IntEnum):
 
 
 @stored_as("pane-info", 1)
-@attrs.frozen
+@attrs.frozen(repr=False)
 class PaneInfo:
     """The pane of an element: a result of its window.
 
@@ -45,6 +45,9 @@ class PaneInfo:
       timing: EARLY, ON_TIME or LATE; UNKNOWN outside of a grouping.
       index: 0 for the window's first pane, then 1, 2, ...
       nonspeculative_index: the index among the panes that aren't early; -1 for an early pane.
+
+    >>> PaneInfo(is_last=False, timing=PaneInfoTiming.EARLY, nonspeculative_index=-1)
+    PaneInfo(first: True, last: False, timing: EARLY, index: 0, nonspeculative_index: -1)
     """
 
     is_first: bool = True
@@ -52,6 +55,12 @@ class PaneInfo:
     timing: PaneInfoTiming = PaneInfoTiming.UNKNOWN
     index: int = 0
     nonspeculative_index: int = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"PaneInfo(first: {self.is_first}, last: {self.is_last}, timing: {self.timing}, index: {self.index}, "
+            f"nonspeculative_index: {self.nonspeculative_index})"
+        )
 
 
 PANE_INFO_UNKNOWN = PaneInfo()

@@ -12,16 +12,19 @@ from .primitive import BytesCoder
 
 
 @stored_as("sharded-key", 1)
-@attrs.frozen
+@attrs.frozen(repr=False)
 class ShardedKey:
     """A shard of a key: the key and the id of the shard, as bytes.
 
     >>> ShardedKey("k", b"1")
-    ShardedKey(key='k', shard_id=b'1')
+    ('k', b'1')
     """
 
     key: Any
     shard_id: bytes
+
+    def __repr__(self) -> str:
+        return f"({self.key!r}, {self.shard_id!r})"
 
 
 class ShardedKeyCoder(Coder):

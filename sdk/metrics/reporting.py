@@ -309,6 +309,8 @@ class Metrics:
     def get_namespace(namespace: type | str) -> str:
         """Return the namespace's name.
 
+        Raises `ValueError` if it is neither a class nor a string.
+
         >>> Metrics.get_namespace(Metrics)
         'penstock.sdk.metrics.reporting.Metrics'
         """
@@ -316,7 +318,7 @@ class Metrics:
             return f"{namespace.__module__}.{namespace.__name__}"
         if isinstance(namespace, str):
             return namespace
-        raise TypeError(f"a metric's namespace is a class or a string, not {namespace!r}")
+        raise ValueError(f"a metric's namespace is a class or a string, not {namespace!r}")
 
     @staticmethod
     def counter(namespace: type | str, name: str) -> Counter:

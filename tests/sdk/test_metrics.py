@@ -177,7 +177,7 @@ def test_a_filter_takes_names_namespaces_and_steps(filter, expected):
 
 def test_a_namespace_is_a_class_or_a_string():
     assert f"{Parse.__module__}.Parse" == Metrics.get_namespace(Parse)
-    with pytest.raises(TypeError) as error:
+    with pytest.raises(ValueError) as error:
         Metrics.counter(5, "n")
     assert "a metric's namespace is a class or a string, not 5" == str(error.value)
 

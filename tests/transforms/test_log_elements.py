@@ -46,7 +46,7 @@ def test_what_is_asked_for_is_printed(
 def test_the_pane_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """All of it."""
     line = logged(capsys, beam.LogElements(with_pane_info=True))
-    assert line.startswith("a, pane_info=PaneInfo(is_first=True, is_last=True, timing=")
+    assert line.startswith("a, pane_info=PaneInfo(first: True, last: True, timing: ")
 
 
 def test_times_that_are_no_dates_are_printed_as_well(capsys: pytest.CaptureFixture[str]) -> None:
