@@ -42,10 +42,40 @@ from .signature import user_function
 
 @attrs.frozen
 class RestrictionProgress:
-    """Completed and remaining work of a restriction, in any unit."""
+    """Completed and remaining work of a restriction, in any unit.
+
+    >>> progress = RestrictionProgress(completed=1, remaining=3)
+    >>> progress.completed_work, progress.total_work, progress.fraction_completed
+    (1, 4, 0.25)
+    """
 
     completed: float
     remaining: float
+
+    @property
+    def completed_work(self) -> float:
+        """The completed work."""
+        return self.completed
+
+    @property
+    def remaining_work(self) -> float:
+        """The remaining work."""
+        return self.remaining
+
+    @property
+    def total_work(self) -> float:
+        """The sum of both."""
+        return self.completed + self.remaining
+
+    @property
+    def fraction_completed(self) -> float:
+        """The completed share of the total work, which is not zero."""
+        return self.completed / self.total_work
+
+    @property
+    def fraction_remaining(self) -> float:
+        """The remaining share of the total work, which is not zero."""
+        return self.remaining / self.total_work
 
 
 class RestrictionTracker(ABC):

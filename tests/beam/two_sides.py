@@ -11,6 +11,7 @@ import tomllib
 from typing import Any
 
 HERE = pathlib.Path(__file__).parent
+EXAMPLES = HERE.parents[1] / "examples" / "beam"
 PLAYER = HERE / "play.py"
 RECORDED = HERE / "recorded"
 
@@ -37,6 +38,20 @@ def printed_by(side: list[str], section: str) -> tuple[Printed, str]:
         if ran.returncode:
             raise RuntimeError(f"Section {section}: {command} exited with status {ran.returncode}:\n{ran.stderr}")
         return json.loads(output.read_text()), ran.stderr
+
+
+def examples_printed_by(side: list[str]) -> Printed:
+    """Run each example for Beam that tests/examples has the expected lines of, without arguments, on a side.
+
+    Returns the lines of each, sorted.
+    """
+    printed = {}
+    for expected in sorted((HERE.parent / "examples" / "beam").glob("*.txt")):
+        command = [*side, str(EXAMPLES / f"{expected.stem}.py")]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        failed = [f"exited with status {ran.returncode}: {ran.stderr[-500:]}"] if ran.returncode else []
+        printed[expected.stem] = sorted(ran.stdout.splitlines()) + failed
+    return printed
 
 
 def recorded(section: str) -> Printed:
