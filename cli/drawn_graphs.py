@@ -55,7 +55,7 @@ def _graphs_instead_of_runs() -> Iterator[list[Graph]]:
     graphs: list[Graph] = []
 
     def run(self: Pipeline) -> PipelineResult:
-        graphs.append(self.outline())
+        graphs.append(self.outline(with_settings=True))
         return _NotRun()
 
     real_run = Pipeline.run

@@ -340,13 +340,18 @@ class Pipeline:
 
     # Execution
 
-    def outline(self) -> graph.Graph:
-        """Return the graph without pickling the user's functions, for inspection."""
+    def outline(self, with_settings: bool = False) -> graph.Graph:
+        """Return the graph without pickling the user's functions, for inspection.
+
+        Args:
+          with_settings: adds the display data of the user's transforms, for a drawing.
+        """
         nodes = {
             p.id: graph.PCollectionNode(p.id, p.producer, p.tag, p.windowing, p.element_type, p.is_bounded)
             for p in self._pcollections.values()
         }
-        return graph.Graph(tuple(self._transforms), nodes, applied.settings_in(self._applying))
+        settings = applied.settings_in(self._applying) if with_settings else {}
+        return graph.Graph(tuple(self._transforms), nodes, settings)
 
     def graph(self) -> graph.Graph:
         """Return the graph as frozen data for a run, the user's functions included.
@@ -400,12 +405,12 @@ class Pipeline:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> MimeBundle:
         from .drawing.drawing import mime_bundle
 
-        return mime_bundle(self.outline())
+        return mime_bundle(self.outline(with_settings=True))
 
     def _repr_html_(self) -> str:
         from .drawing.drawing import to_html
 
-        return to_html(self.outline())
+        return to_html(self.outline(with_settings=True))
 
 
 def in_notebook() -> bool:

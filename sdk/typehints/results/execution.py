@@ -215,17 +215,25 @@ class _Run(Instructions):
         states = {0: start}
         todo = [0]
         while todo:
-            at = todo.pop()
-            self.calls.steps[0] -= 1
-            if self.calls.steps[0] < 0:
-                raise UnknownInstructionError("the code is too large")
-            for target, state in self._step(at, states[at]):
+            for target, state in self._branches(todo.pop(), states):
                 before = states.get(target)
                 after = state if before is None else before.joined(state)
                 if after != before:
                     states[target] = after
                     if target not in todo:
                         todo.append(target)
+
+    def _branches(self, at: int, states: dict[int, _State]) -> list[tuple[int, _State]]:
+        """Execute instructions up to the next branch or jump target; return where it leads, with the states there."""
+        state = states[at]
+        while True:
+            self.calls.steps[0] -= 1
+            if self.calls.steps[0] < 0:
+                raise UnknownInstructionError("the code is too large")
+            following = list(self._step(at, state))
+            if len(following) != 1 or self.decoded.instructions[following[0][0]].is_jump_target:
+                return following
+            at, state = following[0]
 
     def _step(self, at: int, state: _State) -> Iterator[tuple[int, _State]]:
         """Yield the places of the instructions that may be next, with their states."""

@@ -261,7 +261,7 @@ class Sampled(beam.PTransform):
 def test_display_data_of_the_users_transforms_is_shown_without_secrets():
     p = beam.Pipeline()
     _ = p | beam.Create([1]) | Sampled()
-    drawn = drawing.mime_bundle(p.outline())
+    drawn = drawing.mime_bundle(p.outline(with_settings=True))
 
     assert [
         "Create/Values: Read",
