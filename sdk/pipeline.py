@@ -362,6 +362,11 @@ class Pipeline:
         transforms = tuple(attrs.evolve(t, primitive=graph.frozen(t.primitive)) for t in outline.transforms)
         return graph.Graph(transforms, outline.pcollections)
 
+    @property
+    def _options(self) -> PipelineOptions:
+        """The options by the name that tests of programs for Beam set them by, before a transform is applied."""
+        return self.options
+
     def run(self) -> PipelineResult:
         """Start the pipeline, and return its result, which tells the state and can be waited for.
 

@@ -123,7 +123,9 @@ class SubprocessDoFn(WrappingDoFn):
         command = [sys.executable, "-c", program, __name__, str(theirs.fileno()), *sys.path]
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         theirs.close()
-        self._connection.send_bytes(dumps((self.fn, is_hook_installed()), self.default_label()))
+        # Before the DoFn, whose module may import Beam.
+        self._connection.send_bytes(dumps(is_hook_installed()))
+        self._connection.send_bytes(dumps(self.fn, self.default_label()))
 
     def _call(self, method: str, arguments: Any = ((), {}), timeout: float | None = None) -> Any:
         from concurrent.futures.process import BrokenProcessPool
@@ -180,14 +182,14 @@ def serve(fd: int) -> None:
     fn: Any = None
     is_in_bundle = False
     try:
+        if cloudpickle.loads(connection.recv_bytes()):
+            install_import_hook()
         while True:
             received = cloudpickle.loads(connection.recv_bytes())
             result = None
             try:
                 if fn is None:
-                    fn, for_beam = received
-                    if for_beam:
-                        install_import_hook()
+                    fn = received
                     fn.setup()
                 else:
                     method, args, kwargs = received

@@ -12,6 +12,7 @@ import pytest
 
 import penstock as beam
 from penstock.sdk.errors import DuplicateLabelError, PipelineError
+from penstock.sdk.options import StandardOptions
 from penstock.testing import TestPipeline, assert_that, equal_to
 
 
@@ -188,3 +189,11 @@ def test_labels_in_use_get_a_number_with_an_option() -> None:
         for _ in range(3):
             _ = p | beam.Create([1]) | beam.Map(str)
     assert {"Create", "Create (2)", "Create (3)"} <= p.applied_labels
+
+
+def test_tests_set_options_by_the_name_that_beam_has_for_them() -> None:
+    """Until the transforms that read them are applied."""
+    p = beam.Pipeline()
+    p._options.view_as(StandardOptions).streaming = True
+
+    assert p.options.view_as(StandardOptions).streaming

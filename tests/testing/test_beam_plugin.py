@@ -29,7 +29,7 @@ def test_the_tests_of_a_package_for_beam_pass_on_penstock(foreign: pathlib.Path)
     """Its conftest.py imports Beam, too."""
     shown = run(foreign, "-p", "penstock.beam")
 
-    assert re.search(r"^=+ 10 passed in ", shown, re.MULTILINE), shown
+    assert re.search(r"^=+ 11 passed in ", shown, re.MULTILINE), shown
     assert "apache_beam: penstock" in shown
 
 

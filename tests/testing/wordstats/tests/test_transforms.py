@@ -49,3 +49,13 @@ def test_late_words_are_counted_again():
 def test_a_wrong_type_is_refused(wrong):
     with pytest.raises(Exception, match="CountWords"), TestPipeline() as p:
         _ = p | beam.Create([wrong]).with_output_types(int) | CountWords()
+
+
+def length_of(word):
+    return len(word)
+
+
+def test_a_process_of_its_own_imports_the_module():
+    with TestPipeline() as p:
+        good, _ = p | beam.Create(["abc"]) | beam.Map(length_of).with_exception_handling(use_subprocess=True)
+        assert_that(good, equal_to([3]))
