@@ -86,7 +86,7 @@ $(KAFKA)/installed: pyproject.toml tests/kafka/packages.py | $(BIN)/python
 BEAM := $(ROOT)/.beam/2.77.0
 
 beam: $(FULL) $(BEAM)/installed
-	@$(BIN)/python tests/beam --beam=$(BEAM)/venv/bin/python
+	@$(BIN)/python tests/against_beam --beam=$(BEAM)/venv/bin/python
 
 $(BEAM)/installed:
 	@echo 'Installing Apache Beam $(notdir $(BEAM)) into .beam'

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from beam.two_sides import PENSTOCK, differing, examples_printed_by, listed, printed_by, record, sections, table
+from against_beam.two_sides import PENSTOCK, differing, examples_printed_by, listed, printed_by, record, sections, table
 
 
 def main() -> int:
@@ -20,7 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--beam", required=True, help="the Python of an environment with apache-beam")
     parser.add_argument("--errors", action="store_true", help="show what both sides write to standard error")
-    parser.add_argument("sections", nargs="*", help="modules of tests/beam/snippets, or examples; all by default")
+    parser.add_argument("sections", nargs="*", help="modules of the snippets, or examples; all by default")
     arguments = parser.parse_args()
 
     chosen = arguments.sections or [*sections(), "examples"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from beam.two_sides import PENSTOCK, differing, listed, on_purpose, printed_by, recorded, sections, table
+from against_beam.two_sides import PENSTOCK, differing, listed, on_purpose, printed_by, recorded, sections, table
 from package.unpack_wheel import ROOT
 
 HEAD = "| what | Beam | penstock | why |\n| --- | --- | --- | --- |\n"
