@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..sdk.columns.column_bundle import as_rows, as_values
-from ..sdk.columns.expressions import Column, Projection, field_of
+from ..sdk.columns.expressions import Projection, field_of
 from ..sdk.dofn.dofn import ColumnDoFn, DoFn
 from ..sdk.elements.row import Row
 from ..sdk.errors import TypeHintError
@@ -19,7 +19,7 @@ from ..sdk.typehints.schema import with_schema
 from ..transforms import Create, ParDo
 from ..transforms.group_by import NamedTuples
 from .frame_base import refuse
-from .frames import DeferredDataFrame, DeferredSeries, frame_of
+from .frames import DeferredDataFrame, DeferredSeries, frame_of, parts_of
 from .grouping import label_of, projected
 
 
@@ -90,16 +90,16 @@ def to_pcollection(
 
 
 def _rows(frame: Any, label: str | None, as_frames: bool, include_indexes: bool) -> Any:
-    pcoll = frame._pcoll
+    pcoll, columns = parts_of(frame, include_indexes)
     label = label or label_of(pcoll, "to_pcollection")
     if isinstance(frame, DeferredSeries):
         if as_frames:
-            frame = frame.to_frame()
+            _, columns = parts_of(frame.to_frame(), include_indexes)
         else:
-            operation = Projection((("value", frame._column),), as_values)
-            kind = _PYTHON.get(str(type_in(frame._column, pcoll.element_type)), Any)
+            ((_, column),) = columns.items()
+            operation = Projection((("value", column),), as_values)
+            kind = _PYTHON.get(str(type_in(column, pcoll.element_type)), Any)
             return pcoll | label >> ParDo(ColumnDoFn(operation, label)).with_output_types(kind)
-    columns: dict[str, Column] = frame._all() if include_indexes else frame._columns
     if as_frames:
         rows = projected(pcoll, columns, f"{label}/Rows")
         return rows | label >> ParDo(_Frames())

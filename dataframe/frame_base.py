@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -55,3 +55,10 @@ def refuse_arguments(name: str, arguments: dict[str, Any], **defaults: Any) -> N
             refuse(
                 f"{name}({argument}={value!r:.60})", reason=f"expected {argument}={defaults.get(argument, 'not given')}"
             )
+
+
+def check_columns(names: Iterable[Any], columns: Collection[str]) -> None:
+    """Raise `KeyError` for the name of no column of a frame."""
+    for name in names:
+        if name not in columns:
+            raise KeyError(f"there is no column {name!r}; the frame has {', '.join(columns) or 'none'}")

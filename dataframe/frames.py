@@ -17,7 +17,7 @@ from ..sdk.pvalue import PCollection
 from ..sdk.typehints.column_types import type_in
 from ..transforms import Filter, FlatMap
 from ..transforms.combiners import Top
-from .frame_base import refuse, refuse_arguments
+from .frame_base import check_columns, refuse, refuse_arguments
 from .grouping import DeferredGroupBy, label_of, projected
 from .joining import BOTH, HOWS, joined
 from .text_methods import TextMethods
@@ -189,7 +189,7 @@ def _operator(name: str) -> Callable[[DeferredSeries, Any], DeferredSeries]:
 
 
 # Not in the class, where `str` is a type.
-setattr(DeferredSeries, "str", property(TextMethods))  # noqa: B010
+setattr(DeferredSeries, "str", property(lambda series: TextMethods(series._column, series._with)))  # noqa: B010
 
 for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "floordiv", "rfloordiv", "mod", "rmod", "and", "or", "xor"):
     setattr(DeferredSeries, f"__{_name}__", _operator(f"__{_name}__"))
@@ -233,9 +233,7 @@ class DeferredDataFrame(DeferredFrame):
         return DeferredSeries(self._pcoll, self._index, name, self._columns[name])
 
     def _check(self, names: Iterable[Any]) -> None:
-        for name in names:
-            if name not in self._columns:
-                raise KeyError(f"there is no column {name!r}; the frame has {', '.join(self._columns) or 'none'}")
+        check_columns(names, self._columns)
 
     def _with(self, columns: dict[str, Column]) -> DeferredDataFrame:
         return DeferredDataFrame(self._pcoll, self._index, columns)
@@ -335,7 +333,8 @@ class DeferredDataFrame(DeferredFrame):
         columns = {**self._index, **self._columns}
         if unknown := [name for name in names if name not in columns]:
             self._check(unknown)
-        return DeferredGroupBy(self, {name: columns[name] for name in names}, as_index, dropna)
+        keys = {name: columns[name] for name in names}
+        return DeferredGroupBy(self._pcoll, self._columns, type(self), keys, as_index, dropna)
 
     def merge(
         self,
@@ -451,3 +450,11 @@ def frame_of(pcoll: PCollection[Any], columns: Iterable[str], index: Iterable[st
     """Return the frame of a PCollection's fields."""
     of_fields = [{name: field_of(name) for name in names} for names in (index, columns)]
     return DeferredDataFrame(pcoll, *of_fields)
+
+
+def parts_of(frame: DeferredFrame, include_indexes: bool = False) -> tuple[PCollection[Any], dict[str, Column]]:
+    """Return the PCollection of a frame, and its columns by name; a series is one column."""
+    if isinstance(frame, DeferredDataFrame):
+        return frame._pcoll, frame._all() if include_indexes else frame._columns
+    assert isinstance(frame, DeferredSeries)
+    return frame._pcoll, {str(frame.name): frame._column}

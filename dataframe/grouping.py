@@ -5,7 +5,7 @@ Missing values, None and NaN, count for nothing: a sum of none is 0, and a mean 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..sdk.columns.column_bundle import as_rows
@@ -18,7 +18,7 @@ from ..sdk.pvalue import PCollection
 from ..sdk.typehints.column_types import type_in
 from ..sdk.typehints.schema import with_schema
 from ..transforms import Filter, GroupBy, ParDo
-from .frame_base import refuse, refuse_arguments
+from .frame_base import check_columns, refuse, refuse_arguments
 
 AGGREGATES = ("sum", "mean", "count", "size", "min", "max")
 
@@ -106,39 +106,49 @@ def _result(
 
 
 class DeferredGroupBy:
-    """The groups of a frame."""
+    """The groups of a frame.
+
+    Args:
+      pcoll, columns: the frame's.
+      frame_of: makes a frame of a PCollection, the expressions of its index, and those of its columns.
+    """
 
     def __init__(
         self,
-        frame: Any,
+        pcoll: PCollection[Any],
+        columns: dict[str, Column],
+        frame_of: Callable[..., Any],
         keys: dict[str, Column],
         as_index: bool,
         dropna: bool,
         chosen: Sequence[str] | str | None = None,
     ) -> None:
-        self._frame = frame
+        self._pcoll = pcoll
+        self._columns = columns
+        self._frame_of = frame_of
         self._keys = keys
         self._as_index = as_index
         self._dropna = dropna
         self._chosen = chosen
 
     def __getitem__(self, chosen: Any) -> DeferredGroupBy:
-        self._frame._check([chosen] if isinstance(chosen, str) else chosen)
-        return DeferredGroupBy(self._frame, self._keys, self._as_index, self._dropna, chosen)
+        check_columns([chosen] if isinstance(chosen, str) else chosen, self._columns)
+        parts = (self._pcoll, self._columns, self._frame_of)
+        return DeferredGroupBy(*parts, self._keys, self._as_index, self._dropna, chosen)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         if name in AGGREGATES:
             return lambda **arguments: self._aggregate(name, arguments)
-        if name in self._frame._columns:
+        if name in self._columns:
             return self[name]
         refuse(f"groupby(...).{name}", reason=f"expected one of {', '.join(AGGREGATES)} and agg")
 
     def _names(self) -> list[str]:
         if isinstance(self._chosen, str):
             return [self._chosen]
-        return list(self._chosen or [name for name in self._frame._columns if name not in self._keys])
+        return list(self._chosen or [name for name in self._columns if name not in self._keys])
 
     def _aggregate(self, name: str, arguments: dict[str, Any]) -> Any:
         refuse_arguments(f"groupby(...).{name}", arguments, numeric_only=False)
@@ -146,7 +156,7 @@ class DeferredGroupBy:
             column = next(iter(self._keys.values()))
             sizes = self._result([("size", column, "size")])
             return sizes["size"].rename(None) if self._as_index else sizes
-        found = self._result([(own, self._frame._columns[own], name) for own in self._names()])
+        found = self._result([(own, self._columns[own], name) for own in self._names()])
         return found[self._chosen] if isinstance(self._chosen, str) and self._as_index else found
 
     def agg(self, func: Any = None, **named: Any) -> Any:
@@ -160,20 +170,20 @@ class DeferredGroupBy:
             refuse(f"groupby(...).agg({func!r:.60})", reason="expected a name, a dict, or name=(column, aggregate)")
         aggregates = []
         for name, (own, aggregate) in wanted.items():
-            self._frame._check([own])
+            check_columns([own], self._columns)
             if not isinstance(aggregate, str) or aggregate not in AGGREGATES:
                 refuse(f"groupby(...).agg({aggregate!r:.60})", reason=f"expected one of {', '.join(AGGREGATES)}")
-            aggregates.append((name, self._frame._columns[own], aggregate))
+            aggregates.append((name, self._columns[own], aggregate))
         return self._result(aggregates)
 
     aggregate = agg
 
     def _result(self, aggregates: list[tuple[str, Column, str]]) -> Any:
-        label = label_of(self._frame._pcoll, "groupby")
-        rows, keys, columns = aggregated(self._frame._pcoll, self._keys, aggregates, self._dropna, label)
+        label = label_of(self._pcoll, "groupby")
+        rows, keys, columns = aggregated(self._pcoll, self._keys, aggregates, self._dropna, label)
         if self._as_index:
-            return type(self._frame)(rows, keys, columns)
-        return type(self._frame)(rows, {}, {**keys, **columns})
+            return self._frame_of(rows, keys, columns)
+        return self._frame_of(rows, {}, {**keys, **columns})
 
 
 class Extreme(CombineFn[Any, Any, Any]):
