@@ -7,6 +7,7 @@ grouping.py    aggregates of groups, by `GroupBy(...).aggregate_field`
 joining.py     merge, by `CoGroupByKey`, and concat
 convert.py     to_dataframe and to_pcollection
 io.py          read_csv and read_parquet
+row_files.py   ReadFromCsv and ReadFromJson as Beam has them: files as rows
 transforms.py  DataframeTransform: a function of frames as a transform
 
 A frame is a PCollection of rows whose fields are known, and expressions over them.  Aggregates and joins are those of

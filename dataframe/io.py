@@ -26,9 +26,12 @@ _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "NULL", "null"
 
 
 class _ReadCsv(PTransform):
-    def __init__(self, path: Any, sep: str, usecols: Sequence[str] | None, dtype: dict[str, Any]) -> None:
+    def __init__(
+        self, path: Any, sep: str, usecols: Sequence[str] | None, dtype: dict[str, Any], filename_column: str | None
+    ) -> None:
         super().__init__()
         self.path, self.sep, self.usecols, self.dtype = path, sep, usecols, dtype
+        self.filename_column = filename_column
 
     def default_label(self) -> str:
         return f"read_csv({self.path})"
@@ -37,14 +40,25 @@ class _ReadCsv(PTransform):
         kinds = _types(self.path, self.sep, pbegin.pipeline.full_label)
         names = [name for name in kinds if self.usecols is None or name in self.usecols]
         options: Any = {} if self.sep == "," else {"delimiter": self.sep}
-        text = pbegin | "Read" >> ReadFromCsv(self.path, as_rows=True, usecols=names, **options)
+        of_file = self.filename_column
+        text = pbegin | "Read" >> ReadFromCsv(
+            self.path, as_rows=True, usecols=names, filename_column=of_file, **options
+        )
         columns = {name: parsed(field_of(name), kinds[name], _MISSING) for name in names}
-        frame = frame_of(projected(text, columns, "Parse"), names)
+        if of_file is not None:
+            columns[of_file] = field_of(of_file)
+        frame = frame_of(projected(text, columns, "Parse"), list(columns))
         return frame.astype(self.dtype) if self.dtype else frame
 
 
 def read_csv(
-    path: Any, sep: str = ",", usecols: Any = None, dtype: Any = None, splittable: bool = True, **arguments: Any
+    path: Any,
+    sep: str = ",",
+    usecols: Any = None,
+    dtype: Any = None,
+    splittable: bool = True,
+    filename_column: str | None = None,
+    **arguments: Any,
 ) -> Any:
     """Return a transform that reads CSV files into a deferred frame: `df = p | read_csv(pattern)`.
 
@@ -57,9 +71,10 @@ def read_csv(
       usecols: the names of the columns to read; None for all.
       dtype: types of columns by name, as in `astype`.
       splittable: Beam's, without effect: files are split where that is possible.
+      filename_column: another column, with the path of the file.
     """
     refuse_arguments("read_csv", arguments, delimiter=None, header="infer", index_col=None, encoding=None)
-    return _ReadCsv(path, sep, usecols, dict(dtype or {}))
+    return _ReadCsv(path, sep, usecols, dict(dtype or {}), filename_column)
 
 
 def _types(path: Any, sep: str, label: str) -> dict[str, str]:

@@ -146,6 +146,11 @@ RENAMED: Final[dict[tuple[str, str], str]] = {
     ("options.pipeline_options", "_BeamArgumentParser"): "OptionsParser",
 }
 
+# Names of Beam that are another thing in penstock, by which they are found first: rows, where penstock gives dicts.
+APART: Final[dict[tuple[str, str], str]] = {
+    (path, name): "dataframe.row_files" for path in ("io", "io.textio") for name in ("ReadFromCsv", "ReadFromJson")
+}
+
 # Modules of Beam's `transforms` that Beam has at its root as well: `beam.window`.  Importable below `penstock` only.
 AT_ROOT: Final[frozenset[str]] = frozenset(
     ["combiners", "core", "ptransform", "sideinputs", "stats", "timeutil", "trigger", "userstate", "util", "window"]
@@ -228,7 +233,7 @@ def _is_beams(path: str) -> bool:
 def _of_penstock(path: str, name: str) -> Any:
     """Return what penstock has for a name of Beam's module `path`, or None."""
     own_name = RENAMED.get((path, name), name)
-    for module in MODULES.get(path, ()):
+    for module in (APART[path, name],) if (path, name) in APART else MODULES.get(path, ()):
         found = getattr(import_module(f"{_PACKAGE}.{module}" if module else _PACKAGE), own_name, None)
         if found is not None:
             return found

@@ -1,0 +1,80 @@
+"""ReadFromCsv and ReadFromJson as Beam has them: rows with fields, where penstock's own transforms give dicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import io
+from ..sdk.elements.row import Row
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection
+from ..transforms import Map
+from .convert import to_pcollection
+from .frame_base import refuse_arguments
+from .io import read_csv
+
+
+class ReadFromCsv(PTransform):
+    """The records of CSV files as rows, whose types are inferred as by `read_csv`: `row.cups`.
+
+    Args:
+      path: a path or a pattern.
+      splittable: Beam's, without effect.
+      filename_column: another column, with the path of the file.
+      arguments: those of `read_csv`.
+
+    Raises `SourceError` if the pattern matches nothing.
+
+    >>> import penstock as beam
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "sales.csv")
+    >>> _ = path.write_text("item,cups\\ntea,2\\n")
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | ReadFromCsv(path) | beam.Map(lambda sale: sale.item * sale.cups) | beam.Map(print)
+    teatea
+    """
+
+    def __init__(
+        self, path: Any, *, splittable: bool = True, filename_column: str | None = None, **arguments: Any
+    ) -> None:
+        super().__init__()
+        self._read = read_csv(path, filename_column=filename_column, **arguments)
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        return to_pcollection(pbegin | "Frame" >> self._read, label="Rows")  # type: ignore[no-any-return]
+
+
+class ReadFromJson(PTransform):
+    """The objects of JSON files as Rows.
+
+    Args:
+      path: a path or a pattern.
+      orient: "records".
+      lines: an object on each line, or else one array a file.
+      dtype: False; values have the types that JSON gives them.
+
+    Raises `SourceError` if the pattern matches nothing, or for what is no JSON.
+
+    >>> import penstock as beam
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "sales.jsonl")
+    >>> _ = path.write_text('{"item": "tea", "cups": 2}\\n')
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | ReadFromJson(path) | beam.Map(lambda sale: sale.item * sale.cups) | beam.Map(print)
+    teatea
+    """
+
+    def __init__(
+        self, path: Any, *, orient: str = "records", lines: bool = True, dtype: Any = False, **arguments: Any
+    ) -> None:
+        super().__init__()
+        refuse_arguments("ReadFromJson", {**arguments, "orient": orient, "dtype": dtype}, orient="records", dtype=False)
+        self.path, self.lines = path, lines
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        rows: PCollection[Any] = pbegin | io.ReadFromJson(self.path, lines=self.lines) | "Rows" >> Map(_row)
+        return rows
+
+
+def _row(record: Any) -> Row:
+    return Row(**record)

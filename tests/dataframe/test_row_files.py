@@ -1,0 +1,63 @@
+"""ReadFromCsv and ReadFromJson under Beam's name."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+import penstock as beam
+from penstock.dataframe import WontImplementError
+from penstock.sdk.compat import install_import_hook
+from penstock.sdk.errors import SourceError
+from penstock.testing import assert_that, equal_to
+
+
+@pytest.fixture(autouse=True)
+def _beam(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setattr("sys.meta_path", list(sys.meta_path))
+    install_import_hook()
+
+
+def test_records_of_csv_are_rows_with_types(tmp_path: pathlib.Path) -> None:
+    """Penstock's own transform gives dicts of strings."""
+    from apache_beam.io import ReadFromCsv
+    from apache_beam.io.textio import ReadFromCsv as SameReadFromCsv
+
+    assert ReadFromCsv is SameReadFromCsv
+    path = tmp_path / "sales.csv"
+    path.write_text("item,cups,price\ntea,2,1.5\nmilk,,2\n")
+    with beam.Pipeline() as p:
+        rows = p | ReadFromCsv(str(tmp_path / "*.csv"), filename_column="path")
+        totals = rows | beam.Filter(lambda row: row.cups) | beam.Map(lambda row: (row.item, row.cups * row.price))
+        assert_that(totals, equal_to([("tea", 3.0)]))
+        assert_that(rows, equal_to([("tea", 2, 1.5, str(path)), ("milk", None, 2.0, str(path))]), label="rows")
+        sums = rows | beam.GroupBy("item").aggregate_field("price", sum, "total")
+        assert_that(sums, equal_to([("tea", 1.5), ("milk", 2.0)]), label="sums")
+
+
+def test_objects_of_json_are_rows(tmp_path: pathlib.Path) -> None:
+    """From lines, and from one array."""
+    from apache_beam.io import ReadFromJson
+
+    (tmp_path / "lines").write_text('{"item": "tea", "cups": 2}\n')
+    (tmp_path / "array").write_text('[{"item": "milk", "cups": 1}]')
+    with beam.Pipeline() as p:
+        lines = p | "lines" >> ReadFromJson(str(tmp_path / "lines"))
+        array = p | "array" >> ReadFromJson(str(tmp_path / "array"), lines=False)
+        found = (lines, array) | beam.Flatten() | beam.Map(lambda row: f"{row.item} {row.cups}")
+        assert_that(found, equal_to(["tea 2", "milk 1"]))
+
+
+def test_what_is_not_supported_is_refused_when_built() -> None:
+    """By the argument, or the path."""
+    from apache_beam.io import ReadFromCsv, ReadFromJson
+
+    with pytest.raises(WontImplementError, match=r"read_csv\(skiprows=3\)"):
+        ReadFromCsv("a", skiprows=3)
+    with pytest.raises(WontImplementError, match=r"ReadFromJson\(orient='split'\)"):
+        ReadFromJson("a", orient="split")
+    with pytest.raises(SourceError, match="ReadFromCsv/Frame: no file matches"):
+        beam.Pipeline() | ReadFromCsv("/no/such/file")
