@@ -240,7 +240,7 @@ class FileSink(Sink[Any]):
         files = [file for token in staged for file in token]
         with self.naming_the_output("can't be published"):
             if not fs.exists(directory):
-                return self.told(self._check_that_it_was_published(transaction, files), files)
+                return self._told_of(self._check_that_it_was_published(transaction, files), files)
             plan = read_plan(fs, directory)
             if plan is not None:
                 self._check_plan(directory, plan)
@@ -253,7 +253,14 @@ class FileSink(Sink[Any]):
                 write_plan(fs, directory, plan)
             carry_out(fs, directory, plan)
             fs.delete(directory)
-            return self.told(plan, files)
+            return self._told_of(plan, files)
+
+    def _told_of(self, plan: Sequence[Renaming], files: Sequence[StagedFile]) -> list[Any]:
+        """Return what tells of each file; the dead letters are no output."""
+        away = join_path(self.dead_letters, "")
+        published = [entry for entry in plan if not entry.final.startswith(away)]
+        names = {entry.staged for entry in published}
+        return self.told(published, [file for file in files if file.name in names])
 
     def told(self, plan: Sequence[Renaming], files: Sequence[StagedFile]) -> list[Any]:
         """Return what tells of each published file, for the transforms that are applied to a write: its path."""

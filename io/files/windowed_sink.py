@@ -23,7 +23,12 @@ from .sink import FileSink, StagedFile
 
 
 def is_windowed(sink: FileSink, pcoll: PCollection[Any]) -> bool:
-    """Return whether an unbounded input is written by window: it has windows, or the sink gives it some."""
+    """Return whether an unbounded input is written by window: it has windows, or the sink gives it some.
+
+    Changelogs take each change as it comes.
+    """
+    if sink.accepts_retractions:
+        return False
     return bool(sink.triggering_frequency) or pcoll.windowing.window_fn != GlobalWindows()
 
 

@@ -42,8 +42,8 @@ def schema_of(hint: Any) -> str | None:
     hint = simplified(hint)
     fields = _fields(hint)
     if fields is None:
-        # A tuple is a row.  The columns of a tuple of any length are unknown.
-        simple = None if get_origin(hint) is tuple else _type(hint)
+        # Tuples and dictionaries are rows.  The columns of a tuple of any length, and of a dictionary, are unknown.
+        simple = None if get_origin(hint) in (tuple, dict) else _type(hint)
         return None if simple is None else f"`value` {simple}"
     columns = {name: _type(part) for name, part in fields.items()}
     if not columns or None in columns.values():

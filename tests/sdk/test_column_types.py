@@ -41,7 +41,7 @@ UNKNOWN = {
     "GroupBy(prize)": beam.GroupBy("prize"),
     "GroupBy(key)": beam.GroupBy(col("prize") % 2),
     "GroupBy(prize, odd)": beam.GroupBy("prize", odd=lambda row: row.price % 2),
-    "GroupBy(item)": beam.GroupBy("item").aggregate_field("prize", sum, "total"),
+    "GroupBy(item).aggregate_field": beam.GroupBy("item").aggregate_field("prize", sum, "total"),
 }
 
 

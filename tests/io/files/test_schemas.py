@@ -173,7 +173,7 @@ def test_csv_has_the_fields_of_its_header(tmp_path: Path) -> None:
 
     rows = beam.Pipeline() | ReadFromCsv(**read, as_rows=True)
     with pytest.raises(
-        ColumnError, match="^GroupBy.itm.: there is no field 'itm'; the elements have item, price, when"
+        ColumnError, match="^GroupBy.itm..aggregate_field: there is no field 'itm'; the elements have item, price, when"
     ):
         _ = rows | beam.GroupBy("itm").aggregate_field("price", sum, "total")
     with pytest.raises(ColumnError, match="^Map.item . 1.: item . 1 can't be computed"):
