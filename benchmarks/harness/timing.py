@@ -78,14 +78,20 @@ def compare(
     clock: Callable[[], float] = time.process_time,
     warm_up: int = 0,
     of_both: bool = False,
+    start_up: Callable[[], Any] | None = None,
 ) -> Ratio:
     """Run both, `RUNS` times in turn, after `warm_up` runs that don't count.
 
     `result` makes of what `ours` (with `of_both`, each of the two) returned what is compared; it is not timed.  Raises
-    `AssertionError` when the two differ.
+    `AssertionError` when the two differ.  `start_up` runs ours over an empty input: its time is subtracted from ours.
     """
     times: dict[Callable[[], Any], list[float]] = {ours: [], by_hand: []}
+    starts = []
     for run in range(RUNS + warm_up):
+        if start_up is not None:
+            before = clock()
+            start_up()
+            starts.append(clock() - before)
         outcomes = []
         # Each goes first every other time.
         for program in (ours, by_hand) if run % 2 else (by_hand, ours):
@@ -96,4 +102,5 @@ def compare(
             outcomes.append(result(outcome) if program is ours or of_both else outcome)
             del outcome
         assert outcomes[0] == outcomes[1], f"{name}: the results differ"
-    return Ratio(name, *(median(times[program][warm_up:]) for program in (ours, by_hand)), limit)
+    own, theirs = (median(times[program][warm_up:]) for program in (ours, by_hand))
+    return Ratio(name, own - (median(starts[warm_up:]) if starts else 0.0), theirs, limit)
