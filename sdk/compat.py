@@ -200,7 +200,8 @@ class Namespace(ModuleType):
         if self._penstock_path not in MODULES:
             from .beam.names import names_of_beam
 
-            return sorted(names_of_beam().get(self._penstock_path, ()))
+            every = names_of_beam().get(self._penstock_path, ())
+            return sorted(name for name in every if not name.startswith("_"))
         names: set[str] = set()
         for path in MODULES[self._penstock_path]:
             module = import_module(f"{_PACKAGE}.{path}" if path else _PACKAGE)
@@ -257,7 +258,7 @@ def _of_beam(path: str, name: str) -> Any:
     origin = defining_module(path, name)
     if origin is None:
         where = f"apache_beam.{path}" if path else "apache_beam"
-        raise AttributeError(f"{where} has no name {name!r}, neither in penstock nor among the public names of Beam")
+        raise AttributeError(f"{where} has no name {name!r}, neither in penstock nor among the names of Beam")
     if origin != path and has_module(f"{origin}.{name}".strip(".")):
         return namespace(f"{origin}.{name}".strip("."))
     found = _of_penstock(origin, name) if origin != path else None
@@ -309,7 +310,7 @@ class _BeamFinder(_Finder):
         found = super().find_spec(fullname, path, target)
         if found is None and fullname.partition(".")[0] == self.package:
             # With `name=`, `from apache_beam.io import Nothing` would show another error, without penstock's name.
-            raise ModuleNotFoundError(f"there is no {fullname}, neither in penstock nor among the public names of Beam")
+            raise ModuleNotFoundError(f"there is no {fullname}, neither in penstock nor among the names of Beam")
         return found
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

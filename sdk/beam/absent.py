@@ -64,6 +64,8 @@ def instead_of(path: str) -> str:
     >>> instead_of("io.jdbc.ReadFromJdbc")
     'use beam.io.ReadFromSQL and beam.io.WriteToSQL'
     """
+    if path.rpartition(".")[2].startswith("_"):
+        return _INTERNAL
     area = max((area for area in INSTEAD if path.startswith(area)), key=len, default="")
     return INSTEAD.get(area, "")
 

@@ -1,7 +1,8 @@
-"""Beam's modules with their public names, as listed in `names.txt`.
+"""Beam's modules with their names, as listed in `names.txt`.
 
 A block of that file is one module: its path, a colon, its own names, and the names that it imports from other modules
-of Beam, after `<` and that module's path; `*` means all of its names.  `tests/sdk/collect_beam_names.py` writes it.
+of Beam, after `<` and that module's path; `*` means all of its public names.
+`tests/sdk/collect_beam_names.py` writes it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ANY: Final[tuple[str, ...]] = (
 
 @cache
 def names_of_beam() -> dict[str, dict[str, str]]:
-    """Return the public names by module path, each with the path of the module that defines it.
+    """Return the names by module path, each with the path of the module that defines it.
 
     >>> names_of_beam()["io"]["ReadFromPubSub"]
     'io.gcp.pubsub'
@@ -60,7 +61,8 @@ def names_of_beam() -> dict[str, dict[str, str]]:
     for _ in range(3):
         for path, origin in stars:
             for name in listed.get(origin, ()):
-                listed[path].setdefault(name, origin)
+                if not name.startswith("_"):
+                    listed[path].setdefault(name, origin)
     return listed
 
 

@@ -1,4 +1,4 @@
-"""Rewrite `sdk/beam/names.txt`: the public names of Beam's modules, by module.
+"""Rewrite `sdk/beam/names.txt`: the names of Beam's modules, by module, and the private ones that a module defines.
 
     pip install --no-deps --target DIRECTORY apache-beam==2.77.0
     python tests/sdk/collect_beam_names.py DIRECTORY/apache_beam [another version's ...]
@@ -77,7 +77,8 @@ def main(roots: list[str]) -> None:
             is_leaf = file.name != "__init__.py" and any(
                 _is_below(path, (area,)) and not _is_below(origin, (area,)) for area in _LEAVES
             )
-            if not name.startswith("_") and not (origin and is_leaf) and f"{path}.{name}".strip(".") not in paths:
+            is_foreign = origin and (is_leaf or name.startswith("_"))
+            if not (name.startswith("__") or name == "_" or is_foreign) and f"{path}.{name}".strip(".") not in paths:
                 found[path]["" if _is_below(origin, ANY) else origin].add(name)
     lines = []
     for path, by_origin in sorted(found.items()):

@@ -102,7 +102,7 @@ def test_an_import_of_what_beam_does_not_have_names_penstock_and_the_path(statem
     with pytest.raises(ImportError) as raised:
         exec(statement)
 
-    assert f"there is no {name}, neither in penstock nor among the public names of Beam" == str(raised.value)
+    assert f"there is no {name}, neither in penstock nor among the names of Beam" == str(raised.value)
 
 
 def test_absent_modules_can_be_imported_below_penstock() -> None:
@@ -149,3 +149,14 @@ def test_pytest_does_not_collect_absent_classes() -> None:
         pass
 
     assert (False, True) == (imported.__test__, TestMine.__test__)
+
+
+def test_a_private_name_of_beam_is_imported_and_an_error_when_it_is_called() -> None:
+    """Programs import them for annotations and tests; `*` doesn't bring them."""
+    from apache_beam.io.textio import _TextSink  # type: ignore[import-not-found]
+
+    with pytest.raises(UnsupportedError, match=r"^apache_beam\.io\.textio\._TextSink: .* the internals of Beam"):
+        _TextSink("out")
+    assert not [name for name in import_module("apache_beam.dataframe.doctests").__all__ if name.startswith("_")]
+    with pytest.raises(ImportError, match="_Nothing"):
+        from apache_beam.io.textio import _Nothing  # noqa: F401
