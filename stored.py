@@ -54,6 +54,7 @@ _LATER = {
     "file-range": "io.files.source",
     "frame-block": "sdk.spark_interfaces",
     "frame-stream-position": "runners.spark.micro_batch.structured_streaming",
+    "generated-row": "sdk.typehints.beam.row_type",
     "multiset": "runners.execution.windows.retractions",
     "not-a-number": "runners.execution.windows.retractions",
     "offset-range": "sdk.dofn.offset_range",

@@ -30,6 +30,10 @@ class PipelineError(PenstockError):
     """The pipeline is invalid; raised while it is being built."""
 
 
+class CoderClassError(PipelineError, TypeError):
+    """Something else than a class of coders is registered as the coder of a type."""
+
+
 class DuplicateLabelError(PipelineError, RuntimeError):
     """Two transforms of one pipeline have the same full label."""
 
@@ -54,8 +58,8 @@ class UnsupportedError(PipelineError):
     """The runner doesn't support a feature that the pipeline needs."""
 
 
-class SerializationError(PenstockError):
-    """An object that must be sent to a worker can't be pickled."""
+class SerializationError(PenstockError, ValueError):
+    """A value can't be encoded or decoded, or an object that must be sent to a worker can't be pickled."""
 
 
 class OptionsError(PenstockError):
@@ -82,7 +86,7 @@ class MissingExtraError(PenstockError, ImportError):
     """An optional dependency is not installed; the message names its extra."""
 
 
-class InvalidKeyError(PenstockError, TypeError):
+class InvalidKeyError(PenstockError, TypeError, ValueError):
     """A key can't be grouped: it has no hash, or no deterministic encoding."""
 
 

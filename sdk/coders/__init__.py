@@ -1,7 +1,8 @@
 """Coders: values as bytes, and the one encoding of keys.
 
 In reading order: the interface (`coder`); single values (`primitive`), numbers in other formats (`numeric`) and
-Protocol Buffers' messages (`protobuf`); composite values (`container`); any value (`pickled`); timestamps, windows and
+Protocol Buffers' messages (`protobuf`); composite values (`container`), and those with named
+fields (`row`); any value (`pickled`); timestamps, windows and
 panes (`windowed`); sharded keys (`sharded_key`) and Avro records (`avro`); the coders of types (`typecoders`); key
 groups (`key_encoding`) and their hash (`mixed_hash`); the equality of keys (`coded_key`); digests of values (`digest`).
 """
@@ -15,7 +16,6 @@ from .container import (
     ListCoder,
     MapCoder,
     NullableCoder,
-    RowCoder,
     TupleCoder,
     TupleSequenceCoder,
 )
@@ -37,6 +37,7 @@ from .primitive import (
     ToBytesCoder,
     VarIntCoder,
 )
+from .row import LogicalTypeCoder, RowCoder
 from .sharded_key import ShardedKey, ShardedKeyCoder
 from .typecoders import CoderRegistry, registry
 from .windowed import (
@@ -66,6 +67,7 @@ __all__ = [
     "ListCoder",
     "MapCoder",
     "LengthPrefixCoder",
+    "LogicalTypeCoder",
     "RowCoder",
     "PickleCoder",
     "CloudpickleCoder",

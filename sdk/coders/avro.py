@@ -13,15 +13,23 @@ from .coder import Coder, wrong_type
 
 
 @stored_as("avro-record", 1)
-@attrs.frozen
+@attrs.frozen(eq=False)
 class AvroRecord:
     """A record to encode with a schema: a dictionary, list or value that fits it.
+
+    Records of subclasses are equal to others of the same content.
 
     >>> AvroRecord({"name": "ann"})
     AvroRecord(record={'name': 'ann'})
     """
 
     record: Any = attrs.field(alias="value")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AvroRecord) and self.record == other.record
+
+    def __hash__(self) -> int:
+        return hash(self.record)
 
 
 class AvroGenericCoder(Coder):

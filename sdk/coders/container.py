@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..errors import SerializationError
 from .coder import Coder, encode_varint, read_varint, take, wrong_type
 from .primitive import SelfDelimitingCoder
 
@@ -241,70 +240,3 @@ class LengthPrefixCoder(SelfDelimitingCoder):
 
     def to_type_hint(self) -> Any:
         return self._value_coder.to_type_hint()
-
-
-class RowCoder(SelfDelimitingCoder):
-    """Values with named fields: their number, a bit for each field that is None, and the others in order.
-
-    Args:
-      names: the fields' names.
-      coders: the fields' coders.
-      constructor: returns the value for the fields, which are passed by name.
-
-    >>> from penstock.sdk.coders import VarIntCoder
-    >>> from penstock.sdk.elements.row import Row
-    >>> coder = RowCoder(["a", "b"], [VarIntCoder(), VarIntCoder()], Row)
-    >>> coder.decode(coder.encode(Row(a=1, b=None)))
-    Row(a=1, b=None)
-    """
-
-    def __init__(self, names: Iterable[str], coders: Iterable[Coder], constructor: Callable[..., Any]) -> None:
-        self._names = tuple(names)
-        self._coders = tuple(coders)
-        self._constructor = constructor
-        if len(self._names) != len(self._coders):
-            raise SerializationError(f"RowCoder was given {len(self._names)} names and {len(self._coders)} coders")
-
-    @classmethod
-    def from_type_hint(cls, typehint: Any, registry: Any) -> RowCoder:
-        """Return the coder of a `NamedTuple`, dataclass or attrs class, from its annotations."""
-        from typing import get_type_hints
-
-        hints = get_type_hints(typehint)
-        fields = list(getattr(typehint, "_fields", hints))
-        return cls(fields, [registry.get_coder(hints.get(name, Any)) for name in fields], typehint)
-
-    def encode(self, value: Any) -> bytes:
-        try:
-            fields = [getattr(value, name) for name in self._names]
-        except AttributeError:
-            raise wrong_type(self, f"values with the fields {', '.join(self._names)}", value) from None
-        missing = sum(1 << i for i, field in enumerate(fields) if field is None)
-        bitmap = missing.to_bytes((missing.bit_length() + 7) // 8, "little")
-        parts = [coder.encode_nested(field) for coder, field in zip(self._coders, fields) if field is not None]
-        return encode_varint(len(fields)) + encode_varint(len(bitmap)) + bitmap + b"".join(parts)
-
-    def read_nested(self, encoded: bytes, start: int) -> tuple[Any, int]:
-        count, start = read_varint(encoded, start)
-        if count != len(self._names):
-            raise SerializationError(f"{self!r} found {count} fields, expected {len(self._names)}")
-        length, start = read_varint(encoded, start)
-        missing = int.from_bytes(take(encoded, start, start + length), "little")
-        start += length
-        fields: dict[str, Any] = {}
-        for i, (name, coder) in enumerate(zip(self._names, self._coders)):
-            if missing >> i & 1:
-                fields[name] = None
-            else:
-                fields[name], start = coder.read_nested(encoded, start)
-        return self._constructor(**fields), start
-
-    def is_deterministic(self) -> bool:
-        return all(coder.is_deterministic() for coder in self._coders)
-
-    def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
-        coders = [coder.as_deterministic_coder(step_label, error_message) for coder in self._coders]
-        return RowCoder(self._names, coders, self._constructor)
-
-    def to_type_hint(self) -> Any:
-        return self._constructor

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import decimal
+import operator
 import struct
-from typing import Any
+from typing import Any, SupportsIndex
 
 from .coder import Coder, encode_varint, read_varint, take, wrong_type
 from .primitive import SelfDelimitingCoder, VarIntCoder
@@ -22,10 +23,11 @@ class BigIntegerCoder(Coder):
     """
 
     def encode(self, value: Any) -> bytes:
-        if not isinstance(value, int):
+        if not isinstance(value, SupportsIndex):
             raise wrong_type(self, "int", value)
-        magnitude = value if value >= 0 else ~value
-        return int(value).to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
+        number = operator.index(value)
+        magnitude = number if number >= 0 else ~number
+        return number.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
 
     def decode(self, encoded: bytes) -> int:
         return int.from_bytes(encoded, "big", signed=True)
@@ -111,9 +113,9 @@ class VarInt32Coder(SelfDelimitingCoder):
     """
 
     def encode(self, value: Any) -> bytes:
-        if not isinstance(value, int) or not -_INT32 <= value < _INT32:
+        if not isinstance(value, SupportsIndex) or not -_INT32 <= (number := operator.index(value)) < _INT32:
             raise wrong_type(self, "int of at most 32 bits", value)
-        return encode_varint(int(value) & (2 * _INT32 - 1))
+        return encode_varint(number & (2 * _INT32 - 1))
 
     def read_nested(self, encoded: bytes, start: int) -> tuple[int, int]:
         number, end = read_varint(encoded, start)
@@ -157,9 +159,10 @@ class ByteCoder(SelfDelimitingCoder):
     """
 
     def encode(self, value: Any) -> bytes:
-        if not isinstance(value, int) or not 0 <= value < 256:
+        # As Beam's coder of signed bytes, whose values are the same bits.
+        if not isinstance(value, SupportsIndex) or not -128 <= (number := operator.index(value)) < 256:
             raise wrong_type(self, "int from 0 to 255", value)
-        return bytes((value,))
+        return bytes((number & 255,))
 
     def read_nested(self, encoded: bytes, start: int) -> tuple[int, int]:
         return take(encoded, start, start + 1)[0], start + 1

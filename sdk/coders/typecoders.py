@@ -6,15 +6,19 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
+from ...triggers.pane import PaneInfo
 from ...windowing.timestamp import Timestamp
 from ...windowing.windows import GlobalWindow, IntervalWindow
-from ..errors import PipelineError
+from ..errors import CoderClassError
+from ..typehints.row_classes import declare_row_class
 from ..typehints.simplified import native
 from .coder import Coder
-from .container import IterableCoder, ListCoder, MapCoder, NullableCoder, RowCoder, TupleCoder
+from .container import IterableCoder, ListCoder, MapCoder, NullableCoder, TupleCoder
 from .pickled import FastPrimitivesCoder
 from .primitive import BooleanCoder, BytesCoder, FloatCoder, StrUtf8Coder, VarIntCoder
-from .windowed import GlobalWindowCoder, IntervalWindowCoder, TimestampCoder
+from .protobuf import coder_of_message
+from .row import RowCoder
+from .windowed import GlobalWindowCoder, IntervalWindowCoder, PaneInfoCoder, TimestampCoder
 
 _BUILT_IN: dict[Any, type[Coder]] = {
     str: StrUtf8Coder,
@@ -25,6 +29,7 @@ _BUILT_IN: dict[Any, type[Coder]] = {
     Timestamp: TimestampCoder,
     IntervalWindow: IntervalWindowCoder,
     GlobalWindow: GlobalWindowCoder,
+    PaneInfo: PaneInfoCoder,
 }
 
 
@@ -45,13 +50,14 @@ class CoderRegistry:
     def register_coder(self, typehint_type: Any, typehint_coder_class: type[Coder]) -> None:
         """Register a coder class for a type.  If it is deterministic, the type's values can be keys.
 
-        Raises `PipelineError` for other values than a coder class.
+        Raises `CoderClassError` for other values than a coder class.
         """
         if not (isinstance(typehint_coder_class, type) and issubclass(typehint_coder_class, Coder)):
-            raise PipelineError(
+            raise CoderClassError(
                 f"register_coder: {typehint_coder_class!r} is not a subclass of Coder; pass the class, not an instance"
             )
         self._registered[typehint_type] = typehint_coder_class
+        declare_row_class(typehint_type, issubclass(typehint_coder_class, RowCoder))
         self.version += 1
 
     def registered(self) -> dict[Any, type[Coder]]:
@@ -77,9 +83,10 @@ class CoderRegistry:
             self._registered = dict(coders)
             self.version += 1
 
-    def register_row(self, typehint_type: Any) -> None:
-        """Register a `RowCoder` for a `NamedTuple`, a dataclass or an attrs class."""
+    def register_row(self, typehint_type: Any) -> Any:
+        """Register a `RowCoder` for a `NamedTuple`, a dataclass or an attrs class, and return it: a decorator."""
         self.register_coder(typehint_type, RowCoder)
+        return typehint_type
 
     def get_coder(self, typehint: Any) -> Coder:
         """Return the coder for a type hint."""
@@ -90,7 +97,8 @@ class CoderRegistry:
         built_in = _BUILT_IN.get(typehint) if _is_hashable(typehint) else None
         if built_in is not None:
             return built_in.from_type_hint(typehint, self)
-        return self._structural(get_origin(typehint), get_args(typehint)) or FastPrimitivesCoder()
+        origin, args = get_origin(typehint), get_args(typehint)
+        return self._structural(origin, args) or coder_of_message(typehint) or FastPrimitivesCoder()
 
     def _structural(self, origin: Any, args: tuple[Any, ...]) -> Coder | None:
         """Return the coder for a composite hint."""

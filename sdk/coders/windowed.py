@@ -203,7 +203,9 @@ class WindowedValueCoder(Coder):
         return self._value_coder.is_deterministic() and self._window_coder.is_deterministic()
 
     def to_type_hint(self) -> Any:
-        return WindowedValue
+        from ..typehints.beam.subscripts import WindowedTypeConstraint
+
+        return WindowedTypeConstraint(self._value_coder.to_type_hint())
 
 
 class ParamWindowedValueCoder(WindowedValueCoder):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from .pipeline_options import PipelineOptions
 
@@ -69,3 +70,30 @@ def inside_a_run() -> Iterator[None]:
         yield
     finally:
         _is_inside.reset(token)
+
+
+class OptionsContext(ContextDecorator):
+    """Set options of all pipelines that are created within the block, or within the decorated function.
+
+    Args:
+      overrides: options by name.
+
+    >>> with OptionsContext(streaming=True):
+    ...     get_pipeline_options()
+    PipelineOptions(streaming=True)
+    """
+
+    def __init__(self, **overrides: Any) -> None:
+        self.overrides = overrides
+        self._scopes: list[Any] = []
+
+    def __enter__(self) -> OptionsContext:
+        outer = get_pipeline_options()
+        given = {} if outer is None else outer.get_all_options(drop_default=True)
+        scope = scoped_pipeline_options(PipelineOptions([], **{**given, **self.overrides}))
+        scope.__enter__()
+        self._scopes.append(scope)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._scopes.pop().__exit__(*error)

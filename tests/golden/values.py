@@ -41,6 +41,7 @@ from penstock.sdk.elements.element_wrappers import Remainder, Retracted, TaggedO
 from penstock.sdk.sources.splittable_source import InitialRestriction
 from penstock.sdk.spark_interfaces import Block
 from penstock.sdk.typehints.batch import BatchConverter, NumpyArray
+from penstock.sdk.typehints.beam.row_type import RowTypeConstraint
 from penstock.sdk.userstate.bag import Chunks
 from penstock.sdk.userstate.combining_value import Accumulator
 from penstock.sdk.userstate.ordered_list import Timeline
@@ -130,6 +131,7 @@ VALUES: dict[str, Any] = {
     "coded-key/1": CodedKey(b"k", "key"),
     "distinct-sketch/1": _distinct(),
     "duration/1": Duration(1.5),
+    "generated-row/1": RowTypeConstraint.from_fields([("name", str), ("count", int)], "golden")("tea", 2),
     "file-metadata/1": FileMetadata("a.txt", 5, 1.5),
     "file-range/1": FileRange("a.txt", 5, 10, 20, 1.5),
     "frame-block/1": Block(b"schema", b"rows"),

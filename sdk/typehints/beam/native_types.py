@@ -8,8 +8,16 @@ import types
 import typing
 from typing import Any, Final, ForwardRef, NewType, TypeVar, get_args, get_origin
 
+from ...elements.row import Row
+from ..row_classes import is_named_tuple, is_row_dataclass
+from ..schema import ARROW_NAMES, schemas_of
 from . import constraints as beam
 from .constraints import CompositeTypeHint, TypeConstraint
+from .row_type import RowTypeConstraint
+
+# Beam's names.
+match_is_named_tuple = is_named_tuple
+match_dataclass_for_row = is_row_dataclass
 
 _T = beam.TypeVariable("T")
 
@@ -58,10 +66,19 @@ def convert_to_beam_type(typ: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         return beam.union_of_types(map(convert_to_beam_type, args))
     if origin is typing.Annotated:
-        return typ
+        return _row_type(typ)
     if origin is collections.Counter:
         return beam.DictConstraint(convert_to_beam_type(args[0]), int)
     return _constraint(origin, args) if origin in _CONSTRAINTS else beam.AnyTypeConstraint()
+
+
+def _row_type(typ: Any) -> Any:
+    """Return the constraint of rows for a hint with a schema; other hints stay what they are."""
+    found = schemas_of(typ)
+    if len(found) != 1 or not isinstance(found[0][0], type) or not issubclass(found[0][0], Row):
+        return typ
+    kinds = {name: kind for kind, name in ARROW_NAMES.items()}
+    return RowTypeConstraint.from_fields([(name, kinds.get(str(kind), Any)) for name, kind in found[0][1].fields])
 
 
 def _constraint(kind: Any, args: tuple[Any, ...]) -> TypeConstraint:
