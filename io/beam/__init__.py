@@ -1,8 +1,12 @@
 """Beam's interfaces for files and sources of the user, over penstock's own.
 
 file_systems.py       FileSystems: operations on files of any file system
+file_system.py        FileSystem, which users implement for paths of their own, and LocalFileSystem
+compressed_file.py    CompressedFile: the decompressed content of an open file
+streams.py            DownloaderStream and UploaderStream, for such file systems
 bounded_source.py     BoundedSource, which is read by ranges of positions, and ConcatSource
 range_trackers.py     the ranges
+counting_source.py    CountingSource: the numbers from 0
 file_based_source.py  FileBasedSource: files in a format of the user's own
 tf_record.py          ReadFromTFRecord and WriteToTFRecord
 """

@@ -59,7 +59,7 @@ class FileBasedSource(BoundedSource):
         if validate and (isinstance(file_pattern, str) or file_pattern.is_accessible()):
             pattern = path_string(file_pattern)
             if not FileSystems.match([pattern], [1])[0].metadata_list:
-                raise OSError(f"{name}: no files found based on the file pattern {pattern}")
+                raise OSError(f"{name}: No files found based on the file pattern {pattern}")
 
     @property
     def splittable(self) -> bool:

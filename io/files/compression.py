@@ -53,6 +53,15 @@ class CompressionTypes:
         return compression in _ALL
 
     @staticmethod
+    def mime_type(compression: str, default: str = "application/octet-stream") -> str:
+        """Return the MIME type of compressed bytes; the default for a compression without one.
+
+        >>> CompressionTypes.mime_type("gzip"), CompressionTypes.mime_type("auto")
+        ('application/x-gzip', 'application/octet-stream')
+        """
+        return _MIME_TYPES.get(compression, default)
+
+    @staticmethod
     def resolve(compression: str, path: str) -> str:
         """Return the compression of a path, with 'auto' resolved.  Raises `ValueError` for an unknown compression."""
         if compression not in _ALL:
@@ -62,6 +71,13 @@ class CompressionTypes:
 
 _ALL = ("auto", "uncompressed", "gzip", "bzip2", "deflate", "xz", "zstd")
 _EXTENSIONS = {".gz": "gzip", ".bz2": "bzip2", ".deflate": "deflate", ".xz": "xz", ".zst": "zstd", ".zstd": "zstd"}
+_MIME_TYPES = {
+    "gzip": "application/x-gzip",
+    "bzip2": "application/x-bz2",
+    "deflate": "application/x-deflate",
+    "xz": "application/lzma",
+    "zstd": "application/zstd",
+}
 
 # Buffer size between the file and the decompressor.
 _BUFFER = 256 * 1024

@@ -14,6 +14,7 @@ import re
 import shutil
 import stat
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
@@ -166,7 +167,7 @@ class LocalFileSystem(FileSystem):
         if os.path.exists(local):
             paths = [local]
         else:
-            paths = sorted(path for path in glob.glob(local, recursive=True) if not _is_staged(path, local))
+            paths = sorted(path for path in glob.glob(local, recursive=True) if not is_staged(path, local))
         prefix = pattern[: len(pattern) - len(local)]
         found = []
         for path in paths:
@@ -273,7 +274,7 @@ class FsspecFileSystem(FileSystem):
         return [
             FileMetadata(protocol + path, info.get("size") or 0, _modified(info))
             for path, info in sorted(infos.items())
-            if info.get("type") == "file" and not _is_staged(path, stripped)
+            if info.get("type") == "file" and not is_staged(path, stripped)
         ]
 
     def open(self, path: str) -> BinaryIO:
@@ -343,6 +344,9 @@ class FsspecFileSystem(FileSystem):
 _LOCAL = LocalFileSystem()
 _REMOTE = FsspecFileSystem()
 
+# Each returns the file system of a protocol, or None.  They are asked before fsspec.
+PROVIDERS: list[Callable[[str], FileSystem | None]] = []
+
 
 def filesystem_for(path: str) -> FileSystem:
     """Return the file system of a path.
@@ -350,7 +354,11 @@ def filesystem_for(path: str) -> FileSystem:
     >>> type(filesystem_for("/tmp/lines.txt")).__name__, type(filesystem_for("s3://bucket/lines.txt")).__name__
     ('LocalFileSystem', 'FsspecFileSystem')
     """
-    return _LOCAL if protocol_of(path) in (None, "file") else _REMOTE
+    protocol = protocol_of(path)
+    if protocol in (None, "file"):
+        return _LOCAL
+    assert protocol is not None
+    return next((found for provider in PROVIDERS if (found := provider(protocol)) is not None), _REMOTE)
 
 
 def protocol_of(path: str) -> str | None:
@@ -407,7 +415,8 @@ def local_path(path: str) -> str:
     return path[7:] if path.startswith("file://") else path
 
 
-def _is_staged(path: str, pattern: str) -> bool:
+def is_staged(path: str, pattern: str) -> bool:
+    """Return whether a path is in a staging directory, which the pattern doesn't name."""
     return STAGING.search(path) is not None and STAGING.search(pattern) is None
 
 

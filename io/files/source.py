@@ -294,7 +294,7 @@ class ReadFiles(PTransform):
         return elements
 
     def display_data(self) -> dict[str, Any]:
-        return {"file_pattern": redacted(self.source.pattern)}
+        return {"file_pattern": redacted(self.source.pattern), "compression": self.source.compression_type}
 
 
 class ReadAllFiles(PTransform):

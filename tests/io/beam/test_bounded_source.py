@@ -122,7 +122,7 @@ def test_a_compressed_file_is_read_as_a_whole(tmp_path: Path) -> None:
 
 def test_a_pattern_without_files_is_an_error(tmp_path: Path) -> None:
     """Unless it isn't validated."""
-    with pytest.raises(OSError, match="Lines: no files found"):
+    with pytest.raises(OSError, match="Lines: No files found"):
         Lines(f"{tmp_path}/none")
     assert [] == read(Lines(f"{tmp_path}/none", validate=False))
     with pytest.raises(TypeError, match="Lines: file_pattern must be a str"):

@@ -4,7 +4,9 @@ import gzip
 
 import pytest
 
-from penstock.io.beam.file_systems import BeamIOError, CompressedFile, FileSystems
+from penstock.io.beam.compressed_file import CompressedFile
+from penstock.io.beam.file_system import BeamIOError
+from penstock.io.beam.file_systems import FileSystems
 
 
 @pytest.fixture(params=["local", "memory"])
