@@ -26,11 +26,11 @@ from ..sdk.sources.bounded import BoundedSource
 from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ..transforms.read import Read
+from .beam.file_based_sink import FileBasedSink
 from .files.avro import ReadAllFromAvro, ReadFromAvro, WriteToAvro
 from .files.changelog import WriteToChangelog
 from .files.compression import CompressionTypes
 from .files.csv import ReadFromCsv, WriteToCsv
-from .files.custom_sink import FileBasedSink
 from .files.filesystem import FileMetadata
 from .files.growing_text import ReadAllFromTextContinuously, ReadContinuouslyFromText
 from .files.json import ReadFromJson, WriteToJson

@@ -40,7 +40,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "internal.pickler": ("sdk.beam.pickler",),
     "io": ("io", "io.beam.sink"),
     "io.avroio": ("io.files.avro", "io"),
-    "io.filebasedsink": ("io",),
+    "io.filebasedsink": ("io.beam.file_based_sink", "io"),
     "io.fileio": ("io.files.matching", "io.files.dynamic_write", "io.files.sharding", "io"),
     "io.filesystem": ("io.beam.file_system", "io.beam.compressed_file", "io.files.filesystem", "io"),
     "io.filesystemio": ("io.beam.streams",),

@@ -7,6 +7,8 @@ streams.py            DownloaderStream and UploaderStream, for such file systems
 bounded_source.py     BoundedSource, which is read by ranges of positions, and ConcatSource
 range_trackers.py     the ranges
 counting_source.py    CountingSource: the numbers from 0
+sink.py               Sink with its Writers
+file_based_sink.py    FileBasedSink: files in a format of the user's own
 file_based_source.py  FileBasedSource: files in a format of the user's own
 tf_record.py          ReadFromTFRecord and WriteToTFRecord
 """

@@ -2,7 +2,7 @@
 
 A module for each format has its transforms, its source and its format: `text`, `csv`, `json`, `avro`, `parquet`,
 `growing_text` and `changelog`. `matching` and `dynamic_write` are Beam's `fileio`: files as elements, and elements into
-files by destination. `custom_sink` is Beam's `FileBasedSink`.
+files by destination.
 
 The formats share `source` (patterns, ranges, splits) and `sink` (files staged by workers, published by one commit).
 Below these are `filesystem`, `compression`, `line_blocks`, `sharding` (names of files) and `commit_plan`.
