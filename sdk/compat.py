@@ -67,7 +67,13 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "io.watch": ("transforms.watch", "transforms.poll_result"),
     "io.watermark_estimators": ("sdk.watermark_estimators",),
     "metrics": ("sdk.metrics",),
-    "metrics.cells": ("sdk.metrics.results",),
+    "metrics.cells": (
+        "sdk.beam.metric_cells",
+        "sdk.metrics.distribution",
+        "sdk.metrics.string_set",
+        "sdk.metrics.bounded_trie",
+        "sdk.metrics.histogram",
+    ),
     "metrics.execution": ("sdk.metrics.results",),
     "metrics.metric": ("sdk.metrics",),
     "metrics.metricbase": ("sdk.metrics.reporting",),
@@ -89,7 +95,11 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "runners.portability.fn_api_runner.fn_runner": ("runners",),
     "runners.portability.prism_runner": ("runners",),
     "runners.runner": ("sdk.runner",),
+    "runners.trivial_runner": ("runners",),
     "testing": ("testing",),
+    "testing.extra_assertions": ("testing.beam.extra_assertions",),
+    "testing.metric_result_matchers": ("testing.beam.metric_results",),
+    "testing.pipeline_verifiers": ("testing.beam.run_results",),
     "testing.test_pipeline": ("testing",),
     "testing.test_stream": ("testing",),
     "testing.test_utils": ("testing.test_utils",),
@@ -108,6 +118,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "transforms.deduplicate": ("transforms.deduplicate",),
     "transforms.display": ("sdk.beam.display",),
+    "transforms.display_test": ("testing.beam.display_items",),
     "transforms.error_handling": ("transforms.error_handling", "transforms.pardo"),
     "transforms.periodicsequence": ("transforms.periodic_sequence",),
     "transforms.ptransform": ("sdk.ptransform",),
@@ -137,11 +148,13 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "typehints.trivial_inference": ("sdk.typehints.beam.trivial_inference",),
     "typehints.typehints": ("sdk.typehints", "sdk.typehints.beam.subscripts", "sdk.typehints.beam.constraints"),
     "utils": (),
+    "utils.histogram": ("sdk.metrics.histogram",),
+    "utils.processes": ("sdk.beam.processes",),
     "utils.retry": ("sdk.retry",),
     "utils.shared": ("sdk.shared",),
     "utils.sharded_key": ("sdk.coders",),
     "utils.timestamp": ("windowing",),
-    "utils.windowed_value": ("sdk.elements.element_wrappers", "triggers"),
+    "utils.windowed_value": ("sdk.elements.element_wrappers", "sdk.elements.windowed_batch", "triggers"),
 }
 
 # Paths of penstock's own that are formed like Beam's: `beam.io.csvio`.
@@ -156,6 +169,9 @@ RENAMED: Final[dict[tuple[str, str], str]] = {
     ("io", "Sink"): "SinkOfWriters",
     ("testing.util", "BeamAssertException"): "PenstockAssertionError",
     ("error", "BeamError"): "PenstockError",
+    ("metrics.cells", "_BoundedTrieNode"): "BoundedTrieNode",
+    ("metrics.metricbase", "Histogram"): "HistogramMetric",
+    ("runners.trivial_runner", "TrivialRunner"): "LocalStreamingRunner",
     ("options.pipeline_options", "_BeamArgumentParser"): "OptionsParser",
 }
 
@@ -181,6 +197,7 @@ class Namespace(ModuleType):
         # For errors of `from ... import`, which say "(unknown location)" otherwise.
         self.__file__ = __file__
         self._penstock_path = path
+        self._penstock_originals: dict[str, Any] = {}
 
     # A module's own is called from here as a method, for three times as long; users' functions say `beam.window.X`.
     __getattribute__ = object.__getattribute__
@@ -205,8 +222,32 @@ class Namespace(ModuleType):
         if root != _PACKAGE and isinstance(found, Namespace):
             # The module that an import returns: tests replace its names.
             found = import_module(f"{root}.{found._penstock_path}".rstrip("."))
-        setattr(self, name, found)
+        vars(self)[name] = found
         return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a name here and in the module of penstock that has it, whose functions a test patches."""
+        super().__setattr__(name, value)
+        # An import sets a module of Beam in its parent.
+        if not name.startswith(("__", "_penstock")) and not isinstance(value, Namespace):
+            for module, own_name in self._places_of(name):
+                self._penstock_originals.setdefault(name, getattr(module, own_name))
+                setattr(module, own_name, value)
+
+    def __delattr__(self, name: str) -> None:
+        """Forget a name, and restore what penstock's module had before the name was set."""
+        super().__delattr__(name)
+        if name in self._penstock_originals:
+            original = self._penstock_originals.pop(name)
+            for module, own_name in self._places_of(name):
+                setattr(module, own_name, original)
+
+    def _places_of(self, name: str) -> list[tuple[ModuleType, str]]:
+        """Return the first of penstock's modules with a name of this module, and the name there; or nothing."""
+        own_name = RENAMED.get((self._penstock_path, name), name)
+        paths = MODULES.get(self._penstock_path, ())
+        modules = [import_module(f"{_PACKAGE}.{path}" if path else _PACKAGE) for path in paths]
+        return [(module, own_name) for module in modules if own_name in vars(module)][:1]
 
     def _public_names(self) -> list[str]:
         """Return the names for `from ... import *`: those of penstock's modules, without submodules and imports."""

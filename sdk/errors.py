@@ -42,6 +42,10 @@ class UnclosedErrorHandlerError(PipelineError, RuntimeError):
     """An error handler whose dead letters would be lost, or that is used after its `with` block."""
 
 
+class UnknownTagError(PipelineError, ValueError):
+    """An output is asked for by a tag that the transform doesn't have."""
+
+
 class TypeHintError(PipelineError):
     """The output type of a transform doesn't fit the input type of the next one."""
 

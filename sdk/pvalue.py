@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from . import graph
-from .errors import PipelineError
+from .errors import PipelineError, UnknownTagError
 from .options import PipelineOptions, TypeOptions
 from .ptransform import PTransform
 from .runner import PipelineResult
@@ -232,7 +232,7 @@ class DoOutputsTuple:
             return self._outputs[tag]
         except KeyError:
             known = [t or self._main_tag for t in self._outputs]
-            raise PipelineError(f"there is no output tagged {tag!r}; with_outputs names {known}") from None
+            raise UnknownTagError(f"there is no output tagged {tag!r}; with_outputs names {known}") from None
 
     def __getattr__(self, tag: str) -> PCollection[Any]:
         if tag.startswith("_"):

@@ -11,6 +11,7 @@ import attrs
 
 from . import graph
 from .elements.bundle import Bundle
+from .elements.element_wrappers import unwrapped
 from .errors import PenstockError, PipelineError
 from .pipeline import Pipeline
 from .ptransform import PTransform, applies_to_operands, unnamed
@@ -18,6 +19,7 @@ from .pvalue import DoOutputsTuple, PCollection, PipelineUnderConstruction, PVal
 from .side_inputs import AsSideInput
 from .sink import Sink, SinkWriter
 from .sources.bounded import ValuesSource
+from .typehints import infer_type
 from .user_code.error_text import bounded
 from .user_code.serialization import dumps
 from .windowing_strategy import DEFAULT_WINDOWING
@@ -127,7 +129,8 @@ class _Values(PTransform):
         self.values = values
 
     def expand(self, pbegin: Any) -> PCollection[Any]:
-        return pbegin.pipeline.add(graph.Read(ValuesSource(self.values)), [], DEFAULT_WINDOWING)[None]  # type: ignore[no-any-return]
+        hint = infer_type([unwrapped(value)[0] for value in self.values[:100]])
+        return pbegin.pipeline.add(graph.Read(ValuesSource(self.values)), [], DEFAULT_WINDOWING, hint)[None]  # type: ignore[no-any-return]
 
 
 class _Collect(PTransform):

@@ -58,29 +58,36 @@ class Capability(StrEnum):
     STREAMING_DATAFRAMES = "streaming DataFrames (FromSparkStream)"
 
 
-class PipelineResult(ABC):
-    """A started pipeline."""
+class PipelineResult:
+    """A started pipeline.
+
+    Args:
+      state: one of `PipelineState`, for a result of a test's own.
+    """
+
+    def __init__(self, state: str = PipelineState.UNKNOWN) -> None:
+        self._state = state
 
     @property
-    @abstractmethod
     def state(self) -> str:
         """One of `PipelineState`."""
+        return self._state
 
-    @abstractmethod
     def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
         """Wait until the run ends, at most `duration` (milliseconds, a `Duration` or a timedelta), and return the
         state.
 
         Raises the error that the pipeline failed with.
         """
+        raise NotImplementedError(f"{type(self).__name__}.wait_until_finish")
 
-    @abstractmethod
     def cancel(self) -> str:
         """Stop the run as soon as possible, and return the state."""
+        raise NotImplementedError(f"{type(self).__name__}.cancel")
 
-    @abstractmethod
     def metrics(self) -> MetricResults:
         """Return the metrics of user code and of the runner."""
+        raise NotImplementedError(f"{type(self).__name__}.metrics")
 
 
 def seconds_to_wait(duration: DurationTypes | None) -> float | None:
@@ -104,12 +111,8 @@ class FinishedResult(PipelineResult):
     """
 
     def __init__(self, metrics: MetricResults, state: str = PipelineState.DONE) -> None:
+        super().__init__(state)
         self._metrics = metrics
-        self._state = state
-
-    @property
-    def state(self) -> str:
-        return self._state
 
     def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
         return self.state

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -46,13 +45,13 @@ class TempDir:
 
 
 def compute_hash(content: Sequence[Any], hashing_alg: str = "sha1") -> str:
-    """Return the hexadecimal hash of a list of texts, independent of their order.
+    """Return the hexadecimal hash of a list of texts, or bytes in UTF-8, independent of their order.
 
     >>> compute_hash(["b", "a"]) == compute_hash(["a", "b"])
     True
     """
     digest = hashlib.new(hashing_alg)
-    for line in sorted(map(str, content)):
+    for line in sorted(line.decode() if isinstance(line, bytes) else str(line) for line in content):
         digest.update(line.encode())
     return digest.hexdigest()
 
@@ -98,8 +97,62 @@ def read_files_from_pattern(file_pattern: str) -> str:
 
 
 def delete_files(file_paths: Sequence[str]) -> None:
-    """Delete files.  Raises `RuntimeError` for an empty list."""
+    """Delete files.  Raises `RuntimeError` for an empty list, and `BeamIOError` for paths without a file."""
     if not file_paths:
         raise RuntimeError("delete_files: expected at least one path, got none")
-    for path in file_paths:
-        os.remove(path)
+    from ..io.beam.file_systems import FileSystems
+
+    FileSystems.delete(file_paths)
+
+
+def cleanup_subscriptions(sub_client: Any, subs: Iterable[Any]) -> None:
+    """Delete subscriptions of Pub/Sub by their client."""
+    for sub in subs:
+        sub_client.delete_subscription(subscription=sub.name)
+
+
+def cleanup_topics(pub_client: Any, topics: Iterable[Any]) -> None:
+    """Delete topics of Pub/Sub by their client."""
+    for topic in topics:
+        pub_client.delete_topic(topic=topic.name)
+
+
+class LCGenerator:
+    """Generator of pseudo-random numbers by a linear congruence, by default that of `java.util.Random`.
+
+    >>> generator = LCGenerator()
+    >>> generator.seed_jdk(42)
+    >>> generator.next_int()
+    -1170105035
+    """
+
+    def __init__(self, a: int = 0x5DEECE66D, c: int = 0xB, bits: int = 48) -> None:
+        self._multiplier, self._increment, self._bits = a, c, bits
+        self.seed(0)
+
+    def seed(self, seed: int) -> None:
+        """Begin with the state that follows `seed`: near seeds have different first numbers."""
+        self._state = (seed * self._multiplier + self._increment) % (1 << self._bits)
+
+    def seed_jdk(self, seed: int) -> None:
+        """Begin as `java.util.Random` does."""
+        self._state = (seed ^ self._multiplier) % (1 << self._bits)
+
+    def next_uint(self) -> int:
+        """Return a number of 32 bits."""
+        self.seed(self._state)
+        return self._state >> (self._bits - 32)
+
+    def next_int(self) -> int:
+        """Return a number of 32 bits with a sign, as Java's `nextInt`."""
+        number = self.next_uint()
+        return number - (number >> 31 << 32)
+
+    def random_sample(self) -> float:
+        """Return a number from 0 to below 1, as Java's `nextFloat`."""
+        return (self.next_uint() >> 8) / (1 << 24)
+
+    def randbytes(self, length: int) -> bytes:
+        """Return bytes."""
+        words = [self.next_uint().to_bytes(4, "little") for _ in range((length + 3) // 4)]
+        return b"".join(words)[:length]

@@ -1,23 +1,31 @@
-"""Metrics: counters, distributions and gauges of user code.
+"""Metrics of user code: counters, distributions, gauges, sets of texts and paths, histograms.
 
 reporting.py  reports of user code, and the containers that they go to
 results.py    the values of a run, and filters of them
+distribution.py, string_set.py, bounded_trie.py, histogram.py
+              the values, and how those of several bundles are combined
+lineage.py    the sources and sinks that a run has used, as paths
 """
 
+from .distribution import DistributionData, DistributionResult, GaugeData, GaugeResult
+from .lineage import Lineage
 from .reporting import (
     STEPS_OF_LINES,
+    BoundedTrie,
     Counter,
     Distribution,
     Gauge,
+    HistogramMetric,
     MetricName,
     Metrics,
     MetricsContainer,
     StepMetrics,
+    StringSet,
     at_step,
     runs_step,
     scoped,
 )
-from .results import DistributionResult, GaugeResult, MetricKey, MetricResult, MetricResults, MetricsFilter
+from .results import MetricKey, MetricResult, MetricResults, MetricsFilter
 
 __all__ = [
     "Metrics",
@@ -37,4 +45,10 @@ __all__ = [
     "MetricResults",
     "DistributionResult",
     "GaugeResult",
+    "DistributionData",
+    "GaugeData",
+    "StringSet",
+    "BoundedTrie",
+    "HistogramMetric",
+    "Lineage",
 ]

@@ -1,4 +1,4 @@
-"""Reports of counters, distributions and gauges by user code.
+"""Reports of counters, distributions, gauges, sets, tries and histograms by user code.
 
 A runner puts a `MetricsContainer` in scope around the calls of user code, and merges the containers of committed work.
 Without a container in scope reports are ignored, so that a `DoFn` can be called on its own.
@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from types import CodeType, FrameType
@@ -20,6 +20,9 @@ from typing import Any, NamedTuple, TypeVar
 import attrs
 
 from ..redaction import logger_of
+from .bounded_trie import BoundedTrieData
+from .histogram import BucketType, HistogramData
+from .string_set import StringSetData
 
 _logger = logger_of(__name__)
 
@@ -36,6 +39,9 @@ class MetricName(NamedTuple):
     namespace: str
     name: str
 
+    def __str__(self) -> str:
+        return f"MetricName(namespace={self.namespace}, name={self.name})"
+
 
 # The wall clock may be set back, but the latest value of a gauge stays the latest.
 _EPOCH = time.time() - time.monotonic()
@@ -48,13 +54,20 @@ def _seconds() -> float:
 class StepMetrics:
     """Metrics of one step: plain dictionaries from `MetricName`, so that reports are cheap."""
 
-    __slots__ = ("counters", "distributions", "gauges")
+    __slots__ = ("counters", "data", "distributions", "gauges")
 
     def __init__(self) -> None:
+        # The metrics of rarer kinds, by kind: objects with `combine` and `get_result`.
+        self.data: dict[str, dict[MetricName, Any]] = defaultdict(dict)
         self.counters: dict[MetricName, int] = defaultdict(int)
         # [sum, count, min, max], changed in place
         self.distributions: dict[MetricName, list[Any]] = {}
         self.gauges: dict[MetricName, tuple[float, Any]] = {}
+
+    def clear(self) -> None:
+        """Forget all reports, in place."""
+        for reports in (self.counters, self.distributions, self.gauges, self.data):
+            reports.clear()
 
 
 class MetricsContainer:
@@ -91,6 +104,10 @@ class MetricsContainer:
                 current = ours.gauges.get(name)
                 if current is None or gauge[0] >= current[0]:
                     ours.gauges[name] = gauge
+            for kind, metrics in theirs.data.items():
+                for name, data in metrics.items():
+                    before = ours.data[kind].get(name)
+                    ours.data[kind][name] = data.get_cumulative() if before is None else before.combine(data)
 
 
 def _merged_cells(a: list[Any], b: list[Any]) -> list[Any]:
@@ -127,6 +144,10 @@ class _StepsByCaller:
     @property
     def gauges(self) -> dict[MetricName, tuple[float, Any]]:
         return self._step().gauges
+
+    @property
+    def data(self) -> dict[str, dict[MetricName, Any]]:
+        return self._step().data
 
 
 # The global variable of generated code with the step's label for each of its lines.
@@ -296,8 +317,57 @@ class Gauge:
             scope.reports.gauges[self.metric_name] = (scope.clock(), value)
 
 
+def _reported(kind: str, name: MetricName, identity: Callable[[], Any]) -> Any:
+    """Return the data of a metric in scope, made by `identity` for the first report; None if reports are ignored."""
+    scope = _active.get() or _scope_of_starter()
+    if scope is None:
+        return None
+    metrics = scope.reports.data[kind]
+    return metrics.get(name) or metrics.setdefault(name, identity())
+
+
+@attrs.frozen
+class StringSet:
+    """A set of texts, of at most a million characters."""
+
+    metric_name: MetricName
+
+    def add(self, value: str) -> None:
+        """Add a text."""
+        data = _reported("string_sets", self.metric_name, StringSetData)
+        if data is not None:
+            data.add(value)
+
+
+@attrs.frozen
+class BoundedTrie:
+    """A set of paths, of which the branches with the most are cut when there are more than a hundred."""
+
+    metric_name: MetricName
+
+    def add(self, value: Sequence[str]) -> None:
+        """Add a path."""
+        data = _reported("bounded_tries", self.metric_name, BoundedTrieData)
+        if data is not None:
+            data.add(tuple(value))
+
+
+@attrs.frozen
+class HistogramMetric:
+    """Counts of the reported values by bucket."""
+
+    metric_name: MetricName
+    bucket_type: BucketType
+
+    def update(self, value: float) -> None:
+        """Add a value."""
+        data = _reported("histograms", self.metric_name, lambda: HistogramData.identity_element(self.bucket_type))
+        if data is not None:
+            data.histogram.record(value)
+
+
 class Metrics:
-    """Factory of counters, distributions and gauges.
+    """Factory of counters, distributions, gauges, string sets, bounded tries and histograms.
 
     A namespace is a string or a class, which stands for its module and name.
 
@@ -334,6 +404,29 @@ class Metrics:
     def gauge(namespace: type | str, name: str) -> Gauge:
         """Return a gauge."""
         return Gauge(_name(namespace, name))
+
+    @staticmethod
+    def string_set(namespace: type | str, name: str) -> StringSet:
+        """Return a set of texts."""
+        return StringSet(_name(namespace, name))
+
+    @staticmethod
+    def bounded_trie(namespace: type | str, name: str) -> BoundedTrie:
+        """Return a set of paths, which are cut when there are too many."""
+        return BoundedTrie(_name(namespace, name))
+
+    @staticmethod
+    def histogram(namespace: type | str, name: str, bucket_type: BucketType) -> HistogramMetric:
+        """Return a histogram with some buckets, such as `LinearBucket(0, 10, num_buckets=20)`."""
+        return HistogramMetric(_name(namespace, name), bucket_type)
+
+    # The classes of metrics by Beam's names, for `isinstance`.
+    DelegatingCounter = Counter
+    DelegatingDistribution = Distribution
+    DelegatingGauge = Gauge
+    DelegatingStringSet = StringSet
+    DelegatingBoundedTrie = BoundedTrie
+    DelegatingHistogram = HistogramMetric
 
 
 def _name(namespace: type | str, name: str) -> MetricName:

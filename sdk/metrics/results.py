@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 import attrs
 
-from .reporting import Counter, Distribution, Gauge, MetricName, Metrics, MetricsContainer
+from .distribution import DistributionData, DistributionResult, GaugeData, GaugeResult
+from .reporting import (
+    BoundedTrie,
+    Counter,
+    Distribution,
+    Gauge,
+    HistogramMetric,
+    MetricName,
+    Metrics,
+    MetricsContainer,
+    StepMetrics,
+    StringSet,
+)
+
+AnyMetric: TypeAlias = Counter | Distribution | Gauge | StringSet | BoundedTrie | HistogramMetric
 
 
 @attrs.frozen
 class MetricKey:
-    """A metric with the full label of the reporting step, or '' if unknown."""
+    """A metric with the full label of the reporting step, or '' if unknown, and other labels if it has some."""
 
     step: str
     metric: MetricName
-
-
-@attrs.frozen
-class DistributionResult:
-    """Sum, count, minimum and maximum of the values of a distribution.
-
-    >>> DistributionResult(sum=10, count=4, min=1, max=4).mean
-    2.5
-    """
-
-    sum: float
-    count: int
-    min: float | None
-    max: float | None
-
-    @property
-    def mean(self) -> float | None:
-        """The mean, or None without values."""
-        return self.sum / self.count if self.count else None
-
-
-@attrs.frozen
-class GaugeResult:
-    """A gauge's latest value and when it was set, in seconds since the epoch."""
-
-    value: Any
-    timestamp: float
+    labels: Mapping[str, str] = attrs.field(factory=dict, hash=False)
 
 
 class MetricsFilter:
@@ -78,7 +66,7 @@ class MetricsFilter:
         self.namespaces |= frozenset(map(Metrics.get_namespace, _several(namespaces, "with_namespace")))
         return self
 
-    def with_metric(self, metric: Counter | Distribution | Gauge) -> MetricsFilter:
+    def with_metric(self, metric: AnyMetric) -> MetricsFilter:
         """Add metrics with the name and namespace of a metric."""
         return self.with_name(metric.metric_name.name).with_namespace(metric.metric_name.namespace)
 
@@ -134,37 +122,61 @@ class MetricResults:
     COUNTERS = "counters"
     DISTRIBUTIONS = "distributions"
     GAUGES = "gauges"
+    STRINGSETS = "string_sets"
+    BOUNDED_TRIES = "bounded_tries"
+    HISTOGRAMS = "histograms"
 
     def __init__(self, committed: MetricsContainer, attempted: MetricsContainer | None = None) -> None:
         self._committed = committed
         self._attempted = committed if attempted is None else attempted
 
     def query(self, filter: MetricsFilter | None = None) -> dict[str, list[MetricResult]]:
-        """Return the matching metrics, as `{'counters': [...], 'distributions': [...], 'gauges': [...]}`.
+        """Return the matching metrics by kind: counters, distributions, gauges, string_sets, bounded_tries, histograms.
 
-        >>> MetricResults(MetricsContainer()).query()
-        {'counters': [], 'distributions': [], 'gauges': []}
+        The value of a string set is a set; of a bounded trie, a `BoundedTrieData`; of the others, a number or a result.
+
+        >>> MetricResults(MetricsContainer()).query()["counters"]
+        []
         """
+        kinds = (
+            self.COUNTERS,
+            self.DISTRIBUTIONS,
+            self.GAUGES,
+            self.STRINGSETS,
+            self.BOUNDED_TRIES,
+            self.HISTOGRAMS,
+        )
         return {
-            kind: _results(_values(self._committed, kind), _values(self._attempted, kind), filter)
-            for kind in (self.COUNTERS, self.DISTRIBUTIONS, self.GAUGES)
+            kind: _results(_values(self._committed, kind), _values(self._attempted, kind), filter) for kind in kinds
         }
+
+    @staticmethod
+    def matches(filter: MetricsFilter | None, metric_key: MetricKey) -> bool:
+        """Return whether a filter matches a metric; None matches all."""
+        return filter is None or filter.matches(metric_key)
 
 
 def _values(container: MetricsContainer, kind: str) -> dict[MetricKey, Any]:
     return {
         MetricKey(label, name): _public(kind, cell)
         for label, step in container.steps.items()
-        for name, cell in getattr(step, kind).items()
+        for name, cell in _reports(step, kind).items()
     }
+
+
+def _reports(step: StepMetrics, kind: str) -> dict[MetricName, Any]:
+    found: dict[MetricName, Any] = getattr(step, kind, None) or step.data.get(kind, {})
+    return found
 
 
 def _public(kind: str, cell: Any) -> Any:
     if kind == MetricResults.DISTRIBUTIONS:
-        return DistributionResult(*cell)
+        return DistributionResult(DistributionData(*cell))
     if kind == MetricResults.GAUGES:
-        return GaugeResult(cell[1], cell[0])
-    return cell
+        return GaugeResult(GaugeData(cell[1], cell[0]))
+    if kind == MetricResults.BOUNDED_TRIES:
+        return cell.get_cumulative()
+    return cell if kind == MetricResults.COUNTERS else cell.get_result()
 
 
 def _results(
@@ -172,7 +184,5 @@ def _results(
 ) -> list[MetricResult]:
     keys = committed if committed is attempted else {**attempted, **committed}
     return [
-        MetricResult(key, committed.get(key), attempted.get(key))
-        for key in keys
-        if filter is None or filter.matches(key)
+        MetricResult(key, committed.get(key), attempted.get(key)) for key in keys if MetricResults.matches(filter, key)
     ]

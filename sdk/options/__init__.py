@@ -7,7 +7,7 @@ In reading order: options and their views (`pipeline_options`); penstock's own v
 
 from typing import Any
 
-from .context import get_pipeline_options, scoped_pipeline_options
+from .context import OptionsContext, get_pipeline_options, scoped_pipeline_options
 from .pipeline_options import PipelineOptions, describe_options
 from .views import (
     DebugOptions,
@@ -35,6 +35,7 @@ __all__ = [
     "ProgressOptions",
     "ProfilingOptions",
     "describe_options",
+    "OptionsContext",
     "get_pipeline_options",
     "scoped_pipeline_options",
     # Beam's, imported on first access.

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import penstock as beam
-from penstock.sdk.metrics import DistributionResult, Metrics, MetricsFilter
+from penstock.sdk.metrics import DistributionData, DistributionResult, Metrics, MetricsFilter
 from penstock.sdk.userstate import CombiningValueStateSpec, TimeDomain, TimerSpec, on_timer
 from penstock.testing import assert_that, equal_to
 from penstock.windowing import FixedWindows
@@ -37,6 +37,10 @@ class Reporting(beam.DoFn):
         Metrics.counter("app", "in bundles").inc(self.bundle)
 
 
+def distribution(sum: int, count: int, min: int, max: int) -> DistributionResult:
+    return DistributionResult(DistributionData(sum, count, min, max))
+
+
 def committed(result: Any, kind: str, filter: MetricsFilter | None = None) -> dict[tuple[str, str], Any]:
     """The metrics of a kind, by step and name."""
     found = result.metrics().query(filter)[kind]
@@ -53,7 +57,10 @@ def test_counters_distributions_and_gauges_are_of_their_step(pipeline: Any) -> N
     assert expected == committed(result, "counters", MetricsFilter().with_name("elements"))
     in_bundles = {("first", "in bundles"): 4, ("second", "in bundles"): 2}
     assert in_bundles == committed(result, "counters", MetricsFilter().with_name("in bundles"))
-    sizes = {("first", "sizes"): DistributionResult(10, 4, 1, 4), ("second", "sizes"): DistributionResult(7, 2, 3, 4)}
+    sizes = {
+        ("first", "sizes"): distribution(10, 4, 1, 4),
+        ("second", "sizes"): distribution(7, 2, 3, 4),
+    }
     assert sizes == committed(result, "distributions")
     gauges = committed(result, "gauges")
     assert {("first", "latest"): 7, ("second", "latest"): 7} == {key: gauge.value for key, gauge in gauges.items()}

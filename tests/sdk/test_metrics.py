@@ -7,8 +7,11 @@ from contextlib import suppress
 import pytest
 
 from penstock.sdk.metrics import (
+    DistributionData,
     DistributionResult,
+    GaugeData,
     GaugeResult,
+    Lineage,
     MetricKey,
     MetricName,
     MetricResult,
@@ -19,10 +22,15 @@ from penstock.sdk.metrics import (
     reporting,
     scoped,
 )
+from penstock.sdk.metrics.histogram import LinearBucket
 
 
 class Parse:
     lines = Metrics.counter("app", "lines")
+
+
+def distribution(*values):
+    return DistributionResult(DistributionData(*values))
 
 
 def clock_at(*times):
@@ -48,12 +56,12 @@ def test_a_distribution_keeps_sum_count_least_and_greatest():
     with scoped(container):
         for value in (3, 1, 8):
             Metrics.distribution("app", "sizes").update(value)
-    assert {("", "sizes"): DistributionResult(12, 3, 1, 8)} == values(MetricResults(container), "distributions")
-    assert 4.0 == DistributionResult(12, 3, 1, 8).mean
+    assert {("", "sizes"): distribution(12, 3, 1, 8)} == values(MetricResults(container), "distributions")
+    assert 4.0 == distribution(12, 3, 1, 8).mean
 
 
 def test_a_distribution_of_nothing_has_no_mean():
-    assert None is DistributionResult(0, 0, None, None).mean
+    assert None is distribution(0, 0, None, None).mean
 
 
 def test_a_gauge_keeps_the_latest_value_and_its_time():
@@ -61,7 +69,7 @@ def test_a_gauge_keeps_the_latest_value_and_its_time():
     with scoped(container):
         Metrics.gauge("app", "depth").set(7)
         Metrics.gauge("app", "depth").set(5)
-    assert {("", "depth"): GaugeResult(5, 20.0)} == values(MetricResults(container), "gauges")
+    assert {("", "depth"): GaugeResult(GaugeData(5, 20.0))} == values(MetricResults(container), "gauges")
 
 
 def test_the_latest_gauge_counts_though_the_wall_clock_was_set_back(monkeypatch):
@@ -112,15 +120,15 @@ def test_merging_adds_counters_and_keeps_the_latest_gauge(order):
         total.merge(reported(n, time=n))
     results = MetricResults(total)
     assert {("S", "lines"): 3} == values(results, "counters")
-    assert {("S", "sizes"): DistributionResult(3, 2, 1, 2)} == values(results, "distributions")
-    assert {("S", "depth"): GaugeResult(2, 2)} == values(results, "gauges")
+    assert {("S", "sizes"): distribution(3, 2, 1, 2)} == values(results, "distributions")
+    assert {("S", "depth"): GaugeResult(GaugeData(2, 2))} == values(results, "gauges")
 
 
 def test_merging_leaves_the_other_as_it_was():
     total, other = MetricsContainer(), reported(1, time=1)
     total.merge(other)
     total.merge(other)
-    assert {("S", "sizes"): DistributionResult(1, 1, 1, 1)} == values(MetricResults(other), "distributions")
+    assert {("S", "sizes"): distribution(1, 1, 1, 1)} == values(MetricResults(other), "distributions")
 
 
 def test_containers_and_counters_travel():
@@ -192,3 +200,34 @@ def test_one_name_where_several_are_taken_is_refused():
 def test_a_metric_needs_a_namespace_and_a_name(namespace, name):
     with pytest.raises(ValueError, match="a metric has a namespace and a name"):
         Metrics.distribution(namespace, name)
+
+
+def test_sets_tries_and_histograms_are_merged_by_step() -> None:
+    total = MetricsContainer()
+    for text, value in (("a", 1), ("b", 6)):
+        part = MetricsContainer()
+        with scoped(part, "S"):
+            Metrics.string_set("app", "texts").add(text)
+            Metrics.bounded_trie("app", "paths").add(["root", text])
+            Metrics.histogram("app", "values", LinearBucket(0, 1, 10)).update(value)
+        total.merge(part)
+    results = MetricResults(total)
+    assert {("S", "texts"): {"a", "b"}} == values(results, "string_sets")
+    assert {("root", "a", False), ("root", "b", False)} == values(results, "bounded_tries")["S", "paths"].get_result()
+    assert 2 == values(results, "histograms")["S", "values"].histogram.total_count()
+
+
+def test_lineage_reports_names_by_their_parts() -> None:
+    container = MetricsContainer()
+    with scoped(container, "S"):
+        Lineage.sources().add("kafka", "my.topic".upper())
+        Lineage.sources().add("s3", "bucket", "a/b", last_segment_sep="/")
+    results = MetricResults(container)
+    assert {"kafka:MY.TOPIC", "s3:bucket.a/b"} == Lineage.query(results, Lineage.SOURCE)
+    assert set() == Lineage.query(results, Lineage.SINK)
+    with pytest.raises(ValueError, match="expected 'sources_v2' or 'sinks_v2', got 'x'"):
+        Lineage("x")
+
+
+def test_names_are_printed_as_in_beam() -> None:
+    assert "MetricName(namespace=app, name=lines)" == str(MetricName("app", "lines"))

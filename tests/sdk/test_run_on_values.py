@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import penstock as beam
+from penstock.sdk.errors import TypeHintError
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 from penstock.windowing import GlobalWindows
@@ -151,3 +152,11 @@ def test_nested_pcollections_are_inputs() -> None:
         for label, inputs in enumerate(([(one, two)], ((one, two),), (one, [two]))):
             with pytest.raises(TypeError, match="several PCollections; unpack them"):
                 inputs | f"{label}" >> beam.Flatten()
+
+
+def test_the_types_of_values_are_checked():
+    def repeat(s: str, n: int) -> str:
+        return s * n
+
+    with pytest.raises(TypeHintError, match="requires"):
+        [1, 2] | beam.Map(repeat, 3)

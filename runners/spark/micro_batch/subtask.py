@@ -357,9 +357,7 @@ def _take_metrics(metrics: MetricsContainer) -> MetricsContainer:
     taken = MetricsContainer()
     taken.merge(metrics)
     for step in metrics.steps.values():
-        step.counters.clear()
-        step.distributions.clear()
-        step.gauges.clear()
+        step.clear()
     return taken
 
 
