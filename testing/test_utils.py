@@ -18,7 +18,8 @@ class TempDir:
     ...     path = directory.create_temp_file(".txt", [b"a\\n", b"b\\n"])
     ...     open(path).read()
     'a\\nb\\n'
-    >>> os.path.exists(path)
+    >>> from pathlib import Path
+    >>> Path(path).exists()
     False
     """
 

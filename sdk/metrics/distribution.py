@@ -99,12 +99,12 @@ class GaugeData:
     """
 
     value: Any
-    timestamp: float = attrs.field(default=None, converter=lambda seconds: time.time() if seconds is None else seconds)
+    timestamp: float = attrs.field(factory=time.time)
 
     @staticmethod
     def singleton(value: Any, timestamp: float | None = None) -> GaugeData:
         """Return the data of one value."""
-        return GaugeData(value, timestamp)
+        return GaugeData(value) if timestamp is None else GaugeData(value, timestamp)
 
     @staticmethod
     def identity_element() -> GaugeData:

@@ -55,7 +55,7 @@ class LinearBucket(BucketType):
     _num_buckets: int
 
     def __init__(self, start: float, width: float, num_buckets: int) -> None:
-        self.__attrs_init__(start, width, num_buckets)  # type: ignore[attr-defined]
+        self.__attrs_init__(start, width, num_buckets)
 
     def range_from(self) -> float:
         return self._start
