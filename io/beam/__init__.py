@@ -10,5 +10,8 @@ counting_source.py    CountingSource: the numbers from 0
 sink.py               Sink with its Writers
 file_based_sink.py    FileBasedSink: files in a format of the user's own
 file_based_source.py  FileBasedSource: files in a format of the user's own
+run_results.py        matchers of a run's state and files, for PyHamcrest
+source_test_utils.py  checks of sources
+test_utils.py         temporary files, hashes and retries in tests
 tf_record.py          ReadFromTFRecord and WriteToTFRecord
 """

@@ -2,4 +2,10 @@
 
 names.py   Beam's modules with their names, from names.txt
 absent.py  names of Beam that penstock doesn't have: importable, and an error when used
+metric_cells.py    cells of metrics, which threads report to
+matching.py        values and matchers of PyHamcrest as conditions
+metric_results.py  matchers of the metrics of a run
+display_items.py   a matcher of display data
+extra_assertions.py  assertions of `unittest` for values that can't be hashed
+processes.py       programs that are run, with errors that show what they have printed
 """

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...sdk.metrics import DistributionResult, MetricResult
+from ..metrics import DistributionResult, MetricResult
 from .matching import BaseMatcher, Condition, describe_all
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ...io.beam.file_systems import FileSystems
 from ...sdk import retry
+from ...sdk.beam.matching import BaseMatcher
 from ...sdk.runner import PipelineState
-from ..test_utils import compute_hash
-from .matching import BaseMatcher
+from .file_systems import FileSystems
+from .test_utils import compute_hash
 
 # Attempts to read the files after the first one.
 MAX_RETRIES = 4

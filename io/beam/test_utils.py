@@ -64,7 +64,7 @@ def patch_retry(testcase: Any, module: Any) -> None:
     """
     from importlib import reload
 
-    from ..sdk import retry
+    from ...sdk import retry
 
     original = retry.with_exponential_backoff
 
@@ -101,7 +101,7 @@ def delete_files(file_paths: Sequence[str]) -> None:
     """Delete files.  Raises `RuntimeError` for an empty list, and `BeamIOError` for paths without a file."""
     if not file_paths:
         raise RuntimeError("delete_files: expected at least one path, got none")
-    from ..io.beam.file_systems import FileSystems
+    from .file_systems import FileSystems
 
     FileSystems.delete(file_paths)
 

@@ -10,14 +10,14 @@ from unittest import TestCase, mock
 import pytest
 
 import penstock as beam
+from penstock.io.beam.run_results import FileChecksumMatcher, PipelineStateMatcher
+from penstock.io.beam.test_utils import LCGenerator, compute_hash, delete_files
+from penstock.sdk.beam.display_items import DisplayDataItemMatcher
+from penstock.sdk.beam.extra_assertions import ExtraAssertionsMixin
+from penstock.sdk.beam.metric_results import DistributionMatcher, MetricResultMatcher, verify_all
 from penstock.sdk.metrics import DistributionData, DistributionResult, MetricKey, MetricName, MetricResult, Metrics
 from penstock.sdk.runner import PipelineResult, PipelineState
 from penstock.testing import TestPipeline
-from penstock.testing.beam.display_items import DisplayDataItemMatcher
-from penstock.testing.beam.extra_assertions import ExtraAssertionsMixin
-from penstock.testing.beam.metric_results import DistributionMatcher, MetricResultMatcher, verify_all
-from penstock.testing.beam.run_results import FileChecksumMatcher, PipelineStateMatcher
-from penstock.testing.test_utils import LCGenerator, compute_hash, delete_files
 from penstock.transforms.display import DisplayDataItem
 
 
