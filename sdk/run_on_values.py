@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -23,6 +23,40 @@ from .typehints import infer_type
 from .user_code.error_text import bounded
 from .user_code.serialization import dumps
 from .windowing_strategy import DEFAULT_WINDOWING
+
+
+@attrs.frozen
+class TaggedResults:
+    """The values of tagged outputs: `results.errors`, `results["errors"]`, or unpacked in order.
+
+    As those of a `DoOutputsTuple`: an unnamed main output is `results[None]`, and not unpacked.
+
+    >>> import penstock as beam
+    >>> def parse(word):
+    ...     yield int(word) if word.isdigit() else beam.TaggedOutput("errors", word)
+    >>> numbers, errors = ["1", "x", "2"] | beam.FlatMap(parse).with_outputs("errors", main="numbers")
+    >>> numbers, errors
+    ([1, 2], ['x'])
+    """
+
+    by_tag: dict[str | None, Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (values for tag, values in self.by_tag.items() if tag is not None)
+
+    def __len__(self) -> int:
+        return sum(tag is not None for tag in self.by_tag)
+
+    def __getitem__(self, tag: int | str | None) -> Any:
+        try:
+            return self.by_tag[str(tag) if isinstance(tag, int) else tag]
+        except KeyError:
+            raise PipelineError(f"there is no output tagged {tag!r}; with_outputs names {list(self.by_tag)}") from None
+
+    def __getattr__(self, tag: str) -> Any:
+        if tag.startswith("_") or tag not in self.by_tag:
+            raise AttributeError(f"there is no output tagged {tag!r}")
+        return self.by_tag[tag]
 
 
 class CollectingSink(Sink[Any]):
@@ -193,8 +227,8 @@ def run_on_values(values: Any, transform: PTransform) -> Any:
     """Return the results of a transform on a list of values, or on a tuple or dict of lists.
 
     Results have the structure of the transform's output: a list for each PCollection, in the same tuple, named tuple,
-    list or dict; a dict by tag for tagged outputs; None for a write; other objects themselves.  Retracted values are
-    removed.
+    list or dict; a `TaggedResults` for tagged outputs; None for a write; other objects themselves.  Retracted values
+    are removed.
     """
     pipeline = Pipeline("local")
     inputs: Any
@@ -222,7 +256,7 @@ def _collected(output: Any, label: str) -> Any:
         output | label >> _Collect(sink)
         return sink
     if isinstance(output, DoOutputsTuple):
-        output = output.by_tag()
+        return TaggedResults(_collected(output.by_tag(), label))
     if isinstance(output, dict):
         return {key: _collected(part, f"{label} {key}") for key, part in output.items()}
     if isinstance(output, (tuple, list)):
@@ -235,6 +269,8 @@ def _collected(output: Any, label: str) -> Any:
 def _results(collected: Any) -> Any:
     if isinstance(collected, CollectingSink):
         return collected.values
+    if isinstance(collected, TaggedResults):
+        return TaggedResults(_results(collected.by_tag))
     if isinstance(collected, dict):
         return {key: _results(part) for key, part in collected.items()}
     if isinstance(collected, (tuple, list)):

@@ -7,6 +7,7 @@ of the pipeline's functions, without penstock's.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
@@ -64,10 +65,10 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def pytest_configure(config: Any) -> None:
-    """Keep `PipelineOptions()` from reading pytest's command line."""
+    """Keep `PipelineOptions()` from reading pytest's command line.  A `sys.argv` that a test sets is read."""
     from ..sdk.options import pipeline_options
 
-    pipeline_options.implicit_flags = []
+    pipeline_options.command_line_of_pytest = list(sys.argv)
 
 
 @pytest.fixture

@@ -161,14 +161,12 @@ class ParDo(PTransform):
         return fn, inferred
 
     def _type_checked(self, fn: DoFn, label: str) -> DoFn:
-        """Return a DoFn that checks each element and output, or the DoFn itself if it has no types."""
+        """Return a DoFn that checks each element and output, and that outputs are an iterable."""
         from .runtime_type_check import TypeCheckedDoFn
 
-        accepted, produced = self.element_types()
-        tagged = self.tagged_types()
-        if (accepted is None and produced is None and not tagged) or isinstance(fn, (ExpressionDoFn, ColumnDoFn)):
+        if isinstance(fn, (ExpressionDoFn, ColumnDoFn)):
             return fn
-        return TypeCheckedDoFn(fn, label, accepted, produced, tagged)
+        return TypeCheckedDoFn(fn, label, *self.element_types(), self.tagged_types())
 
     def _keyed(self, pcoll: PCollection[Any], label: str) -> graph.KeyedParDo | None:
         """Return the properties of a DoFn with state or timers, or None.  Raises `StatefulDoFnError`."""

@@ -50,7 +50,7 @@ class TypeCheckedDoFn(WrappingDoFn):
             given = kwargs[name] if name in kwargs else args[element]
             input_is = f"Type-hint for argument: {name!r} violated. Expected an instance of {accepted!r}, instead found"
             _check(accepted, given, f"{label}: {input_is}")
-            for output in fn.process(*args, **kwargs) or ():
+            for output in _iterable(fn.process(*args, **kwargs), label):
                 tag, value = _parts(output)
                 if tag in produced and type(value) not in (Remainder, BatchOutput):
                     hint = f"According to type-hint expected output should be of type {produced[tag]!r}."
@@ -62,6 +62,21 @@ class TypeCheckedDoFn(WrappingDoFn):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "process"}
+
+
+def _iterable(outputs: Any, label: str) -> Iterable[Any]:
+    """Return what a function has returned.  Raise `TypeCheckError`, in Beam's words, if it isn't an iterable of
+    outputs."""
+    if isinstance(outputs, (str, bytes, dict)):
+        raise TypeCheckError(
+            f"{label}: Returning a {type(outputs).__name__} from a ParDo or FlatMap is discouraged. "
+            f'Please use list("{outputs}") if you really want this behavior.'
+        )
+    if outputs is not None and not isinstance(outputs, Iterable):
+        raise TypeCheckError(
+            f"{label}: FlatMap and ParDo must return an iterable. {type(outputs)} was returned instead."
+        )
+    return () if outputs is None else outputs
 
 
 def _constraint(hint: Any) -> Any:

@@ -112,6 +112,9 @@ class AfterWatermark(Lifetime):
     def continuation(self) -> Trigger:
         return AfterWatermark(self.early and self.early.continuation(), self.late and self.late.continuation())
 
+    def has_ontime_pane(self) -> bool:
+        return True
+
     def may_lose_data(self, windowing: Any) -> DataLossReason:
         if self.late is None and windowing.allowed_lateness > 0:
             return DataLossReason.MAY_FINISH

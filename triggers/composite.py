@@ -93,6 +93,9 @@ class Composite(Lifetime):
     def percentiles(self) -> frozenset[float]:
         return frozenset[float]().union(*(part.percentiles() for part in self.triggers))
 
+    def has_ontime_pane(self) -> bool:
+        return any(part.has_ontime_pane() for part in self.triggers)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.triggers))})"
 

@@ -38,5 +38,8 @@ class DefaultTrigger(Lifetime):
     def next_event_time(self, state: bool | None, context: TriggerContext) -> int | None:
         return context.end_of_window if state else None
 
+    def has_ontime_pane(self) -> bool:
+        return True
+
     def __repr__(self) -> str:
         return "DefaultTrigger()"

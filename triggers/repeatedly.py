@@ -59,5 +59,8 @@ class Repeatedly(Lifetime):
     def continuation(self) -> Trigger:
         return Repeatedly(self.underlying.continuation())
 
+    def has_ontime_pane(self) -> bool:
+        return self.underlying.has_ontime_pane()
+
     def __repr__(self) -> str:
         return f"Repeatedly({self.underlying!r})"

@@ -86,6 +86,10 @@ class Trigger(ABC):
         """Return the trigger for a grouping after this one, which continues this trigger."""
         return self
 
+    def has_ontime_pane(self) -> bool:
+        """Return whether the trigger fires on time even if a window has no new elements since its last pane."""
+        return False
+
     def may_lose_data(self, windowing: Any) -> DataLossReason:
         """Return the reasons why data may not be emitted before the window expires.
 

@@ -23,9 +23,8 @@ _logger = logging.getLogger(__name__)
 
 ViewT = TypeVar("ViewT", bound="PipelineOptions")
 
-# Replacement of the program's command line; None for `sys.argv[1:]`.  The pytest plugin sets it to an empty list, since
-# that command line is pytest's.
-implicit_flags: list[str] | None = None
+# The command line of pytest, which its plugin sets.  No flags are read from `sys.argv` as long as it is equal.
+command_line_of_pytest: list[str] | None = None
 
 # The flags that the program itself reads from the command line, as recorded by `penstock run`; None if not recorded.
 flags_of_program: set[str] | None = None
@@ -324,7 +323,7 @@ def _summary(view: type[PipelineOptions]) -> str:
 
 
 def _command_line() -> list[str]:
-    return list(sys.argv[1:] if implicit_flags is None else implicit_flags)
+    return [] if sys.argv == command_line_of_pytest else sys.argv[1:]
 
 
 # The error of each view that fails to declare its flags.  Weak, so that a class defined in a function is forgotten.

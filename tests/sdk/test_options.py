@@ -98,9 +98,14 @@ def test_what_is_set_on_one_view_is_read_on_all():
 
 def test_without_flags_the_command_line_is_read(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["program", "--my_size=4"])
-    monkeypatch.setattr(pipeline_options, "implicit_flags", None)
     assert 4 == PipelineOptions().view_as(MyOptions).my_size
-    monkeypatch.setattr(pipeline_options, "implicit_flags", [])
+
+
+def test_the_command_line_of_pytest_is_not_read(monkeypatch):
+    """Unlike one that a test sets."""
+    assert list(sys.argv) == pipeline_options.command_line_of_pytest
+    monkeypatch.setattr(pipeline_options, "command_line_of_pytest", ["pytest", "--my_size=4"])
+    monkeypatch.setattr(sys, "argv", ["pytest", "--my_size=4"])
     assert 1 == PipelineOptions().view_as(MyOptions).my_size
 
 
@@ -223,9 +228,9 @@ def test_known_flags_and_their_values_pass():
 
 def test_on_the_command_line_only_a_misspelled_option_is_complained_of(monkeypatch):
     """The other flags may be the program's own."""
-    monkeypatch.setattr(pipeline_options, "implicit_flags", ["--output=x", "-v"])
+    monkeypatch.setattr(sys, "argv", ["program", "--output=x", "-v"])
     PipelineOptions().check_known()
-    monkeypatch.setattr(pipeline_options, "implicit_flags", ["--runer=x"])
+    monkeypatch.setattr(sys, "argv", ["program", "--runer=x"])
     with pytest.raises(OptionsError) as error:
         PipelineOptions().check_known()
     assert "unknown option --runer; did you mean --runner?" == str(error.value)

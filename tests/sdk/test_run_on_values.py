@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import penstock as beam
-from penstock.sdk.errors import TypeHintError
+from penstock.sdk.errors import PipelineError, TypeHintError
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 from penstock.windowing import GlobalWindows
@@ -45,6 +45,32 @@ def test_a_named_tuple_of_outputs_stays_one() -> None:
 def test_a_named_tuple_of_inputs_is_one_in_expand() -> None:
     """And a tuple is a tuple, a list a list."""
     assert ([1], [[-5]]) == (Parts([1], [5]) | Negated())
+
+
+def _by_sign(n: int) -> Any:
+    yield n if n > 0 else beam.TaggedOutput("negative", n)
+
+
+def test_tagged_outputs_are_found_by_tag_and_unpacked() -> None:
+    """As those of a pipeline."""
+    results = [1, -1, 2] | beam.FlatMap(_by_sign).with_outputs("negative", main="rest")
+    rest, negative = results
+    assert ([1, 2], [-1], 2) == (rest, negative, len(results))
+    assert ([1, 2], [-1], [-1]) == (results.rest, results.negative, results["negative"])
+
+
+def test_an_unnamed_main_output_is_that_of_none() -> None:
+    """It isn't unpacked."""
+    results = [1, -1] | beam.FlatMap(_by_sign).with_outputs("negative")
+    assert ([1], [[-1]]) == (results[None], list(results))
+
+
+def test_values_of_a_tag_that_is_not_declared_are_refused() -> None:
+    """By name and by index, with the declared ones."""
+    results = [1] | beam.FlatMap(_by_sign).with_outputs("negative")
+    with pytest.raises(PipelineError, match="there is no output tagged 'odd'; with_outputs names"):
+        results["odd"]
+    assert not hasattr(results, "odd")
 
 
 def test_structures_may_be_nested() -> None:

@@ -25,6 +25,11 @@ class Yields(beam.DoFn):
         yield beam.TaggedOutput("odd", n) if n % 2 else n
 
 
+class Returns(beam.DoFn):
+    def process(self, n):
+        return n
+
+
 def of_output(label, expected, received):
     return (
         f"Runtime type violation detected within {label}: According to type-hint expected output should be of type "
@@ -44,6 +49,17 @@ def of_output(label, expected, received):
             "Named" >> beam.Map(lambda n: n).with_input_types(int),
             [1, "a"],
             "Type-hint for argument: 'n' violated. Expected an instance of <class 'int'>, instead found 'a'",
+        ),
+        (
+            beam.ParDo(Returns()),
+            [5],
+            "ParDo(Returns): FlatMap and ParDo must return an iterable. <class 'int'> was returned instead.",
+        ),
+        (
+            "Named" >> beam.FlatMap(lambda text: text),
+            ["ab"],
+            "Named: Returning a str from a ParDo or FlatMap is discouraged. "
+            'Please use list("ab") if you really want this behavior.',
         ),
         (
             "Named" >> beam.FlatMap(lambda n: ["a"]).with_output_types(int),

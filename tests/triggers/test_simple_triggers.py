@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.triggers import (
+    AfterAll,
+    AfterAny,
     AfterCount,
     AfterProcessingTime,
     AfterSignal,
@@ -14,6 +16,7 @@ from penstock.triggers import (
     Always,
     DefaultTrigger,
     Never,
+    Repeatedly,
     Trigger,
     TriggerFn,
 )
@@ -113,6 +116,23 @@ def test_triggers_are_values():
     assert AfterCount(2) == AfterCount(2) != AfterCount(3)
     assert hash(AfterProcessingTime(1)) == hash(AfterProcessingTime(1))
     assert AfterProcessingTime(1) != AfterProcessingTime(1, align_to=60)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "expected"),
+    [
+        (DefaultTrigger(), True),
+        (AfterWatermark(early=AfterCount(1)), True),
+        (AfterCount(1), False),
+        (AfterProcessingTime(1), False),
+        (Repeatedly(AfterWatermark()), True),
+        (AfterAny(AfterCount(1), AfterWatermark()), True),
+        (AfterAll(AfterCount(1), AfterProcessingTime(1)), False),
+    ],
+    ids=repr,
+)
+def test_triggers_tell_whether_they_fire_on_time_without_elements(trigger, expected):
+    assert expected == trigger.has_ontime_pane()
 
 
 def test_triggers_say_what_they_listen_to():

@@ -38,6 +38,12 @@ def outputs_without_a_main_tag() -> None:
         found.large | "2" >> beam.Map(lambda x: print("large", x))
 
 
+def outputs_of_values() -> None:
+    found = [-1, 5, 10] | beam.ParDo(_Sorted()).with_outputs("negative", "large", main="rest")
+    rest, negative, large = found
+    print(rest, negative, large, found.rest, found["large"], found.negative)
+
+
 def outputs_of_any_tag() -> None:
     with beam.Pipeline() as p:
         found = p | beam.Create([-1, 5, 10]) | beam.ParDo(_Sorted()).with_outputs()

@@ -423,3 +423,9 @@ def the_last_pane_of_a_window() -> None:
 
 def the_timing_of_a_pane() -> None:
     print([PaneInfoTiming.ON_TIME])
+
+
+def panes_on_time_without_elements() -> None:
+    for trigger in (DefaultTrigger(), AfterWatermark(), AfterCount(2), AfterProcessingTime(1)):
+        print(trigger.has_ontime_pane(), Repeatedly(trigger).has_ontime_pane())
+    print(AfterAny(AfterCount(1), AfterWatermark()).has_ontime_pane(), AfterAll(AfterCount(1)).has_ontime_pane())
