@@ -103,7 +103,7 @@ def test_without_flags_the_command_line_is_read(monkeypatch):
 
 def test_the_command_line_of_pytest_is_not_read(monkeypatch):
     """Unlike one that a test sets."""
-    assert list(sys.argv) == pipeline_options.command_line_of_pytest
+    assert pipeline_options.command_line_of_pytest == sys.argv
     monkeypatch.setattr(pipeline_options, "command_line_of_pytest", ["pytest", "--my_size=4"])
     monkeypatch.setattr(sys, "argv", ["pytest", "--my_size=4"])
     assert 1 == PipelineOptions().view_as(MyOptions).my_size

@@ -58,8 +58,10 @@ def of_output(label, expected, received):
         (
             "Named" >> beam.FlatMap(lambda text: text),
             ["ab"],
-            "Named: Returning a str from a ParDo or FlatMap is discouraged. "
-            'Please use list("ab") if you really want this behavior.',
+            (
+                "Named: Returning a str from a ParDo or FlatMap is discouraged. "
+                'Please use list("ab") if you really want this behavior.'
+            ),
         ),
         (
             "Named" >> beam.FlatMap(lambda n: ["a"]).with_output_types(int),
