@@ -70,7 +70,7 @@ def _iterable(outputs: Any, label: str) -> Iterable[Any]:
     if isinstance(outputs, (str, bytes, dict)):
         raise TypeCheckError(
             f"{label}: Returning a {type(outputs).__name__} from a ParDo or FlatMap is discouraged. "
-            f'Please use list("{outputs}") if you really want this behavior.'
+            f'Please use list("{outputs!s}") if you really want this behavior.'
         )
     if outputs is not None and not isinstance(outputs, Iterable):
         raise TypeCheckError(
