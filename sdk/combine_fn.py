@@ -22,7 +22,7 @@ import attrs
 
 from ..stored import restores
 from .columns.arrow_fold import ALL, ANY, COUNT, MAX, MIN, SUM, ArrowFolds
-from .errors import PenstockError
+from .errors import InputError, PenstockError
 
 InT = TypeVar("InT")
 AccT = TypeVar("AccT")
@@ -157,7 +157,7 @@ class CombineFn(Generic[InT, AccT, OutT]):
         if isinstance(fn, CombineFn):
             return fn
         if isinstance(fn, type) and issubclass(fn, CombineFn):
-            raise TypeError(f"got the class {fn.__name__}; did you forget to call it: {fn.__name__}()?")
+            raise InputError(f"got the class {fn.__name__}; did you forget to call it: {fn.__name__}()?")
         if not callable(fn):
             raise TypeError(f"expected a CombineFn or a callable, got {fn!r}")
         try:

@@ -105,6 +105,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "testing.test_utils": ("io.beam.test_utils",),
     "testing.util": ("testing.util",),
     "transforms": ("transforms", "sdk.ptransform"),
+    "transforms.async_dofn": ("transforms.async_dofn",),
     "transforms.combiners": ("transforms.combiners", "transforms"),
     "transforms.core": (
         "transforms",
@@ -164,6 +165,7 @@ MODULES.update({"io.csvio": ("io.files.csv", "io"), "io.jsonio": ("io.files.json
 RENAMED: Final[dict[tuple[str, str], str]] = {
     ("coders.coders", "ToStringCoder"): "ToBytesCoder",
     ("io.fileio", "FileSink"): "RecordSink",
+    ("transforms.trigger", "_Never"): "Never",
     ("transforms.core", "Windowing"): "windowing_of_beam",
     # Beam's sink has writers; that of `penstock.io` has two-phase commit.
     ("io", "Sink"): "SinkOfWriters",

@@ -34,6 +34,10 @@ class CoderClassError(PipelineError, TypeError):
     """Something else than a class of coders is registered as the coder of a type."""
 
 
+class InputError(PipelineError, TypeError, ValueError):
+    """An argument or an input of a transform is of another kind than it takes."""
+
+
 class DuplicateLabelError(PipelineError, RuntimeError):
     """Two transforms of one pipeline have the same full label."""
 

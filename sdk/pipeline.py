@@ -320,10 +320,12 @@ class Pipeline:
             return
         is_own = around is None or not type(around).__module__.startswith(f"{__name__.partition('.')[0]}.")
         if is_own and transform.get_type_hints().output_types is None:
-            raise TypeHintError(
+            error = TypeHintError(
                 f"Pipeline type checking is enabled, however no output type-hint was found for the PTransform "
-                f"{type(transform).__name__}({label}); --type_check_strictness=ALL_REQUIRED needs with_output_types()"
+                f"{type(transform).__name__}({label})"
             )
+            error.add_note("--type_check_strictness=ALL_REQUIRED needs with_output_types()")
+            raise error
 
     def _with_declared_type(self, transform: PTransform, result: Any, label: str) -> Any:
         _, produced = transform.element_types()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, get_args, get_origin
 
 from .typehints import declared_hints, declared_tags, hints_of_callable
 from .typehints.simplified import declared, native, simplified
+from .user_code.signatures import signature
 
 if TYPE_CHECKING:
     # With defaults, so that `PTransform` alone is a type.
@@ -312,11 +313,15 @@ class _FnPTransform(PTransform):
 
     def expand(self, pcoll: Any) -> Any:
         kwargs = dict(self._kwargs)
+        if "type_hints" in signature(self._fn).parameters:
+            # Beam's name for an argument that is given by the transform.
+            kwargs.setdefault("type_hints", self.get_type_hints())
         return self._fn(pcoll, *self._args, **kwargs)
 
 
 def _argument_label(argument: Any) -> str:
-    return str(getattr(argument, "__name__", argument))[:40]
+    text = str(getattr(argument, "__name__", argument))
+    return text if len(text) < 20 else f"{text[:9]}...{text[-6:]}"
 
 
 def ptransform_fn(fn: Callable[..., Any]) -> Callable[..., PTransform]:

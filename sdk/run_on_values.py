@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import attrs
 from . import graph
 from .elements.bundle import Bundle
 from .elements.element_wrappers import unwrapped
-from .errors import PenstockError, PipelineError
+from .errors import InputError, PenstockError, PipelineError
 from .pipeline import Pipeline
 from .ptransform import PTransform, applies_to_operands, unnamed
 from .pvalue import DoOutputsTuple, PCollection, PipelineUnderConstruction, PValue
@@ -188,6 +188,10 @@ def apply_to_operand(operand: Any, transform: PTransform) -> Any:
             f"{transform.label}: it is applied to None; "
             "did the expand of the transform before it return no PCollection?"
         )
+    if isinstance(operand, Iterator):
+        operand = list(operand)
+    if not isinstance(operand, Iterable):
+        raise InputError(f"{transform.label}: expected PCollections, or an iterable of elements, got {operand!r}")
     pipeline = _pipeline_of(operand)
     if pipeline is not None:
         return pipeline.apply(transform, _with_created_inputs(operand, pipeline, transform.label))

@@ -59,6 +59,7 @@ stats.py              the approximate ones, under Beam's module name
 
 Imported when used:
 
+async_dofn.py         AsyncWrapper: the calls of a DoFn in the background
 sql/                  SqlTransform: SQL by DuckDB
 """
 

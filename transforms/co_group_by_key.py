@@ -13,7 +13,7 @@ from ..sdk import typehints
 from ..sdk.columns.column_bundle import ColumnBundle
 from ..sdk.columns.expressions import Rearrangement
 from ..sdk.dofn.dofn import DoFn, ExpressionDoFn, MapDoFn
-from ..sdk.errors import PipelineError
+from ..sdk.errors import InputError, PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from .create import Create
@@ -51,7 +51,7 @@ class CoGroupByKey(PTransform):
         if isinstance(pcolls, PBegin):
             return pcolls | Create([])  # type: ignore[no-any-return]
         if isinstance(pcolls, PCollection):
-            raise TypeError(
+            raise InputError(
                 f"{self.label}: expected a dict or a tuple of PCollections, got one; did you forget a comma?"
             )
         tags = list(pcolls) if isinstance(pcolls, Mapping) else None

@@ -47,7 +47,7 @@ class Create(PTransform):
         table = TableValues.of(values, "Create")
         self.values: Sequence[Any] = list(values) if table is None else table
 
-    def infer_output_type(self) -> Any:
+    def infer_output_type(self, input_type: Any = None) -> Any:
         """Return the common type of the first hundred values, with those in `TimestampedValue`s unwrapped."""
         if isinstance(self.values, TableValues):
             return with_schema(Row, fields_of(self.values.schema))

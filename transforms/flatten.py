@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any, Union
 
 from ..sdk import graph
-from ..sdk.errors import PipelineError
+from ..sdk.errors import InputError, PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PBegin, PCollection, PValue
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
@@ -39,7 +39,7 @@ class Flatten(PTransform):
         if isinstance(pcolls, PBegin):
             return pcolls.pipeline.add(graph.Flatten(), [], DEFAULT_WINDOWING, is_bounded=True)[None]
         if isinstance(pcolls, PValue):
-            raise TypeError(f"{self.label}: expected a tuple of PCollections, got one; did you forget a comma?")
+            raise InputError(f"{self.label}: expected a tuple of PCollections, got one; did you forget a comma?")
         inputs = list(pcolls)
         pipelines = (pcoll.pipeline for pcoll in inputs if isinstance(pcoll, PCollection))
         pipeline: Any = self.pipeline or next(pipelines, None)

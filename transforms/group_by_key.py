@@ -115,8 +115,11 @@ def pair_types(pcoll: PCollection[Any]) -> tuple[Any, Any]:
     """
     label = pcoll.pipeline.full_label
     if typehints.is_definitely_not_pair(pcoll.element_type):
+        from ..sdk.typehints.beam.native_types import convert_to_beam_type
+
         raise TypeHintError(
-            f"{label} takes (key, value) pairs, but {pcoll.producer} produces "
-            f"{typehints.describe(pcoll.element_type)}; did you forget WithKeys, or a Map to a pair?"
+            f"Input type hint violation at {label}: expected Tuple[TypeVariable[K], TypeVariable[V]], "
+            f"got {convert_to_beam_type(pcoll.element_type)!r} (produced by the transform {pcoll.producer!r}); "
+            "did you forget WithKeys, or a Map to a pair?"
         )
     return typehints.key_type(pcoll.element_type), typehints.value_type(pcoll.element_type)

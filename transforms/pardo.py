@@ -22,7 +22,7 @@ from ..sdk.dofn.dofn import (
 from ..sdk.dofn.hints import hints_of_dofn, inferred_output, tagged_hints_of_dofn
 from ..sdk.dofn.signature import check_signature, check_stateful
 from ..sdk.dofn.splittable_dofn import splittable_signature
-from ..sdk.errors import SideInputError, StatefulDoFnError, UnsupportedError
+from ..sdk.errors import InputError, SideInputError, StatefulDoFnError, UnsupportedError
 from ..sdk.options import TypeOptions
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
@@ -55,7 +55,7 @@ class ParDo(PTransform):
     def __init__(self, fn: DoFn | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         super().__init__()
         if isinstance(fn, type) and issubclass(fn, DoFn):
-            raise TypeError(f"got the class {fn.__name__}; did you forget to call it: {fn.__name__}()?")
+            raise InputError(f"got the class {fn.__name__}; did you forget to call it: {fn.__name__}()?")
         if isinstance(fn, PTransform):
             raise TypeError(f"{type(self).__name__}: expected a function or DoFn, got the transform {fn!r}")
         self.fn = fn if isinstance(fn, DoFn) else FlatMapDoFn(fn)

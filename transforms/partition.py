@@ -10,6 +10,7 @@ from typing import Any
 
 from ..sdk.dofn.dofn import DoFn, DoFnParam
 from ..sdk.elements.element_wrappers import TaggedOutput
+from ..sdk.errors import InputError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.user_code.signatures import label_of, signature
@@ -55,7 +56,7 @@ class Partition(PTransform):
         super().__init__()
         given: Any = fn
         if isinstance(given, type) and issubclass(given, PartitionFn):
-            raise TypeError(f"got the class {given.__name__}; did you forget to call it: {given.__name__}()?")
+            raise InputError(f"got the class {given.__name__}; did you forget to call it: {given.__name__}()?")
         if not isinstance(given, PartitionFn) and not callable(given):
             raise TypeError(f"Partition: expected a function or a PartitionFn, got {fn!r}")
         if not _is_whole(n) or n < 1:
@@ -93,7 +94,12 @@ class _PartitionDoFn(DoFn):
         def process(element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
             index = partition_for(element, n, *args, **kwargs)
             # An exact int is by far the most common result, and the fastest to check.
-            if (type(index) is not int and not _is_whole(index)) or not 0 <= index < n:
+            if type(index) is not int and not _is_whole(index):
+                raise ValueError(
+                    f"{label}: PartitionFn yielded a '{type(index).__name__}' when it should only yield integers: "
+                    f"{index!r}, expected an int from 0 to {n - 1}"
+                )
+            if not 0 <= index < n:
                 raise ValueError(
                     f"{label}: the partition function returned {index!r}, expected an int from 0 to {n - 1}"
                 )

@@ -50,7 +50,9 @@ class Reshuffle(PTransform):
     def __init__(self, num_buckets: int | None = None) -> None:
         super().__init__()
         if num_buckets is not None and (not isinstance(num_buckets, int) or num_buckets < 1):
-            raise ValueError(f"Reshuffle: num_buckets must be an int of at least 1, got {num_buckets!r}")
+            raise ValueError(
+                f"Reshuffle: If `num_buckets` is set, it has to be an integer greater than 0, got {num_buckets!r}"
+            )
         self.num_buckets = num_buckets or self.DEFAULT_BUCKETS
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:

@@ -39,13 +39,17 @@ class SortAndBatchElements(PTransform):
         element_size_fn: Callable[[Any], int] | None = None,
     ) -> None:
         super().__init__()
-        if not 1 <= min_batch_size <= max_batch_size:
+        if min_batch_size < 1:
+            raise ValueError(f"SortAndBatchElements: min_batch_size must be >= 1, got {min_batch_size}")
+        if element_size_fn is not None and not callable(element_size_fn):
+            raise TypeError(f"SortAndBatchElements: element_size_fn must be callable, got {element_size_fn!r}")
+        if min_batch_size > max_batch_size:
             raise ValueError(
-                "SortAndBatchElements: expected 1 <= min_batch_size <= max_batch_size, "
+                "SortAndBatchElements: expected min_batch_size <= max_batch_size, "
                 f"got {min_batch_size} and {max_batch_size}"
             )
         if max_batch_weight < 1:
-            raise ValueError(f"SortAndBatchElements: max_batch_weight must be at least 1, got {max_batch_weight}")
+            raise ValueError(f"SortAndBatchElements: max_batch_weight must be >= 1, got {max_batch_weight}")
         self.limits = (min_batch_size, max_batch_size, max_batch_weight)
         self.size_of = element_size_fn or _length
 

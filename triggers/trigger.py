@@ -90,6 +90,10 @@ class Trigger(ABC):
         """Return whether the trigger fires on time even if a window has no new elements since its last pane."""
         return False
 
+    def get_continuation_trigger(self) -> Trigger:
+        """Return `continuation()`, under Beam's name."""
+        return self.continuation()
+
     def may_lose_data(self, windowing: Any) -> DataLossReason:
         """Return the reasons why data may not be emitted before the window expires.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import GenericAlias
 from typing import Any
 
 from ..stored import restores
@@ -36,6 +37,10 @@ class TimestampedValue:
         else:
             micros = Timestamp.of(timestamp).micros
         self.micros = micros if MIN_MICROS <= micros <= MAX_MICROS else in_range(micros)
+
+    def __class_getitem__(cls, item: Any) -> GenericAlias:
+        """Return the type of values with a timestamp: `TimestampedValue[str]`, in annotations."""
+        return GenericAlias(cls, (item,))
 
     @property
     def timestamp(self) -> Timestamp:

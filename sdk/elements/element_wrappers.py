@@ -10,6 +10,7 @@ import attrs
 
 from ...stored import restores, stored_as
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
+from ...windowing.global_windows import makes_windowed_values
 from ...windowing.timestamp import MIN_MICROS, Timestamp
 from ...windowing.timestamped_value import TimestampedValue
 from ...windowing.windows import BoundedWindow
@@ -68,6 +69,7 @@ class Retracted:
         return f"Retracted({self.value!r})"
 
 
+@makes_windowed_values
 class WindowedValue:
     """A value with its event timestamp, windows and pane.
 

@@ -6,6 +6,7 @@ import types
 import typing
 from typing import Annotated, Any, ClassVar, Final, ForwardRef, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
+from ...windowing.timestamped_value import TimestampedValue
 from ..elements.element_wrappers import SPECIAL_TYPES
 
 NoneType = type(None)
@@ -20,7 +21,7 @@ def simplified(hint: Any) -> Any:
     `None` becomes its type, a `NewType` its base type, a `Literal` the union of its values' types, `Annotated[T, ...]`
     becomes T, a constraint of Beam the hint of
     `typing`.  Type variables, unresolved names and the wrappers of values (`TimestampedValue` and the like) become
-    `Any`.
+    `Any`, `TimestampedValue[T]` becomes T.
 
     >>> simplified(Annotated[int, "positive"]), simplified(TypeVar("T")), simplified(Literal["a", 1]) == Union[str, int]
     (<class 'int'>, typing.Any, True)
@@ -40,6 +41,8 @@ def simplified(hint: Any) -> Any:
     # A `type X = ...` of Python 3.12.
     if type(hint).__name__ == "TypeAliasType" and hasattr(hint, "__value__"):
         return simplified(hint.__value__)
+    if origin is TimestampedValue:
+        return simplified(get_args(hint)[0])
     if hint in SPECIAL_TYPES or origin in SPECIAL_TYPES:
         return Any
     return hint

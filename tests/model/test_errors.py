@@ -189,7 +189,9 @@ def test_a_process_method_that_returns_a_number_is_told_so(pipeline: Any) -> Non
             return 2 * element
 
     _ = pipeline | beam.Create([1]) | "double" >> beam.ParDo(Doubled())
-    assert "the function must return an iterable of outputs or None, got 2; did you mean Map?" in str(failure(pipeline))
+    assert "FlatMap and ParDo must return an iterable of outputs or None, got 2; did you mean Map?" in str(
+        failure(pipeline)
+    )
 
 
 # --- What can't be grouped

@@ -329,7 +329,8 @@ def test_what_is_known_to_be_no_pair_is_refused_at_once(pipeline: Any) -> None:
     words = pipeline | "words" >> beam.Create(["a"])
     message = refusal(lambda: words | "by key" >> beam.GroupByKey(), TypeHintError)
     expected = (
-        "by key takes (key, value) pairs, but words/Values produces str; did you forget WithKeys, or a Map to a pair?"
+        "Input type hint violation at by key: expected Tuple[TypeVariable[K], TypeVariable[V]], got <class 'str'> "
+        "(produced by the transform 'words/Values'); did you forget WithKeys, or a Map to a pair?"
     )
     assert expected == message
 

@@ -279,3 +279,12 @@ def test_types_of_a_combiners_decorators_count():
     words = beam.Pipeline() | beam.Create(["a"])
     with pytest.raises(TypeCheckError, match="expected <class 'int'>, got <class 'str'>"):
         _ = words | beam.CombineGlobally(Average())
+
+
+def test_the_function_of_a_composite_may_ask_for_the_type_hints():
+    @beam.ptransform_fn
+    def Parsed(pcoll, type_hints):
+        return pcoll | beam.Map(int).with_output_types(type_hints.output_types[0][0])
+
+    p = beam.Pipeline()
+    assert float is (p | beam.Create(["1"]) | Parsed().with_output_types(float)).element_type

@@ -186,3 +186,22 @@ def test_the_types_of_values_are_checked():
 
     with pytest.raises(TypeHintError, match="requires"):
         [1, 2] | beam.Map(repeat, 3)
+
+
+def test_an_iterator_is_taken_as_a_list() -> None:
+    """Of values, or of PCollections."""
+    assert ["1", "2"] == iter([1, 2]) | beam.Map(str)
+    with TestPipeline() as p:
+        pairs = p | beam.Create([("a", 1)])
+        grouped = iter([pairs]) | beam.CoGroupByKey()
+        assert_that(grouped, equal_to([("a", ([1],))]))
+        nothing = iter([]) | "nothing" >> beam.CoGroupByKey(pipeline=p)
+        assert_that(nothing, equal_to([]), label="nothing is grouped")
+
+
+def test_what_is_no_input_is_refused() -> None:
+    """As a `ValueError`, which Beam raises, and a `TypeError`."""
+    with pytest.raises(ValueError, match="Flatten: expected PCollections, or an iterable of elements, got 4"):
+        _ = 4 | beam.Flatten()
+    with pytest.raises(TypeError, match="Flatten: expected a tuple of PCollections, got one"):
+        _ = beam.Pipeline() | beam.Create([1]) | beam.Flatten()

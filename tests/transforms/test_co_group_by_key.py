@@ -61,7 +61,9 @@ def test_inputs_of_different_windows_are_refused() -> None:
 def test_an_input_without_pairs_is_refused_when_the_pipeline_is_built() -> None:
     """Naming it."""
     p = TestPipeline()
-    with pytest.raises(TypeHintError, match="CoGroupByKey takes .* but numbers/Values produces int"):
+    with pytest.raises(
+        TypeHintError, match="violation at CoGroupByKey: expected .* got .*int.*produced by .*numbers/Values"
+    ):
         (p | "pairs" >> beam.Create([("a", 1)]), p | "numbers" >> beam.Create([1])) | beam.CoGroupByKey()
 
 

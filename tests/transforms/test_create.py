@@ -49,3 +49,15 @@ def test_an_impulse_is_one_empty_string_of_bytes() -> None:
     with TestPipeline() as p:
         expected = [TestWindowedValue(b"", MIN_TIMESTAMP, [GlobalWindow()])]
         assert_that(p | beam.Impulse(), equal_to(expected), reify_windows=True)
+
+
+def test_annotations_may_tell_the_type_of_values_with_timestamps() -> None:
+    """The elements are of that type."""
+
+    def stamped(text: str) -> TimestampedValue[int]:
+        return TimestampedValue[int](len(text), 5)
+
+    with TestPipeline() as p:
+        lengths = p | beam.Create(["a"]) | beam.Map(stamped)
+        assert int is lengths.element_type
+        assert_that(lengths, equal_to([TestWindowedValue(1, 5, [GlobalWindow()])]), reify_windows=True)

@@ -52,5 +52,5 @@ def test_the_size_is_a_positive_int(size: Any) -> None:
 
 def test_what_is_no_pair_is_refused_when_the_pipeline_is_built() -> None:
     """Naming the transform."""
-    with pytest.raises(TypeHintError, match="GroupIntoBatches takes"):
+    with pytest.raises(TypeHintError, match="Input type hint violation at GroupIntoBatches: "):
         TestPipeline() | beam.Create([1]) | beam.GroupIntoBatches(2)

@@ -46,7 +46,9 @@ def test_what_is_known_to_be_no_pair_is_refused_when_the_pipeline_is_built(trans
     """The message names both transforms."""
     p = TestPipeline()
     numbers = p | "Numbers" >> beam.Create([1, 2])
-    with pytest.raises(TypeHintError, match="the keys takes .* but Numbers/Values produces int"):
+    with pytest.raises(
+        TypeHintError, match="violation at the keys: expected .* got .*int.*produced by .*Numbers/Values"
+    ):
         numbers | "the keys" >> transform()
 
 

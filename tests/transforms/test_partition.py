@@ -42,12 +42,17 @@ def test_a_partition_fn_is_an_object_with_a_method() -> None:
         assert_that(long, equal_to(["bb", "ccc"]), label="long")
 
 
-@pytest.mark.parametrize("answer", [2, -1, None, True, 0.5, "0"])
-def test_an_answer_that_is_no_partition_fails_naming_the_transform(answer: Any) -> None:
+OUTSIDE = "the partition function returned .*"
+NO_INTEGER = "PartitionFn yielded a '.*' when it should only yield integers: .*"
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [(2, OUTSIDE), (-1, OUTSIDE), (None, NO_INTEGER), (True, NO_INTEGER), (0.5, NO_INTEGER), ("0", NO_INTEGER)],
+)
+def test_an_answer_that_is_no_partition_fails_naming_the_transform(answer: Any, found: str) -> None:
     """A bool is no number of a partition, as in Beam."""
-    with pytest.raises(
-        ValueError, match=r"Outer/Halves: the partition function returned .*, expected an int from 0 to 1"
-    ):
+    with pytest.raises(ValueError, match=f"Outer/Halves: {found}, expected an int from 0 to 1"):
         [1] | "Outer" >> beam.ptransform_fn(lambda pcoll: pcoll | "Halves" >> beam.Partition(lambda x, n: answer, 2))()
 
 

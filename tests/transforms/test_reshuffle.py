@@ -82,7 +82,7 @@ def test_an_element_of_several_windows_stays_in_each_of_them() -> None:
 @pytest.mark.parametrize("num_buckets", [0, -1, "3", 1.5])
 def test_how_many_buckets_there_are_is_a_positive_int(num_buckets: Any) -> None:
     """Or None, for the default."""
-    with pytest.raises(ValueError, match="Reshuffle: num_buckets must be an int of at least 1"):
+    with pytest.raises(ValueError, match="Reshuffle: If `num_buckets` is set, it has to be an integer greater than 0"):
         beam.Reshuffle(num_buckets)
 
 

@@ -64,3 +64,18 @@ def test_limits_that_contradict_each_other_are_refused(arguments: Any) -> None:
     """When the transform is made."""
     with pytest.raises(ValueError, match="SortAndBatchElements: "):
         beam.SortAndBatchElements(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 10, 100), "min_batch_size must be >= 1, got 0"),
+        ((5, 4, 100), "min_batch_size <= max_batch_size, got 5 and 4"),
+        ((1, 10, 0), "max_batch_weight must be >= 1, got 0"),
+        ((1, 10, 100, 123), "element_size_fn must be callable, got 123"),
+    ],
+)
+def test_arguments_are_checked(arguments: Any, message: str) -> None:
+    """Each has its message."""
+    with pytest.raises((ValueError, TypeError), match=message):
+        beam.SortAndBatchElements(*arguments)

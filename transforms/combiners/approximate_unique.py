@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from ...sdk.coders.key_encoding import encode_key
 from ...sdk.combine_fn import CombineFn
@@ -71,6 +71,14 @@ class ApproximateUnique:
     largest relative error (0.01 to 0.5) with 95% confidence: an error of e is a size of 4 / e ** 2.
     """
 
+    # Messages of errors.
+    _NO_VALUE_ERR_MSG: ClassVar[str] = "ApproximateUnique needs either a size or an error, got neither"
+    _MULTI_VALUE_ERR_MSG: ClassVar[str] = "ApproximateUnique needs either a size or an error, got size=%s, error=%s"
+    _INPUT_SIZE_ERR_MSG: ClassVar[str] = (
+        "ApproximateUnique needs a whole size of 16 or more (the error is about 2 / sqrt(size)), got size=%s"
+    )
+    _INPUT_ERROR_ERR_MSG: ClassVar[str] = "ApproximateUnique needs an error between 0.01 and 0.5, got error=%s"
+
     @staticmethod
     def parse_input_params(size: int | None = None, error: float | None = None) -> int:
         """Return the sample size for these arguments.  Raises `ValueError` for invalid ones.
@@ -78,17 +86,16 @@ class ApproximateUnique:
         >>> ApproximateUnique.parse_input_params(error=0.1)
         400
         """
-        if (size is None) == (error is None):
-            raise ValueError(f"ApproximateUnique needs either a size or an error, got size={size!r}, error={error!r}")
-        if error is None:
+        if size is not None and error is not None:
+            raise ValueError(ApproximateUnique._MULTI_VALUE_ERR_MSG % (size, error))
+        if size is not None:
             if not isinstance(size, int) or size < 16:
-                raise ValueError(
-                    f"ApproximateUnique needs a whole size of 16 or more (the error is about 2 / sqrt(size)), "
-                    f"got size={size!r}"
-                )
+                raise ValueError(ApproximateUnique._INPUT_SIZE_ERR_MSG % (size,))
             return size
+        if error is None:
+            raise ValueError(ApproximateUnique._NO_VALUE_ERR_MSG)
         if not 0.01 <= error <= 0.5:
-            raise ValueError(f"ApproximateUnique needs an error between 0.01 and 0.5, got error={error!r}")
+            raise ValueError(ApproximateUnique._INPUT_ERROR_ERR_MSG % (error,))
         return math.ceil(4 / error**2)
 
     class Globally(GlobalCombiner):

@@ -162,7 +162,9 @@ def function_type(result: Any) -> type:
         instead = (
             "async functions aren't supported; use asyncio.run within a function" if is_async else "did you mean Map?"
         )
-        raise TypeError(f"the function must return an iterable of outputs or None, got {shortened(result)}; {instead}")
+        raise TypeError(
+            f"FlatMap and ParDo must return an iterable of outputs or None, got {shortened(result)}; {instead}"
+        )
     return type(result)
 
 
