@@ -54,6 +54,10 @@ class TypeHintError(PipelineError):
     """The output type of a transform doesn't fit the input type of the next one."""
 
 
+class NotIterableHintError(TypeHintError, ValueError):
+    """The annotated result of a function that returns several outputs isn't iterable."""
+
+
 class StatefulDoFnError(PipelineError, ValueError):
     """A DoFn's states and timers are inconsistent, or can't be used with its input."""
 

@@ -303,10 +303,9 @@ class Pipeline:
         for pcoll in pcolls:
             if pcoll.pipeline is not self:
                 raise PipelineError(f"{label}: its input {pcoll!r} belongs to another pipeline")
-        accepted, _ = transform.element_types()
-        if accepted is None or not self._type_options.pipeline_type_check:
+        if not self._type_options.pipeline_type_check:
             return
-        for pcoll in pcolls:
+        for pcoll, accepted in _typed_inputs(transform, pvalue, pcolls):
             if not typehints.is_compatible(pcoll.element_type, accepted):
                 # Beam's form of hints isn't imported before it is needed.
                 from .typehints.beam.native_types import convert_to_beam_types
@@ -436,6 +435,19 @@ def _retracted_by_grouping(windowing: WindowingStrategy, is_bounded: bool, retra
             "whose panes have no retractions; use AccumulationMode.RETRACTING for its windows too"
         )
     return label if windowing.panes_replace(is_bounded) else retracted_by
+
+
+def _typed_inputs(
+    transform: PTransform, pvalue: Any, pcolls: list[PCollection[Any]]
+) -> list[tuple[PCollection[Any], Any]]:
+    """Return the inputs that have a declared type, with that type."""
+    positional, named = transform.types_of_inputs()
+    if isinstance(pvalue, dict) and named:
+        return [(pvalue[key], hint) for key, hint in named.items() if isinstance(pvalue.get(key), PCollection)]
+    if isinstance(pvalue, (tuple, list)) and len(positional) > 1:
+        return [(part, hint) for part, hint in zip(pvalue, positional) if isinstance(part, PCollection)]
+    accepted, _ = transform.element_types()
+    return [] if accepted is None else [(pcoll, accepted) for pcoll in pcolls]
 
 
 def _pcollections_in(value: Any) -> list[PCollection[Any]]:

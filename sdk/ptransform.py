@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, get_args, get_origin
 
 from .typehints import declared_hints, declared_tags, hints_of_callable
+from .typehints.decorators import given_inputs
 from .typehints.simplified import declared, native, simplified
 from .user_code.signatures import signature
 
@@ -54,6 +55,8 @@ class PTransform(Generic[InputT, OutputT]):
     # Given by `"label" >> transform`.
     _label: str | None = None
     _input_hint: Any = None
+    # The types of `with_input_types`, by position and by name.
+    given_input_types: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), MappingProxyType({}))
     _output_hint: Any = None
     _tagged_hints: Mapping[str, Any] = MappingProxyType({})
     # Given by `with_delivery`.
@@ -93,9 +96,16 @@ class PTransform(Generic[InputT, OutputT]):
 
     def with_input_types(self, *args: Any, **kwargs: Any) -> PTransform:
         """Declare the type of its input's elements.  A mismatch raises an error while the pipeline is built."""
-        hints = [declared(hint) for hint in (*args, *kwargs.values())]
-        self._input_hint = hints[0] if hints else None
+        positional = tuple(map(declared, args))
+        named = {name: declared(hint) for name, hint in kwargs.items()}
+        self._input_hint = next(iter((*positional, *named.values())), None)
+        self.given_input_types = positional, named
         return self
+
+    def types_of_inputs(self) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """Return the declared types of several inputs: by position in a tuple or list, and by key in a dict."""
+        positional, named = self.given_input_types
+        return (positional, named) if positional or named else given_inputs(self)
 
     def with_output_types(self, hint: Any = None, **tagged: Any) -> PTransform:
         """Declare the type of its output's elements, and those of tagged outputs by tag."""
@@ -300,11 +310,30 @@ def unnamed(transform: PTransform) -> tuple[PTransform, str]:
 class _FnPTransform(PTransform):
     """Transform of a function decorated with `ptransform_fn`."""
 
-    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], decorated: Callable[..., Any]
+    ) -> None:
         super().__init__()
         self._fn = fn
         self._args = args
         self._kwargs = kwargs
+        # The function with the types that decorators before and behind `ptransform_fn` declare.
+        self._decorated = decorated
+
+    def element_types(self) -> tuple[Any, Any]:
+        accepted, produced = super().element_types()
+        positional, named = given_inputs(self._decorated)
+        # Further types are those of other inputs.
+        declared_input = positional[0] if positional and not named and len(positional) == 1 else None
+        declared_output = declared_hints(self._decorated)[1]
+        return (
+            declared_input if accepted is None else accepted,
+            declared_output if produced is None else produced,
+        )
+
+    def types_of_inputs(self) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        positional, named = super().types_of_inputs()
+        return (positional, named) if positional or named else given_inputs(self._decorated)
 
     def default_label(self) -> str:
         if self._args:
@@ -337,6 +366,6 @@ def ptransform_fn(fn: Callable[..., Any]) -> Callable[..., PTransform]:
 
     @wraps(fn)
     def make(*args: Any, **kwargs: Any) -> PTransform:
-        return _FnPTransform(fn, args, kwargs)
+        return _FnPTransform(fn, args, kwargs, make)
 
     return make

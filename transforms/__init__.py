@@ -7,6 +7,7 @@ read.py               Read: the elements of a source
 periodic_sequence.py  PeriodicImpulse, PeriodicSequence: elements at regular intervals
 write.py              Write: elements into a sink
 pardo.py              ParDo: DoFns applied to each element, and the handling of their exceptions
+argument_types.py     types of functions' arguments and side inputs
 map_and_filter.py     Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
 splittable_par_do.py  ParDo of a splittable DoFn
 assign_windows.py     AssignWindows (WindowInto): windows, triggers and accumulation

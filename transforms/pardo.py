@@ -31,6 +31,7 @@ from ..sdk.typehints.column_types import check_operation
 from ..sdk.typehints.schema import schemas_of
 from ..sdk.typehints.simplified import simplified
 from ..sdk.user_code.serialization import Serialized
+from .argument_types import check_argument_types
 from .assign_windows import WindowInto
 from .error_handling import DeadLetter, ErrorHandler, GuardedDoFn, parameters_of_process
 from .group_by_key import add_grouping
@@ -126,6 +127,8 @@ class ParDo(PTransform):
 
         args = tuple(argument(value) for value in self.args)
         kwargs = {name: argument(value) for name, value in self.kwargs.items()}
+        if pcoll.pipeline.options.view_as(TypeOptions).pipeline_type_check:
+            check_argument_types(self.fn, self.given_input_types, pcoll.element_type, self.args, self.kwargs, label)
         check_signature(self.fn, args, kwargs, label)
         check_operation(self.fn.column_operation, pcoll.checked_type, label)
         keyed = self._keyed(pcoll, label)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
 from ..elements.element_wrappers import TaggedOutput
-from ..typehints import declared_hints, declared_inputs, declared_tags, element_of, hints_of_callable
+from ..errors import NotIterableHintError
+from ..typehints import declared_hints, declared_inputs, declared_tags, describe, element_of, hints_of_callable
 from ..typehints.callables import POSITIONAL
 from ..typehints.schema import schemas_of
-from ..typehints.simplified import class_and_args, members, simplified, union_of
+from ..typehints.simplified import NoneType, class_and_args, members, simplified, union_of
 from ..user_code.signatures import signature
 from .dofn import (
     CallableDoFn,
@@ -67,7 +68,10 @@ def _of_wrapped(dofn: CallableDoFn) -> tuple[Any, Any]:
         return accepted, None
     if output is None:
         return accepted, None
-    return accepted, _without_wrappers(element_of(output) if isinstance(dofn, FlatMapDoFn) else output)
+    if not isinstance(dofn, FlatMapDoFn):
+        return accepted, _without_wrappers(output)
+    _check_iterable(output, dofn.fn)
+    return accepted, _without_wrappers(element_of(output))
 
 
 def inferred_output(dofn: DoFn, input_type: Any) -> Any:
@@ -138,7 +142,23 @@ def _of_process(dofn: DoFn) -> tuple[Any, Any]:
         parameters = [p for p in signature(dofn.process).parameters.values() if p.kind in POSITIONAL]
         candidates = [hint for p, hint in zip(parameters, inputs) if _is_element(p.default)]
         accepted = candidates[0] if candidates else None
-    return accepted, None if output is None else _without_wrappers(element_of(output))
+    if output is None:
+        return accepted, None
+    _check_iterable(output, dofn.process)
+    return accepted, _without_wrappers(element_of(output))
+
+
+def _check_iterable(output: Any, fn: Any) -> None:
+    """Raise `NotIterableHintError` for the result type of a function, if it certainly has no elements."""
+    for one in members(simplified(output)) or (output,):
+        kind, _ = class_and_args(simplified(one))
+        if kind in (None, Any, NoneType) or getattr(kind, "_is_protocol", False):
+            continue
+        if kind in (str, bytes) or not (hasattr(kind, "__iter__") or hasattr(kind, "__getitem__")):
+            raise NotIterableHintError(
+                f"{getattr(fn, '__qualname__', fn)}: its result has the type {describe(output)}, and {kind!r} is not "
+                f"iterable; a function of a ParDo or FlatMap returns several outputs, as in Iterable[{describe(one)}]"
+            )
 
 
 def _is_element(default: Any) -> bool:

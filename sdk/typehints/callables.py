@@ -75,6 +75,24 @@ def hints_of_callable(fn: Any, skip_self: bool = False) -> tuple[tuple[Any, ...]
     return inputs, resolve(found.return_annotation) if has_result else None
 
 
+def annotations_of(fn: Any) -> dict[str, Any]:
+    """Return the annotated types of a callable's parameters, by name; none for those that count as `hints_of_callable`.
+
+    >>> def repeat(text: str, times: int, unit=""): ...
+    >>> annotations_of(repeat)
+    {'text': <class 'str'>, 'times': <class 'int'>}
+    """
+    if is_bare(fn) or not _are_used or getattr(fn, "ignores_annotations", False):
+        return {}
+    try:
+        parameters = signature(fn).parameters.values()
+    except (TypeError, ValueError, NameError):
+        return {}
+    annotated = {p.name: p.annotation for p in parameters if p.annotation is not p.empty}
+    resolve = _resolver(fn) if annotated else None
+    return {name: resolve(annotation) for name, annotation in annotated.items() if resolve is not None}
+
+
 def yielded_hint(fn: Any) -> Any:
     """Return the annotated type of what a generator function yields; None if it is unknown.
 

@@ -19,6 +19,7 @@ _ATTRIBUTE = "_penstock_type_hints"
 @attrs.frozen
 class _Declared:
     inputs: tuple[Any, ...] | None = None
+    named: Mapping[str, Any] = attrs.field(factory=dict)
     output: Any = None
     tagged: Mapping[str, Any] = attrs.field(factory=dict)
 
@@ -34,11 +35,9 @@ def with_input_types(*positional: Any, **by_name: Any) -> Callable[[T], T]:
     (<class 'int'>, <class 'str'>)
     """
 
-    def decorate(target: T) -> T:
-        inputs = positional + _by_position(target, len(positional), by_name) if by_name else positional
-        return _declare(target, inputs=tuple(map(declared, inputs)))
-
-    return decorate
+    inputs = tuple(map(declared, positional))
+    named = {name: declared(hint) for name, hint in by_name.items()}
+    return lambda target: _declare(target, inputs=inputs, named=named)
 
 
 def with_output_types(hint: Any = None, **tagged: Any) -> Callable[[T], T]:
@@ -52,17 +51,15 @@ def with_output_types(hint: Any = None, **tagged: Any) -> Callable[[T], T]:
     return lambda target: _declare(target, output=output, tagged=by_tag)
 
 
-def _by_position(target: Any, skip: int, by_name: dict[str, Any]) -> tuple[Any, ...]:
+def _by_position(target: Any, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the types by position, those of named parameters included."""
     fn = target.process if hasattr(target, "process") else target
-    names = [name for name in inspect.signature(fn).parameters if name != "self"]
-    unknown = sorted(set(by_name) - set(names))
-    if unknown:
-        name = getattr(target, "__name__", type(target).__name__)
-        raise TypeHintError(
-            f"with_input_types: {name} has no parameter {unknown[0]!r}; it has {', '.join(names) or 'none'}"
-        )
-    last = max(map(names.index, by_name))
-    return tuple(by_name.get(name, Any) for name in names[skip : last + 1])
+    try:
+        names = [name for name in inspect.signature(fn).parameters if name != "self"]
+    except (TypeError, ValueError):
+        return inputs
+    places = [names.index(name) for name in named if name in names[len(inputs) :]]
+    return inputs + tuple(named.get(name, Any) for name in names[len(inputs) : max(places, default=-1) + 1])
 
 
 # A new object each time, so that a subclass doesn't change the declarations of its base.
@@ -85,7 +82,14 @@ def declared_hints(target: Any) -> tuple[Any, Any]:
 
 def declared_inputs(target: Any) -> tuple[Any, ...] | None:
     """Return the declared types of all inputs, by position, or None if undeclared."""
-    return _declarations(target).inputs
+    found = _declarations(target)
+    return _by_position(target, found.inputs or (), found.named) if found.named else found.inputs
+
+
+def given_inputs(target: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Return the declared types of inputs as they were given: by position, and by name."""
+    found = _declarations(target)
+    return found.inputs or (), found.named
 
 
 def declared_tags(target: Any) -> Mapping[str, Any]:
@@ -101,9 +105,10 @@ def _declarations(target: Any) -> _Declared:
     hints = None if defaults is None or isinstance(target, type) else defaults()
     if hints is None:
         return found
-    (inputs, _), (outputs, tagged) = hints.input_types or (None, {}), hints.output_types or ((), {})
+    (inputs, named), (outputs, tagged) = hints.input_types or (None, {}), hints.output_types or ((), {})
     return _Declared(
         found.inputs or (inputs and tuple(map(declared, inputs))),
+        found.named or {name: declared(one) for name, one in named.items()},
         declared(outputs[0]) if found.output is None and outputs else found.output,
         found.tagged or {tag: declared(one) for tag, one in tagged.items()},
     )

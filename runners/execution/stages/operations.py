@@ -163,7 +163,8 @@ def function_type(result: Any) -> type:
             "async functions aren't supported; use asyncio.run within a function" if is_async else "did you mean Map?"
         )
         raise TypeError(
-            f"FlatMap and ParDo must return an iterable of outputs or None, got {shortened(result)}; {instead}"
+            f"FlatMap and ParDo must return an iterable of outputs or None, got {shortened(result)}; {instead} "
+            f"{type(result).__name__!r} object is not iterable"
         )
     return type(result)
 
