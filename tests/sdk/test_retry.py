@@ -9,6 +9,7 @@ import pytest
 
 import penstock as beam
 from penstock.sdk.retry import FuzzedExponentialIntervals, no_retries
+from penstock.testing import test_utils
 from penstock.utils import retry
 
 
@@ -83,8 +84,8 @@ def test_the_module_is_beams() -> None:
     """As are the helpers of tests."""
     assert retry is beam.utils.retry
     case = unittest.TestCase()
-    with beam.testing.test_utils.TempDir() as directory:
-        path = beam.testing.test_utils.create_file(f"{directory.get_path()}/a", "text")
-        assert "text" == beam.testing.test_utils.read_files_from_pattern(path)
-        beam.testing.test_utils.delete_files([path])
+    with test_utils.TempDir() as directory:
+        path = test_utils.create_file(f"{directory.get_path()}/a", "text")
+        assert "text" == test_utils.read_files_from_pattern(path)
+        test_utils.delete_files([path])
     case.doCleanups()
