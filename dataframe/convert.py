@@ -16,19 +16,21 @@ from ..sdk.typehints import describe
 from ..sdk.typehints.arrow_schema import schema_of
 from ..sdk.typehints.column_types import fields_of, type_in
 from ..sdk.typehints.schema import with_schema
-from ..transforms import Create, ParDo
+from ..sdk.typehints.simplified import simplified
+from ..transforms import Create, Map, ParDo
 from ..transforms.group_by import NamedTuples
-from .frame_base import refuse
 from .frames import DeferredDataFrame, DeferredSeries, frame_of, parts_of
 from .grouping import label_of, projected
 
 
-def to_dataframe(pcoll: PCollection[Any], proxy: Any = None, label: str | None = None) -> DeferredDataFrame:
-    """Return the rows of a PCollection as a deferred frame, whose columns are their fields.
+def to_dataframe(pcoll: PCollection[Any], proxy: Any = None, label: str | None = None) -> Any:
+    """Return the rows of a PCollection as a deferred frame, whose columns are their fields; numbers and texts as a
+    deferred series.
 
     Args:
       pcoll: elements whose fields are known when the pipeline is built.
-      proxy: not supported; None.
+      proxy: if the elements are frames or series of pandas, an empty one of these. Its columns of the type `object`
+        have texts. An index with names is that of the deferred frame.
 
     Raises `TypeHintError` for elements whose fields aren't known.
 
@@ -39,9 +41,12 @@ def to_dataframe(pcoll: PCollection[Any], proxy: Any = None, label: str | None =
     ...     _ = to_pcollection(df[df.double > 2]) | beam.Map(print)
     Result(item='tea', cups=2, double=4)
     """
-    if proxy is not None:
-        refuse("to_dataframe(proxy=...)", reason="elements that are frames aren't supported; give rows")
     label = label or label_of(pcoll, "to_dataframe")
+    if proxy is not None:
+        return _of_pandas(pcoll, proxy, label)
+    if (kind := simplified(pcoll.element_type)) in (bool, int, float, str):
+        values = pcoll | f"{label}/Rows" >> Map(_Value()).with_output_types(with_schema(Row, [("value", _ARROW[kind])]))
+        return DeferredSeries(values, {}, None, field_of("value"))
     try:
         schema = schema_of(pcoll.element_type)
     except TypeError as error:
@@ -58,6 +63,46 @@ def to_dataframe(pcoll: PCollection[Any], proxy: Any = None, label: str | None =
     return frame_of(rows, schema.names)
 
 
+class _Value:
+    """A value as a row."""
+
+    def __call__(self, value: Any) -> Row:
+        return Row(value=value)
+
+
+_ARROW = {bool: "bool", int: "int64", float: "double", str: "string"}
+
+
+def _of_pandas(pcoll: PCollection[Any], proxy: Any, label: str) -> Any:
+    """Return elements that are frames or series of pandas as a deferred one."""
+    from .schemas import UnbatchPandas
+
+    is_series = not hasattr(proxy, "columns")
+    frame = proxy.to_frame("value") if is_series else proxy
+    index = [name for name in frame.index.names if name is not None]
+    if index and len(index) < frame.index.nlevels:
+        raise ValueError(f"{label}: expected names for all levels of the index or for none, got {frame.index.names}")
+    frame = frame.reset_index() if index else frame
+    texts = [name for name, dtype in frame.dtypes.items() if dtype.kind == "O"]
+    frame = frame.astype(dict.fromkeys(texts, "string"))
+    frame = frame.set_index(index) if index else frame
+    if is_series:
+        pcoll = pcoll | f"{label}/Frames" >> Map(_to_frame)
+    rows = pcoll | f"{label}/Rows" >> UnbatchPandas(frame, include_indexes=bool(index))
+    columns = [str(name) for name in frame.columns]
+    schema = schema_of(rows.element_type)
+    fields = {name: field_of(name) for name in [*index, *columns]}
+    rows = rows | label >> ParDo(ColumnDoFn(Projection(tuple(fields.items()), as_rows), label)).with_output_types(
+        with_schema(Row, fields_of(schema))
+    )
+    found = frame_of(rows, columns, index)
+    return found["value"].rename(proxy.name) if is_series else found
+
+
+def _to_frame(series: Any) -> Any:
+    return series.to_frame("value")
+
+
 def to_pcollection(
     *dataframes: Any,
     label: str | None = None,
@@ -71,7 +116,8 @@ def to_pcollection(
     Args:
       dataframes: deferred frames and series, or frames of pandas.
       always_return_tuple: returns a tuple also for one frame.
-      yield_elements: "schemas"; or "pandas" for elements that are frames of pandas, of some rows each.
+      yield_elements: "schemas"; or "pandas" for elements that are frames or series of pandas, of some rows each, with
+        their index.
       include_indexes: puts the index before the columns.
       pipeline: needed for frames of pandas.
     """
@@ -84,6 +130,8 @@ def to_pcollection(
             results.append(_rows(frame, own, yield_elements == "pandas", include_indexes))
         elif pipeline is not None and hasattr(frame, "columns"):
             results.append(pipeline | f"{label or 'to_pcollection'}[{i}]" >> Create(frame))
+        elif pipeline is not None and hasattr(frame, "to_frame"):
+            results.append(pipeline | f"{label or 'to_pcollection'}[{i}]" >> Create(list(frame)))
         else:
             raise TypeError(f"to_pcollection: expected deferred frames, or frames with pipeline=, got {type(frame)}")
     return results[0] if len(results) == 1 and not always_return_tuple else tuple(results)
@@ -92,17 +140,17 @@ def to_pcollection(
 def _rows(frame: Any, label: str | None, as_frames: bool, include_indexes: bool) -> Any:
     pcoll, columns = parts_of(frame, include_indexes)
     label = label or label_of(pcoll, "to_pcollection")
-    if isinstance(frame, DeferredSeries):
-        if as_frames:
-            _, columns = parts_of(frame.to_frame(), include_indexes)
-        else:
-            ((_, column),) = columns.items()
-            operation = Projection((("value", column),), as_values)
-            kind = _PYTHON.get(str(type_in(column, pcoll.element_type)), Any)
-            return pcoll | label >> ParDo(ColumnDoFn(operation, label)).with_output_types(kind)
     if as_frames:
+        is_series = isinstance(frame, DeferredSeries)
+        _, columns = parts_of(frame.to_frame() if is_series else frame, include_indexes=True)
         rows = projected(pcoll, columns, f"{label}/Rows")
-        return rows | label >> ParDo(_Frames())
+        to_pandas = _Frames(tuple(frame._index), is_series, frame.name if is_series else None)
+        return rows | label >> ParDo(to_pandas)
+    if isinstance(frame, DeferredSeries):
+        ((_, column),) = columns.items()
+        operation = Projection((("value", column),), as_values)
+        kind = _PYTHON.get(str(type_in(column, pcoll.element_type)), Any)
+        return pcoll | label >> ParDo(ColumnDoFn(operation, label)).with_output_types(kind)
     names = tuple(columns)
     are_names = all(n.isidentifier() and not keyword.iskeyword(n) and not n.startswith("_") for n in names)
     operation = Projection(tuple(columns.items()), NamedTuples("Result", names) if are_names else as_rows)
@@ -114,7 +162,12 @@ _PYTHON = {"int64": int, "double": float, "string": str, "bool": bool}
 
 
 class _Frames(DoFn):
-    """Frames of pandas as elements."""
+    """Frames or series of pandas as elements."""
+
+    def __init__(self, index: tuple[str, ...], is_series: bool, name: str | None) -> None:
+        self.index = list(index)
+        self.is_series = is_series
+        self.name = name
 
     def get_input_batch_type(self, input_element_type: Any) -> Any:
         import pandas  # type: ignore[import-untyped]
@@ -123,4 +176,6 @@ class _Frames(DoFn):
 
     @DoFn.yields_elements
     def process_batch(self, batch: Any) -> Iterator[Any]:
-        yield batch
+        if self.index:
+            batch = batch.set_index(self.index)
+        yield batch.iloc[:, 0].rename(self.name) if self.is_series else batch

@@ -6,6 +6,7 @@ other rows, and so give a frame over another PCollection; series of other rows c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,12 +14,13 @@ import pyarrow
 
 from ..sdk.columns import pandas_functions
 from ..sdk.columns.expressions import Column, field_of
+from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.typehints.column_types import type_in
 from ..transforms import Filter, FlatMap
 from ..transforms.combiners import Top
 from .frame_base import check_columns, refuse, refuse_arguments
-from .grouping import DeferredGroupBy, label_of, projected
+from .grouping import DeferredGroupBy, aggregated, label_of, projected
 from .joining import BOTH, HOWS, joined
 from .text_methods import TextMethods
 
@@ -50,6 +52,14 @@ class DeferredFrame:
 
     def __iter__(self) -> Any:
         refuse("__iter__", reason="rows exist only while the pipeline runs")
+
+    def __or__(self, other: Any) -> Any:
+        """Return the frame that a transform makes of the rows."""
+        if not isinstance(other, PTransform):
+            return NotImplemented
+        from .convert import to_dataframe, to_pcollection
+
+        return to_dataframe(to_pcollection(self) | other)
 
     def _expression(self, other: Any) -> Any:
         """Return a series of the same rows as an expression, and a constant as it is."""
@@ -176,6 +186,18 @@ class DeferredSeries(DeferredFrame):
         """Write the series as a frame; see `DeferredDataFrame.to_csv`."""
         return self.to_frame().to_csv(path, **arguments)
 
+    def agg(self, func: str, **arguments: Any) -> DeferredSeries:
+        """Return a series of one row, of each window with rows: the sum, mean, count, min or max of the values."""
+        if func not in ("sum", "mean", "count", "min", "max"):
+            refuse(func if isinstance(func, str) else f"agg({func!r:.40})", "series")
+        refuse_arguments(func, arguments, skipna=True, numeric_only=False)
+        label = label_of(self._pcoll, func)
+        every = {"all": pandas_functions.constant(0)}
+        rows, _, found = aggregated(self._pcoll, every, [("value", self._column, func)], False, label)
+        return DeferredSeries(rows, {}, self._name, found["value"])
+
+    aggregate = agg
+
     def __getitem__(self, mask: Any) -> DeferredSeries:
         column, pcoll = self._column, _filtered(self, mask)
         return DeferredSeries(pcoll, self._index, self._name, column)
@@ -183,10 +205,22 @@ class DeferredSeries(DeferredFrame):
 
 def _operator(name: str) -> Callable[[DeferredSeries, Any], DeferredSeries]:
     def operate(self: DeferredSeries, other: Any) -> DeferredSeries:
+        if name == "__or__" and isinstance(other, PTransform):
+            return DeferredFrame.__or__(self, other)  # type: ignore[no-any-return]
         return self._with(getattr(self._column, name)(self._expression(other)))
 
     return operate
 
+
+def _aggregate(name: str) -> Callable[..., DeferredSeries]:
+    def aggregate(self: DeferredSeries, **arguments: Any) -> DeferredSeries:
+        return self.agg(name, **arguments)
+
+    return aggregate
+
+
+for _name in ("sum", "mean", "count", "min", "max"):
+    setattr(DeferredSeries, _name, _aggregate(_name))
 
 # Not in the class, where `str` is a type.
 setattr(DeferredSeries, "str", property(lambda series: TextMethods(series._column, series._with)))  # noqa: B010
@@ -263,6 +297,17 @@ class DeferredDataFrame(DeferredFrame):
         if isinstance(value, (list, tuple, dict)):
             refuse("assign", reason=f"expected a series of the frame or a constant, got {value!r:.60}")
         return value if isinstance(value, Column) else pandas_functions.constant(value)
+
+    def filter(self, items: Any = None, like: str | None = None, regex: str | None = None, axis: Any = None) -> Any:
+        """Return the frame with some of its columns: of these names, with a text in their names, or by a pattern."""
+        if axis not in (None, 1, "columns"):
+            refuse(f"filter(axis={axis!r})", reason="filter rows by a mask")
+        if sum(one is not None for one in (items, like, regex)) != 1:
+            raise TypeError("filter: expected one of items, like and regex")
+        if items is not None:
+            return self[[name for name in items if name in self._columns]]
+        pattern = re.compile(re.escape(like) if like is not None else regex or "")
+        return self[[name for name in self._columns if pattern.search(name)]]
 
     def assign(self, **columns: Any) -> DeferredDataFrame:
         """Return the frame with more columns: series, constants, or functions of the frame."""

@@ -14,7 +14,8 @@ class DataframeTransform(PTransform):
 
     Args:
       func: returns a frame or a series, or several in a tuple or a dict, which become PCollections.
-      proxy: not supported; None.
+      proxy: if the elements are frames or series of pandas, an empty one, as in `to_dataframe`: in a tuple or a dict
+        for several PCollections.
       yield_elements, include_indexes: as in `to_pcollection`.
 
     >>> import penstock as beam
@@ -41,9 +42,12 @@ class DataframeTransform(PTransform):
 
     def expand(self, inputs: Any) -> Any:
         if isinstance(inputs, dict):
-            result = self.func(**{tag: to_dataframe(pcoll, self.proxy, str(tag)) for tag, pcoll in inputs.items()})
+            proxies = self.proxy or {}
+            frames = {tag: to_dataframe(pcoll, proxies.get(tag), str(tag)) for tag, pcoll in inputs.items()}
+            result = self.func(**frames)
         elif isinstance(inputs, (tuple, list)):
-            result = self.func(*(to_dataframe(pcoll, self.proxy, str(i)) for i, pcoll in enumerate(inputs)))
+            proxies = self.proxy or [None] * len(inputs)
+            result = self.func(*(to_dataframe(pcoll, proxies[i], str(i)) for i, pcoll in enumerate(inputs)))
         else:
             result = self.func(to_dataframe(inputs, self.proxy))
         if isinstance(result, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import typing
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -66,6 +67,9 @@ def _arrow_type(hint: Any, name: str) -> Any:
     kinds |= {bytes: pyarrow.binary(), date: pyarrow.date32()}
     if hint in kinds:
         return kinds[hint]
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(hint, type) and issubclass(hint, (numpy.number, numpy.bool_)):
+        return pyarrow.from_numpy_dtype(hint)
     alternatives = [one for one in members(hint) or () if one is not NoneType]
     if len(alternatives) == 1:
         return _arrow_type(alternatives[0], name)

@@ -20,6 +20,7 @@ from penstock.dataframe.io import read_csv, read_parquet
 from penstock.dataframe.transforms import DataframeTransform
 from penstock.sdk.compat import namespace
 from penstock.sdk.errors import TypeHintError
+from penstock.sdk.typehints.schema import with_schema
 from penstock.testing import assert_that, equal_to
 
 
@@ -190,11 +191,54 @@ def test_operations_on_all_rows_are_refused() -> None:
     df = to_dataframe(beam.Pipeline() | beam.Create([beam.Row(k="a", n=1)]))
 
     with allow_non_parallel_operations(), pytest.raises(NonParallelOperation, match="df.sum isn't supported"):
-        df.n.sum()
+        df.sum()
+    with pytest.raises(NonParallelOperation, match="df.median isn't supported"):
+        df.n.agg("median")
     with pytest.raises(KeyError, match="there is no column 'm'; the frame has k, n"):
         df["m"]
     with pytest.raises(TypeHintError, match="df.to_dataframe: the fields of Create/Values's elements"):
-        to_dataframe(beam.Pipeline() | beam.Create([1]))
+        to_dataframe(beam.Pipeline() | beam.Create([(1, 2)]))
+
+
+def test_aggregates_of_a_series_are_those_of_pandas() -> None:
+    """Missing values count for nothing."""
+    values = [1.5, None, 4.0]
+    with beam.Pipeline() as p:
+        df = to_dataframe(
+            p | beam.Create([beam.Row(x=x) for x in values]).with_output_types(with_schema(beam.Row, [("x", "double")]))
+        )
+        for name in ("sum", "mean", "count", "min", "max"):
+            expected = getattr(pandas.Series(values), name)()
+            assert_that(to_pcollection(getattr(df.x, name)()), equal_to([expected]), name)
+
+
+def test_values_are_a_series() -> None:
+    """Of numbers or texts."""
+    with beam.Pipeline() as p:
+        numbers = to_dataframe(p | beam.Create([1, 2]))
+        assert_that(to_pcollection(numbers * 3), equal_to([3, 6]), "numbers")
+        texts = to_dataframe(p | "texts" >> beam.Create(["a"]))
+        assert_that(to_pcollection(texts.str.upper()), equal_to(["A"]), "texts")
+
+
+def test_columns_are_chosen_by_their_names() -> None:
+    """As by pandas's filter."""
+    df = to_dataframe(beam.Pipeline() | beam.Create([beam.Row(price=1.0, net_price=0.5, item="tea")]))
+    assert ["item", "price"] == df.filter(items=["item", "price", "no"]).columns
+    assert ["price", "net_price"] == df.filter(like="price").columns
+    assert ["price"] == df.filter(regex="^p").columns
+    with pytest.raises(TypeError, match="expected one of items, like and regex"):
+        df.filter()
+    with pytest.raises(WontImplementError, match="filter rows by a mask"):
+        df.filter(like="a", axis=0)
+
+
+def test_a_transform_is_applied_to_a_frame() -> None:
+    """Its input are the frame's rows, and its output is a frame."""
+    with beam.Pipeline() as p:
+        df = to_dataframe(p | beam.Create([beam.Row(n=1), beam.Row(n=2)]))
+        large = df | beam.Filter(lambda row: row.n > 1)
+        assert_that(to_pcollection(large.n + 1), equal_to([3]))
 
 
 def test_beams_names_are_those() -> None:
