@@ -19,7 +19,7 @@ from ..sdk.typehints.schema import with_schema
 from ..sdk.typehints.simplified import simplified
 from ..transforms import Create, Map, ParDo
 from ..transforms.group_by import NamedTuples
-from .frames import DeferredDataFrame, DeferredSeries, frame_of, parts_of
+from .frames import DeferredDataFrame, DeferredSeries, frame_of, index_of, parts_of
 from .grouping import label_of, projected
 
 
@@ -144,7 +144,7 @@ def _rows(frame: Any, label: str | None, as_frames: bool, include_indexes: bool)
         is_series = isinstance(frame, DeferredSeries)
         _, columns = parts_of(frame.to_frame() if is_series else frame, include_indexes=True)
         rows = projected(pcoll, columns, f"{label}/Rows")
-        to_pandas = _Frames(tuple(frame._index), is_series, frame.name if is_series else None)
+        to_pandas = _Frames(index_of(frame), is_series, frame.name if is_series else None)
         return rows | label >> ParDo(to_pandas)
     if isinstance(frame, DeferredSeries):
         ((_, column),) = columns.items()

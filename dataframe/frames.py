@@ -503,3 +503,8 @@ def parts_of(frame: DeferredFrame, include_indexes: bool = False) -> tuple[PColl
         return frame._pcoll, frame._all() if include_indexes else frame._columns
     assert isinstance(frame, DeferredSeries)
     return frame._pcoll, {str(frame.name): frame._column}
+
+
+def index_of(frame: DeferredFrame) -> tuple[str, ...]:
+    """Return the names of the levels of a frame's index."""
+    return tuple(frame._index)
