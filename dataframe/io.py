@@ -109,7 +109,9 @@ class _ReadParquet(PTransform):
 
     def expand(self, pbegin: PBegin) -> DeferredDataFrame:
         columns = None if self.columns is None else list(self.columns)
-        return to_dataframe(pbegin | "Read" >> ReadFromParquet(self.path, columns=columns, as_rows=True), label="Frame")
+        rows = pbegin | "Read" >> ReadFromParquet(self.path, columns=columns, as_rows=True)
+        frame: DeferredDataFrame = to_dataframe(rows, label="Frame")
+        return frame
 
 
 def read_parquet(path: Any, columns: Sequence[str] | None = None, **arguments: Any) -> Any:
