@@ -14,7 +14,6 @@ import pyarrow
 
 from ..sdk.columns import pandas_functions
 from ..sdk.columns.expressions import Column, field_of
-from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.typehints.column_types import type_in
 from ..transforms import Filter, FlatMap
@@ -52,14 +51,6 @@ class DeferredFrame:
 
     def __iter__(self) -> Any:
         refuse("__iter__", reason="rows exist only while the pipeline runs")
-
-    def __or__(self, other: Any) -> Any:
-        """Return the frame that a transform makes of the rows."""
-        if not isinstance(other, PTransform):
-            return NotImplemented
-        from .convert import to_dataframe, to_pcollection
-
-        return to_dataframe(to_pcollection(self) | other)
 
     def _expression(self, other: Any) -> Any:
         """Return a series of the same rows as an expression, and a constant as it is."""
@@ -205,8 +196,6 @@ class DeferredSeries(DeferredFrame):
 
 def _operator(name: str) -> Callable[[DeferredSeries, Any], DeferredSeries]:
     def operate(self: DeferredSeries, other: Any) -> DeferredSeries:
-        if name == "__or__" and isinstance(other, PTransform):
-            return DeferredFrame.__or__(self, other)  # type: ignore[no-any-return]
         return self._with(getattr(self._column, name)(self._expression(other)))
 
     return operate

@@ -233,14 +233,6 @@ def test_columns_are_chosen_by_their_names() -> None:
         df.filter(like="a", axis=0)
 
 
-def test_a_transform_is_applied_to_a_frame() -> None:
-    """Its input are the frame's rows, and its output is a frame."""
-    with beam.Pipeline() as p:
-        df = to_dataframe(p | beam.Create([beam.Row(n=1), beam.Row(n=2)]))
-        large = df | beam.Filter(lambda row: row.n > 1)
-        assert_that(to_pcollection(large.n + 1), equal_to([3]))
-
-
 def test_beams_names_are_those() -> None:
     """As programs import them."""
     assert to_dataframe is namespace("dataframe.convert").to_dataframe
