@@ -47,6 +47,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "io.filesystemio": ("io.beam.streams",),
     "io.filesystems": ("io.beam.file_systems", "io.beam.file_system", "io"),
     "io.localfilesystem": ("io.beam.file_system", "io"),
+    "io.unbounded_source": ("io.beam.unbounded_source",),
     "io.utils": ("io.beam.counting_source", "io.beam.range_trackers", "io.beam.bounded_source"),
     "io.concat_source": ("io.beam.bounded_source",),
     "io.filebasedsource": ("io.beam.file_based_source",),

@@ -39,10 +39,12 @@ class Read(PTransform):
         source = self.source
         if isinstance(source, PTransform):
             return pbegin | source  # type: ignore[no-any-return]
-        hint = self._output_hint if self._output_hint is not None else Any
+        element_type = Any
         dumps(source, pbegin.pipeline.full_label)
         if isinstance(source, ConvertibleSource):
+            element_type = source.element_type()
             source = source.converted()
+        hint = element_type if self._output_hint is None else self._output_hint
         is_bounded = isinstance(source, BoundedSource)
         primitive = graph.Read(source)
         return pbegin.pipeline.add(primitive, [], DEFAULT_WINDOWING, hint, is_bounded=is_bounded)[None]

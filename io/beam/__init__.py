@@ -5,6 +5,7 @@ file_system.py        FileSystem, which users implement for paths of their own, 
 compressed_file.py    CompressedFile: the decompressed content of an open file
 streams.py            DownloaderStream and UploaderStream, for such file systems
 bounded_source.py     BoundedSource, which is read by ranges of positions, and ConcatSource
+unbounded_source.py   UnboundedSource, whose readers mark their positions
 range_trackers.py     the ranges
 counting_source.py    CountingSource: the numbers from 0
 sink.py               Sink with its Writers

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from ..coders.digest import digest_of
 from ..elements.bundle import BUNDLE_SIZE, Bundle
 from .table_values import TableValues
+from .unbounded import UnboundedSource
 
 T = TypeVar("T")
 
@@ -76,8 +77,12 @@ class ConvertibleSource(ABC):
     """A source with an interface of its own, which `Read` converts when the pipeline is built."""
 
     @abstractmethod
-    def converted(self) -> BoundedSource[Any]:
+    def converted(self) -> BoundedSource[Any] | UnboundedSource[Any]:
         """Return the source that reads the same elements."""
+
+    def element_type(self) -> Any:
+        """Return the type hint of its elements."""
+        return Any
 
 
 class ValuesSource(BoundedSource[T]):

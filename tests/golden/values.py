@@ -11,6 +11,7 @@ import numpy
 import pyarrow
 
 import penstock as beam
+from penstock.io.beam.unbounded_source import Part
 from penstock.io.files.filesystem import FileMetadata
 from penstock.io.files.matching import ReadableFile
 from penstock.io.files.sink import StagedFile
@@ -138,6 +139,7 @@ VALUES: dict[str, Any] = {
     "frame-stream-position/1": _Position(3, 5, 7, False, True, {"query": "q"}),
     "global-window/1": GLOBAL_WINDOW,
     "group-by-key/1": named_tuple("Key", ("a", "b"))(1, 2),
+    "unbounded-part/1": Part(1, "source"),
     "initial-restriction/1": InitialRestriction(1, 2, "element", OffsetRange(0, 5)),
     "interval-window/1": WINDOW,
     "kll-sketch/1": _kll(),
