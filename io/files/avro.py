@@ -13,12 +13,16 @@ from ...sdk.coders.coder import shortened
 from ...sdk.elements.row import rows_of_dicts
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.options.value_provider import ValueProvider
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PBegin, PCollection
+from ...sdk.typehints.arrow_schema import declared_schema
 from ..optional_package import optional_package
 from ..records import as_dicts
 from .compression import CompressionTypes, naming_the_file
 from .filesystem import AnyPath, FileMetadata, filesystem_for
 from .format import FileFormat, RecordWriter
 from .line_blocks import next_boundary
+from .matching import MatchContinuously
 from .sink import FileSink
 from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, ReadAllFiles, ReadFiles
 from .write import WriteFiles
@@ -34,6 +38,20 @@ _ARROW_TYPES = {
     "double": "double",
     "string": "string",
 }
+# Avro's names for Arrow's.
+_AVRO_TYPES = {
+    "bool": "boolean",
+    "int8": "int",
+    "int16": "int",
+    "int32": "int",
+    "int64": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "bytes",
+}
+# In place of the schema of the elements' class, until it is known.
+_NO_FIELDS = {"type": "record", "name": "Record", "fields": []}
 
 
 def _fastavro(transform: str, module: str = "fastavro") -> Any:
@@ -261,11 +279,44 @@ class ReadAllFromAvro(ReadAllFiles):
         super().__init__(source, desired_bundle_size=desired_bundle_size, with_filename=with_filename)
 
 
+class ReadAllFromAvroContinuously(PTransform):
+    """The records of each Avro file that matches a pattern.  A file is read once and whole, when it is first seen.
+
+    The arguments are those of `MatchContinuously` and of `ReadAllFromAvro`.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> (p | ReadAllFromAvroContinuously("in/*.avro", interval=5, with_filename=True)).is_bounded
+    False
+    """
+
+    def __init__(
+        self,
+        file_pattern: AnyPath,
+        *,
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        use_fastavro: bool = True,
+        with_filename: bool = False,
+        **match: Any,
+    ) -> None:
+        super().__init__()
+        self._match = MatchContinuously(file_pattern, **match)
+        self._read = ReadAllFromAvro(min_bundle_size, desired_bundle_size, use_fastavro, with_filename)
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        records: PCollection[Any] = pbegin | self._match | self._read
+        return records
+
+
 class WriteToAvro(WriteFiles):
     """Records (dicts, Rows, named tuples, dataclasses) into Avro files of one schema.
 
-    The arguments are Beam's; see `FileSink` and `AvroFormat`.  Raises `MissingExtraError`
-    without fastavro.
+    The arguments are Beam's; see `FileSink` and `AvroFormat`.  Without a schema, the fields of the elements' class are
+    written (`with_output_types` declares the class); each may be null.
+
+    Raises `MissingExtraError` without fastavro; `TypeError` without a schema if the type of the elements has no fields
+    with types.
 
     >>> import penstock as beam
     >>> import fastavro, pathlib, tempfile
@@ -291,10 +342,12 @@ class WriteToAvro(WriteFiles):
         triggering_frequency: float | None = None,
         skip_if_empty: bool = False,
     ) -> None:
+        # The schema of the elements' class is known once there is a PCollection.
+        self._takes_declared_schema = schema is None
         super().__init__(
             FileSink(
                 file_path_prefix,
-                AvroFormat(schema, codec, transform=type(self).__name__),
+                AvroFormat(_NO_FIELDS if schema is None else schema, codec, transform=type(self).__name__),
                 file_name_suffix=file_name_suffix,
                 num_shards=num_shards,
                 shard_name_template=shard_name_template,
@@ -304,3 +357,35 @@ class WriteToAvro(WriteFiles):
                 transform=type(self).__name__,
             )
         )
+
+    def sink_for(self, pcoll: PCollection[Any]) -> Any:
+        sink = super().sink_for(pcoll)
+        if self._takes_declared_schema:
+            schema = declared_schema(pcoll.element_type, sink.transform, "give schema= an Avro schema")
+            sink.file_format = AvroFormat(_avro_record(schema, "Record"), sink.file_format.codec, sink.transform)
+        return sink
+
+
+def _avro_record(fields: Any, name: str) -> dict[str, Any]:
+    """Return the Avro schema for fields of Arrow."""
+    types = [{"name": field.name, "type": ["null", _avro_type(field.type, f"{name}_{field.name}")]} for field in fields]
+    return {"type": "record", "name": name, "fields": types}
+
+
+def _avro_type(kind: Any, name: str) -> Any:
+    import pyarrow
+
+    if pyarrow.types.is_list(kind):
+        return {"type": "array", "items": ["null", _avro_type(kind.value_type, name)]}
+    if pyarrow.types.is_map(kind) and pyarrow.types.is_string(kind.key_type):
+        return {"type": "map", "values": ["null", _avro_type(kind.item_type, name)]}
+    if pyarrow.types.is_struct(kind):
+        return _avro_record(kind, name)
+    if pyarrow.types.is_date(kind):
+        return {"type": "int", "logicalType": "date"}
+    if pyarrow.types.is_timestamp(kind):
+        return {"type": "long", "logicalType": "timestamp-micros"}
+    found = _AVRO_TYPES.get(str(kind))
+    if found is None:
+        raise TypeError(f"WriteToAvro: the field {name.partition('_')[2]!r} is of Arrow's type {kind}; give schema=")
+    return found

@@ -14,7 +14,7 @@ from ...sdk.columns.column_bundle import ColumnBundle
 from ...sdk.errors import SinkError
 from ...sdk.options.value_provider import ValueProvider
 from ...sdk.pvalue import PCollection
-from ...sdk.typehints.arrow_schema import schema_of
+from ...sdk.typehints.arrow_schema import declared_schema
 from ..records import as_dicts as dicts_of
 from .compression import CompressionTypes
 from .filesystem import AnyPath
@@ -330,23 +330,10 @@ class WriteToParquet(WriteFiles):
         sink = super().sink_for(pcoll)
         if self._takes_declared_schema:
             sink.file_format = copy.copy(sink.file_format)
-            sink.file_format.schema = _declared_schema(pcoll.element_type, sink.transform)
+            sink.file_format.schema = declared_schema(
+                pcoll.element_type, sink.transform, "give schema= a pyarrow.Schema"
+            )
         return sink
-
-
-def _declared_schema(element_type: Any, label: str) -> Any:
-    advice = "give schema= a pyarrow.Schema"
-    try:
-        schema = schema_of(element_type)
-    except TypeError as error:
-        raise TypeError(f"{label}: {error}; {advice}") from None
-    if schema is None:
-        shown = getattr(element_type, "__name__", element_type)
-        raise TypeError(
-            f"{label}: the type of the elements, {shown}, has no fields with types; {advice}, or declare a class with "
-            "fields by with_output_types"
-        )
-    return schema
 
 
 class WriteToParquetBatched(WriteToParquet):

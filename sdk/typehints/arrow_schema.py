@@ -40,6 +40,24 @@ def schema_of(element_type: Any) -> Any:
     return pyarrow.schema([(name, _arrow_type(hint, name)) for name, hint in types.items()]) if types else None
 
 
+def declared_schema(element_type: Any, label: str, advice: str) -> Any:
+    """Return the `pyarrow.Schema` of the elements that a transform writes.
+
+    Raises `TypeError`, with the transform's label and advice, if the type of the elements has no fields with types.
+    """
+    try:
+        schema = schema_of(element_type)
+    except TypeError as error:
+        raise TypeError(f"{label}: {error}; {advice}") from None
+    if schema is None:
+        shown = getattr(element_type, "__name__", element_type)
+        raise TypeError(
+            f"{label}: the type of the elements, {shown}, has no fields with types; {advice}, or declare a class with "
+            "fields by with_output_types"
+        )
+    return schema
+
+
 def _of_fields(fields: tuple[tuple[str, Any], ...]) -> Any:
     """Return the `pyarrow.Schema` of fields; None if the type of one is unknown."""
     import pyarrow
