@@ -10,7 +10,7 @@ import attrs
 from ..stored import stored_as
 from ..windowing import TimestampedValue
 from ..windowing.duration import micros_of_span
-from ..windowing.timestamp import Timestamp
+from ..windowing.timestamp import MAX_TIMESTAMP, Timestamp
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class PollResult(Generic[T]):
     @classmethod
     def complete(cls, outputs: Iterable[Any], timestamp: Any = None) -> PollResult[Any]:
         """Return the last outputs; `timestamp` is the default event time."""
-        return cls(_stamped(outputs, timestamp), is_complete=True)
+        return cls(_stamped(outputs, timestamp), MAX_TIMESTAMP, is_complete=True)
 
     def with_watermark(self, watermark: Any) -> PollResult[T]:
         """Return the result with a watermark."""
@@ -62,6 +62,10 @@ class PollFn:
     def __call__(self, element: Any) -> PollResult[Any]:
         """Return all present outputs for an element."""
         raise NotImplementedError
+
+    def default_output_coder(self) -> Any:
+        """Return the coder of the outputs, whose type is that of the outputs; None if it is unknown."""
+        return None
 
 
 @attrs.frozen

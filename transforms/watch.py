@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import typing
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +25,7 @@ from ..sdk.watermark_estimators import ManualWatermarkEstimator
 from ..stored import stored_as
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import MAX_TIMESTAMP, MIN_MICROS, Timestamp
-from .poll_result import PollResult, Termination, never
+from .poll_result import PollFn, PollResult, Termination, never
 from .read import Read
 
 
@@ -53,7 +55,9 @@ class WatchedGrowth(UnboundedSource[Any]):
         termination: Termination,
         elements: Sequence[Any],
         label: str,
+        lateness: int | None = None,
     ) -> None:
+        self.lateness = lateness
         self.poll = poll
         self.interval = interval
         self.termination = termination
@@ -61,7 +65,8 @@ class WatchedGrowth(UnboundedSource[Any]):
         self.label = label
 
     def for_run(self) -> WatchedGrowth:
-        return WatchedGrowth(self.poll.frozen(), self.interval, self.termination, self.elements, self.label)
+        poll = self.poll.frozen()
+        return WatchedGrowth(poll, self.interval, self.termination, self.elements, self.label, self.lateness)
 
     def partitions(self) -> Sequence[int]:
         return range(len(self.elements))
@@ -132,6 +137,17 @@ class WatchedGrowthReader(EventTimeReader[Any]):
         self._pending = list(growth.pending)
         self._seen = {key: (value, micros) for key, value, micros in growth.seen}
 
+    def _forget(self) -> int:
+        """Forget outputs before the cursor, and return the least event time of new ones.
+
+        Those of the last poll are kept until the next one, so that `read_to` finds them in the offset.
+        """
+        if self.source.lateness is None or not self._seen:
+            return MIN_MICROS
+        floor = max(micros for _, micros in self._seen.values()) - self.source.lateness
+        self._seen = {key: output for key, output in self._seen.items() if output[1] >= floor}
+        return floor
+
     def _look(self, now: int) -> None:
         found = self._fn(self.element)
         if not isinstance(found, PollResult):
@@ -141,8 +157,11 @@ class WatchedGrowthReader(EventTimeReader[Any]):
                 )
             found = PollResult(list(found))
         new = []
+        floor = self._forget()
         for output in found.outputs:
             value, micros, _windows, _pane = unwrapped(output, now)
+            if micros < floor:
+                continue
             key = coded(value if self._key is None else self._key(value))
             if key not in self._seen:
                 self._seen[key] = value, micros
@@ -168,14 +187,19 @@ class WatchedGrowthReader(EventTimeReader[Any]):
 class Watch(PTransform):
     """Pairs of an element and each new output of a function, which is polled for the element.
 
-    Its input must be Create.  Every checkpoint has all outputs.
+    Its input must be Create.  Every checkpoint has all outputs, unless `timestamp_cursor` is set.
 
     Args:
       poll_fn: returns all present outputs for an element: a list, or a `PollResult`.
       poll_interval: seconds between two polls.
       termination: `after_total_of(seconds)` to stop polling an element after that time; by default `never()`.
-      output_coder, output_key_coder: Beam's; accepted.  Outputs are stored pickled.
+      output_coder: Beam's; its type is that of the outputs, which are stored pickled.  By default that of
+        `PollFn.default_output_coder`, or of the function's annotation `PollResult[T]`.
+      output_key_coder: Beam's; it must have a deterministic form, and is not used.
       output_key_fn: returns the identity of an output; None for the output itself, which then needs a hash.
+      timestamp_cursor: takes outputs that are earlier than the latest event time of all former ones as seen, so that
+        checkpoints don't grow.
+      allowed_lateness: seconds by which, with `timestamp_cursor`, a new output may be earlier.
       stop_after_quiet: seconds without new outputs after which an element is not polled any more; None for never.
 
     Without timestamps the event time of an output is its time of polling.  `PollResult`s determine the watermark; an
@@ -198,6 +222,8 @@ class Watch(PTransform):
         output_coder: Any = None,
         output_key_fn: Callable[[Any], Hashable] | None = None,
         output_key_coder: Any = None,
+        timestamp_cursor: bool = False,
+        allowed_lateness: Any = 0,
         *,
         stop_after_quiet: Any = None,
     ) -> None:
@@ -206,6 +232,12 @@ class Watch(PTransform):
             raise ValueError(f"Watch: poll_interval must be more than 0 seconds, got {poll_interval!r}")
         if termination is not None and not isinstance(termination, Termination):
             raise TypeError(f"Watch: termination must be never() or after_total_of(...), got {termination!r}")
+        if micros_of_span(allowed_lateness) < 0:
+            raise ValueError(f"Watch: allowed_lateness must not be negative, got {allowed_lateness!r}")
+        self.lateness = micros_of_span(allowed_lateness) if timestamp_cursor else None
+        if output_key_coder is not None:
+            output_key_coder.as_deterministic_coder("Watch")
+        self.output_coder = output_coder
         self.poll = poll_fn, output_key_fn
         self.interval = micros_of_span(poll_interval)
         self.termination = termination or never()
@@ -221,6 +253,23 @@ class Watch(PTransform):
                 f"{producer.label}; apply it to Create"
             )
         elements = [unwrapped(value)[0] for value in source.values]
-        growth = WatchedGrowth(Serialized(self.poll, label), self.interval, self.termination, elements, label)
-        found: PCollection[Any] = PBegin(pcoll.pipeline) | Read(growth)
+        poll = Serialized(self.poll, label)
+        growth = WatchedGrowth(poll, self.interval, self.termination, elements, label, self.lateness)
+        element_type = tuple[pcoll.element_type, self._output_type()]  # type: ignore[misc]
+        found: PCollection[Any] = PBegin(pcoll.pipeline) | Read(growth).with_output_types(element_type)
         return found
+
+    def _output_type(self) -> Any:
+        poll = self.poll[0]
+        coder = self.output_coder
+        if coder is None and isinstance(poll, PollFn):
+            coder = poll.default_output_coder()
+        if coder is not None:
+            return coder.to_type_hint()
+        function = poll if inspect.isroutine(poll) else type(poll).__call__
+        try:
+            result = typing.get_type_hints(function).get("return")
+        except (NameError, TypeError):
+            # An annotation of names that only type checkers know.
+            return Any
+        return typing.get_args(result)[0] if typing.get_origin(result) is PollResult else Any

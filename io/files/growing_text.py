@@ -407,6 +407,7 @@ class ReadAllFromTextContinuously(PTransform):
         match_updated_files: bool = False,
         apply_windowing: bool = False,
         empty_match_treatment: str = EmptyMatchTreatment.ALLOW,
+        timestamp_cursor: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__()
@@ -419,6 +420,7 @@ class ReadAllFromTextContinuously(PTransform):
             match_updated_files,
             apply_windowing,
             empty_match_treatment,
+            timestamp_cursor,
         )
         self._read = ReadAllFromText(**kwargs)
 

@@ -23,7 +23,7 @@ from ...transforms.pardo import ParDo
 from ...transforms.read import Read
 from ...windowing import FixedWindows
 from ...windowing.duration import micros_of_span
-from ...windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, Timestamp
+from ...windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, MIN_MICROS, Timestamp
 from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .filesystem import AnyPath, EmptyMatchTreatment, FileMetadata, filesystem_for, path_string
 from .source import matching_files
@@ -188,7 +188,9 @@ class WatchedFiles(UnboundedSource[FileMetadata]):
         stop: int,
         match_updated_files: bool,
         empty_match_treatment: str,
+        timestamp_cursor: bool = False,
     ) -> None:
+        self.timestamp_cursor = timestamp_cursor
         self.pattern = pattern
         self.interval = interval
         self.start = start
@@ -219,12 +221,25 @@ class WatchedFilesReader(EventTimeReader[FileMetadata]):
         self._next, pending, seen = offset
         self._pending = list(pending)
         self._seen = {file.path: file for file in seen}
+        # With a cursor: the event times of later files, as far as the latest listing tells.
+        self._reached = MIN_MICROS
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[FileMetadata], list[int] | int | None]:
         if not self._pending and not self.is_finished():
             self._look(now.micros)
         taken, self._pending = self._pending[:max_elements], self._pending[max_elements:]
-        return taken, None
+        return taken, self._times_of(taken)
+
+    def _times_of(self, files: list[FileMetadata]) -> list[int] | None:
+        """Return the files' times of modification with a cursor; None for the time of arrival."""
+        return list(map(_modified, files)) if self.source.timestamp_cursor else None
+
+    def watermark(self, now: Timestamp) -> int:
+        if not self.source.timestamp_cursor or self.is_finished():
+            return super().watermark(now)
+        if not self._pending:
+            self._watermark = max(self._watermark, self._reached)
+        return self._watermark
 
     def offset(self) -> Offset:
         return self._next, tuple(self._pending), tuple(self._seen[path] for path in sorted(self._seen))
@@ -247,7 +262,7 @@ class WatchedFilesReader(EventTimeReader[FileMetadata]):
         values = [file for file in found if file not in left]
         self._next, self._pending, self._seen = following, list(pending), {file.path: file for file in seen}
         if values:
-            yield Bundle(values, now.micros)
+            yield Bundle(values, self._times_of(values) or now.micros)
 
     def _look(self, now: int) -> None:
         if self._next is None:
@@ -257,18 +272,34 @@ class WatchedFilesReader(EventTimeReader[FileMetadata]):
         source = self.source
         missed = (now - self._next) // source.interval
         self._next += (missed + 1) * source.interval
+        cursor = max((file.last_updated_in_seconds for file in self._seen.values()), default=0.0)
+        if source.timestamp_cursor:
+            # Those of the last listing were kept until now: `read_to` emits them from an offset.
+            self._seen = {path: file for path, file in self._seen.items() if file.last_updated_in_seconds >= cursor}
         for file in matching_files(source.pattern, source.empty_match_treatment, source.transform):
+            if source.timestamp_cursor and not file.last_updated_in_seconds:
+                raise SourceError(
+                    f"{source.transform}: timestamp_cursor needs times of modification, and {file.path!r} has none"
+                )
             if not source.has_deduplication:
                 self._pending.append(file)
-            elif self._is_new(file):
+            elif self._is_new(file) and (not source.timestamp_cursor or file.last_updated_in_seconds >= cursor):
                 self._pending.append(file)
                 self._seen[file.path] = file
+        newest = max(map(_modified, self._seen.values()), default=MIN_MICROS)
+        is_newer = newest > cursor * 1_000_000
+        self._reached = min(newest, now) if is_newer else now
 
     def _is_new(self, file: FileMetadata) -> bool:
         seen = self._seen.get(file.path)
         if seen is None:
             return True
         return self.source.match_updated_files and seen.last_updated_in_seconds != file.last_updated_in_seconds
+
+
+def _modified(file: FileMetadata) -> int:
+    """Return the time of modification in microseconds."""
+    return round(file.last_updated_in_seconds * 1_000_000)
 
 
 class MatchContinuously(PTransform):
@@ -287,6 +318,9 @@ class MatchContinuously(PTransform):
       match_updated_files: emits a file again when its time of modification has changed.
       apply_windowing: assigns a window to the files of each listing.
       empty_match_treatment: see `EmptyMatchTreatment`.
+      timestamp_cursor: takes files that were modified before the newest file of the listing before as seen, so that
+        checkpoints don't grow.  The event time of a file is then its time of modification, and the watermark is that of
+        the newest file until a listing has none that is newer.  Implies `match_updated_files`.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline()
@@ -304,10 +338,13 @@ class MatchContinuously(PTransform):
         match_updated_files: bool = False,
         apply_windowing: bool = False,
         empty_match_treatment: str = EmptyMatchTreatment.ALLOW,
+        timestamp_cursor: bool = False,
     ) -> None:
         super().__init__()
         if micros_of_span(interval) <= 0:
-            raise ValueError(f"MatchContinuously: interval must be more than 0 seconds, got {interval!r}")
+            raise ValueError(f"MatchContinuously: interval must be positive, more than 0 seconds, got {interval!r}")
+        if timestamp_cursor and not has_deduplication:
+            raise ValueError("MatchContinuously: timestamp_cursor deduplicates, so it requires has_deduplication=True")
         pattern = path_string(file_pattern)
         EmptyMatchTreatment.allow_empty_match(pattern, empty_match_treatment)
         self.interval = interval
@@ -318,8 +355,9 @@ class MatchContinuously(PTransform):
             has_deduplication,
             None if start_timestamp is None else Timestamp.of(start_timestamp).micros,
             min(Timestamp.of(stop_timestamp).micros, MAX_MICROS),
-            match_updated_files,
+            match_updated_files or timestamp_cursor,
             empty_match_treatment,
+            timestamp_cursor,
         )
 
     def expand(self, pbegin: PBegin) -> PCollection[FileMetadata]:

@@ -4,9 +4,9 @@ import pytest
 from unbounded_reading import check_replay, elements, polled
 
 import penstock as beam
-from penstock.io.watch import after_total_of
+from penstock.io.watch import PollFn, after_total_of
 from penstock.sdk.errors import PipelineError, UnsupportedError
-from penstock.windowing import Timestamp, TimestampedValue
+from penstock.windowing import MAX_TIMESTAMP, Timestamp, TimestampedValue
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
 
 # What there is to find, by element; where the pickled function looks too.
@@ -138,3 +138,37 @@ def test_what_is_no_list_and_what_is_no_input_of_its_are_refused():
         beam.Watch(look, 0)
     with pytest.raises(UnsupportedError, match="Watch: .* known only in the run, as those of Map"):
         beam.Pipeline() | beam.Create([1]) | beam.Map(lambda x: x) | beam.Watch(look, 1)
+
+
+def test_with_a_cursor_outputs_before_the_latest_one_are_taken_as_seen():
+    """Offsets have the outputs since the latest one of the poll before only."""
+    THERE["a"] = [TimestampedValue("x", 10), TimestampedValue("y", 20)]
+    made = source("a", timestamp_cursor=True, allowed_lateness=5)
+    reader = made.open(0, None)
+    assert [("a", "x"), ("a", "y")] == polled(reader, 100)
+    THERE["a"] += [TimestampedValue("early", 14), TimestampedValue("late", 15), TimestampedValue("z", 30)]
+    assert [("a", "late"), ("a", "z")] == polled(reader, 110)
+    assert ["y", "late", "z"] == [value for _, value, _ in reader.offset().seen]
+    assert [] == polled(reader, 120)
+    assert ["z"] == [value for _, value, _ in reader.offset().seen]
+    with pytest.raises(ValueError, match="allowed_lateness must not be negative"):
+        source("a", timestamp_cursor=True, allowed_lateness=-1)
+
+
+def test_the_outputs_have_the_type_that_the_function_is_annotated_with():
+    def poll(element: str) -> beam.PollResult[tuple[str, float]]:
+        return beam.PollResult.complete([])
+
+    class Letters(PollFn):
+        def default_output_coder(self):
+            return beam.coders.StrUtf8Coder()
+
+    p = beam.Pipeline()
+    words = p | beam.Create(["a"])
+    assert tuple[str, tuple[str, float]] == (words | beam.Watch(poll, 1)).element_type
+    assert tuple[str, str] == (words | "L" >> beam.Watch(Letters(), 1)).element_type
+    given = beam.Watch(look, 1, output_coder=beam.coders.VarIntCoder())
+    assert tuple[str, int] == (words | "G" >> given).element_type
+    assert MAX_TIMESTAMP == beam.PollResult.complete(["a"]).watermark
+    with pytest.raises(ValueError, match="deterministic"):
+        words | "K" >> beam.Watch(look, 1, output_key_coder=beam.coders.PickleCoder())

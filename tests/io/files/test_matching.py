@@ -109,5 +109,44 @@ def test_whole_files_are_read_as_they_turn_up(tmp_path):
 
     assert not lines.is_bounded
     assert beam.window.FixedWindows(5) == lines.windowing.window_fn
-    with pytest.raises(ValueError, match="interval must be more than 0"):
+    with pytest.raises(ValueError, match="interval must be positive"):
         MatchContinuously("*", interval=0)
+
+
+def test_with_a_cursor_files_before_the_newest_one_are_taken_as_seen(tmp_path, touch):
+    """The offset has the files since the newest one of the listing before only."""
+    touch("a.txt", modified=1000)
+    touch("b.txt", modified=2000)
+    made = source(tmp_path, interval=10, timestamp_cursor=True)
+    reader = made.open("all", None)
+    bundle = reader.poll(9, Timestamp(5000))
+    assert (["a.txt", "b.txt"], [1_000_000_000, 2_000_000_000]) == (names(bundle.values), list(bundle.timestamps))
+    assert 2_000_000_000 == reader.watermark(Timestamp(5000))
+    touch("late.txt", modified=1500)
+    touch("twin.txt", modified=2000)
+    assert ["twin.txt"] == names(polled(reader, 5010))
+    # Nothing was newer.
+    assert 5_010_000_000 == reader.watermark(Timestamp(5010))
+    touch("b.txt", modified=3000)
+    assert ["b.txt"] == names(polled(reader, 5020))
+    assert ["b.txt", "twin.txt"] == names(reader.offset()[2])
+    assert [] == polled(made.open("all", reader.offset()), 5030)
+    assert ["b.txt"] == names(polled(reader, 5030) or reader.offset()[2])
+
+
+def test_with_a_cursor_files_are_found_again_in_micro_batches(tmp_path, touch):
+    touch("a.txt", modified=1000)
+    touch("b.txt", modified=2000)
+    made = source(tmp_path, interval=10, timestamp_cursor=True)
+    end = made.open("all", None).admit(9, None, Timestamp(5000))
+    (batch,) = made.open("all", None).read_to(end, Timestamp(5000))
+    assert (["a.txt", "b.txt"], [1_000_000_000, 2_000_000_000]) == (names(batch.values), list(batch.timestamps))
+
+
+def test_a_cursor_needs_deduplication_and_times_of_modification(tmp_path, touch):
+    touch("a.txt", modified=0)
+    with pytest.raises(ValueError, match="requires has_deduplication=True"):
+        source(tmp_path, timestamp_cursor=True, has_deduplication=False)
+    reader = source(tmp_path, interval=10, timestamp_cursor=True).open("all", None)
+    with pytest.raises(SourceError, match=r"needs times of modification, and .*a\.txt' has none"):
+        reader.poll(9, Timestamp(5000))
