@@ -137,14 +137,15 @@ class ConcatSource(BoundedSource):
         return sum(source.estimate_size() or 0 for source in self.sources)
 
     def split(
-        self, desired_bundle_size: int, start_position: Any = None, stop_position: Any = None
+        self, desired_bundle_size: int | None = None, start_position: Any = None, stop_position: Any = None
     ) -> Iterator[SourceBundle]:
         if start_position or stop_position:
             raise ValueError(
                 f"ConcatSource: it is split as a whole, got the positions {start_position!r} and {stop_position!r}"
             )
+        size = _LARGEST_SPLIT if desired_bundle_size is None else desired_bundle_size
         for _, source, start, stop in self._bundles:
-            yield from source.split(desired_bundle_size, start, stop)
+            yield from source.split(size, start, stop)
 
     def get_range_tracker(self, start_position: Any = None, stop_position: Any = None) -> ConcatRangeTracker:
         stop = (len(self._bundles), None) if stop_position is None else stop_position

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -116,13 +115,7 @@ class FileBasedSink(Sink):
             file_handle.close()
 
     def display_data(self) -> dict[str, Any]:
-        def named(letters: re.Match[str]) -> str:
-            number = "shard_num" if letters.group().startswith("S") else "num_shards"
-            return f"%({number})0{len(letters.group())}d"
-
-        template = re.sub("S+|N+", named, self.shard_name_template)
-        pattern = f"{self.file_path_prefix}{template}{self.file_name_suffix}"
-        return {"file_pattern": pattern, "compression": self.compression_type}
+        return self._files.display_data()
 
     def write(self, pcoll: PCollection[Any]) -> Any:
         if any(getattr(type(self), name) is not getattr(FileBasedSink, name) for name in _PROTOCOL):

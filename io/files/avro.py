@@ -81,6 +81,9 @@ class AvroFormat(FileFormat):
     def open(self, file: BinaryIO) -> RecordWriter:
         return _AvroWriter(self, file)
 
+    def display_data(self) -> dict[str, Any]:
+        return {"schema": str(self.schema), "codec": self.codec}
+
 
 class _AvroWriter(RecordWriter):
     def __init__(self, form: AvroFormat, file: BinaryIO) -> None:
@@ -149,6 +152,11 @@ class AvroSource(FileSource[Any]):
         path = file_range.path
         fastavro = _fastavro(self.transform)
         with naming_the_file(path, self.compression_type), filesystem_for(path).open(path) as file:
+            if not file_range.size:
+                # Empty, which is a file without records as in Beam, or of unknown size.
+                if not file.read(1):
+                    return
+                file.seek(0)
             try:
                 for block in fastavro.block_reader(_blocks_of(file, file_range)):
                     records = list(block)

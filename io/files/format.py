@@ -39,3 +39,7 @@ class FileFormat(ABC):
     @abstractmethod
     def open(self, file: BinaryIO) -> RecordWriter:
         """Write the beginning of a file, and return its writer."""
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the settings to show in a drawing of the pipeline."""
+        return {}

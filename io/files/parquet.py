@@ -70,6 +70,10 @@ class ParquetFormat(FileFormat):
         if codec.lower() not in _CODECS:
             raise ValueError(f"{transform}: codec must be one of {', '.join(_CODECS)}; got {codec!r}")
 
+    def display_data(self) -> dict[str, Any]:
+        size = {} if self.batched else {"row_group_buffer_size": str(self.row_group_buffer_size)}
+        return {"schema": str(self.schema), "codec": self.codec, **size}
+
     def open(self, file: BinaryIO) -> RecordWriter:
         return _ParquetWriter(self, file)
 

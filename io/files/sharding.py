@@ -160,6 +160,16 @@ def _utc(window: Any) -> str:
     return f"[{start}, {end})"
 
 
+def template_as_format(template: str) -> str:
+    """Return a shard name template as a format of `%`, in which Beam shows it.
+
+    >>> template_as_format("-SSSSS-of-NN")
+    '-%(shard_num)05d-of-%(num_shards)02d'
+    """
+    names = {"S": "shard_num", "N": "num_shards"}
+    return re.sub("S+|N+", lambda run: f"%({names[run.group()[0]]})0{len(run.group())}d", template)
+
+
 def tells_shards_apart(template: str) -> bool:
     """Return whether every shard gets its own name.
 

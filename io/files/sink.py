@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 import attrs
 
+from ...sdk.beam.display import DisplayDataItem
 from ...sdk.coders.coder import shortened
 from ...sdk.columns.column_bundle import ColumnBundle
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
@@ -37,9 +38,9 @@ from ...stored import stored_as
 from ..dead_letters import Rejected, tell
 from .commit_plan import Renaming, carry_out, read_plan, write_plan
 from .compression import CompressionTypes, CountingFile, open_for_writing
-from .filesystem import AnyPath, FileSystem, absolute_path, filesystem_for, join_path, split_path
+from .filesystem import AnyPath, FileSystem, absolute_path, filesystem_for, join_path, path_string, split_path
 from .format import FileFormat, RecordWriter
-from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_apart
+from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_apart, template_as_format
 
 
 class FileSink(Sink[Any]):
@@ -94,6 +95,7 @@ class FileSink(Sink[Any]):
     ) -> None:
         self.transform = transform or type(self).__name__
         self.transform_is_given = bool(transform)
+        self.given_prefix = path_string(file_path_prefix)
         # Workers on other machines may have other working directories.
         self.file_path_prefix = absolute_path(file_path_prefix)
         self.file_name_suffix: str = value_of(file_name_suffix)
@@ -140,10 +142,12 @@ class FileSink(Sink[Any]):
 
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
+        names = template_as_format(self.shard_name_template)
         return {
-            "file_pattern": redacted(f"{self.file_path_prefix}{self.shard_name_template}{self.file_name_suffix}"),
-            "num_shards": self.num_shards,
+            "file_pattern": redacted(f"{self.given_prefix}{names}{self.file_name_suffix}"),
+            "shards": DisplayDataItem(self.num_shards, label="Number of Shards").drop_if_default(0),
             "compression": self.compression_type,
+            **({} if self.file_format is None else self.file_format.display_data()),
         }
 
     @property

@@ -90,6 +90,7 @@ def test_it_tells_its_names_and_refuses_wrong_arguments(tmp_path):
     assert {
         "file_pattern": "/out-%(shard_num)05d-of-%(num_shards)05d.txt",
         "compression": "auto",
+        "shards": 3,
     } == items
     with pytest.raises(TypeError, match="compression_type must be one of"):
         Lines(str(tmp_path), compression_type=5)

@@ -7,6 +7,7 @@ import pytest
 
 import penstock as beam
 from penstock.io.avroio import ReadAllFromAvroContinuously
+from penstock.sdk.beam.display import DisplayData
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.windowing.timestamp import Timestamp
 
@@ -46,3 +47,28 @@ def test_files_that_appear_are_read_once(tmp_path):
             f"{tmp_path}/*.avro", interval=0.1, stop_timestamp=now + 1, with_filename=True
         )
         assert_that(records, equal_to([(path, {"name": "Ada"})]))
+
+
+def test_an_empty_file_has_no_records(tmp_path):
+    (tmp_path / "empty").touch()
+    with TestPipeline() as p:
+        assert_that(p | beam.io.ReadFromAvro(f"{tmp_path}/*"), equal_to([]))
+
+
+def test_transforms_of_files_tell_their_settings():
+    """As in Beam."""
+
+    def shown(transform):
+        return {item.key: item.value for item in DisplayData.create_from(transform).items}
+
+    schema = {"type": "record", "name": "A", "fields": [{"name": "a", "type": "int"}]}
+    names = {"file_pattern": "out-%(shard_num)05d-of-%(num_shards)05d.avro", "compression": "uncompressed"}
+    write = beam.io.WriteToAvro("out", schema, file_name_suffix=".avro", num_shards=2)
+    assert {**names, "schema": str(schema), "codec": "deflate", "shards": 2} == shown(write)
+    read = beam.io.ReadFromText("in*.gz", validate=False)
+    assert {"file_pattern": "in*.gz", "compression": "auto"} == shown(read)
+    pyarrow = pytest.importorskip("pyarrow")
+    fields = pyarrow.schema([("a", pyarrow.int64())])
+    parquet = {**names, "file_pattern": names["file_pattern"][:-5], "schema": str(fields), "codec": "none"}
+    assert {**parquet, "row_group_buffer_size": str(64 * 1024 * 1024)} == shown(beam.io.WriteToParquet("out", fields))
+    assert parquet == shown(beam.io.WriteToParquetBatched("out", fields))
