@@ -399,8 +399,8 @@ def _of_users(scheme: str) -> FileSystem | None:
     found: type[FileSystem] | None = None
     classes: list[type[Any]] = [FileSystem]
     for cls in classes:
-        classes += [each for each in cls.__subclasses__() if each is not OwnFileSystem]
-        if not inspect.isabstract(cls) and cls.scheme() == scheme:
+        classes += cls.__subclasses__()
+        if cls.__module__ != __name__ and not inspect.isabstract(cls) and cls.scheme() == scheme:
             found = cls
     if found is None:
         return None

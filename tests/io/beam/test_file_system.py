@@ -232,3 +232,17 @@ def test_a_counting_source_is_split_into_ranges():
     assert [(0, 4), (4, 8), (8, 10)] == [(split.start_position, split.stop_position) for split in splits]
     with beam.Pipeline() as p:
         assert_that(p | beam.io.Read(CountingSource(10)), equal_to(range(10)))
+
+
+def test_a_subclass_of_the_local_file_system_has_a_scheme_of_its_own(tmp_path):
+    class Disk(LocalFileSystem):
+        @classmethod
+        def scheme(cls):
+            return "disk"
+
+        def open(self, path, *arguments, **named):
+            return super().open(path.replace("disk://", f"{tmp_path}/"), *arguments, **named)
+
+    (tmp_path / "a").write_text("one")
+    assert b"one" == FileSystems.open("disk://a").read()
+    assert not isinstance(FileSystems.get_filesystem(str(tmp_path)), Disk)
