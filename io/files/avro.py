@@ -109,6 +109,8 @@ class AvroSource(FileSource[Any]):
     cut at newlines.  Raises `MissingExtraError` without fastavro.
     """
 
+    compresses_itself = True
+
     def __init__(
         self,
         pattern: AnyPath,

@@ -37,6 +37,8 @@ class ParquetSource(FileSource[Any]):
     `MissingExtraError` without pyarrow.
     """
 
+    compresses_itself = True
+
     def __init__(
         self,
         pattern: AnyPath,

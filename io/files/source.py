@@ -92,7 +92,12 @@ class FileSource(BoundedSource[T]):
       transform: the name of the reading transform in errors.
 
     The order of elements and the ends of bundles depend on the files and the split alone.
+
+    Attributes:
+      compresses_itself: True for a format whose content is compressed, and the file isn't.
     """
+
+    compresses_itself = False
 
     def __init__(
         self,
@@ -294,7 +299,10 @@ class ReadFiles(PTransform):
         return elements
 
     def display_data(self) -> dict[str, Any]:
-        return {"file_pattern": redacted(self.source.pattern), "compression": self.source.compression_type}
+        source = self.source
+        # Of a format that compresses its content there is nothing to choose.
+        compression = CompressionTypes.AUTO if source.compresses_itself else source.compression_type
+        return {"file_pattern": redacted(source.pattern), "compression": compression}
 
 
 class ReadAllFiles(PTransform):
