@@ -255,7 +255,8 @@ class Watch(PTransform):
         elements = [unwrapped(value)[0] for value in source.values]
         poll = Serialized(self.poll, label)
         growth = WatchedGrowth(poll, self.interval, self.termination, elements, label, self.lateness)
-        element_type = tuple[pcoll.element_type, self._output_type()]  # type: ignore[misc]
+        of_both: Any = pcoll.element_type, self._output_type()
+        element_type: Any = tuple.__class_getitem__(of_both)
         found: PCollection[Any] = PBegin(pcoll.pipeline) | Read(growth).with_output_types(element_type)
         return found
 
