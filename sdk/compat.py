@@ -180,9 +180,12 @@ RENAMED: Final[dict[tuple[str, str], str]] = {
     ("options.pipeline_options", "_BeamArgumentParser"): "OptionsParser",
 }
 
-# Names of Beam that are another thing in penstock, by which they are found first: rows, where penstock gives dicts.
+# Names of Beam that are found first in a module of penstock: rows, where penstock gives dicts, and single names of
+# modules whose other names penstock doesn't have.
 APART: Final[dict[tuple[str, str], str]] = {
-    (path, name): "dataframe.row_files" for path in ("io", "io.textio") for name in ("ReadFromCsv", "ReadFromJson")
+    **{(path, name): "dataframe.row_files" for path in ("io", "io.textio") for name in ("ReadFromCsv", "ReadFromJson")},
+    ("io.gcp.bigquery", "BigQueryDisposition"): "io.beam.service_values",
+    ("io.gcp.pubsub", "PubsubMessage"): "io.beam.service_values",
 }
 
 # Modules of Beam's `transforms` that Beam has at its root as well: `beam.window`.  Importable below `penstock` only.

@@ -37,7 +37,6 @@ def test_everything_that_is_missing_is_reported_with_its_line(penstock: Penstock
         "3: apache_beam.io.gcp.pubsub.ReadFromPubSub: ",
         "11: --runner=DataflowRunner: ",
         "13: ReadFromText has no parameter 'unheard_of' in ",
-        "14: apache_beam.io.gcp.bigquery.BigQueryDisposition: ",
         "14: apache_beam.io.gcp.bigquery.WriteToBigQuery: ",
         "15: window.Unheard: apache_beam.transforms.window has no name 'Unheard', neither in ",
     ] == lines

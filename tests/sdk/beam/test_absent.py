@@ -45,23 +45,71 @@ def test_what_penstock_has_is_the_same_thing_from_every_module_of_beam() -> None
 
 def test_an_absent_name_is_an_error_when_it_is_called() -> None:
     """It is annotation, default and base class before that."""
-    from apache_beam.io import BigQueryDisposition, ReadFromBigQuery  # type: ignore[import-not-found]
+    from apache_beam.io import BigQuerySource  # type: ignore[import-not-found]
+    from apache_beam.io.gcp.bigquery_tools import RetryStrategy  # type: ignore[import-not-found]
     from apache_beam.ml.inference.base import ModelHandler  # type: ignore[import-not-found]
 
     class Handler(ModelHandler[str, int, object]):  # type: ignore[misc]
         def load_model(self) -> object:
             return None
 
-    def read(table: str | ReadFromBigQuery, how: object = BigQueryDisposition.WRITE_APPEND) -> None: ...
+    def read(table: str | BigQuerySource, how: object = RetryStrategy.RETRY_NEVER) -> None: ...
 
-    with pytest.raises(UnsupportedError, match=r"^apache_beam\.io\.gcp\.bigquery\.ReadFromBigQuery: penstock doesn't"):
-        ReadFromBigQuery(table="t")
+    with pytest.raises(UnsupportedError, match=r"^apache_beam\.io\.gcp\.bigquery\.BigQuerySource: penstock doesn't"):
+        BigQuerySource(table="t")
     with pytest.raises(UnsupportedError, match=r"base of .*Handler\): penstock doesn't have it; load the model in"):
         Handler()
-    with pytest.raises(UnsupportedError, match=r"BigQueryDisposition\.WRITE_APPEND: penstock"):
-        BigQueryDisposition.WRITE_APPEND()
+    with pytest.raises(UnsupportedError, match=r"RetryStrategy\.RETRY_NEVER: penstock"):
+        RetryStrategy.RETRY_NEVER()
     with pytest.raises(UnsupportedError, match="choose penstock's runner by --runner="):
         beam.Pipeline(runner=absent("runners.dataflow.DataflowRunner"))
+
+
+def test_reads_and_writes_of_services_can_be_built_but_not_run() -> None:
+    """As in tests of the construction of a pipeline.  The error names the transform by its label."""
+    from apache_beam.io import ReadFromPubSub, WriteToBigQuery
+
+    p = beam.Pipeline()
+    messages = p | "Messages" >> ReadFromPubSub(topic="projects/project/topics/clicks")
+    written = messages | beam.Map(len) | "Save" >> WriteToBigQuery("t", method=WriteToBigQuery.Method.FILE_LOADS)
+    _ = written.failed_rows_with_errors | "Errors" >> beam.Map(str)
+    _ = written["FailedRows"] | "Rows" >> beam.Map(str)
+
+    with pytest.raises(UnsupportedError, match=r"^Messages: apache_beam\.io\.gcp\.pubsub\.ReadFromPubSub: penstock"):
+        p.run()
+
+
+def test_a_write_to_a_service_is_refused_even_without_elements() -> None:
+    """Nothing would tell otherwise that it is missing."""
+    p = beam.Pipeline()
+    _ = p | beam.Create([]) | "Save" >> absent("io.kafka.WriteToKafka")({"bootstrap.servers": "host"}, "topic")
+
+    with pytest.raises(UnsupportedError, match=r"^Save: apache_beam\.io\.kafka\.WriteToKafka: penstock"):
+        p.run()
+
+
+def test_a_read_of_a_stream_is_unbounded() -> None:
+    """So that its groupings are checked as those of a stream."""
+    p = beam.Pipeline()
+    read = {
+        path: (p | path >> absent(path)()).is_bounded
+        for path in ("io.gcp.pubsub.ReadFromPubSub", "io.kafka.ReadFromKafka", "io.gcp.bigquery.ReadFromBigQuery")
+    }
+
+    assert [False, False, True] == list(read.values())
+
+
+def test_a_subclass_of_a_service_s_write_may_expand_to_something_else() -> None:
+    """Such as a fake in a test; the arguments are kept."""
+    from apache_beam.io.gcp.bigquery import WriteToBigQuery
+
+    class Fake(WriteToBigQuery):  # type: ignore[misc]
+        def expand(self, rows: object) -> object:
+            return rows | beam.Map(lambda row: (self.args[0], row))  # type: ignore[operator]
+
+    with beam.testing.TestPipeline() as p:
+        written = p | beam.Create([1]) | Fake("table")
+        beam.testing.assert_that(written, beam.testing.equal_to([("table", 1)]))
 
 
 def test_an_absent_error_can_be_caught() -> None:
@@ -80,11 +128,11 @@ def test_an_absent_error_can_be_caught() -> None:
 
 def test_a_function_that_mentions_an_absent_name_can_be_pickled() -> None:
     """Workers that are started anew don't import `apache_beam`."""
-    write = absent("io.gcp.bigquery.WriteToBigQuery")
+    write = absent("io.gcp.bigquery.BigQuerySink")
 
     made = pickle.loads(cloudpickle.dumps(lambda: write("t")))
 
-    with pytest.raises(UnsupportedError, match="WriteToBigQuery"):
+    with pytest.raises(UnsupportedError, match="BigQuerySink"):
         made()
 
 
