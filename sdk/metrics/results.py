@@ -24,13 +24,16 @@ from .reporting import (
 AnyMetric: TypeAlias = Counter | Distribution | Gauge | StringSet | BoundedTrie | HistogramMetric
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class MetricKey:
     """A metric with the full label of the reporting step, or '' if unknown, and other labels if it has some."""
 
     step: str
     metric: MetricName
     labels: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+
+    def __repr__(self) -> str:
+        return f"MetricKey(step={self.step}, metric={self.metric}, labels={self.labels})"
 
 
 class MetricsFilter:
@@ -94,9 +97,14 @@ def _several(items: Iterable[Any], singular: str) -> frozenset[Any]:
     return frozenset(items)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class MetricResult:
-    """A metric's value: of committed work, and of all attempts, retries included."""
+    """A metric's value: of committed work, and of all attempts, retries included.
+
+    >>> print(MetricResult(MetricKey("Parse", MetricName("app", "lines")), 2, 3))
+    MetricResult(key=MetricKey(step=Parse, metric=MetricName(namespace=app, name=lines), labels={}), \
+committed=2, attempted=3)
+    """
 
     key: MetricKey
     committed: Any
@@ -107,8 +115,8 @@ class MetricResult:
         """The committed value, or the attempted value if the runner has no commits."""
         return self.attempted if self.committed is None else self.committed
 
-    def __str__(self) -> str:
-        return f"{self.key.step}:{self.key.metric.namespace}:{self.key.metric.name} = {self.result}"
+    def __repr__(self) -> str:
+        return f"MetricResult(key={self.key}, committed={self.committed!s}, attempted={self.attempted!s})"
 
 
 class MetricResults:

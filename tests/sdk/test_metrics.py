@@ -153,7 +153,8 @@ def test_what_was_attempted_may_be_more_than_what_was_committed():
     found = MetricResults(committed, attempted).query()["counters"]
     assert expected == found
     assert [2, 1] == [result.result for result in found]
-    assert "S:app:lines = 2" == str(found[0])
+    key = "MetricKey(step=S, metric=MetricName(namespace=app, name=lines), labels={})"
+    assert f"MetricResult(key={key}, committed=2, attempted=5)" == str(found[0])
 
 
 @pytest.mark.parametrize(

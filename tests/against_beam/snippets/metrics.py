@@ -122,3 +122,10 @@ def metrics_of_a_combine_fn() -> None:
     result.wait_until_finish()
     found = result.metrics().query(MetricsFilter().with_name("added"))["counters"]
     print(sum(counter.committed for counter in found))
+
+
+def printed_results() -> None:
+    results = _run().metrics().query(MetricsFilter().with_names(["seen", "size"]))
+    for found in results["counters"] + results["distributions"]:
+        print(found)
+        print(found.key, found.key.labels, found.key.metric)
