@@ -324,7 +324,16 @@ def _of_beam(path: str, name: str) -> Any:
     if origin != path and has_module(f"{origin}.{name}".strip(".")):
         return namespace(f"{origin}.{name}".strip("."))
     found = _of_penstock(origin, name) if origin != path else None
-    return absent(f"{origin}.{name}") if found is None else found
+    if found is not None:
+        return found
+    return _service_transform(f"{origin}.{name}") or absent(f"{origin}.{name}")
+
+
+def _service_transform(path: str) -> Any:
+    """Return the read or write of a service at a path of Beam, or None."""
+    if not path.startswith("io."):
+        return None
+    return import_module(f"{_PACKAGE}.io.beam.service_transforms").service_transform(path)
 
 
 def _is_public(module: ModuleType, name: str) -> bool:

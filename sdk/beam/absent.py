@@ -1,25 +1,16 @@
 """Names of Beam that penstock doesn't have: importable, and an error when used.
 
 A program may import them, name them in annotations and defaults, and subclass them.  A call of one, or of a subclass,
-raises `UnsupportedError` with what to use instead.  The reads and writes of services can be called and applied, so that
-tests can build a pipeline of them; running it raises the error.
+raises `UnsupportedError` with what to use instead.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABCMeta
 from functools import cache
 from typing import Any, Final, NoReturn
 
-import attrs
-
-from .. import graph
 from ..errors import UnsupportedError
-from ..ptransform import PTransform
-from ..pvalue import PCollection
-from ..sources.bounded import ValuesSource
-from ..windowing_strategy import DEFAULT_WINDOWING
 
 _FILES = "paths go through fsspec: with its package for that storage installed ({}), every file transform takes them"
 _OWN_CLIENT = "call the service's client in a DoFn that creates it in setup(), after BatchElements for batched calls"
@@ -89,7 +80,7 @@ class AbsentMeta(ABCMeta):
         # Of a subclass as well: it may inherit its methods.
         if name.startswith("_"):
             raise AttributeError(name)
-        return absent(f"{_path_of(cls)}.{name}")
+        return absent(f"{path_of(cls)}.{name}")
 
     @property
     def __test__(cls) -> bool:
@@ -108,17 +99,17 @@ class AbsentMeta(ABCMeta):
     def __repr__(cls) -> str:
         if "_beam_path" not in vars(cls):
             return super().__repr__()
-        return f"<apache_beam.{_path_of(cls)}, which penstock doesn't have>"
+        return f"<apache_beam.{path_of(cls)}, which penstock doesn't have>"
 
 
-def _path_of(cls: type) -> str:
+def path_of(cls: type) -> str:
     found: str = next(vars(base)["_beam_path"] for base in cls.__mro__ if "_beam_path" in vars(base))
     return found
 
 
 def described(cls: AbsentMeta) -> str:
     """Return the message for an absent name: what it is, and what to use instead."""
-    name = _path_of(cls)
+    name = path_of(cls)
     user = "" if "_beam_path" in vars(cls) else f" (the base of {cls.__module__}.{cls.__qualname__})"
     advice = instead_of(name)
     return f"apache_beam.{name}{user}: penstock doesn't have it{advice and '; ' + advice}"
@@ -134,84 +125,6 @@ def absent(path: str) -> AbsentMeta:
 write the pipeline in Python
     """
     name = path.rpartition(".")[2]
-    attributes = {"_beam_path": path, "__module__": f"apache_beam.{path.rpartition('.')[0]}"}
-    if _reads_or_writes_a_service(path):
-        return ServiceTransformMeta(name, (ServiceTransform,), attributes)
     # Programs name it in `except`.
     bases: tuple[type, ...] = (Exception,) if name.endswith(("Error", "Exception")) else ()
-    return AbsentMeta(name, bases, attributes)
-
-
-def _reads_or_writes_a_service(path: str) -> bool:
-    """Return whether a path is that of a transform, such as `io.gcp.pubsub.ReadFromPubSub`."""
-    name = path.rpartition(".")[2]
-    is_transform = re.fullmatch("(Read|ReadAll|ReadStrings|Write|WriteStrings)(From|To)[A-Z]\\w+", name)
-    return path.startswith("io.") and bool(is_transform) and not name.endswith(("Request", "Schema"))
-
-
-# Modules whose reads are unbounded.
-_UNBOUNDED: Final = ("io.gcp.pubsub", "io.external.gcp.pubsub", "io.kafka", "io.kinesis", "io.debezium")
-
-
-class ServiceTransformMeta(AbsentMeta):
-    """The metaclass of the reads and writes of services, which can be called."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return type.__call__(cls, *args, **kwargs)
-
-    def __getattr__(cls, name: str) -> Any:
-        # Nested classes and constants, such as WriteToBigQuery.Method.
-        if not name[0].isupper():
-            raise AttributeError(f"{cls.__name__} has no attribute {name!r}")
-        return absent(f"{_path_of(cls)}.{name}")
-
-
-class ServiceTransform(PTransform, metaclass=ServiceTransformMeta):
-    """A read or write of a service that penstock doesn't have.
-
-    Applied to a pipeline, it takes its place in the graph.  `Pipeline.run` raises `UnsupportedError`.
-
-    Attributes:
-      args, kwargs: the arguments that it was given.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-        self.args = args
-        self.kwargs = kwargs
-
-    def expand(self, input_or_inputs: Any) -> Any:
-        pipeline = input_or_inputs.pipeline
-        pipeline.add_check(_Refusal(f"{pipeline.full_label}: {described(type(self))}"))
-        path = _path_of(type(self))
-        if isinstance(input_or_inputs, PCollection):
-            output = pipeline.add(graph.Flatten(), [input_or_inputs], input_or_inputs.windowing)[None]
-        else:
-            bounded = not path.startswith(_UNBOUNDED)
-            output = pipeline.add(graph.Read(ValuesSource([])), [], DEFAULT_WINDOWING, is_bounded=bounded)[None]
-        return OutputsByName(output) if path == "io.gcp.bigquery.WriteToBigQuery" else output
-
-
-@attrs.frozen
-class _Refusal:
-    """Raises an error when a pipeline is run."""
-
-    message: str
-
-    def __call__(self) -> None:
-        raise UnsupportedError(self.message)
-
-
-@attrs.frozen
-class OutputsByName:
-    """The result of a write with several outputs: `result.failed_rows`, `result["FailedRows"]`."""
-
-    output: PCollection[Any]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return self.output
-
-    def __getitem__(self, name: str) -> Any:
-        return self.output
+    return AbsentMeta(name, bases, {"_beam_path": path, "__module__": f"apache_beam.{path.rpartition('.')[0]}"})

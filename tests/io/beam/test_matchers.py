@@ -63,7 +63,7 @@ def test_verify_all_names_the_matchers_without_a_metric() -> None:
     text = verify_all([RESULT], [MetricResultMatcher(name="words", committed=GreaterThan(5))])
     assert (
         "Unable to match metrics for matcher name: <'words'> committed: a value greater than <5>\n"
-        "Actual MetricResults:\nRead:app:lines = 3" == text
+        f"Actual MetricResults:\n{RESULT}" == text
     )
 
 

@@ -69,6 +69,7 @@ def test_tried_out_on_values_the_results_are_by_tag() -> None:
     """The main output's under its name, or None."""
     values = [1, 2, 3]
     expected = {"even": [2], "odd": [1, 3]}
-    assert {None: [-1, -2, -3], **expected} == values | beam.ParDo(divided).with_outputs("even", "odd")
+    unnamed = values | beam.ParDo(divided).with_outputs("even", "odd")
+    assert {None: [-1, -2, -3], **expected} == unnamed.by_tag
     named = values | beam.ParDo(divided).with_outputs("even", "odd", main="negative")
-    assert {"negative": [-1, -2, -3], **expected} == named
+    assert {"negative": [-1, -2, -3], **expected} == named.by_tag
