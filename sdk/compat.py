@@ -81,7 +81,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "metrics.metricbase": ("sdk.metrics.reporting",),
     "options": ("sdk.options",),
     "options.pipeline_options": ("sdk.options", "sdk.options.parser", "sdk.options.context"),
-    "options.pipeline_options_validator": ("sdk.options.beam", "sdk.options"),
+    "options.pipeline_options_validator": ("sdk.options.validation", "sdk.options"),
     "options.value_provider": ("sdk.options.value_provider",),
     "options.pipeline_options_context": ("sdk.options",),
     "pipeline": ("sdk.pipeline", "sdk.applied"),

@@ -82,11 +82,22 @@ class TestPipeline(Pipeline):
     def get_full_options_as_args(self, **extra_opts: Any) -> list[str]:
         """Return its flags and those of the arguments: `--name=value`, `--name` for True, none for a false value.
 
+        The value of a matcher is its pickle, as of `apache_beam.internal.pickler`.
+
         >>> TestPipeline(additional_pipeline_args=["--streaming"]).get_full_options_as_args(output="a", quiet=True)
         ['--streaming', '--output=a', '--quiet']
         """
-        extra = [f"--{name}" if value is True else f"--{name}={value}" for name, value in extra_opts.items() if value]
+        given = {name: value for name, value in extra_opts.items() if value}
+        extra = [f"--{name}" if value is True else f"--{name}={_as_text(value)}" for name, value in given.items()]
         return [*self.options_list, *extra]
+
+
+def _as_text(value: Any) -> Any:
+    if not (hasattr(value, "matches") and hasattr(value, "describe_to")):
+        return value
+    from ..sdk.beam import pickler
+
+    return pickler.dumps(value).decode()
 
 
 def _test_options(argv: Sequence[str]) -> list[str]:

@@ -195,22 +195,33 @@ def equal_to(expected: Iterable[Any], equals_fn: Callable[[Any, Any], bool] | No
 missing elements [2]
     """
     expected = list(expected)
-    equal = equals_fn or (lambda a, b: a == b or row_namedtuple_equals_fn(a, b))
+    equal = equals_fn or _equal
 
     def matches(actual: Any) -> None:
-        unexpected = []
-        missing = list(expected)
-        for element in actual:
-            for i, candidate in enumerate(missing):
-                if equal(candidate, element):
-                    del missing[i]
-                    break
-            else:
-                unexpected.append(element)
+        missing, unexpected = _differences(expected, actual, equal)
         if missing or unexpected:
             raise _failure(expected, actual, missing, unexpected)
 
     return matches
+
+
+def _equal(expected: Any, actual: Any) -> bool:
+    return bool(expected == actual) or row_namedtuple_equals_fn(expected, actual)
+
+
+def _differences(
+    expected: Iterable[Any], actual: Iterable[Any], equal: Callable[[Any, Any], bool] = _equal
+) -> tuple[list[Any], list[Any]]:
+    """Return the missing and the unexpected elements."""
+    missing, unexpected = list(expected), []
+    for element in actual:
+        for i, candidate in enumerate(missing):
+            if equal(candidate, element):
+                del missing[i]
+                break
+        else:
+            unexpected.append(element)
+    return missing, unexpected
 
 
 def equal_to_panes(expected: Iterable[TestPane]) -> Matcher:
@@ -271,16 +282,20 @@ class _PerWindow:
         by_window: dict[Any, list[Any]] = {window: [] for window in self.expected}
         for element in actual:
             by_window.setdefault(element.windows[0], []).append(element.value)
+        unknown = {window: elements for window, elements in by_window.items() if window not in self.expected}
+        if unknown:
+            raise PenstockAssertionError(
+                f"Failed assert: elements in windows {unknown!r} not found in any expected windows "
+                f"{list(self.expected)!r}"
+            )
         for window, elements in by_window.items():
-            if window not in self.expected:
+            missing, unexpected = _differences(self.expected[window], elements)
+            problems = [f"elements {unexpected!r} not found in window {window!r}"] if unexpected else []
+            problems += [f"unmatched elements {missing!r} in window {window!r}"] if missing else []
+            if problems:
                 raise PenstockAssertionError(
-                    f"Failed assert: window {window!r} with {elements!r} not found in any expected windows "
-                    f"{list(self.expected)!r}"
+                    f"Failed assert: expected {self.expected[window]!r}, got {elements!r}: {', '.join(problems)}"
                 )
-            try:
-                equal_to(self.expected[window])(elements)
-            except PenstockAssertionError as error:
-                raise PenstockAssertionError(f"in window {window!r}: {error}") from None
 
 
 def equal_to_per_window(expected_window_to_elements: Mapping[Any, Iterable[Any]]) -> Matcher:

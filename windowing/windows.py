@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..stored import restores
-from .timestamp import MAX_MICROS, MIN_TIMESTAMP, Timestamp, TimestampTypes, in_range, micros_of
+from .timestamp import MAX_MICROS, MIN_MICROS, MIN_TIMESTAMP, Timestamp, TimestampTypes, in_range, micros_of
 
 # Users' functions ask each element's window for its start, and elements of a window come together: the latest start is
 # kept, and a call of `Timestamp.of_micros` is saved.
@@ -172,7 +172,10 @@ class IntervalWindow(tuple[int, int], BoundedWindow):
 
 
 def _interval_of(start: TimestampTypes, end: TimestampTypes) -> tuple[int, int]:
-    first, limit = in_range(micros_of(start)), in_range(micros_of(end))
+    first, limit = micros_of(start), in_range(micros_of(end))
+    if first >= MIN_MICROS or limit == MIN_MICROS:
+        # Otherwise it may be the window of MIN_TIMESTAMP, which begins before that.
+        in_range(first)
     if limit < first:
         raise ValueError(f"expected a window that ends after its start, got start {start!r} and end {end!r}")
     return first, limit

@@ -33,7 +33,7 @@ class TaggedOutput:
 
     def __init__(self, tag: str, value: Any) -> None:
         if not isinstance(tag, str):
-            raise TypeError(f"TaggedOutput: the tag must be a str, got {tag!r}")
+            raise TypeError(f"Attempting to create a TaggedOutput with non-string tag {tag!r}; the tag must be a str")
         self.tag = tag
         self.value = value
 

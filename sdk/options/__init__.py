@@ -2,7 +2,8 @@
 
 In reading order: options and their views (`pipeline_options`); penstock's own views (`views`); the flags of a view
 (`parser`); flags among arguments (`flags`); values of Beam's templates (`value_provider`); the options in scope
-(`context`); Beam's options that have no effect (`accepted`, `beam`).
+(`context`); Beam's options that have no effect (`accepted`, `beam`), and
+their errors (`validation`).
 """
 
 from typing import Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .accepted import accept
-from .pipeline_options import PipelineOptions, views_of_options
+from .pipeline_options import PipelineOptions
 
 
 class DirectOptions(PipelineOptions):
@@ -194,24 +194,3 @@ class TestDataflowOptions(PipelineOptions):
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
         accept(parser, "pubsub_root_url", dest="pubsubRootUrl")
-
-
-class PipelineOptionsValidator:
-    """Collects the errors of all views whose class defines `validate(validator)`, which returns a list of texts.
-
-    >>> PipelineOptionsValidator(PipelineOptions(["--parallelism=2"]), "local").validate()
-    []
-    """
-
-    def __init__(self, options: PipelineOptions, runner: Any) -> None:
-        self.options = options
-        self.runner = runner
-
-    def validate(self) -> list[str]:
-        """Return the errors."""
-        views = [view for view in views_of_options() if "validate" in vars(view)]
-        return [str(error) for view in views for error in self.options.view_as(view).validate(self)]
-
-    def is_service_runner(self) -> bool:
-        """Return False: penstock has no runner of a cloud's service."""
-        return False

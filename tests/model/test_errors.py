@@ -174,7 +174,8 @@ def test_a_dofn_that_returns_a_string_is_told_so(pipeline: Any) -> None:
     _ = pipeline | beam.Create(["a b"]) | "words" >> beam.ParDo(Upper())
     error = failure(pipeline)
     message = (
-        "TypeError: the function must return an iterable of outputs, got the str 'A B'; "
+        "TypeError: Returning a str from a ParDo or FlatMap is not allowed: the function must return an iterable of "
+        "outputs, got the str 'A B'; "
         "return a list of it, or use Map [while running 'words' on element 'a b']"
     )
     assert message == str(error)

@@ -12,7 +12,7 @@ import pytest
 
 import penstock as beam
 from penstock.testing import TestPane, TestPipeline, assert_that, equal_to, equal_to_panes, equal_to_per_window
-from penstock.testing.util import PenstockAssertionError, SortLists, has_at_least_one, open_shards
+from penstock.testing.util import PenstockAssertionError, SortLists, TestWindowedValue, has_at_least_one, open_shards
 from penstock.triggers import PaneInfo
 from penstock.triggers.pane import PaneInfoTiming
 from penstock.windowing import IntervalWindow, TimestampedValue
@@ -165,3 +165,17 @@ def test_a_matcher_may_use_its_test_case():
 
     output = StringIO()
     assert unittest.TextTestRunner(output).run(Case("test")).wasSuccessful(), output.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        ({IntervalWindow(0, 10): [1]}, r"elements \[2\] not found in window \[0.0, 10.0\)"),
+        ({IntervalWindow(0, 10): [1, 2, 3]}, r"unmatched elements \[3\] in window \[0.0, 10.0\)"),
+        ({IntervalWindow(50, 60): [1, 2]}, r"\{\[0.0, 10.0\): \[1, 2\]\} not found in any expected windows"),
+    ],
+)
+def test_a_failure_by_window_tells_what_was_not_found(expected: Any, message: str) -> None:
+    elements = [TestWindowedValue(value, 5, [IntervalWindow(0, 10)]) for value in (1, 2)]
+    with pytest.raises(AssertionError, match=message):
+        equal_to_per_window(expected)(elements)

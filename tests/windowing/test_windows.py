@@ -173,3 +173,11 @@ def test_a_users_window_may_say_otherwise_what_its_last_instant_is():
 def test_the_base_class_is_no_window():
     with pytest.raises(TypeError, match="base class"):
         BoundedWindow(5)
+
+
+def test_the_window_of_the_minimum_timestamp_may_begin_before_it() -> None:
+    """FixedWindows assigns such windows."""
+    start = MIN_TIMESTAMP.micros // 1_000_000 - 5
+    assert IntervalWindow(start, start + 20).end > MIN_TIMESTAMP
+    with pytest.raises(ValueError, match="expected a timestamp within"):
+        IntervalWindow(start - 20, start)

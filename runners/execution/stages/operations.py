@@ -143,7 +143,8 @@ def iterable_type(result: Any) -> type:
     """
     if isinstance(result, (str, bytes, dict)):
         raise TypeError(
-            f"the function must return an iterable of outputs, got the {type(result).__name__} {shortened(result)}; "
+            f"Returning a {type(result).__name__} from a ParDo or FlatMap is not allowed: the function must return an "
+            f"iterable of outputs, got the {type(result).__name__} {shortened(result)}; "
             "return a list of it, or use Map"
         )
     return function_type(result)
