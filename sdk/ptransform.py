@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import lru_cache, wraps
 from types import MappingProxyType
@@ -22,6 +23,8 @@ else:
     from typing import TypeVar
 
     InputT, OutputT = TypeVar("InputT"), TypeVar("OutputT")
+
+_logger = logging.getLogger(__name__)
 
 # Applies a transform to a left operand of `|` that is no PValue, such as a list of values.
 _apply_to_operand: Callable[[Any, PTransform], Any]
@@ -118,6 +121,9 @@ class PTransform(Generic[InputT, OutputT]):
         from .typehints.beam.io_type_hints import IOTypeHints, hints_of_built_in
 
         accepted, produced = self.element_types()
+        of_expand = _annotated_types(type(self).expand)
+        accepted = of_expand[0] if accepted is None else accepted
+        produced = of_expand[1] if produced is None else produced
         hints = IOTypeHints.of(None if accepted is None else (accepted,), produced, self.tagged_types())
         return hints.with_defaults(hints_of_built_in(self))
 
@@ -220,6 +226,32 @@ def _types_of_expand(expand: Any) -> tuple[Any, Any]:
     """Return the types of elements of an `expand` from PCollection[..] to PCollection[..]; None for unknown ones."""
     inputs, output = hints_of_callable(expand, skip_self=True)
     return _type_in_pcollection(inputs[0] if inputs else None), _type_in_pcollection(output)
+
+
+def _annotated_types(expand: Any) -> tuple[Any, Any]:
+    """Return the types of elements of an annotated `expand`, `Any` for those that it doesn't tell; else None.
+
+    Annotations that are no PCollections are ignored with a warning.
+    """
+    if expand.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return None, None
+    inputs, output = hints_of_callable(expand, skip_self=True)
+    if inputs is None and output is None:
+        return None, None
+    hints = inputs[0] if inputs else Any, Any if output is None else output
+    found: list[Any] = []
+    for hint, place, others in zip(hints, ("input", "output"), ("PBegin", "PDone or None"), strict=True):
+        kind = get_origin(hint) or hint
+        is_of_pipeline = getattr(kind, "__name__", "") in ("PCollection", "PBegin", "PDone", "DoOutputsTuple")
+        is_known = is_of_pipeline or (kind is type(None) and place == "output") or simplified(hint) is Any
+        if not is_known:
+            _logger.warning(
+                "%s: the %s is annotated as %s, which is ignored; expected PCollection[..], or %s",
+                *(expand.__qualname__, place, hint, others),
+            )
+        element_type = _type_in_pcollection(hint)
+        found.append(None if not is_known else Any if element_type is None else element_type)
+    return found[0], found[1]
 
 
 def _type_in_pcollection(hint: Any) -> Any:

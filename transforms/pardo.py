@@ -136,7 +136,7 @@ class ParDo(PTransform):
         fn, inferred = self.batched_for(pcoll, hint, label)
         if isinstance(fn, BatchedDoFn) and fn.taken is not None:
             fn.batch_arguments(args, kwargs, label)
-        elif pcoll.pipeline.options.view_as(TypeOptions).runtime_type_check:
+        elif _checks_types(pcoll.pipeline.options.view_as(TypeOptions)):
             fn = self._type_checked(fn, label)
         call: tuple[DoFn, tuple[Any, ...], Mapping[str, Any]] = (fn, args, kwargs)
         serialized = Serialized(call, label)
@@ -216,6 +216,10 @@ class ParDo(PTransform):
         if signature.is_unbounded:
             return read_of_splittable(self.fn, self.args, self.kwargs, signature, pcoll)
         return ParDo(WorkToTheEnd(self.fn, label), *self.args, **self.kwargs).add_to(pcoll, any_tag=True)[None]
+
+
+def _checks_types(options: TypeOptions) -> bool:
+    return bool(options.runtime_type_check or options.performance_runtime_type_check)
 
 
 def _has_merged(pcoll: PCollection[Any]) -> bool:

@@ -34,6 +34,7 @@ class TypeOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: Any) -> None:
         _switch(parser, "pipeline_type_check", True, "Compare the type hints of neighbouring transforms.")
         _switch(parser, "runtime_type_check", False, "Check each element against the type hints.")
+        _switch(parser, "performance_runtime_type_check", False, "The same as runtime_type_check.")
         _switch(parser, "allow_unsafe_triggers", False, "Allow triggers that finish and then drop later elements.")
         parser.add_argument(
             "--type_check_strictness",
@@ -44,7 +45,7 @@ class TypeOptions(PipelineOptions):
         accept(
             parser,
             "disable_beartype? exclude_infer_dataclass_field_type? "
-            "performance_runtime_type_check? allow_non_deterministic_key_coders? "
+            "allow_non_deterministic_key_coders? "
             "force_cloudpickle_deterministic_coders?",
         )
         accept(parser, "type_check_additional", default="")

@@ -105,10 +105,14 @@ def _declarations(target: Any) -> _Declared:
     hints = None if defaults is None or isinstance(target, type) else defaults()
     if hints is None:
         return found
-    (inputs, named), (outputs, tagged) = hints.input_types or (None, {}), hints.output_types or ((), {})
+    # Those of an instance count first, then the defaults, then those of its class.
+    own = vars(target).get(_ATTRIBUTE) if hasattr(target, "__dict__") else None
+    own = own if isinstance(own, _Declared) else _Declared()
+    (inputs, named), (outputs, tagged) = hints.input_types or ((), {}), hints.output_types or ((), {})
+    default = declared(outputs[0]) if outputs else None
     return _Declared(
-        found.inputs or (inputs and tuple(map(declared, inputs))),
-        found.named or {name: declared(one) for name, one in named.items()},
-        declared(outputs[0]) if found.output is None and outputs else found.output,
-        found.tagged or {tag: declared(one) for tag, one in tagged.items()},
+        own.inputs or tuple(map(declared, inputs)) or found.inputs,
+        own.named or {name: declared(one) for name, one in named.items()} or found.named,
+        next((one for one in (own.output, default, found.output) if one is not None), None),
+        own.tagged or {tag: declared(one) for tag, one in tagged.items()} or found.tagged,
     )

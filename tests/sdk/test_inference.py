@@ -156,7 +156,7 @@ def test_beams_name_takes_and_returns_its_constraints():
     assert "Dict[Any, Any]" == repr(infer_return_type(counted, [List[str]]))
     hints = getcallargs_forhints(lambda line, *rest, n=0: None, str, int, float)
     assert hints["line"] is str
-    assert hints["n"] is int
+    assert Any == hints["n"]
     assert "Union" in repr(hints["rest"])
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import penstock as beam
 from penstock.sdk.typehints import callables
-from penstock.sdk.typehints.beam.io_type_hints import IOTypeHints, get_type_hints
-from penstock.typehints import KV, List, no_annotations, with_input_types, with_output_types
+from penstock.sdk.typehints.beam.io_type_hints import IOTypeHints, WithTypeHints, get_type_hints
+from penstock.typehints import KV, Any, Dict, List, Tuple, no_annotations, with_input_types, with_output_types
 
 
 def length(word: str, minimum: int = 0) -> int:
@@ -179,3 +179,47 @@ def test_all_annotations_can_be_ignored(monkeypatch):
     monkeypatch.setattr(callables, "_are_used", True)
     beam.typehints.disable_type_annotations()
     assert (None, None) == beam.Map(length).get_type_hints()
+
+
+def test_a_functions_parameters_of_every_kind_have_types():
+    def fn(a: int, b=None, *args: str, key: list[int], **kwargs: float) -> None: ...
+
+    hints = IOTypeHints.from_callable(fn)
+    positional, named = hints.input_types
+    assert (int, Any, Tuple[str, ...]) == positional
+    assert {"key": List[int], "kwargs": Dict[str, float]} == named
+    assert ((None,), {}) == hints.output_types
+    assert ((str, Any), {}) == IOTypeHints.from_callable(str.strip).input_types
+
+
+def test_hints_tell_where_they_were_declared():
+    hints = IOTypeHints.empty().with_input_types(str).with_output_types(int)
+    assert "test_io_type_hints" in hints.origin[0]
+    assert hints.debug_str().index("with_output_types() at") < hints.debug_str().index("with_input_types() at")
+    assert hints is hints.with_defaults(IOTypeHints.empty())
+    assert "based on" in IOTypeHints.empty().with_defaults(hints).debug_str()
+
+
+def test_default_types_count_before_those_of_the_class_and_behind_those_of_an_instance():
+    @with_input_types(int)
+    @with_output_types(str)
+    class Step(WithTypeHints):
+        def default_type_hints(self):
+            return IOTypeHints.empty().with_input_types(float)
+
+    assert ((float,), {}) == Step().get_type_hints().input_types
+    assert ((str,), {}) == Step().get_type_hints().output_types
+    assert ((bytes,), {}) == Step().with_input_types(bytes).get_type_hints().input_types
+
+
+def test_an_annotated_expand_is_any_where_it_tells_nothing(caplog):
+    class Bare(beam.PTransform):
+        def expand(self, pcoll: beam.pvalue.PCollection[int]): ...
+
+    class Wrong(beam.PTransform):
+        def expand(self, pcoll: int) -> beam.pvalue.PCollection[str]: ...
+
+    assert (((int,), {}), ((Any,), {})) == Bare().get_type_hints()[:2]
+    assert not caplog.records
+    assert (None, ((str,), {})) == Wrong().get_type_hints()[:2]
+    assert "the input is annotated as <class 'int'>, which is ignored" in caplog.text

@@ -4,6 +4,7 @@
 
 import collections.abc
 import pickle
+import re
 import subprocess
 import sys
 import typing
@@ -323,3 +324,35 @@ def test_a_coder_is_found_for_a_constraint():
 def test_constraints_are_imported_when_used():
     program = "import sys, penstock; print([m for m in sys.modules if 'typehints.beam' in m])"
     assert "[]\n" == subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
+
+
+def test_a_union_matches_type_variables_on_which_its_alternatives_agree():
+    a, b = TypeVariable("A"), TypeVariable("B")
+    assert {a: str} == Union[a, int].match_type_variables(str)
+    assert {} == Union[a, b, int].match_type_variables(str)
+    assert {a: int} == Union[Tuple[str, a], Tuple[float, a]].match_type_variables(Tuple[Any, int])
+
+
+def test_dictionaries_of_a_union_are_one():
+    assert Dict[Union[int, str], float] == Union[Dict[int, float], Dict[str, float]]
+
+
+def test_generic_classes_of_users_stay_as_they_are():
+    assert re.Pattern[str] == normalize(re.Pattern[str])
+    assert is_consistent_with(re.Pattern[str], re.Pattern)
+    assert not is_consistent_with(re.Pattern, re.Pattern[str])
+
+
+def test_a_constraint_of_any_type_equals_that_of_typing():
+    assert Any == typing.Any
+    assert Union[int, str] == typing.Union[int, str]
+
+
+def test_a_mapping_is_an_iterable_of_its_keys():
+    assert is_consistent_with(Mapping[str, int], Iterable[str])
+    assert not is_consistent_with(Mapping[str, int], Iterable[int])
+
+
+def test_bare_unions_are_refused():
+    with pytest.raises(ValueError, match="needs types"):
+        normalize(typing.Union)

@@ -7,6 +7,7 @@ Penstock itself reads the hints of `typing`.  A constraint is accepted wherever 
 from __future__ import annotations
 
 import collections.abc as abc
+import types
 import typing
 from collections.abc import Callable as Function
 from typing import Any as AnyType
@@ -122,6 +123,13 @@ class AnyTypeConstraint(TypeConstraint):
     def to_python_type(self) -> AnyType:
         return AnyType
 
+    # The type of a PCollection's elements is a hint of `typing`.
+    def __eq__(self, other: object) -> bool:
+        return other is AnyType or type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(AnyType)
+
     def __repr__(self) -> str:
         return self.name
 
@@ -185,6 +193,14 @@ class UnionConstraint(TypeConstraint):
     def accepts(self, other: AnyType) -> bool:
         return any(fits(other, alternative) for alternative in self.parameters)
 
+    def match_type_variables(self, concrete_type: AnyType) -> dict[TypeVariable, AnyType]:
+        """Return the types on which all alternatives agree that accept the concrete type."""
+        found = [match_type_variables(one, concrete_type) for one in self.parameters if fits(concrete_type, one)]
+        agreed = dict(found[0]) if found else {}
+        for bindings in found[1:]:
+            agreed = {variable: kind for variable, kind in agreed.items() if bindings.get(variable) == kind}
+        return agreed
+
     def bind_type_variables(self, bindings: abc.Mapping[AnyType, AnyType]) -> AnyType:
         return union_of_types(bind_type_variables(parameter, bindings) for parameter in self.parameters)
 
@@ -192,6 +208,8 @@ class UnionConstraint(TypeConstraint):
         return typing.Union[tuple(map(_python_type, self.parameters))]  # noqa: UP007 (any number of them)
 
     def __eq__(self, other: object) -> bool:
+        if typing.get_origin(other) in (typing.Union, types.UnionType):
+            return bool(self.to_python_type() == other)
         return isinstance(other, UnionConstraint) and set(self.parameters) == set(other.parameters)
 
     def __hash__(self) -> int:
@@ -276,6 +294,9 @@ class IterableTypeConstraint(SequenceTypeConstraint):
     def accepts(self, other: AnyType) -> bool:
         if isinstance(other, TupleConstraint):
             return all(fits(item, self.inner_type) for item in other.parameters)
+        # A dictionary isn't, as in Beam.
+        if type(other) is MappingTypeConstraint:
+            return type(self) is not ABCSequenceTypeConstraint and fits(other.key_type, self.inner_type)
         kinds: tuple[type[TypeConstraint], ...] = (type(self), *self.also_accepts)
         return isinstance(other, kinds) and fits(other.parameters[0], self.inner_type)
 
@@ -354,11 +375,16 @@ class MappingTypeConstraint(DictConstraint):
 class CompositeTypeHint:
     """A name that takes type parameters in brackets, and makes a constraint of them."""
 
-    def __init__(self, name: str, make: Function[[AnyType], AnyType], native: AnyType) -> None:
+    def __init__(
+        self, name: str, make: Function[[AnyType], AnyType], native: AnyType, *kinds: type[TypeConstraint]
+    ) -> None:
         self._name = name
         self._make = make
         self._native = native
         self.__module__ = make.__module__  # for pickling
+        # The classes of the constraints, as Beam names them: `Tuple.TupleConstraint`.
+        for kind in kinds:
+            setattr(self, kind.__name__, kind)
 
     def __getitem__(self, parameters: AnyType) -> AnyType:
         return self._make(parameters)
@@ -379,10 +405,20 @@ def union_of_types(types: abc.Iterable[AnyType]) -> AnyType:
     flat: list[AnyType] = []
     for one in types:
         flat += one.parameters if isinstance(one, UnionConstraint) else [one]
-    alternatives = list(dict.fromkeys(flat))
+    alternatives = _with_one_dict(list(dict.fromkeys(flat)))
     if any(type(one) is AnyTypeConstraint for one in alternatives):
         return AnyTypeConstraint()
     return alternatives[0] if len(alternatives) == 1 else UnionConstraint(*alternatives)
+
+
+def _with_one_dict(types: list[AnyType]) -> list[AnyType]:
+    """Return types with the dictionaries among them as one, of all their keys and values."""
+    dicts = [one for one in types if type(one) is DictConstraint]
+    if len(dicts) < 2:
+        return types
+    keys, values = (union_of_types(one.parameters[i] for one in dicts) for i in (0, 1))
+    merged = DictConstraint(keys, values)
+    return list(dict.fromkeys(merged if type(one) is DictConstraint else one for one in types))
 
 
 def fits(sub: AnyType, base: AnyType) -> bool:
@@ -396,6 +432,9 @@ def fits(sub: AnyType, base: AnyType) -> bool:
     if isinstance(sub, TypeConstraint):
         return base is object
     sub, base = (type(None) if one is None else one for one in (sub, base))
+    if not isinstance(sub, type):
+        # A class with parameters, such as `re.Pattern[str]`, is one without.
+        sub = typing.get_origin(sub)
     if not isinstance(sub, type) or not isinstance(base, type):
         return False
     return issubclass(sub, base) or (base in (float, complex) and issubclass(sub, (int, float)) and sub is not base)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ..callables import hints_of_callable
+from ..callables import annotations_of, hints_of_callable
 from ..decorators import declared_hints, declared_inputs, declared_tags, with_input_types, with_output_types
 from .constraints import (
     AnyTypeConstraint,
@@ -18,6 +20,7 @@ from .constraints import (
 )
 from .native_types import convert_to_beam_type, convert_to_beam_types
 from .subscripts import get_yielded_type
+from .trivial_inference import get_signature, whole_hint
 
 # Types by position and by name.
 Hints = tuple[tuple[Any, ...], dict[str, Any]]
@@ -62,11 +65,13 @@ class IOTypeHints(NamedTuple):
 
     input_types: Hints | None = None
     output_types: Hints | None = None
+    # Where the types were declared, the latest first.
+    origin: list[str] = []
 
     @classmethod
     def empty(cls) -> IOTypeHints:
         """Return hints without any type."""
-        return cls()
+        return cls(None, None, [])
 
     @classmethod
     def of(cls, inputs: tuple[Any, ...] | None, output: Any, tagged: Mapping[str, Any]) -> IOTypeHints:
@@ -78,17 +83,43 @@ class IOTypeHints(NamedTuple):
 
     @classmethod
     def from_callable(cls, fn: Callable[..., Any]) -> IOTypeHints | None:
-        """Return the hints of a function's annotations; None for a function without any."""
+        """Return the hints of a function's annotations; None for a function without any.
+
+        Parameters without an annotation, and a result without one, are of the type `Any`.
+        """
         inputs, output = hints_of_callable(fn)
-        return None if inputs is None and output is None else cls.of(inputs, output, {})
+        if inputs is None and output is None:
+            return None
+        try:
+            parameters = list(get_signature(fn).parameters.values())
+        except (TypeError, ValueError):
+            return cls.of(inputs, output, {})
+        if isinstance(fn, type):
+            annotated = dict(zip([p.name for p in parameters], inputs or (), strict=False))
+        else:
+            annotated = annotations_of(fn)
+            owner = getattr(fn, "__objclass__", None)
+            if owner is not None and parameters:
+                annotated[parameters[0].name] = owner
+        hints = [(p, whole_hint(p, [annotated[p.name]] if p.name in annotated else [])) for p in parameters]
+        keywords = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+        positional = tuple(hint for p, hint in hints if p.kind not in keywords)
+        named = {p.name: hint for p, hint in hints if p.kind in keywords}
+        result = (
+            AnyTypeConstraint() if output is None else None if output is type(None) else convert_to_beam_type(output)
+        )
+        origin = f"from the annotations of {getattr(fn, '__module__', '')}.{getattr(fn, '__qualname__', '<unknown>')}"
+        return cls((positional, named), ((result,), {}), [origin])
 
     def with_input_types(self, *args: Any, **kwargs: Any) -> IOTypeHints:
         """Return hints with these types of inputs."""
-        return self._replace(input_types=(tuple(convert_to_beam_types(args)), convert_to_beam_types(kwargs)))
+        types = tuple(convert_to_beam_types(args)), convert_to_beam_types(kwargs)
+        return self._replace(input_types=types, origin=[_declared_by("with_input_types"), *self.origin])
 
     def with_output_types(self, *args: Any, **kwargs: Any) -> IOTypeHints:
         """Return hints with the type of the main output, and those of tagged outputs by tag."""
-        return self._replace(output_types=(tuple(convert_to_beam_types(args)), convert_to_beam_types(kwargs)))
+        types = tuple(convert_to_beam_types(args)), convert_to_beam_types(kwargs)
+        return self._replace(output_types=types, origin=[_declared_by("with_output_types"), *self.origin])
 
     def with_input_types_from(self, other: IOTypeHints) -> IOTypeHints:
         """Return hints with the inputs of others."""
@@ -99,10 +130,27 @@ class IOTypeHints(NamedTuple):
         return self._replace(output_types=other.output_types)
 
     def with_defaults(self, hints: IOTypeHints | None) -> IOTypeHints:
-        """Return hints with those of others where these have none."""
+        """Return hints with those of others where these have none; these hints, if that changes nothing."""
         if hints is None:
             return self
-        return IOTypeHints(self.input_types or hints.input_types, self.output_types or hints.output_types)
+        inputs, outputs = self.input_types or hints.input_types, self.output_types or hints.output_types
+        if (inputs, outputs) == (self.input_types, self.output_types):
+            return self
+        both = f"based on: {self!r}\n{self.debug_str()}\nand: {hints!r}\n{hints.debug_str()}"
+        return IOTypeHints(inputs, outputs, [both])
+
+    def debug_str(self) -> str:
+        """Return the hints, and where they were declared, the latest first."""
+        return "\n".join([repr(self), *self.origin])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple) and tuple(self)[:2] == tuple(other)[:2]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(str(self))
 
     def simple_output_type(self, context: Any) -> Any:
         """Return the type of the main output; None if unknown.  Raises `TypeError` for several types."""
@@ -179,6 +227,17 @@ def hints_of_process(dofn: Any) -> IOTypeHints:
     """Return the types of a DoFn's elements: those of its decorators, else of the annotations of `process`."""
     annotated = IOTypeHints.from_callable(dofn.process)
     return get_type_hints(dofn).with_defaults(annotated and annotated.strip_iterable())
+
+
+def _declared_by(method: str) -> str:
+    """Return the name of a method with the place in the program that calls it."""
+    # The innermost frame comes first.
+    callers = [
+        (frame, line)
+        for frame, line in traceback.walk_stack(None)
+        if frame.f_globals.get("__name__", "").partition(".")[0] != __name__.partition(".")[0]
+    ]
+    return f"{method}() at:\n{''.join(traceback.StackSummary.extract(reversed(callers[:3])).format())}"
 
 
 def _elements(hint: Any) -> Any:

@@ -56,7 +56,13 @@ def convert_to_beam_type(typ: Any) -> Any:
         return beam.TypeVariable(typ.__name__)
     if typ is Any or isinstance(typ, (str, ForwardRef, NewType)):
         return beam.AnyTypeConstraint()
+    if typ in (typing.Union, typing.Optional):
+        raise ValueError(f"{typ!r} needs types, as in Union[int, str]")
+    if typing.is_typeddict(typ):
+        return beam.DictConstraint(str, beam.AnyTypeConstraint())
     origin, args = get_origin(typ), get_args(typ)
+    if origin is abc.Callable:
+        return beam.AnyTypeConstraint()
     if origin is None:
         if isinstance(typ, type) and typ in _CONSTRAINTS:
             return _constraint(typ, ())
@@ -69,7 +75,11 @@ def convert_to_beam_type(typ: Any) -> Any:
         return _row_type(typ)
     if origin is collections.Counter:
         return beam.DictConstraint(convert_to_beam_type(args[0]), int)
-    return _constraint(origin, args) if origin in _CONSTRAINTS else beam.AnyTypeConstraint()
+    if origin in _CONSTRAINTS:
+        return _constraint(origin, args)
+    # A user's generic class, `TaggedOutput[..]` and `re.Match[str]` stay as they are.
+    is_class = isinstance(origin, type) and origin.__module__ not in ("typing", "collections.abc")
+    return typ if is_class else beam.AnyTypeConstraint()
 
 
 def _row_type(typ: Any) -> Any:
@@ -128,9 +138,11 @@ _TYPING: Final[dict[Any, Any]] = {
 
 
 def convert_builtin_to_typing(typ: Any) -> Any:
-    """Return `list[int]` and the like as `typing.List[int]`."""
+    """Return `list[int]` and the like as `typing.List[int]`, its type parameters included."""
     origin = get_origin(typ)
-    return _TYPING[origin][get_args(typ)] if origin in _TYPING else typ
+    if origin not in _TYPING:
+        return typ
+    return _TYPING[origin][tuple(convert_builtin_to_typing(arg) for arg in get_args(typ))]
 
 
 def convert_typing_to_builtin(typ: Any) -> Any:

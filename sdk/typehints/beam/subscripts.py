@@ -24,6 +24,7 @@ from .constraints import (
     TupleConstraint,
     TupleSequenceConstraint,
     TypeConstraint,
+    TypeVariable,
     UnionConstraint,
     fits,
     shown,
@@ -46,7 +47,8 @@ class WindowedTypeConstraint(SequenceTypeConstraint):
 
 def validate_composite_type_param(type_param: AnyType, error_msg_prefix: str) -> None:
     """Raise `TypeError` unless the parameter of a hint is a class, a constraint, None or a hint of `typing`."""
-    if type_param is not None and not isinstance(type_param, (type, TypeConstraint)):
+    is_generic = typing.get_origin(type_param) is not None
+    if type_param is not None and not is_generic and not isinstance(type_param, (type, TypeConstraint)):
         raise TypeError(f"{error_msg_prefix} must be a class or a type constraint; {shown(type_param)} was given")
 
 
@@ -70,7 +72,7 @@ def hint_of_one(kind: type[TypeConstraint], native: AnyType) -> CompositeTypeHin
     def make(given: AnyType) -> AnyType:
         return kind(_parameter(given, kind.name))
 
-    return CompositeTypeHint(kind.name, make, native)
+    return CompositeTypeHint(kind.name, make, native, kind)
 
 
 def _hint_of_two(name: str, kind: type[TypeConstraint], native: AnyType) -> CompositeTypeHint:
@@ -79,7 +81,7 @@ def _hint_of_two(name: str, kind: type[TypeConstraint], native: AnyType) -> Comp
             raise TypeError(f"{name} takes two types, {name}[.., ..]; got {given!r}")
         return kind(*(_parameter(one, name) for one in given))
 
-    return CompositeTypeHint(name, make, native)
+    return CompositeTypeHint(name, make, native, kind)
 
 
 def _make_tuple(given: AnyType) -> AnyType:
@@ -119,9 +121,14 @@ WindowedValue: AnyType = hint_of_one(WindowedTypeConstraint, WindowedElement)
 Dict: AnyType = _hint_of_two("Dict", DictConstraint, dict)
 Mapping: AnyType = _hint_of_two("Mapping", MappingTypeConstraint, abc.Mapping)
 KV: AnyType = _hint_of_two("KV", TupleConstraint, tuple)
-Tuple: AnyType = CompositeTypeHint("Tuple", _make_tuple, tuple)
-Union: AnyType = CompositeTypeHint("Union", _make_union, AnyType)
+Tuple: AnyType = CompositeTypeHint("Tuple", _make_tuple, tuple, TupleConstraint, TupleSequenceConstraint)
+Union: AnyType = CompositeTypeHint("Union", _make_union, AnyType, UnionConstraint)
 Optional: AnyType = CompositeTypeHint("Optional", _make_optional, AnyType)
+
+# Beam's names of what takes the types.
+ListHint, SetHint, FrozenSetHint, IterableHint, CollectionHint = List, Set, FrozenSet, Iterable, Collection
+IteratorHint, GeneratorHint, DictHint, MappingHint, KVHint = Iterator, Generator, Dict, Mapping, KV
+TupleHint, UnionHint, OptionalHint = Tuple, Union, Optional
 
 _BARE: typing.Final[dict[AnyType, AnyType]] = {
     list: List[Any],
@@ -145,6 +152,8 @@ def normalize(x: AnyType, none_as_type: bool = False) -> AnyType:
         return type(None) if none_as_type else None
     if isinstance(x, type) and x in _BARE:
         return _BARE[x]
+    if x is abc.Callable:
+        return Any
     return x if isinstance(x, CompositeTypeHint) else convert_to_beam_type(x)
 
 
@@ -162,7 +171,8 @@ is_subhint = is_consistent_with
 
 def is_typing_generic(typ: AnyType) -> bool:
     """Return whether a hint is one of `typing` with type parameters."""
-    return hasattr(typ, "__module__") and typ.__module__ == "typing" and typing.get_origin(typ) is not None
+    is_of_python = getattr(typ, "__module__", "") in ("typing", "builtins", "collections.abc")
+    return is_of_python and typing.get_origin(typ) is not None
 
 
 def is_nullable(typehint: AnyType) -> TypeGuard[UnionConstraint]:
@@ -179,10 +189,15 @@ def get_concrete_type_from_nullable(typehint: AnyType) -> AnyType:
 
 def get_yielded_type(type_hint: AnyType) -> AnyType:
     """Return the type of the elements of an iterable.  Raises `ValueError` for other types."""
-    if isinstance(type_hint, typing.TypeVar | AnyTypeConstraint) or type_hint is AnyType:
-        return type_hint
+    if isinstance(type_hint, typing.TypeVar) or type_hint is AnyType:
+        return AnyType
+    if isinstance(type_hint, AnyTypeConstraint):
+        return Any if isinstance(type_hint, TypeVariable) else type_hint
     type_hint = normalize(type_hint)
-    if isinstance(type_hint, (SequenceTypeConstraint, IteratorTypeConstraint)):
+    if isinstance(type_hint, UnionConstraint):
+        return union_of_types(map(get_yielded_type, type_hint.parameters))
+    is_iterable = isinstance(type_hint, (SequenceTypeConstraint, IteratorTypeConstraint))
+    if is_iterable and not isinstance(type_hint, WindowedTypeConstraint):
         return type_hint.parameters[0]
     if isinstance(type_hint, TupleConstraint):
         return Union[type_hint.parameters]
@@ -203,7 +218,7 @@ def coerce_to_kv_type(
         return KV[
             Union[tuple(pair.parameters[0] for pair in pairs)], Union[tuple(pair.parameters[1] for pair in pairs)]
         ]
-    raise ValueError(f"{where}: expected pairs, KV[.., ..], got {element_type!r}")
+    raise ValueError(f"{where}: {element_type!r} isn't compatible with pairs, KV[.., ..]")
 
 
 def key_value_types(kv_type: AnyType) -> tuple[AnyType, AnyType]:

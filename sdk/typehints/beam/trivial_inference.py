@@ -11,10 +11,18 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any as AnyType
 
+from ..callables import annotations_of
 from ..inference import infer_type
 from ..parts import element_of
 from ..results import infer_result
-from .constraints import TypeConstraint, union_of_types
+from .constraints import (
+    DictConstraint,
+    TupleConstraint,
+    TupleSequenceConstraint,
+    TypeCheckError,
+    TypeConstraint,
+    union_of_types,
+)
 from .native_types import convert_to_python_type
 from .subscripts import Any, Dict, Tuple, normalize
 
@@ -74,38 +82,59 @@ def get_signature(func: AnyType) -> inspect.Signature:
     '(line, n=1)'
     """
     try:
-        return inspect.signature(func)
+        found = inspect.signature(func)
     except (TypeError, ValueError):
         of_any = inspect.Parameter("_", inspect.Parameter.VAR_POSITIONAL)
         named = inspect.Parameter("__", inspect.Parameter.VAR_KEYWORD)
         return inspect.Signature([of_any.replace(name="args"), named.replace(name="kwargs")])
+    is_open = found.return_annotation is found.empty
+    return found.replace(return_annotation=normalize(func)) if isinstance(func, type) and is_open else found
+
+
+def whole_hint(parameter: inspect.Parameter, hints: list[AnyType]) -> AnyType:
+    """Return the type of what a parameter takes: one type, a tuple for `*args`, a dictionary for `**kwargs`.
+
+    Args:
+      hints: the types of its arguments, or the annotation; none for `Any`.
+    """
+    found = [_constraint(hint) for hint in hints]
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        if len(found) == 1 and isinstance(found[0], (TupleConstraint, TupleSequenceConstraint)):
+            return found[0]
+        return Tuple[union_of_types(found), ...] if found else Tuple[Any, ...]
+    if parameter.kind is parameter.VAR_KEYWORD:
+        if len(found) == 1 and isinstance(found[0], DictConstraint):
+            return found[0]
+        return Dict[str, union_of_types(found)] if found else Dict[Any, Any]
+    return found[0] if found else Any
 
 
 def getcallargs_forhints(func: AnyType, *type_args: AnyType, **type_kwargs: AnyType) -> dict[str, AnyType]:
-    """Return the type of each parameter, for types in place of arguments; `Any` for those that aren't given.
+    """Return the type of each parameter, for types in place of arguments.
 
-    Raises `TypeCheckError` for more types than parameters.
+    A parameter without one has the type of its annotation, or else `Any`.
 
-    >>> getcallargs_forhints(lambda line, separator, n=0: None, str, n=int)
-    {'line': <class 'str'>, 'separator': Any, 'n': <class 'int'>}
+    Raises `TypeCheckError` for a missing type of a parameter without a default, and for too many.
+
+    >>> getcallargs_forhints(lambda line, separator, n=0: None, str, str, n=int)
+    {'line': <class 'str'>, 'separator': <class 'str'>, 'n': <class 'int'>}
     """
-    from .constraints import TypeCheckError
-
     signature = get_signature(func)
     try:
-        bound = signature.bind_partial(*type_args, **type_kwargs).arguments
+        bound = signature.bind(*type_args, **type_kwargs).arguments
     except TypeError as error:
         raise TypeCheckError(
             f"{getattr(func, '__qualname__', func)}: the type hints don't fit its parameters: {error}"
         ) from None
+    annotated = annotations_of(func)
     found: dict[str, AnyType] = {}
     for name, parameter in signature.parameters.items():
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            found[name] = Tuple[union_of_types(bound[name]), ...] if bound.get(name) else Tuple[Any, ...]
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            found[name] = Dict[str, union_of_types(bound[name].values())] if bound.get(name) else Dict[Any, Any]
-        elif parameter.default is parameter.empty:
-            found[name] = bound.get(name, Any)
+        given = bound.get(name)
+        if given is None:
+            hints = [annotated[name]] if name in annotated else []
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            hints = list(given)
         else:
-            found[name] = bound.get(name, _constraint(infer_type([parameter.default])))
+            hints = list(given.values()) if parameter.kind is parameter.VAR_KEYWORD else [given]
+        found[name] = whole_hint(parameter, hints)
     return found
