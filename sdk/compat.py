@@ -124,7 +124,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "transforms.display_test": ("sdk.beam.display_items",),
     "transforms.error_handling": ("transforms.error_handling", "transforms.pardo"),
     "transforms.periodicsequence": ("transforms.periodic_sequence",),
-    "transforms.ptransform": ("sdk.ptransform",),
+    "transforms.ptransform": ("sdk.ptransform", "sdk.user_code.signatures"),
     "transforms.sideinputs": ("windowing",),
     "transforms.resources": ("sdk.beam.resources",),
     "transforms.sql": ("transforms.sql",),
@@ -169,6 +169,9 @@ RENAMED: Final[dict[tuple[str, str], str]] = {
     ("coders.coders", "ToStringCoder"): "ToBytesCoder",
     ("io.fileio", "FileSink"): "RecordSink",
     ("transforms.trigger", "_Never"): "Never",
+    ("transforms.core", "CallableWrapperDoFn"): "FlatMapDoFn",
+    ("transforms.ptransform", "label_from_callable"): "label_of",
+    ("utils.windowed_value", "create"): "windowed_value_of_micros",
     ("transforms.core", "Windowing"): "windowing_of_beam",
     # Beam's sink has writers; that of `penstock.io` has two-phase commit.
     ("io", "Sink"): "SinkOfWriters",

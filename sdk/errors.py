@@ -58,6 +58,10 @@ class NotIterableHintError(TypeHintError, ValueError):
     """The annotated result of a function that returns several outputs isn't iterable."""
 
 
+class BatchTypeError(TypeHintError, TypeError):
+    """The types of a DoFn's batches don't fit each other, or the elements."""
+
+
 class StatefulDoFnError(PipelineError, ValueError):
     """A DoFn's states and timers are inconsistent, or can't be used with its input."""
 
@@ -66,7 +70,7 @@ class EndlessGroupError(PipelineError, ValueError):
     """A grouping would wait for the end of an unbounded input."""
 
 
-class UnsupportedError(PipelineError):
+class UnsupportedError(PipelineError, NotImplementedError):
     """The runner doesn't support a feature that the pipeline needs."""
 
 

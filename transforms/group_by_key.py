@@ -14,6 +14,7 @@ from ..sdk.errors import EndlessGroupError, TypeHintError
 from ..sdk.options import TypeOptions
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
+from ..sdk.typehints.simplified import native
 from ..sdk.user_code.serialization import Serialized
 from ..triggers import AccumulationMode, DataLossReason, DefaultTrigger, check_safe
 from ..windowing.global_windows import GlobalWindows
@@ -47,10 +48,14 @@ class GroupByKeyAndWindow(PTransform):
         grouping.late_tag = tag
         return grouping
 
+    def infer_output_type(self, input_type: Any) -> Any:
+        """Return the type of groups, for elements of this type."""
+        key, value = typehints.key_type(native(input_type)), typehints.value_type(native(input_type))
+        return Tuple[key, Iterable[value]]  # type: ignore[valid-type]  # noqa: UP006
+
     def expand(self, pcoll: PCollection[Any]) -> Any:
-        key, value = pair_types(pcoll)
-        hint = Tuple[key, Iterable[value]]  # type: ignore[valid-type]  # noqa: UP006
-        return add_grouping(pcoll, None, hint, self.late_tag)
+        pair_types(pcoll)
+        return add_grouping(pcoll, None, self.infer_output_type(pcoll.element_type), self.late_tag)
 
 
 GroupByKey = GroupByKeyAndWindow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
@@ -31,11 +32,14 @@ from ..sdk.typehints.column_types import check_operation
 from ..sdk.typehints.schema import schemas_of
 from ..sdk.typehints.simplified import simplified
 from ..sdk.user_code.serialization import Serialized
+from ..sdk.user_code.signatures import drops_returned_value
 from .argument_types import check_argument_types
 from .assign_windows import WindowInto
 from .error_handling import DeadLetter, ErrorHandler, GuardedDoFn, parameters_of_process
 from .group_by_key import add_grouping
 from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class ParDo(PTransform):
@@ -59,6 +63,12 @@ class ParDo(PTransform):
             raise InputError(f"got the class {fn.__name__}; did you forget to call it: {fn.__name__}()?")
         if isinstance(fn, PTransform):
             raise TypeError(f"{type(self).__name__}: expected a function or DoFn, got the transform {fn!r}")
+        if isinstance(fn, DoFn) and drops_returned_value(type(fn).process):
+            _LOGGER.warning(
+                "Using yield and return in the process method of %s: a value that a generator returns is no output; "
+                "yield it",
+                type(fn),
+            )
         self.fn = fn if isinstance(fn, DoFn) else FlatMapDoFn(fn)
         self.args = args
         self.kwargs = kwargs
@@ -178,7 +188,7 @@ class ParDo(PTransform):
             return None
         if typehints.is_definitely_not_pair(pcoll.element_type):
             raise StatefulDoFnError(
-                f"{label}: the input elements of a stateful DoFn must be key-value pairs, but {pcoll.producer} "
+                f"Input elements to the transform {label} with stateful DoFn must be key-value pairs. {pcoll.producer} "
                 f"produces {typehints.describe(pcoll.element_type)}; did you forget WithKeys, or a Map to a pair?"
             )
         if pcoll.windowing.window_fn.is_merging and not _has_merged(pcoll):

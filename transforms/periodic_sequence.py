@@ -11,7 +11,7 @@ from typing import Any
 from ..sdk import graph
 from ..sdk.coders.digest import digest_of
 from ..sdk.elements.element_wrappers import unwrapped
-from ..sdk.errors import UnsupportedError
+from ..sdk.errors import InputError, UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources.bounded import ValuesSource
@@ -173,7 +173,13 @@ class PeriodicSequence(PTransform):
     """
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        label, producer = pcoll.pipeline.full_label, pcoll.pipeline.producer(pcoll)
+        label = pcoll.pipeline.full_label
+        if not isinstance(pcoll, PCollection):
+            raise InputError(
+                f"{label}: expected a PCollection of (start, stop, interval), got the pipeline; apply it to Create, or "
+                "use PeriodicImpulse(start, stop, interval)"
+            )
+        producer = pcoll.pipeline.producer(pcoll)
         source = producer.primitive.source if isinstance(producer.primitive, graph.Read) else None
         if not isinstance(source, ValuesSource):
             raise UnsupportedError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..sdk import graph
+from ..sdk.errors import InputError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources.bounded import BoundedSource, ConvertibleSource
@@ -36,6 +37,11 @@ class Read(PTransform):
         return f"Read({type(self.source).__name__})"
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        if isinstance(pbegin, PCollection):
+            raise InputError(
+                f"{pbegin.pipeline.full_label}: Input to a source must be a PBegin, the pipeline, but found "
+                f"{pbegin!r}, whose elements would be dropped"
+            )
         source = self.source
         if isinstance(source, PTransform):
             return pbegin | source  # type: ignore[no-any-return]

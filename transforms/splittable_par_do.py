@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
@@ -10,12 +11,13 @@ from ..sdk import graph
 from ..sdk.dofn.dofn import DoFn
 from ..sdk.dofn.splittable_dofn import RestrictionTrackerView, SplittableSignature, splittable_signature
 from ..sdk.elements.element_wrappers import Remainder, unwrapped
-from ..sdk.errors import PipelineError, UnsupportedError
+from ..sdk.errors import UnsupportedError
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.side_inputs import AsSideInput
 from ..sdk.sources.bounded import ValuesSource
 from ..sdk.sources.splittable_source import SplittableSource
 from ..sdk.user_code.serialization import Serialized
+from ..windowing.duration import Duration
 from ..windowing.timestamp import Timestamp
 from .read import Read
 
@@ -49,6 +51,8 @@ def check_arguments(args: Iterable[Any], label: str) -> None:
 
 class WorkToTheEnd(DoFn):
     """A bounded splittable DoFn as an ordinary DoFn, which processes one restriction after another.
+
+    Deferred work is done after the waiting time.
 
     In stages that may be interrupted, it can return between two claims: the last output is then a `Remainder` with the
     unfinished work, with which `process` is called again.
@@ -92,16 +96,25 @@ class WorkToTheEnd(DoFn):
                     estimator.observe_timestamp(Timestamp.of_micros(unwrapped(output, timestamp.micros)[1]))
                 yield output
             tracker.check_done()
+            rest = view.rest
             if view.deferred is not None:
-                raise PipelineError(
-                    f"{self.label}: {type(self.fn).__name__} deferred {view.deferred[0]!r}, but bounded work on "
-                    "an element can't be deferred; mark its process with @DoFn.unbounded_per_element() and apply it to "
-                    "Create or Impulse"
-                )
-            if view.rest is not None:
+                rest, until = view.deferred
+                self._wait(until)
+            if rest is not None:
+                todo.appendleft(rest)
                 state = None if estimator is None else estimator.get_estimator_state()
-                yield Remainder(element, (view.rest, *todo), state)
-                return
+                if view.rest is not None or self.over:
+                    yield Remainder(element, tuple(todo), state)
+                    return
+
+    def _wait(self, until: Timestamp | Duration | None) -> None:
+        """Wait until the time that work is deferred to.  Other work of the stage interrupts it."""
+        if until is None:
+            return
+        begin = Timestamp.now()
+        end = until if isinstance(until, Timestamp) else begin + until
+        while not self.over and (left := (end - Timestamp.now()).micros) > 0:
+            time.sleep(min(left / 1_000_000, 0.05))
 
     def finish_bundle(self) -> Iterable[Any] | None:
         return self.fn.finish_bundle()

@@ -128,7 +128,8 @@ class WindowFn:
         """
         if self.is_merging:
             raise ValueError(f"{self!r} merges windows, which a side input can't do; use another window function")
-        windows = self.assign_micros(main_window.max_micros)
+        context = WindowFn.AssignContext(Timestamp.of_micros(main_window.max_micros), window=main_window)
+        windows = checked_windows(self, self.assign_windows(context))
         if not windows:
             raise ValueError(f"{self!r} has no window for the end of the main input's window {main_window!r}")
         return windows[-1]

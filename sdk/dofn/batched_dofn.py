@@ -10,7 +10,7 @@ from typing import Any
 from ...windowing.timestamped_value import TimestampedValue
 from ..elements.bundle import Bundle
 from ..elements.element_wrappers import BatchOutput, TaggedOutput, WindowedValue
-from ..errors import PenstockError, PipelineError, TypeHintError, UnsupportedError
+from ..errors import BatchTypeError, PenstockError, PipelineError, UnsupportedError
 from ..typehints import describe, hints_of_callable
 from ..typehints.batch import BatchConverter
 from ..typehints.callables import yielded_hint
@@ -154,7 +154,7 @@ def batched(fn: DoFn, element_type: Any, declared: Any, label: str) -> tuple[DoF
     Args:
       declared: the declared type of output elements, or None.
 
-    Raises `TypeHintError` if the batch types don't fit the elements, and `UnsupportedError` for a DoFn that can't take
+    Raises `BatchTypeError` if the batch types don't fit the elements, and `UnsupportedError` for a DoFn that can't take
     batches.
     """
     if isinstance(fn, MapDoFn):
@@ -174,22 +174,26 @@ def batched(fn: DoFn, element_type: Any, declared: Any, label: str) -> tuple[DoF
     except TypeError as error:
         if isinstance(error, PenstockError):
             raise
-        raise TypeHintError(f"{label}: {name}: {error}") from error
+        raise BatchTypeError(f"{label}: {name}: {error}") from error
 
 
 def _batched_dofn(fn: DoFn, element_type: Any, declared: Any, label: str) -> tuple[DoFn, Any]:
     taken = None
+    name = type(fn).__name__
     takes, yields = overrides(fn.process_batch), _yields_batches(fn)
     yields_elements = getattr(fn.process_batch, "yields_elements", False)
     if takes:
         _check_markers(fn, label)
         batch_type = fn.get_input_batch_type(element_type)
         if batch_type is None:
-            raise TypeError(
-                "process_batch needs an annotation of its first parameter, the type of the batch, "
+            raise BatchTypeError(
+                f"{label}: {name}.process_batch needs an annotation of its first parameter, the type of the batch, "
                 "or get_input_batch_type"
             )
-        taken = BatchConverter.from_typehints(element_type=element_type, batch_type=batch_type)
+        try:
+            taken = BatchConverter.from_typehints(element_type=element_type, batch_type=batch_type)
+        except TypeError as error:
+            raise BatchTypeError(f"{label}: the input batches of {name}: {error}") from error
     by_method = [yielded_hint(fn.process_batch)] if takes and yields_elements else []
     if overrides(fn.process) and not yields:
         by_method.insert(0, yielded_hint(fn.process))
@@ -222,7 +226,7 @@ def _batched_map(fn: MapDoFn, element_type: Any, declared: Any, label: str) -> t
         taken = BatchConverter.from_typehints(element_type=element_type, batch_type=inputs[0])
         return _with_output(fn, taken, None if output_type is Any else output_type, declared)
     except TypeError as error:
-        raise TypeHintError(f"{label}: {fn.default_label()}: {error}") from error
+        raise BatchTypeError(f"{label}: {fn.default_label()}: {error}") from error
 
 
 def takes_arrays(fn: DoFn) -> bool:
@@ -271,9 +275,12 @@ def _check_markers(fn: DoFn, label: str) -> None:
 
 def _check_equal(fn: DoFn, hints: list[Any], what: str) -> None:
     if len(hints) == 2 and None not in hints and simplified(hints[0]) != simplified(hints[1]):
+        from ..typehints.beam.native_types import convert_to_beam_types
+
+        expected, found = convert_to_beam_types(hints)
         raise TypeError(
             f"it yields {what} from both process and process_batch, of different types: "
-            f"process: {describe(hints[0])}, process_batch: {describe(hints[1])}"
+            f"process: {expected!r}, process_batch: {found!r}"
         )
 
 

@@ -91,4 +91,4 @@ class OffsetRestrictionTracker(RestrictionTracker):
 
     def current_progress(self) -> RestrictionProgress:
         done = 0 if self._last is None else min(self._last + 1, self._range.stop) - self._range.start
-        return RestrictionProgress(float(done), float(self._range.size() - done))
+        return RestrictionProgress(completed=float(done), remaining=float(self._range.size() - done))

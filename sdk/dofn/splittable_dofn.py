@@ -40,9 +40,9 @@ from .dofn import CallableDoFn, DoFn, DoFnParam, RestrictionParam, WatermarkEsti
 from .signature import user_function
 
 
-@attrs.frozen
+@attrs.frozen(init=False)
 class RestrictionProgress:
-    """Completed and remaining work of a restriction, in any unit.
+    """Completed and remaining work of a restriction, in any unit; or its completed share, `fraction`.
 
     >>> progress = RestrictionProgress(completed=1, remaining=3)
     >>> progress.completed_work, progress.total_work, progress.fraction_completed
@@ -51,6 +51,20 @@ class RestrictionProgress:
 
     completed: float
     remaining: float
+
+    def __init__(
+        self, fraction: float | None = None, remaining: float | None = None, completed: float | None = None
+    ) -> None:
+        if fraction is not None:
+            if not 0 <= fraction <= 1 or (remaining, completed) != (None, None):
+                raise ValueError(
+                    f"RestrictionProgress: expected a fraction from 0 to 1, or completed and remaining work; got "
+                    f"fraction={fraction}, remaining={remaining}, completed={completed}"
+                )
+            remaining, completed = 1 - fraction, fraction
+        if remaining is None or completed is None:
+            raise ValueError("RestrictionProgress needs a fraction, or completed and remaining work")
+        self.__attrs_init__(completed, remaining)
 
     @property
     def completed_work(self) -> float:
@@ -102,7 +116,7 @@ class RestrictionTracker(ABC):
 
     def current_progress(self) -> RestrictionProgress:
         """Return the progress."""
-        return RestrictionProgress(0.0, 1.0)
+        return RestrictionProgress(completed=0.0, remaining=1.0)
 
     def is_bounded(self) -> bool:
         """Return whether the restriction is finite."""

@@ -69,6 +69,18 @@ class Retracted:
         return f"Retracted({self.value!r})"
 
 
+def windowed_value_of_micros(
+    value: Any, timestamp_micros: int, windows: Iterable[BoundedWindow], pane_info: PaneInfo = PANE_INFO_UNKNOWN
+) -> WindowedValue:
+    """Return a `WindowedValue` with a timestamp in microseconds.
+
+    >>> from penstock.windowing import GlobalWindow
+    >>> windowed_value_of_micros("a", 5_000_000, [GlobalWindow()]).timestamp
+    Timestamp(5)
+    """
+    return WindowedValue(value, Timestamp.of_micros(timestamp_micros), windows, pane_info)
+
+
 @makes_windowed_values
 class WindowedValue:
     """A value with its event timestamp, windows and pane.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
@@ -59,3 +60,30 @@ def label_of(fn: Callable[..., Any]) -> str:
         inner = getattr(fn, "func", None)
         return label_of(inner) if callable(inner) else type(fn).__name__
     return str(name)
+
+
+def drops_returned_value(fn: Any) -> bool:
+    """Return whether a function is a generator that returns a value as well, which is no output.
+
+    >>> def both(n):
+    ...     if not n:
+    ...         return [0]
+    ...     yield n
+    >>> drops_returned_value(both), drops_returned_value(len)
+    (True, False)
+    """
+    code = getattr(fn, "__code__", None)
+    return code is not None and bool(code.co_flags & inspect.CO_GENERATOR) and _returns_value(code)
+
+
+@lru_cache(maxsize=64)
+def _returns_value(code: CodeType) -> bool:
+    before: Any = None
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "RETURN_CONST" and instruction.argval is not None:
+            return True
+        is_none = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+        if instruction.opname == "RETURN_VALUE" and not is_none:
+            return True
+        before = instruction
+    return False

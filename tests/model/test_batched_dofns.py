@@ -431,18 +431,27 @@ def refused(kind: str) -> Any:
     [
         ("Stateful", "wrong: Stateful.*state"),
         ("Keyed", "wrong: Keyed.process_batch can't have"),
-        ("Unannotated", "wrong: Unannotated: process_batch needs an annotation of its first parameter"),
+        ("Unannotated", "wrong: Unannotated.process_batch needs an annotation of its first parameter"),
         (
             "NoIterator",
             r"wrong: NoIterator: .*process_batch returns ndarray by its annotation; expected Iterator\[ndarray",
         ),
-        ("OfText", r"wrong: OfText: a batch of the type .* can't hold elements of the type int; expected str"),
-        ("OfFloats", r"wrong: OfFloats: .*NumpyArray\[float64\] can't hold elements of the type int; expected float64"),
-        ("OfSets", r"wrong: OfSets: .*[sS]et\[int\] is no type of batches; expected list, numpy.ndarray"),
+        (
+            "OfText",
+            r"wrong: the input batches of OfText: a batch of the type .* can't hold elements of the type int",
+        ),
+        (
+            "OfFloats",
+            r"wrong: the input batches of OfFloats: .*NumpyArray\[float64\] can't hold elements of the type int",
+        ),
+        (
+            "OfSets",
+            r"wrong: the input batches of OfSets: .*[sS]et\[int\] is no type of batches; expected list, numpy.ndarray",
+        ),
         ("Different", "wrong: Different: it yields elements from both process and process_batch, of different types"),
         (
             "records",
-            "wrong: OfRecords: .*RecordBatch can't hold elements of the type int; expected elements with named",
+            "wrong: the input batches of OfRecords: .*RecordBatch can't hold elements of the type int",
         ),
     ],
 )

@@ -393,3 +393,24 @@ def test_a_pcollection_can_not_be_iterated_over(pipeline: Any) -> None:
     """It has no elements until it is run, and then elsewhere."""
     message = refusal(lambda: list(pipeline | "some" >> beam.Create([1])), TypeError)
     assert "PCollection[some/Values] can't be iterated over: its elements exist only while the pipeline runs" == message
+
+
+def test_a_generator_that_returns_a_value_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """The value is lost, as in Beam."""
+
+    class Both(beam.DoFn):
+        def process(self, n: int) -> Any:
+            if not n:
+                return [0]
+            yield n
+
+    class Filters(beam.DoFn):
+        def process(self, n: int) -> Any:
+            if not n:
+                return
+            yield n
+
+    beam.ParDo(Filters())
+    assert "" == caplog.text
+    beam.ParDo(Both())
+    assert f"Using yield and return in the process method of {Both}" in caplog.text

@@ -316,6 +316,14 @@ def test_constraints_are_hints_of_transforms_and_functions():
             _ = declared | "wrong" >> beam.Map(str).with_input_types(Dict[str, int])
 
 
+def test_a_constraint_equals_the_same_hint_of_typing():
+    """A PCollection's type is such a hint."""
+    assert Tuple[str, int] == tuple[str, int] == KV[str, int]
+    assert List[Tuple[int, str]] == typing.List[typing.Tuple[int, str]]
+    assert Tuple[str, int] != tuple[str, str]
+    assert Tuple[str, Iterable[int]] == beam.GroupByKey().infer_output_type(KV[str, int])
+
+
 def test_a_coder_is_found_for_a_constraint():
     coder = beam.coders.registry.get_coder(KV[str, Iterable[int]])
     assert beam.coders.registry.get_coder(tuple[str, collections.abc.Iterable[int]]) == coder

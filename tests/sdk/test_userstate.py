@@ -250,7 +250,7 @@ def refused(dofn: beam.DoFn, elements: Any = (("a", 1),), window_fn: Any = None)
 def test_elements_that_are_no_pairs_are_refused_when_the_pipeline_is_built() -> None:
     """Where their type is known; it is a ValueError, as in Beam."""
     message = refused(Two(), [1, 2])
-    assert "Apply: the input elements of a stateful DoFn must be key-value pairs" in message
+    assert "Input elements to the transform Apply with stateful DoFn must be key-value pairs." in message
     assert "produces int" in message
     assert issubclass(StatefulDoFnError, ValueError)
 

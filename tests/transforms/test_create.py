@@ -61,3 +61,13 @@ def test_annotations_may_tell_the_type_of_values_with_timestamps() -> None:
         lengths = p | beam.Create(["a"]) | beam.Map(stamped)
         assert int is lengths.element_type
         assert_that(lengths, equal_to([TestWindowedValue(1, 5, [GlobalWindow()])]), reify_windows=True)
+
+
+@pytest.mark.parametrize(
+    "source", [beam.Create([2]), beam.Impulse(), beam.PeriodicImpulse(0, 5, 1)], ids=["Create", "Impulse", "periodic"]
+)
+def test_a_source_takes_no_elements(source: beam.PTransform) -> None:
+    """They would be dropped."""
+    numbers = TestPipeline() | "numbers" >> beam.Create([1])
+    with pytest.raises(TypeError, match="Input to a source must be a PBegin, the pipeline, but found PCollection"):
+        _ = numbers | source

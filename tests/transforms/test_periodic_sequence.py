@@ -147,3 +147,8 @@ def test_the_stop_may_be_moved_with_the_start():
     assert 20_000_000 == source.stop - source.begin
     assert source.begin > 10_000_000
     assert MAX_MICROS == PeriodicImpulse(10, rebase=RebaseMode.REBASE_ALL).source.stop
+
+
+def test_a_sequence_is_not_applied_to_the_pipeline():
+    with pytest.raises(TypeError, match="PeriodicSequence: expected a PCollection of .*, got the pipeline"):
+        _ = beam.Pipeline() | beam.PeriodicSequence()

@@ -1,6 +1,7 @@
 """Splittable DoFns: stopped anywhere, taken up again, put off; each bit of work once."""
 
 import pickle
+import time
 
 import pytest
 from hypothesis import given
@@ -8,12 +9,13 @@ from hypothesis import strategies as st
 from unbounded_reading import check_replay, elements, polled
 
 import penstock as beam
-from penstock.io.iobase import RestrictionTracker
+from penstock.io.iobase import RestrictionProgress, RestrictionTracker
 from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from penstock.io.watermark_estimators import ManualWatermarkEstimator, MonotonicWatermarkEstimator
 from penstock.sdk.errors import PipelineError, UnsupportedError, UserCodeError
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.transforms.core import RestrictionProvider
+from penstock.transforms.splittable_par_do import WorkToTheEnd
 from penstock.windowing import Duration, Timestamp, TimestampedValue
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
 
@@ -173,7 +175,7 @@ class Letters(beam.DoFn):
         while tracker.try_claim(position):
             yield position
             if put_off:
-                tracker.defer_remainder(Duration(1))
+                tracker.defer_remainder(Duration(0.3))
             position += 1
 
 
@@ -187,10 +189,22 @@ def test_work_that_is_bounded_is_done_to_the_end_on_any_runner():
         assert numbers.is_bounded
 
 
-def test_bounded_work_can_not_be_put_off():
-    """An error that says what to do."""
-    with pytest.raises(PipelineError, match="Letters deferred OffsetRange.*unbounded_per_element"):
-        [3] | beam.ParDo(Letters(), put_off=True)
+def test_bounded_work_that_is_deferred_is_done_later():
+    """After the waiting time, on any runner."""
+    begin = time.monotonic()
+    assert [0, 1, 2] == [3] | beam.ParDo(Letters(), put_off=True)
+    assert time.monotonic() - begin > 0.6
+
+
+def test_the_wait_for_deferred_work_ends_when_other_work_is_due():
+    """The rest is processed later."""
+    work = WorkToTheEnd(Letters(), "Work")
+    work.setup()
+    work.over = ["something is due"]
+    *_, remainder = work.process(3, put_off=True, timestamp=Timestamp(0))
+    assert (OffsetRange(1, 3),) == remainder.restrictions
+    work.over = []
+    assert [1, 2] == list(work.process(remainder, timestamp=Timestamp(0)))
 
 
 def test_work_that_was_left_lying_is_an_error():
@@ -255,3 +269,12 @@ def test_a_split_leaves_all_numbers_to_one_side_or_the_other(start, size, gaps, 
     assert kept.size() == progress.completed + progress.remaining
     with pytest.raises(ValueError, match=f"expected {max(position + 1, start)} or more"):
         tracker.try_claim(max(position, start - 1))
+
+
+def test_progress_is_work_or_a_share():
+    """Not both."""
+    assert (0.25, 0.75) == (RestrictionProgress(fraction=0.25).completed_work, RestrictionProgress(0.25).remaining_work)
+    assert 0.25 == RestrictionProgress(completed=1, remaining=3).fraction_completed
+    for arguments in ({}, {"completed": 1}, {"fraction": 2}, {"fraction": 0.5, "completed": 1}):
+        with pytest.raises(ValueError, match="RestrictionProgress"):
+            RestrictionProgress(**arguments)

@@ -194,3 +194,13 @@ def test_overriding_the_fast_method_overrides_the_others():
     context = WindowFn.AssignContext(40)
     assert windows == Doubled(60).assign(context) == Doubled(60).assign_windows(context)
     assert Doubled(60).bucket_expression("t") is None
+
+
+def test_the_window_of_a_side_input_may_depend_on_that_of_the_main_input():
+    """The former window of the context."""
+
+    class Same(NonMergingWindowFn):
+        def assign(self, context):
+            return [context.window or IntervalWindow(0, 1)]
+
+    assert IntervalWindow(3, 7) == default_window_mapping_fn(Same())(IntervalWindow(3, 7))

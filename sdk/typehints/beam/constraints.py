@@ -10,6 +10,7 @@ import collections.abc as abc
 import types
 import typing
 from collections.abc import Callable as Function
+from types import GenericAlias
 from typing import Any as AnyType
 from typing import ClassVar
 
@@ -17,6 +18,18 @@ from ...errors import TypeHintError
 
 # The error of a pipeline whose types don't fit.
 TypeCheckError = TypeHintError
+
+
+_HINTS = (GenericAlias, type(typing.List[int]))  # noqa: UP006
+
+
+def _is_same_hint(hint: AnyType, other: AnyType) -> bool:
+    """Return whether hints are the same but for their spelling: `list[int]` and `typing.List[int]`."""
+    parts, others = typing.get_args(hint), typing.get_args(other)
+    if hint == other or not parts:
+        return bool(hint == other)
+    is_same_class = typing.get_origin(hint) is typing.get_origin(other) and len(parts) == len(others)
+    return is_same_class and all(map(_is_same_hint, parts, others))
 
 
 class SimpleTypeHintError(TypeError):
@@ -102,7 +115,10 @@ class TypeConstraint:
         for parameter in self.parameters:
             visit_inner_types(parameter, visitor, visitor_arg)
 
+    # A PCollection's type is a hint of `typing`, which programs compare with a constraint.
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, _HINTS):
+            return _is_same_hint(self.to_python_type(), other)
         return type(self) is type(other) and self.parameters == getattr(other, "parameters", None)
 
     def __hash__(self) -> int:
