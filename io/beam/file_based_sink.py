@@ -66,10 +66,6 @@ class FileBasedSink(Sink):
         convert_fn: Any = None,
         triggering_frequency: float | None = None,
     ) -> None:
-        if not CompressionTypes.is_valid_compression_type(compression_type):
-            raise TypeError(
-                f"{type(self).__name__}: compression_type must be one of CompressionTypes, got {compression_type!r}"
-            )
         self._files = files = _Files(
             file_path_prefix,
             file_name_suffix=file_name_suffix,

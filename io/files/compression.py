@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol, cast
 
-from ...sdk.errors import SourceError
+from ...sdk.errors import InputError, SourceError
 from ...sdk.redaction import redacted_cause
 from ..optional_package import optional_package
 from .filesystem import filesystem_for
@@ -22,9 +22,8 @@ class CompressionTypes:
 
     >>> CompressionTypes.detect_compression_type("lines.txt.zst")
     'zstd'
-    >>> CompressionTypes.resolve("snappy", "lines.txt")
-    Traceback (most recent call last):
-    ValueError: compression_type must be one of auto, uncompressed, gzip, bzip2, deflate, xz, zstd; got 'snappy'
+    >>> CompressionTypes.is_valid_compression_type("snappy")
+    False
     """
 
     # Detected by the extension of the file.
@@ -63,9 +62,9 @@ class CompressionTypes:
 
     @staticmethod
     def resolve(compression: str, path: str) -> str:
-        """Return the compression of a path, with 'auto' resolved.  Raises `ValueError` for an unknown compression."""
+        """Return the compression of a path, with 'auto' resolved.  Raises `InputError` for an unknown compression."""
         if compression not in _ALL:
-            raise ValueError(f"compression_type must be one of {', '.join(_ALL)}; got {compression!r}")
+            raise InputError(f"compression_type must be one of {', '.join(_ALL)}; got {compression!r}")
         return CompressionTypes.detect_compression_type(path) if compression == "auto" else compression
 
 

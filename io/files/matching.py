@@ -348,6 +348,8 @@ class MatchContinuously(PTransform):
         pattern = path_string(file_pattern)
         EmptyMatchTreatment.allow_empty_match(pattern, empty_match_treatment)
         self.interval = interval
+        # Beam's name of the attribute.
+        self.match_upd = match_updated_files or timestamp_cursor
         self.apply_windowing = apply_windowing
         self.source = WatchedFiles(
             pattern,
@@ -355,7 +357,7 @@ class MatchContinuously(PTransform):
             has_deduplication,
             None if start_timestamp is None else Timestamp.of(start_timestamp).micros,
             min(Timestamp.of(stop_timestamp).micros, MAX_MICROS),
-            match_updated_files or timestamp_cursor,
+            self.match_upd,
             empty_match_treatment,
             timestamp_cursor,
         )

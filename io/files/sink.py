@@ -99,6 +99,10 @@ class FileSink(Sink[Any]):
         # Workers on other machines may have other working directories.
         self.file_path_prefix = absolute_path(file_path_prefix)
         self.file_name_suffix: str = value_of(file_name_suffix)
+        if not isinstance(self.file_name_suffix, str):
+            raise TypeError(
+                f"{self.transform}: file_name_suffix must be a str or a ValueProvider, got {file_name_suffix!r}"
+            )
         self.shard_name_template = DEFAULT_SHARD_NAME_TEMPLATE if shard_name_template is None else shard_name_template
         self.num_shards = num_shards or (0 if tells_shards_apart(self.shard_name_template) else 1)
         self.sharded = sharded

@@ -217,3 +217,9 @@ def a_coder_of_lines() -> None:
         numbers = p | ReadFromText("a.txt", coder=Number()) | beam.Map(lambda x: x + 1)
         numbers | WriteToText("out", num_shards=1, coder=Number())
     _written()
+
+
+def patterns_and_a_path_without_a_file() -> None:
+    _files()
+    with refused(OSError), beam.Pipeline() as p:
+        p | beam.Create(["a.txt", "absent*", "absent.txt"]) | ReadAllFromText() | beam.Map(print)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.io.files import line_blocks as line_blocks_module
 from penstock.io.files.compression import open_for_reading, open_for_writing
-from penstock.io.files.text import TextSource
+from penstock.io.files.text import TextSource, WriteToText
 from penstock.sdk.elements.bundle import BUNDLE_SIZE
 from penstock.sdk.errors import SourceError
 
@@ -271,3 +271,12 @@ def test_wrong_arguments_are_refused_when_the_source_is_made(tmp_path):
         TextSource(tmp_path / "a", escapechar=b"ab")
     with pytest.raises(ValueError, match="skip_header_lines must be 0 or more, got -1"):
         TextSource(tmp_path / "a", skip_header_lines=-1)
+
+
+def test_wrong_arguments_are_errors_of_the_classes_of_beam(tmp_path):
+    """A compression is of a wrong type and value at once."""
+    for error in TypeError, ValueError:
+        with pytest.raises(error, match="compression_type must be one of auto"):
+            WriteToText(str(tmp_path / "out"), compression_type="snappy")
+    with pytest.raises(TypeError, match="WriteToText: file_name_suffix must be a str"):
+        WriteToText(str(tmp_path / "out"), file_name_suffix=5)
