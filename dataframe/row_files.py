@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from keyword import iskeyword
 from typing import Any
 
 from .. import io
@@ -9,6 +10,7 @@ from ..sdk.elements.row import Row
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..transforms import Map
+from ..transforms.group_by import named_tuple
 from .convert import to_pcollection
 from .frame_base import refuse_arguments
 from .io import read_csv
@@ -45,7 +47,7 @@ class ReadFromCsv(PTransform):
 
 
 class ReadFromJson(PTransform):
-    """The objects of JSON files as Rows.
+    """The objects of JSON files as named tuples, or as Rows if a name can't be that of a field.
 
     Args:
       path: a path or a pattern.
@@ -76,5 +78,8 @@ class ReadFromJson(PTransform):
         return rows
 
 
-def _row(record: Any) -> Row:
+def _row(record: Any) -> Any:
+    """Return a named tuple, as `ReadFromCsv` gives; or a Row, if a name can't be that of a field."""
+    if all(name.isidentifier() and not iskeyword(name) and not name.startswith("_") for name in record):
+        return named_tuple("Result", tuple(record))(**record)
     return Row(**record)

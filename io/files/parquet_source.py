@@ -153,7 +153,7 @@ class ParquetSource(FileSource[Any]):
     def _checked_fields(self, path: str, schema: Any) -> list[str]:
         """Return the columns to read of a file, in the order of the first one.  Raises `SourceError`."""
         if self._first is None:
-            first = self.files()[0].path if self.pattern else path
+            first = next((file.path for file in (self.files() if self.pattern else ())), path)
             with naming_the_file(first, self.compression_type), filesystem_for(first).open(first) as opened:
                 self._first = first, self._opened(first, opened).schema_arrow
         first, expected = self._first

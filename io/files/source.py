@@ -95,9 +95,11 @@ class FileSource(BoundedSource[T]):
 
     Attributes:
       compresses_itself: True for a format whose content is compressed, and the file isn't.
+      empty_match_treatment: whether the pattern may match nothing; see `EmptyMatchTreatment`.
     """
 
     compresses_itself = False
+    empty_match_treatment = EmptyMatchTreatment.DISALLOW
 
     def __init__(
         self,
@@ -122,8 +124,8 @@ class FileSource(BoundedSource[T]):
         return CompressionTypes.resolve(self.compression_type, path) == CompressionTypes.UNCOMPRESSED
 
     def files(self) -> list[FileMetadata]:
-        """Return the files, sorted by path.  Raises `SourceError` if there are none."""
-        return matching_files(self.pattern, EmptyMatchTreatment.DISALLOW, self.transform)
+        """Return the files, sorted by path.  Raises `SourceError` if there are none, and there must be some."""
+        return matching_files(self.pattern, self.empty_match_treatment, self.transform)
 
     def element_type(self, files: Sequence[FileMetadata]) -> Any:
         """Return the type hint of the elements of files, with the fields that are known of the first file.
@@ -284,6 +286,9 @@ class ReadFiles(PTransform):
     def __init__(self, source: FileSource[Any], validate: bool = True, element_type: Any = Any) -> None:
         super().__init__()
         self.source = source
+        if not validate:
+            # As in Beam, files may be created later, or not at all.
+            source.empty_match_treatment = EmptyMatchTreatment.ALLOW_IF_WILDCARD
         self.validate = validate
         self.element_type = element_type
 

@@ -49,6 +49,17 @@ def test_objects_of_json_are_rows(tmp_path: pathlib.Path) -> None:
         array = p | "array" >> ReadFromJson(str(tmp_path / "array"), lines=False)
         found = (lines, array) | beam.Flatten() | beam.Map(lambda row: f"{row.item} {row.cups}")
         assert_that(found, equal_to(["tea 2", "milk 1"]))
+        assert_that(lines | beam.Map(lambda row: type(row)._fields), equal_to([("item", "cups")]), label="fields")
+
+
+def test_objects_with_other_names_are_rows_without_them_as_attributes(tmp_path: pathlib.Path) -> None:
+    """Names that no attribute can have."""
+    from apache_beam.io import ReadFromJson
+
+    (tmp_path / "lines").write_text('{"an item": "tea"}\n')
+    with beam.Pipeline() as p:
+        rows = p | ReadFromJson(str(tmp_path / "lines"))
+        assert_that(rows | beam.Map(lambda row: row._asdict()), equal_to([{"an item": "tea"}]))
 
 
 def test_what_is_not_supported_is_refused_when_built() -> None:

@@ -223,3 +223,9 @@ def patterns_and_a_path_without_a_file() -> None:
     _files()
     with refused(OSError), beam.Pipeline() as p:
         p | beam.Create(["a.txt", "absent*", "absent.txt"]) | ReadAllFromText() | beam.Map(print)
+
+
+def a_pattern_that_isnt_validated() -> None:
+    with beam.Pipeline() as p:
+        p | ReadFromText("absent*", validate=False) | beam.Map(print)
+    print("nothing")

@@ -261,3 +261,15 @@ def test_every_form_of_sink_can_be_given(tmp_path):
         assert {"output-00000-of-00001": "a\n"} == content(tmp_path)
     with pytest.raises(TypeError, match="sink must be a RecordSink"):
         fileio.WriteToFiles(tmp_path, sink=3)
+
+
+def test_a_pattern_that_isnt_validated_may_match_nothing(tmp_path):
+    """As in Beam; a path without wildcards may not."""
+    with TestPipeline() as p:
+        lines = [
+            p | "text" >> beam.io.ReadFromText(f"{tmp_path}/*", validate=False),
+            p | "csv" >> beam.io.ReadFromCsv(f"{tmp_path}/*", validate=False),
+            p | "parquet" >> beam.io.ReadFromParquet(f"{tmp_path}/*", validate=False),
+            p | "avro" >> beam.io.ReadFromAvro(f"{tmp_path}/*", validate=False),
+        ]
+        assert_that(lines | beam.Flatten(), equal_to([]))
