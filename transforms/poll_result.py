@@ -68,9 +68,52 @@ class PollFn:
         return None
 
 
+class TerminationCondition:
+    """A condition under which `Watch` stops polling an element, with a state for each element.
+
+    A state is stored in checkpoints; each method returns the next one.
+
+    >>> class AfterPolls(TerminationCondition):
+    ...     def __init__(self, number):
+    ...         self.number = number
+    ...     def for_new_input(self, now, element):
+    ...         return 0
+    ...     def on_poll_complete(self, state):
+    ...         return state + 1
+    ...     def can_stop_polling(self, now, state):
+    ...         return state >= self.number
+    """
+
+    def for_new_input(self, now: Timestamp, element: Any) -> Any:
+        """Return the state before the first poll."""
+        raise NotImplementedError(f"{type(self).__name__}.for_new_input")
+
+    def on_seen_new_output(self, now: Timestamp, state: Any) -> Any:
+        """Return the state after a poll with new outputs."""
+        return state
+
+    def on_poll_complete(self, state: Any) -> Any:
+        """Return the state after a poll."""
+        return state
+
+    def can_stop_polling(self, now: Timestamp, state: Any) -> bool:
+        """Return whether the last poll was made."""
+        raise NotImplementedError(f"{type(self).__name__}.can_stop_polling")
+
+    def state_coder(self) -> Any:
+        """Return the coder of the states: Beam's, which isn't called; states are stored pickled."""
+        raise NotImplementedError(f"{type(self).__name__}.state_coder")
+
+    def time_jumped(self, state: Any, micros: int) -> Any:
+        """Return the state after a jump of processing time, in microseconds."""
+        return state
+
+
 @attrs.frozen
-class Termination:
+class Termination(TerminationCondition):
     """Spans after which an element is not polled any more, in microseconds, or None for never.
+
+    A state is the times of the first poll, and of the last one with new outputs, in microseconds.
 
     Attributes:
       total: the span since the first poll.
@@ -79,6 +122,21 @@ class Termination:
 
     total: int | None = None
     quiet: int | None = None
+
+    def for_new_input(self, now: Timestamp, element: Any) -> tuple[int, int]:
+        return now.micros, now.micros
+
+    def on_seen_new_output(self, now: Timestamp, state: tuple[int, int]) -> tuple[int, int]:
+        return state[0], now.micros
+
+    def can_stop_polling(self, now: Timestamp, state: tuple[int, int]) -> bool:
+        began, quiet_since = state
+        return (self.total is not None and now.micros - began > self.total) or (
+            self.quiet is not None and now.micros - quiet_since >= self.quiet
+        )
+
+    def time_jumped(self, state: tuple[int, int], micros: int) -> tuple[int, int]:
+        return state[0] + micros, state[1] + micros
 
 
 def never() -> Termination:

@@ -25,7 +25,7 @@ from ..sdk.watermark_estimators import ManualWatermarkEstimator
 from ..stored import stored_as
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import MAX_TIMESTAMP, MIN_MICROS, Timestamp
-from .poll_result import PollFn, PollResult, Termination, never
+from .poll_result import PollFn, PollResult, Termination, TerminationCondition, never
 from .read import Read
 
 
@@ -41,6 +41,8 @@ class _Growth:
     pending: tuple[tuple[Any, int], ...] = ()
     seen: tuple[tuple[Hashable, Any, int], ...] = ()
     began: int | None = None
+    # Of the termination condition; earlier versions stored the two times above.
+    state: Any = None
 
 
 class WatchedGrowth(UnboundedSource[Any]):
@@ -52,7 +54,7 @@ class WatchedGrowth(UnboundedSource[Any]):
         self,
         poll: Serialized[tuple[Callable[[Any], Any], Callable[[Any], Hashable] | None]],
         interval: int,
-        termination: Termination,
+        termination: TerminationCondition,
         elements: Sequence[Any],
         label: str,
         lateness: int | None = None,
@@ -87,6 +89,8 @@ class WatchedGrowthReader(EventTimeReader[Any]):
         self.element = element
         self._fn, self._key = source.poll.load()
         self._pending: list[tuple[Any, int]] = []
+        # Of the termination condition; None before the first poll.
+        self._state: Any = None
         self._go_on_from(growth)
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[Any], list[int] | int | None]:
@@ -98,7 +102,8 @@ class WatchedGrowthReader(EventTimeReader[Any]):
     def offset(self) -> _Growth:
         seen = tuple((key, value, micros) for key, (value, micros) in self._seen.items())
         pending = tuple(self._pending)
-        return _Growth(self._next, self._quiet, self._is_complete, self._reached, pending, seen, self._began)
+        reached, state = self._reached, self._state
+        return _Growth(self._next, None, self._is_complete, reached, pending, seen, state=state)
 
     def watermark(self, now: Timestamp) -> int:
         # Outputs that aren't emitted yet may be earlier than later ones.
@@ -116,10 +121,8 @@ class WatchedGrowthReader(EventTimeReader[Any]):
 
     def time_jumped(self, micros: int) -> None:
         super().time_jumped(micros)
-        if self._quiet is not None:
-            self._quiet += micros
-        if self._began is not None:
-            self._began += micros
+        if self._state is not None:
+            self._state = self.source.termination.time_jumped(self._state, micros)
 
     def read_to(self, offset_end: Any, now: Timestamp) -> Iterator[Bundle]:
         """Yield the outputs of the offsets, without polling the function."""
@@ -131,8 +134,9 @@ class WatchedGrowthReader(EventTimeReader[Any]):
             yield Bundle([(self.element, value) for value, _ in given], [micros for _, micros in given])
 
     def _go_on_from(self, growth: _Growth) -> None:
-        self._quiet: int | None = growth.quiet_since
-        self._began: int | None = growth.began
+        self._state = growth.state
+        if self._state is None and growth.began is not None:
+            self._state = growth.began, growth.quiet_since
         self._next, self._is_complete, self._reached = growth.next_look, growth.is_complete, growth.watermark
         self._pending = list(growth.pending)
         self._seen = {key: (value, micros) for key, value, micros in growth.seen}
@@ -168,18 +172,17 @@ class WatchedGrowthReader(EventTimeReader[Any]):
                 new.append((value, micros))
         self._pending += new
         self._next = now + self.source.interval
-        if new or self._quiet is None:
-            self._quiet = now
-        if self._began is None:
-            self._began = now
+        condition, time = self.source.termination, Timestamp.of_micros(now)
+        if self._state is None:
+            self._state = condition.for_new_input(time, self.element)
+        if new:
+            self._state = condition.on_seen_new_output(time, self._state)
+        self._state = condition.on_poll_complete(self._state)
         if found.watermark is not None:
             self._reached = max(self._reached, found.watermark.micros)
         elif found.is_in_order and new:
             self._reached = max(self._reached, min(micros for _, micros in new))
-        total, quiet = self.source.termination.total, self.source.termination.quiet
-        is_over = (total is not None and now - self._began > total) or (
-            quiet is not None and now - self._quiet >= quiet
-        )
+        is_over = condition.can_stop_polling(time, self._state)
         is_at_the_end = found.watermark is not None and found.watermark >= MAX_TIMESTAMP
         self._is_complete = found.is_complete or is_at_the_end or is_over
 
@@ -192,7 +195,8 @@ class Watch(PTransform):
     Args:
       poll_fn: returns all present outputs for an element: a list, or a `PollResult`.
       poll_interval: seconds between two polls.
-      termination: `after_total_of(seconds)` to stop polling an element after that time; by default `never()`.
+      termination: `after_total_of(seconds)` to stop polling an element after that time, or another
+        `TerminationCondition`; by default `never()`.
       output_coder: Beam's; its type is that of the outputs, which are stored pickled.  By default that of
         `PollFn.default_output_coder`, or of the function's annotation `PollResult[T]`.
       output_key_coder: Beam's; it must have a deterministic form, and is not used.
@@ -218,7 +222,7 @@ class Watch(PTransform):
         self,
         poll_fn: Callable[[Any], Any],
         poll_interval: Any,
-        termination: Termination | None = None,
+        termination: TerminationCondition | None = None,
         output_coder: Any = None,
         output_key_fn: Callable[[Any], Hashable] | None = None,
         output_key_coder: Any = None,
@@ -230,8 +234,11 @@ class Watch(PTransform):
         super().__init__()
         if micros_of_span(poll_interval) <= 0:
             raise ValueError(f"Watch: poll_interval must be more than 0 seconds, got {poll_interval!r}")
-        if termination is not None and not isinstance(termination, Termination):
-            raise TypeError(f"Watch: termination must be never() or after_total_of(...), got {termination!r}")
+        if termination is not None and not isinstance(termination, TerminationCondition):
+            raise TypeError(
+                "Watch: termination must be never(), after_total_of(...) or a TerminationCondition, got "
+                f"{termination!r}"
+            )
         if micros_of_span(allowed_lateness) < 0:
             raise ValueError(f"Watch: allowed_lateness must not be negative, got {allowed_lateness!r}")
         self.lateness = micros_of_span(allowed_lateness) if timestamp_cursor else None
@@ -242,6 +249,8 @@ class Watch(PTransform):
         self.interval = micros_of_span(poll_interval)
         self.termination = termination or never()
         if stop_after_quiet is not None:
+            if not isinstance(self.termination, Termination):
+                raise TypeError(f"Watch: stop_after_quiet isn't for a condition of the user, got {termination!r}")
             self.termination = attrs.evolve(self.termination, quiet=micros_of_span(stop_after_quiet))
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:

@@ -4,7 +4,7 @@ import pytest
 from unbounded_reading import check_replay, elements, polled
 
 import penstock as beam
-from penstock.io.watch import PollFn, after_total_of
+from penstock.io.watch import PollFn, TerminationCondition, after_total_of
 from penstock.sdk.errors import PipelineError, UnsupportedError
 from penstock.windowing import MAX_TIMESTAMP, Timestamp, TimestampedValue
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
@@ -90,7 +90,7 @@ def test_it_ends_after_a_time():
     a = made.open(0, a.offset())
     assert [] == polled(a, 120)
     assert a.is_finished()
-    with pytest.raises(TypeError, match=r"termination must be never\(\) or after_total_of\(\.\.\.\), got 15"):
+    with pytest.raises(TypeError, match=r"must be never\(\), .* or a TerminationCondition, got 15"):
         beam.Watch(look, 10, 15)
 
 
@@ -172,3 +172,38 @@ def test_the_outputs_have_the_type_that_the_function_is_annotated_with():
     assert MAX_TIMESTAMP == beam.PollResult.complete(["a"]).watermark
     with pytest.raises(ValueError, match="deterministic"):
         words | "K" >> beam.Watch(look, 1, output_key_coder=beam.coders.PickleCoder())
+
+
+class AfterPolls(TerminationCondition):
+    """Ends two polls after the last new output."""
+
+    def for_new_input(self, now, element):
+        return [element, now, 0]
+
+    def on_seen_new_output(self, now, state):
+        return [*state[:2], 0]
+
+    def on_poll_complete(self, state):
+        return [*state[:2], state[2] + 1]
+
+    def can_stop_polling(self, now, state):
+        return state[2] > 2
+
+
+def test_a_condition_of_the_user_ends_the_polling_of_an_element():
+    """Its state is in the offset."""
+    THERE["a"] = [1]
+    made = source("a", termination=AfterPolls())
+    reader = made.open(0, None)
+    assert [("a", 1)] == polled(reader, 100)
+    assert ["a", Timestamp(100), 1] == reader.offset().state
+    reader = made.open(0, reader.offset())
+    finished = []
+    for now in 110, 120:
+        polled(reader, now)
+        finished.append(reader.is_finished())
+    assert [False, True] == finished
+    with pytest.raises(TypeError, match="or a TerminationCondition, got 5"):
+        source("a", termination=5)
+    with pytest.raises(TypeError, match="stop_after_quiet isn't for a condition of the user"):
+        source("a", termination=AfterPolls(), stop_after_quiet=5)
