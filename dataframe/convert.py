@@ -53,7 +53,7 @@ def to_dataframe(pcoll: PCollection[Any], proxy: Any = None, label: str | None =
         raise TypeHintError(f"{label}: {error}") from None
     if schema is None:
         raise TypeHintError(
-            f"{label}: the fields of {pcoll.producer}'s elements, or their types, aren't known: the type is "
+            f"{label}: the fields of {pcoll.producer_label}'s elements, or their types, aren't known: the type is "
             f"{describe(pcoll.element_type)}; declare a class with typed fields by with_output_types"
         )
     columns = {name: field_of(name) for name in schema.names}

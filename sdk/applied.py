@@ -17,7 +17,8 @@ Double [PCollection[Create/Values]]
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -57,7 +58,9 @@ class AppliedPTransform:
     @property
     def side_inputs(self) -> tuple[AsSideInput, ...]:
         """The side inputs among the arguments of its transform."""
-        arguments = [*getattr(self.transform, "args", ()), *getattr(self.transform, "kwargs", {}).values()]
+        # The transform of `with_outputs` has a ParDo.
+        of = getattr(self.transform, "pardo", self.transform)
+        arguments = [*getattr(of, "args", ()), *getattr(of, "kwargs", {}).values()]
         return tuple(argument for argument in arguments if isinstance(argument, AsSideInput))
 
     @property
@@ -91,6 +94,40 @@ def settings_in(node: AppliedPTransform) -> dict[str, tuple[str, ...]]:
         if texts:
             found[applied.full_label] = texts
     return found
+
+
+class PTransformOverride(ABC):
+    """Base class of overrides, by which `Pipeline.replace_all` replaces transforms of a pipeline.
+
+    >>> import penstock as beam
+    >>> class Tripled(PTransformOverride):
+    ...     def matches(self, applied_ptransform):
+    ...         return applied_ptransform.full_label == "Times"
+    ...     def get_replacement_transform_for_applied_ptransform(self, applied_ptransform):
+    ...         return beam.Map(lambda x: 3 * x)
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create([1]) | "Times" >> beam.Map(lambda x: 2 * x) | beam.Map(print)
+    >>> p.replace_all([Tripled()])
+    >>> p.run().wait_until_finish()
+    3
+    'DONE'
+    """
+
+    @abstractmethod
+    def matches(self, applied_ptransform: AppliedPTransform) -> bool:
+        """Return whether a transform is to be replaced."""
+
+    def get_replacement_transform_for_applied_ptransform(self, applied_ptransform: AppliedPTransform) -> PTransform:
+        """Return the transform in its place, with outputs of the same tags."""
+        return self.get_replacement_transform(applied_ptransform.transform)
+
+    def get_replacement_transform(self, ptransform: PTransform | None) -> PTransform:
+        """Return the transform in its place; an older form of the method above."""
+        raise NotImplementedError(f"{type(self).__name__}.get_replacement_transform_for_applied_ptransform")
+
+    def get_replacement_inputs(self, applied_ptransform: AppliedPTransform) -> Iterable[PValue]:
+        """Return the inputs of the replacement: by default, the PCollections of its side inputs behind its inputs."""
+        return (*applied_ptransform.inputs, *(side_input.pvalue for side_input in applied_ptransform.side_inputs))
 
 
 class PipelineVisitor:

@@ -184,6 +184,17 @@ class Transform:
         """Its side inputs."""
         return self.primitive.side_inputs if isinstance(self.primitive, ParDo) else ()
 
+    def with_ids(self, renamed: Mapping[int, int]) -> Transform:
+        """Return the transform with other ids of PCollections, by their present ones."""
+        primitive = self.primitive
+        if isinstance(primitive, ParDo):
+            ids = [renamed.get(one.pcollection, one.pcollection) for one in self.side_inputs]
+            sides = tuple(attrs.evolve(one, pcollection=i) for one, i in zip(self.side_inputs, ids))
+            primitive = attrs.evolve(primitive, side_inputs=sides)
+        inputs = tuple(renamed.get(i, i) for i in self.inputs)
+        outputs = {tag: renamed.get(i, i) for tag, i in self.outputs.items()}
+        return attrs.evolve(self, primitive=primitive, inputs=inputs, outputs=outputs)
+
     @property
     def column_operation(self) -> Any:
         """What its DoFn does with columns (`ColumnOperation`, `BatchedDoFn`); None if it understands elements only."""

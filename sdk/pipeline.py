@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from types import TracebackType
@@ -153,6 +153,7 @@ class Pipeline:
             pcoll: PCollection[Any] = PCollection(
                 self, self._next_id(), label, tag, windowing, element_type, is_bounded, retracted_by
             )
+            pcoll.producer = self._applying
             self._pcollections[pcoll.id] = pcoll
             outputs[tag] = pcoll
             self._producers[pcoll.id] = len(self._transforms)
@@ -166,8 +167,9 @@ class Pipeline:
         index = self._producers[main.id]
         transform = self._transforms[index]
         pcoll: PCollection[Any] = PCollection(
-            self, self._next_id(), main.producer, tag, main.windowing, Any, main.is_bounded, main.retracted_by
+            self, self._next_id(), main.producer_label, tag, main.windowing, Any, main.is_bounded, main.retracted_by
         )
+        pcoll.producer = main.producer
         self._pcollections[pcoll.id] = pcoll
         self._producers[pcoll.id] = index
         self._transforms[index] = attrs.evolve(transform, outputs={**transform.outputs, tag: pcoll.id})
@@ -218,12 +220,72 @@ class Pipeline:
 
         return rebuilt
 
-    def _remove_below(self, label: str) -> None:
-        """Remove the parts of a composite, on which no other transform depends."""
-        removed = [t for t in self._transforms if t.label.startswith(f"{label}/")]
+    def replace_all(self, replacements: Iterable[applied.PTransformOverride]) -> None:
+        """Replace the transforms that an override matches, the outermost first; see `PTransformOverride`.
+
+        Raises `PipelineError` if a replacement lacks an output that another transform consumes.
+        """
+        for override in replacements:
+            todo = list(self._applying.parts)
+            while todo:
+                node = todo.pop()
+                if override.matches(node):
+                    self._replace(node, override)
+                else:
+                    todo += node.parts
+
+    def _replace(self, node: applied.AppliedPTransform, override: applied.PTransformOverride) -> None:
+        """Replace what a transform is composed of; its outputs keep their numbers, by which others consume them."""
+        label, inputs = node.full_label, tuple(override.get_replacement_inputs(node))
+        replacement = override.get_replacement_transform_for_applied_ptransform(node)
+        place = next(i for i, t in enumerate(self._transforms) if f"{t.label}/".startswith(f"{label}/"))
+        old = {tag: i for t in self._transforms if t.label == label for tag, i in t.outputs.items()}
+        old |= {tag: pcoll.id for tag, pcoll in node.outputs.items() if isinstance(pcoll, PCollection)}
+        self._remove_below(label, kept=set(old.values()))
+        behind, self._transforms = self._transforms[place:], self._transforms[:place]
+        node.transform, node.inputs, node.parts = replacement, inputs, []
+        around = self._scope, self._applying
+        self._scope, self._applying = [label], node
+        try:
+            with scoped_pipeline_options(self.options):
+                result = replacement.expand(inputs[0] if len(inputs) == 1 else inputs or PBegin(self))
+        finally:
+            self._scope, self._applying = around
+        new = applied.values_in(self._with_declared_type(replacement, result, label))
+        node.outputs, node.is_primitive = new, not node.parts
+        pairs = [(old[tag], new[tag]) for tag in old if tag in new]
+        if len(old) == len(new) == 1:
+            pairs = list(zip(old.values(), new.values()))
+        if any(isinstance(pcoll, PCollection) and self._producers[pcoll.id] < place for _, pcoll in pairs):
+            raise PipelineError(f"{label}: its replacement returns an input; let it apply a transform to that")
+        renamed = {pcoll.id: self._takes_over(i, pcoll) for i, pcoll in pairs if isinstance(pcoll, PCollection)}
+        added = [t.with_ids(renamed) for t in self._transforms[place:]]
+        self._transforms = [*self._transforms[:place], *added, *behind]
+        self._producers = {i: place for place, t in enumerate(self._transforms) for i in t.outputs.values()}
+        lost = [t.label for t in self._transforms for i in t.inputs if i not in self._producers]
+        for unused in old.values() - self._producers.keys():
+            del self._pcollections[unused]
+        if lost:
+            raise PipelineError(f"{label}: its replacement lacks an output that {', '.join(lost)} consumes")
+
+    def _takes_over(self, old: int, new: PCollection[Any]) -> int:
+        """Give the output `new` of a replacement the number `old`, and describe the PCollection of that number by it."""
+        pcoll = self._pcollections[old]
+        if simplified(new.element_type) is Any:
+            new.element_type = pcoll.element_type
+        for name in ("producer_label", "producer", "windowing", "element_type", "is_bounded", "retracted_by"):
+            setattr(pcoll, name, getattr(new, name))
+        del self._pcollections[new.id]
+        new.id, self._pcollections[old] = old, new
+        return old
+
+    def _remove_below(self, label: str, kept: Container[int] = ()) -> None:
+        """Remove the parts of a composite, on which no other transform depends, or only on the PCollections `kept`."""
+        removed = [t for t in self._transforms if t.label.startswith(f"{label}/") or (kept and t.label == label)]
         for transform in removed:
             for pcollection in transform.outputs.values():
-                del self._pcollections[pcollection]
+                if pcollection not in kept:
+                    del self._pcollections[pcollection]
         self._transforms = [t for t in self._transforms if t not in removed]
         self._producers = {i: place for place, t in enumerate(self._transforms) for i in t.outputs.values()}
         self._labels = {one: None for one in self._labels if not one.startswith(f"{label}/")}
@@ -311,7 +373,7 @@ class Pipeline:
                 from .typehints.beam.native_types import convert_to_beam_types
 
                 expected, found = convert_to_beam_types([accepted, pcoll.element_type])
-                raise TypeHintError(transform.input_type_violation(label, expected, found, pcoll.producer))
+                raise TypeHintError(transform.input_type_violation(label, expected, found, pcoll.producer_label))
 
     def _check_strictness(self, transform: PTransform, label: str, around: PTransform | None) -> None:
         """Raise `TypeHintError` for a transform of the user without an output type, if all types are required."""
@@ -348,7 +410,7 @@ class Pipeline:
           with_settings: adds the display data of the user's transforms, for a drawing.
         """
         nodes = {
-            p.id: graph.PCollectionNode(p.id, p.producer, p.tag, p.windowing, p.element_type, p.is_bounded)
+            p.id: graph.PCollectionNode(p.id, p.producer_label, p.tag, p.windowing, p.element_type, p.is_bounded)
             for p in self._pcollections.values()
         }
         settings = applied.settings_in(self._applying) if with_settings else {}

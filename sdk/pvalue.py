@@ -114,7 +114,8 @@ class PCollection(PValue, Generic[T]):
 
     Attributes:
       id: its number in the pipeline.
-      producer: the full label of the transform that produces it.
+      producer_label: the full label of the transform that produces it.
+      producer: that transform in its place, an `AppliedPTransform`; None before it is applied.
       tag: the tag of that transform's output; None for the main output.
       windowing: its windowing strategy.
       element_type: the type hint of its elements; `Any` if unknown.
@@ -136,7 +137,8 @@ class PCollection(PValue, Generic[T]):
         super().__init__(pipeline)
         self.retracted_by = retracted_by
         self.id = id
-        self.producer = producer
+        self.producer_label = producer
+        self.producer: Any = None
         self.tag = tag
         self.windowing = windowing
         self.element_type = element_type
@@ -149,7 +151,7 @@ class PCollection(PValue, Generic[T]):
         return self.element_type if is_checked else Any
 
     def __repr__(self) -> str:
-        name = self.producer if self.tag is None else f"{self.producer}[{self.tag}]"
+        name = self.producer_label if self.tag is None else f"{self.producer_label}[{self.tag}]"
         return f"PCollection[{name}]"
 
     def __iter__(self) -> Iterator[Any]:

@@ -14,5 +14,5 @@ def check(expected: Iterable[Any], actual: PCollection[Any], reify_windows: bool
 
     With `reify_windows` they are `TestWindowedValue`s.
     """
-    label = f"check {actual.producer}[{actual.tag or ''}]"
+    label = f"check {actual.producer_label}[{actual.tag or ''}]"
     assert_that(actual, equal_to(expected), label, reify_windows=reify_windows)

@@ -178,7 +178,9 @@ class ErrorHandler:
     def add_error_pcollection(self, pcoll: PCollection[Any]) -> None:
         """Add dead letters to handle."""
         if self._closed:
-            raise UnclosedErrorHandlerError(f"{pcoll.producer}: its error handler was closed before it was applied")
+            raise UnclosedErrorHandlerError(
+                f"{pcoll.producer_label}: its error handler was closed before it was applied"
+            )
         self._pcolls.append(pcoll)
         pcoll.pipeline.add_check(self.verify_closed)
 
@@ -186,7 +188,7 @@ class ErrorHandler:
         """Apply the consumer to the dead letters, and accept no more of them."""
         self._closed = True
         if self._pcolls:
-            self._output = tuple(self._pcolls) | _HandleErrors(self._pcolls[0].producer, self._consumer)
+            self._output = tuple(self._pcolls) | _HandleErrors(self._pcolls[0].producer_label, self._consumer)
 
     def output(self) -> Any:
         """Return the consumer's output, or None without dead letters."""
@@ -200,7 +202,7 @@ class ErrorHandler:
         """Raise `UnclosedErrorHandlerError` if dead letters would be lost."""
         if not self._closed and self._pcolls:
             raise UnclosedErrorHandlerError(
-                f"{self._pcolls[0].producer}: Unclosed error handler; use it in a with block"
+                f"{self._pcolls[0].producer_label}: Unclosed error handler; use it in a with block"
             )
 
 
@@ -228,8 +230,8 @@ class CollectingErrorHandler(ErrorHandler):
         super().verify_closed()
         if self._pcolls and not self._was_asked_for:
             raise UnclosedErrorHandlerError(
-                f"{self._pcolls[0].producer}: its CollectingErrorHandler requires the output to be retrieved; call "
-                "output() after the with block, and use the dead letters"
+                f"{self._pcolls[0].producer_label}: its CollectingErrorHandler requires the output to be retrieved; "
+                "call output() after the with block, and use the dead letters"
             )
 
 

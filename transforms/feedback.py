@@ -69,7 +69,7 @@ class Feedback(PTransform):
                 f"{output.windowing.window_fn!r}; the output of the body must be windowed like its input"
             )
         parts = output | "Until" >> ParDo(_Until(self.until)).with_outputs(_AGAIN, main="done")
-        parts[_AGAIN] | "Back" >> _Back(head.producer)
+        parts[_AGAIN] | "Back" >> _Back(head.producer_label)
         done: PCollection[Any] = parts.done
         return done
 

@@ -51,8 +51,9 @@ class Flatten(PTransform):
         for pcoll in inputs:
             if pcoll.windowing.window_fn != windowing.window_fn:
                 raise PipelineError(
-                    f"{label}: its inputs are windowed differently: {inputs[0].producer} by {windowing.window_fn!r}, "
-                    f"{pcoll.producer} by {pcoll.windowing.window_fn!r}; give them the same WindowInto first"
+                    f"{label}: its inputs are windowed differently: {inputs[0].producer_label} by "
+                    f"{windowing.window_fn!r}, {pcoll.producer_label} by {pcoll.windowing.window_fn!r}; "
+                    "give them the same WindowInto first"
                 )
         hint = reduce(lambda a, b: Union[a, b], [p.element_type for p in inputs], inputs[0].element_type)  # noqa: UP007
         if any(p.element_type is Any for p in inputs):

@@ -124,7 +124,7 @@ def pair_types(pcoll: PCollection[Any]) -> tuple[Any, Any]:
 
         raise TypeHintError(
             f"Input type hint violation at {label}: expected Tuple[TypeVariable[K], TypeVariable[V]], "
-            f"got {convert_to_beam_type(pcoll.element_type)!r} (produced by the transform {pcoll.producer!r}); "
+            f"got {convert_to_beam_type(pcoll.element_type)!r} (produced by the transform {pcoll.producer_label!r}); "
             "did you forget WithKeys, or a Map to a pair?"
         )
     return typehints.key_type(pcoll.element_type), typehints.value_type(pcoll.element_type)

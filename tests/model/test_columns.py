@@ -135,7 +135,7 @@ def by_functions() -> Any:
 
 def check_both(actual: beam.PCollection[Any], expected: beam.PCollection[Any]) -> None:
     """Fail the run unless two PCollections have the same elements, timestamps and windows."""
-    label = f"check {actual.producer}"
+    label = f"check {actual.producer_label}"
     both = {}
     for kind, pcoll in (("actual", actual), ("expected", expected)):
         whole = pcoll | f"{label}, {kind}" >> beam.ParDo(WithEverything())

@@ -138,8 +138,8 @@ def _schema(pcoll: PCollection[Any], name: str, label: str) -> Any:
         raise TypeHintError(f"{label}: {name}: {error}") from None
     if schema is None:
         raise TypeHintError(
-            f"{label}: {name}: the fields of {pcoll.producer}'s elements, or their types, aren't known: the type is "
-            f"{describe(pcoll.element_type)}; declare a class with typed fields by with_output_types"
+            f"{label}: {name}: the fields of {pcoll.producer_label}'s elements, or their types, aren't known: "
+            f"the type is {describe(pcoll.element_type)}; declare a class with typed fields by with_output_types"
         )
     return schema
 
@@ -151,13 +151,13 @@ def _check_windowing(pcoll: PCollection[Any], n: int, label: str) -> None:
     if windowing.accumulation_mode is not AccumulationMode.DISCARDING:
         mode = windowing.accumulation_mode.name
         raise UnsupportedError(
-            f"{label}: the windows of {pcoll.producer} are {mode}; a query over all rows of a window needs DISCARDING: "
-            + advice
+            f"{label}: the windows of {pcoll.producer_label} are {mode}; a query over all rows of a window "
+            f"needs DISCARDING: {advice}"
         )
     if n > 1 and not isinstance(windowing.trigger, DefaultTrigger):
         raise UnsupportedError(
-            f"{label}: the windows of {pcoll.producer} have the trigger {windowing.trigger!r}; a query over several "
-            f"tables needs the default trigger: {advice}"
+            f"{label}: the windows of {pcoll.producer_label} have the trigger {windowing.trigger!r}; a query over "
+            f"several tables needs the default trigger: {advice}"
         )
 
 

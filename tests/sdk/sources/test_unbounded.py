@@ -177,7 +177,7 @@ def test_what_is_read_from_an_unbounded_source_is_unbounded():
 
     assert not letters.is_bounded
     assert not (letters | beam.Map(str)).is_bounded
-    assert "Read(Listed)" == letters.producer
+    assert "Read(Listed)" == letters.producer_label
 
 
 def test_grouping_an_endless_input_without_windows_is_refused_as_the_group_would_never_be_complete():
