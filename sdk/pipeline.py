@@ -269,7 +269,7 @@ class Pipeline:
             raise PipelineError(f"{label}: its replacement lacks an output that {', '.join(lost)} consumes")
 
     def _takes_over(self, old: int, new: PCollection[Any]) -> int:
-        """Give the output `new` of a replacement the number `old`, and describe the PCollection of that number by it."""
+        """Give the output `new` of a replacement the number `old`, and describe the PCollection with it by `new`."""
         pcoll = self._pcollections[old]
         if simplified(new.element_type) is Any:
             new.element_type = pcoll.element_type
