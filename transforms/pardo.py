@@ -189,7 +189,8 @@ class ParDo(PTransform):
         if typehints.is_definitely_not_pair(pcoll.element_type):
             raise StatefulDoFnError(
                 f"Input elements to the transform {label} with stateful DoFn must be key-value pairs. "
-                f"{pcoll.producer_label} produces {typehints.describe(pcoll.element_type)}; did you forget WithKeys, or a Map to a pair?"
+                f"{pcoll.producer_label} produces {typehints.describe(pcoll.element_type)}; did you forget WithKeys, "
+                "or a Map to a pair?"
             )
         if pcoll.windowing.window_fn.is_merging and not _has_merged(pcoll):
             raise StatefulDoFnError(
