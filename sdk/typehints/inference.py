@@ -40,7 +40,9 @@ def _hint(kind: type, values: list[Any], depth: int) -> Any:
         return kind
     if kind is tuple:
         lengths = {len(value) for value in values}
-        if len(lengths) != 1 or lengths == {0}:
+        if lengths == {0}:
+            return tuple[()]
+        if len(lengths) != 1:
             return tuple
         return tuple[tuple(_common(list(place), depth - 1) for place in zip(*values))]  # type: ignore[misc]
     if kind in (list, set, frozenset):

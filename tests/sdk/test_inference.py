@@ -14,9 +14,9 @@ import pytest
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.typehints.beam.native_types import convert_to_beam_type
-from penstock.sdk.typehints.beam.trivial_inference import getcallargs_forhints, infer_return_type
+from penstock.sdk.typehints.beam.trivial_inference import getcallargs_forhints, infer_return_type, instance_to_type
 from penstock.sdk.typehints.results import infer_result
-from penstock.typehints import Dict, List, Tuple, TypeCheckError, with_input_types, with_output_types
+from penstock.typehints import Dict, List, Tuple, TypeCheckError, infer_type, with_input_types, with_output_types
 
 
 class Point(NamedTuple):
@@ -288,3 +288,35 @@ def test_the_function_of_a_composite_may_ask_for_the_type_hints():
 
     p = beam.Pipeline()
     assert float is (p | beam.Create(["1"]) | Parsed().with_output_types(float)).element_type
+
+
+def test_a_variable_that_one_branch_assigns_has_its_type():
+    def number(flag):
+        if flag == 1:
+            result = 1
+        elif flag == 2:
+            result = 1.5
+        return result
+
+    assert Union[int, float] == infer_result(number, [int])
+
+
+def test_an_argument_that_one_branch_assigns_is_unknown():
+    def number(flag, other=None):
+        if flag:
+            other = 1
+        return other
+
+    assert Any is infer_result(number, [int])
+
+
+def test_getattr_of_a_constant_name_is_the_field():
+    class Point(NamedTuple):
+        x: int
+
+    assert infer_result(lambda point: getattr(point, "x"), [Point]) is int  # noqa: B009 (as users write)
+
+
+def test_an_empty_tuple_has_no_items():
+    assert tuple[()] == infer_type([()])
+    assert "Tuple[]" == repr(instance_to_type(()))

@@ -267,7 +267,7 @@ def test_perhaps_a_pair(hint):
         ([("a", 1), ("b", 2)], tuple[str, int]),
         ([("a", 1), ("b", None)], tuple[str, Optional[int]]),
         ([("a", 1), ("b",)], tuple),
-        ([()], tuple),
+        ([()], tuple[()]),
         ([("a", [1]), ("b", [2])], tuple[str, list[int]]),
         ([("a", [(1, 2)])], tuple[str, list[tuple]]),
         ([[1], ["a"], []], list[Union[int, str]]),

@@ -76,7 +76,8 @@ def convert_to_beam_type(typ: Any) -> Any:
     if origin is collections.Counter:
         return beam.DictConstraint(convert_to_beam_type(args[0]), int)
     if origin in _CONSTRAINTS:
-        return _constraint(origin, args)
+        # `tuple[()]` is the empty tuple, and `typing.Tuple` any.
+        return _constraint(origin, args, is_empty=origin is tuple and typ not in (tuple, typing.Tuple))  # noqa: UP006
     # A user's generic class, `TaggedOutput[..]` and `re.Match[str]` stay as they are.
     is_class = isinstance(origin, type) and origin.__module__ not in ("typing", "collections.abc")
     return typ if is_class else beam.AnyTypeConstraint()
@@ -91,10 +92,10 @@ def _row_type(typ: Any) -> Any:
     return RowTypeConstraint.from_fields([(name, kinds.get(str(kind), Any)) for name, kind in found[0][1].fields])
 
 
-def _constraint(kind: Any, args: tuple[Any, ...]) -> TypeConstraint:
+def _constraint(kind: Any, args: tuple[Any, ...], is_empty: bool = False) -> TypeConstraint:
     make, unknown = _CONSTRAINTS[kind]
     if not args:
-        return make(*unknown)
+        return beam.TupleConstraint() if is_empty else make(*unknown)
     if kind is tuple and args[-1] is not Ellipsis:
         make = beam.TupleConstraint
     elif kind in (tuple, abc.Generator):

@@ -26,6 +26,7 @@ from .instructions import (
     Made,
     Method,
     UnknownInstructionError,
+    attribute,
     joined,
     not_none,
     of_variable,
@@ -84,14 +85,23 @@ class _State(NamedTuple):
     stack: tuple[Any, ...]
     local: dict[str, Any]
 
-    def joined(self, other: _State) -> _State:
-        """Return the state after two branches."""
+    def joined(self, other: _State, parameters: frozenset[str]) -> _State:
+        """Return the state after two branches.
+
+        Where only one of them assigns a variable, it has that type, since a use after the other one raises an error; an
+        argument isn't known, instead.
+        """
         if len(self.stack) != len(other.stack):
             raise UnknownInstructionError("branches with stacks of different depths")
         common = self.local.keys() & other.local.keys()
         return _State(
             tuple(map(joined, self.stack, other.stack)),
-            {name: joined(self.local[name], other.local[name]) for name in common},
+            {name: joined(self.local[name], other.local[name]) for name in common}
+            | {
+                name: entry
+                for name, entry in (self.local | other.local).items()
+                if name not in common and name not in parameters
+            },
         )
 
 
@@ -167,6 +177,8 @@ class _Calls:
             fn, args = Known(found), [fn.receiver, *args]
         if not isinstance(fn, Known):
             return Any
+        if fn.value is getattr and len(args) == 2 and isinstance(args[1], Known) and isinstance(args[1].value, str):
+            return type_of(attribute(args[0], args[1].value))
         if isinstance(fn.value, (FunctionType, MethodType)):
             declared = hints_of_callable(fn.value)[1]
             if declared is not None:
@@ -214,10 +226,13 @@ class _Run(Instructions):
     def _execute(self, start: _State) -> None:
         states = {0: start}
         todo = [0]
+        code = self.code
+        others = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+        parameters = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + others])
         while todo:
             for target, state in self._branches(todo.pop(), states):
                 before = states.get(target)
-                after = state if before is None else before.joined(state)
+                after = state if before is None else before.joined(state, parameters)
                 if after != before:
                     states[target] = after
                     if target not in todo:
