@@ -331,8 +331,8 @@ class Pipeline:
             full_label = around + label
         if full_label in self._labels:
             raise DuplicateLabelError(
-                f"a transform labelled {full_label!r} already exists in the pipeline; "
-                f'give this one a label of its own: "some label" >> ...'
+                f'A transform with label "{full_label}" already exists in the pipeline. '
+                'Give this one a label of its own: "some label" >> ...'
             )
         depth = len(self._scope)
         before = len(self._labels), len(self._transforms), len(self._pcollections), len(self._checks)

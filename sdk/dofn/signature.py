@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from ..errors import PipelineError, StatefulDoFnError, UnsupportedError
+from ..errors import InputError, PipelineError, StatefulDoFnError, UnsupportedError
 from ..user_code.signatures import signature
 from .dofn import CallableDoFn, DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn
 from .stateful_dofn import StatefulSignature, signature_of, validate_stateful_dofn
@@ -114,7 +114,7 @@ def bind(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], label: str)
         elif given and p.kind is not p.KEYWORD_ONLY:
             bound.append(Argument(value=given.pop(0), keyword=keyword))
         elif p.default is p.empty:
-            raise PipelineError(f"{label}: {_name(function)} needs an argument for {p.name!r}, and none was given")
+            raise InputError(f"{label}: {_name(function)} needs an argument for {p.name!r}, and none was given")
         else:
             by_keyword = True
     if spread:
@@ -122,7 +122,7 @@ def bind(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], label: str)
         bound[1:1] = [Argument(value=value) for value in given]
         given = []
     if given:
-        raise PipelineError(f"{label}: {_name(function)} was given {len(given)} more arguments than it takes")
+        raise InputError(f"{label}: {_name(function)} was given {len(given)} more arguments than it takes")
     bound.extend(Argument(value=value, keyword=name) for name, value in kwargs.items())
     return tuple(bound)
 
@@ -205,7 +205,7 @@ def _check_count(
     except TypeError as error:
         what = "items of the element" if spread else "the element"
         names = ", ".join(str(p) for p in parameters)
-        raise PipelineError(
+        raise InputError(
             f"{label}: {_name(function)}({names}) can't be called with {what} and the arguments given: {error}"
         ) from error
 

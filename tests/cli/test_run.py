@@ -244,7 +244,7 @@ def test_an_error_in_building_shows_the_users_line_and_the_message(penstock: Pen
     assert 1 == ran.returncode
     lines = ran.stderr.splitlines()
     assert ["Traceback (most recent call last):", '  File "pipeline.py", line 4, in <module>'] == lines[:2]
-    assert lines[-1].startswith("DuplicateLabelError: a transform labelled 'Create' already exists in the pipeline")
+    assert lines[-1].startswith('DuplicateLabelError: A transform with label "Create" already exists in the pipeline')
     assert ran.stderr.count("  File ") == 1
 
 

@@ -45,8 +45,8 @@ def test_two_transforms_of_one_label_are_refused(pipeline: Any) -> None:
     _ = words | beam.Map(len)
     message = refusal(lambda: words | beam.Map(len), DuplicateLabelError)
     expected = (
-        "a transform labelled 'Map(len)' already exists in the pipeline; "
-        'give this one a label of its own: "some label" >> ...'
+        'A transform with label "Map(len)" already exists in the pipeline. '
+        'Give this one a label of its own: "some label" >> ...'
     )
     assert expected == message
 
@@ -60,7 +60,7 @@ def test_labels_of_different_composites_do_not_meet(pipeline: Any) -> None:
 
     words = pipeline | beam.Create(["a"])
     message = refusal(lambda: words | "Outer" >> Twice(), DuplicateLabelError)
-    assert message.startswith("a transform labelled 'Outer/Map(str)' already exists in the pipeline")
+    assert message.startswith('A transform with label "Outer/Map(str)" already exists in the pipeline')
 
 
 # --- Options

@@ -53,7 +53,7 @@ def test_elsewhere_a_label_that_is_taken_is_an_error(shell: Any, monkeypatch: py
     run_in(shell, monkeypatch)
     p = TestPipeline()
     cell(p)
-    with pytest.raises(DuplicateLabelError, match="a transform labelled 'Create' already exists in the pipeline"):
+    with pytest.raises(DuplicateLabelError, match='A transform with label "Create" already exists in the pipeline'):
         cell(p)
 
 
@@ -83,7 +83,7 @@ def test_applied_labels_are_those_of_all_levels() -> None:
     p.apply(Twice(), numbers, "twice")
     assert {"numbers", "twice"} <= p.applied_labels
     assert [label for label in p.applied_labels if label.startswith("twice/Map")]
-    with pytest.raises(RuntimeError, match="'twice'"):
+    with pytest.raises(RuntimeError, match='"twice"'):
         p.apply(Twice(), numbers, "twice")
 
 

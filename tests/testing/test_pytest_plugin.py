@@ -50,7 +50,7 @@ def test_a_test_that_fails_shows_none_of_penstocks_frames(tmp_path: pathlib.Path
     assert "test_pipeline.py:7" in shown
     assert "invalid literal for int() with base 10: 'one'" in shown
     assert "expected [2], got [1]: unexpected elements [1], missing elements [2]" in shown
-    assert "a transform labelled 'same' already exists in the pipeline" in shown
+    assert 'A transform with label "same" already exists in the pipeline' in shown
     frames = [line for line in shown.splitlines() if ": in " in line]
     assert [] == [line for line in frames if not line.startswith("test_pipeline.py:")]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import penstock as beam
-from penstock.sdk.errors import PipelineError
+from penstock.sdk.errors import InputError, PipelineError
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.windowing import Timestamp, TimestampedValue
 
@@ -44,8 +44,10 @@ def test_an_elements_items_are_followed_by_the_arguments() -> None:
 )
 def test_arguments_that_do_not_fit_are_found_when_the_pipeline_is_built(transform: Any, message: str) -> None:
     """The message names the transform."""
-    with pytest.raises(PipelineError, match=rf"mine: .*{message}"):
+    with pytest.raises(InputError, match=rf"mine: .*{message}") as error:
         TestPipeline() | beam.Create([1]) | "mine" >> transform
+    # Beam calls the function, which raises this.
+    assert isinstance(error.value, TypeError)
 
 
 class WithSide(beam.DoFn):
