@@ -229,3 +229,8 @@ def a_pattern_that_isnt_validated() -> None:
     with beam.Pipeline() as p:
         p | ReadFromText("absent*", validate=False) | beam.Map(print)
     print("nothing")
+
+
+def a_read_of_no_file_that_is_made_and_not_applied() -> None:
+    with refused(OSError):
+        ReadFromText("absent.txt")
