@@ -38,6 +38,10 @@ class InputError(PipelineError, TypeError, ValueError):
     """An argument or an input of a transform is of another kind than it takes."""
 
 
+class NoPCollectionError(InputError, AttributeError):
+    """A transform of PCollections is applied to the pipeline itself."""
+
+
 class DuplicateLabelError(PipelineError, RuntimeError):
     """Two transforms of one pipeline have the same full label."""
 

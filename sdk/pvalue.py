@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from . import graph
-from .errors import PipelineError, UnknownTagError
+from .errors import NoPCollectionError, PipelineError, UnknownTagError
 from .options import PipelineOptions, TypeOptions
 from .ptransform import PTransform
 from .runner import PipelineResult
@@ -89,6 +89,11 @@ class PValue:
 
 class PBegin(PValue):
     """The input of a pipeline's first transforms."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise NoPCollectionError(f"{self.pipeline.full_label}: it takes a PCollection. Got a PBegin/Pipeline instead.")
 
     def __repr__(self) -> str:
         return "PBegin"

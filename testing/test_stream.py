@@ -8,6 +8,7 @@ from typing import Any
 from ..sdk import graph
 from ..sdk.elements.bundle import Bundle
 from ..sdk.elements.element_wrappers import WindowedValue, unwrapped
+from ..sdk.errors import PenstockError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources.scripted_source import (
@@ -22,7 +23,14 @@ from ..sdk.sources.scripted_source import (
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 from ..windowing import MAX_TIMESTAMP, TimestampedValue
 from ..windowing.duration import micros_of_span
-from ..windowing.timestamp import MIN_MICROS, Timestamp
+from ..windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
+
+
+class TestStreamError(PenstockError, ValueError, AssertionError):
+    """An event of a `TestStream` goes back in time, or an element has the end of time."""
+
+    # Keep pytest from collecting it as a test.
+    __test__ = False
 
 
 class TestStream(PTransform):
@@ -83,6 +91,11 @@ class TestStream(PTransform):
         if isinstance(elements, (str, bytes, TimestampedValue, WindowedValue)):
             raise TypeError(f"TestStream.add_elements: expected a list of elements, got {elements!r}")
         rows = [unwrapped(element, default) for element in elements]
+        for value, micros, *_ in rows:
+            if micros >= MAX_MICROS:
+                raise TestStreamError(
+                    f"TestStream.add_elements: expected a time before MAX_TIMESTAMP, got that for {value!r}"
+                )
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], [], []]
         self.events.append(ElementsArrive(tag, Bundle(*columns)))
         return self
@@ -92,7 +105,7 @@ class TestStream(PTransform):
         micros = Timestamp.of(new_watermark).micros
         current = self._watermarks.get(tag, MIN_MICROS)
         if micros < current:
-            raise ValueError(
+            raise TestStreamError(
                 f"TestStream.advance_watermark_to: the watermark is at {Timestamp.of_micros(current)} "
                 f"and can't go back to {Timestamp.of_micros(micros)}"
             )
@@ -122,7 +135,7 @@ class TestStream(PTransform):
         """Advance the clock by a number of seconds."""
         micros = micros_of_span(advance_by)
         if micros < 0:
-            raise ValueError(f"TestStream.advance_processing_time: the clock can't go back, got {advance_by!r}")
+            raise TestStreamError(f"TestStream.advance_processing_time: the clock can't go back, got {advance_by!r}")
         self.events.append(ClockMoves(micros))
         return self
 

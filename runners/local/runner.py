@@ -8,7 +8,8 @@ from typing import Any
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
-from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation, Runner
+from ...sdk.run_transform import TransformRunner
+from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation
 from ...sdk.spark_interfaces import refuse_frames
 from ..execution.gc_tuning import rarely_collected
 from ..execution.plan.fusion import before_shuffle, fuse
@@ -19,7 +20,7 @@ from ..execution.stuck_calls import CallWatch
 from .in_process import in_process, is_batch
 
 
-class LocalStreamingRunner(Runner):
+class LocalStreamingRunner(TransformRunner):
     """The runner of `--runner=local`, which is the default."""
 
     name = "local"

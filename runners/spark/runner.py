@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ...sdk.graph import Graph
 from ...sdk.options import PipelineOptions
 from ...sdk.redaction import logger_of
-from ...sdk.runner import Capability, PipelineResult, Runner
+from ...sdk.run_transform import TransformRunner
+from ...sdk.runner import Capability, PipelineResult
 from .batch.runner import SparkBatchRunner
 from .micro_batch.runner import SparkMicroBatchRunner
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _logger = logger_of(__name__)
 
 
-class SparkRunner(Runner):
+class SparkRunner(TransformRunner):
     """`--runner=spark`: `spark-batch` for a bounded pipeline, `spark-microbatch` for any other.
 
     It logs the runner that it chooses.

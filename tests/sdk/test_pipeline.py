@@ -276,3 +276,10 @@ def test_the_producer_of_a_pcollection_is_its_transform():
     double = numbers | "Double" >> beam.Map(lambda x: 2 * x)
     assert ("Double", [numbers]) == (double.producer.full_label, list(double.producer.inputs))
     assert isinstance(double.producer.transform, beam.ParDo)
+
+
+def test_a_transform_of_elements_is_not_applied_to_the_pipeline():
+    with pytest.raises(PipelineError, match=r"Map\(print\): it takes a PCollection. Got a PBegin/Pipeline instead"):
+        beam.Pipeline() | beam.Map(print)
+    with pytest.raises(PipelineError, match=r"Tripled/Once: it takes a PCollection"):
+        beam.Pipeline() | Tripled()

@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+import penstock as beam
 from penstock.runners.local import LocalStreamingRunner
 from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner, SparkRunner
 from penstock.sdk import runner
@@ -64,3 +65,10 @@ def test_an_unknown_runner_is_an_error_that_names_the_nearest(name: str, hint: s
 def test_flags_in_the_place_of_the_runner_are_an_error_that_says_where_they_go() -> None:
     with pytest.raises(RunnerError, match=r"expected a runner or its name, got \['--parallelism=2'\]; .*argv="):
         create_runner(["--parallelism=2"])  # type: ignore[arg-type]
+
+
+def test_a_runner_runs_a_transform_or_a_function(capsys: pytest.CaptureFixture[str]) -> None:
+    runner = LocalStreamingRunner()
+    for run in (beam.Create([1]) | beam.Map(print), lambda begin: begin | beam.Create([2]) | beam.Map(print)):
+        assert "DONE" == runner.run(run).wait_until_finish()
+    assert "1\n2\n" == capsys.readouterr().out

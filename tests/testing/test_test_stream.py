@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import penstock as beam
 from penstock.testing import TestPipeline, TestStream, assert_that, equal_to
-from penstock.windowing import FixedWindows
+from penstock.windowing import MAX_TIMESTAMP, FixedWindows, TimestampedValue
 
 
 def test_each_tag_is_an_output_with_its_own_watermark() -> None:
@@ -35,3 +37,11 @@ def test_events_without_a_tag_belong_to_the_output_none() -> None:
         assert {"a", None} == outputs.keys()
         assert_that(outputs["a"], equal_to([2]), label="a")
         assert_that(outputs[None], equal_to([1]), label="None")
+
+
+def test_elements_at_the_end_of_time_are_refused():
+    """As in Beam; the errors are assertions, too."""
+    with pytest.raises(AssertionError, match="expected a time before MAX_TIMESTAMP, got that for 'a'"):
+        TestStream().add_elements([TimestampedValue("a", MAX_TIMESTAMP)])
+    with pytest.raises(AssertionError, match="can't go back"):
+        TestStream().advance_watermark_to(5).advance_watermark_to(4)

@@ -9,7 +9,8 @@ from ....sdk.errors import UnsupportedError
 from ....sdk.graph import Graph
 from ....sdk.metrics import MetricResults
 from ....sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
-from ....sdk.runner import Capability, FinishedResult, PipelineResult, Runner
+from ....sdk.run_transform import TransformRunner
+from ....sdk.runner import Capability, FinishedResult, PipelineResult
 from ....sdk.spark_interfaces import HasFrames, refuse_frames
 from ...execution.plan.fusion import before_shuffle, fuse
 from ...execution.progress import progress_of
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class SparkBatchRunner(Runner):
+class SparkBatchRunner(TransformRunner):
     """`--runner=spark-batch`.
 
     Args:

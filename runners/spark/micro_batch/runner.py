@@ -11,7 +11,8 @@ from ....sdk.errors import UnsupportedError
 from ....sdk.graph import Graph, Read
 from ....sdk.metrics import MetricResults
 from ....sdk.options import PipelineOptions
-from ....sdk.runner import Capability, PipelineResult, Runner, seconds_to_wait
+from ....sdk.run_transform import TransformRunner
+from ....sdk.runner import Capability, PipelineResult, seconds_to_wait
 from ....sdk.sources.scripted_source import Script
 from ....sdk.sources.unbounded import UnboundedSource
 from ....sdk.spark_interfaces import UnboundedFrame, refuse_frames
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _CANCEL_SECONDS = 1.0
 
 
-class SparkMicroBatchRunner(Runner):
+class SparkMicroBatchRunner(TransformRunner):
     """`--runner=spark-microbatch`.
 
     Args:
