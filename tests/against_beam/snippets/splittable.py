@@ -10,7 +10,7 @@ from apache_beam.io.watermark_estimators import (
 )
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.periodicsequence import PeriodicImpulse, PeriodicSequence
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import Duration, Timestamp
 from refusals import refused
 
 
@@ -36,6 +36,18 @@ class _Spelled(beam.DoFn):
 def a_splittable_dofn() -> None:
     with beam.Pipeline() as p:
         p | beam.Create(["abc", "", "d"]) | beam.ParDo(_Spelled()) | beam.Map(print)
+
+
+def bounded_work_that_is_deferred() -> None:
+    class Slow(beam.DoFn):
+        def process(self, element, tracker=beam.DoFn.RestrictionParam(_Letters())):
+            position = tracker.current_restriction().start
+            if tracker.try_claim(position):
+                yield element[position]
+                tracker.defer_remainder(Duration(0.1))
+
+    with beam.Pipeline() as p:
+        p | beam.Create(["abc"]) | beam.ParDo(Slow()) | beam.Map(print)
 
 
 def a_dofn_that_is_its_own_provider() -> None:
@@ -155,6 +167,8 @@ def progress() -> None:
     found = RestrictionProgress(completed=1, remaining=3)
     print(found.completed_work, found.remaining_work, found.total_work, found.fraction_completed)
     print(found.fraction_remaining)
+    share = RestrictionProgress(fraction=0.25)
+    print(share.completed_work, share.remaining_work, share.fraction_completed, share.total_work)
 
 
 def manual_estimators() -> None:

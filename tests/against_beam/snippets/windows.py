@@ -308,6 +308,14 @@ def co_group_of_different_windows() -> None:
         (left, right) | beam.CoGroupByKey() | beam.Map(print)
 
 
+def values_in_the_global_window() -> None:
+    found = GlobalWindows.windowed_value("a", 5)
+    print(found.value, found.timestamp, found.windows)
+    with beam.Pipeline() as p:
+        values = p | beam.Create([found, GlobalWindows.windowed_value("b", 7)]) | beam.Map(lambda value: value)
+        values | beam.Map(_shown) | beam.Map(print)
+
+
 def the_end_of_a_window() -> None:
     with beam.Pipeline() as p:
         values = _stamped(p, (("a", 1), 1)) | beam.WindowInto(FixedWindows(10)) | beam.CombinePerKey(sum)
