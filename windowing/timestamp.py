@@ -181,9 +181,6 @@ class Timestamp(Microseconds):
     def __int__(self) -> int:
         return self.micros // MICROS_PER_SECOND
 
-    def __neg__(self) -> Timestamp:
-        return Timestamp.of_micros(-self.micros)
-
     def successor(self) -> Timestamp:
         """Return the next microsecond; for MAX_TIMESTAMP, itself."""
         return _shifted(self.micros, 1)
