@@ -7,10 +7,18 @@ from typing import Any
 import attrs
 
 from ..triggers import AccumulationMode, DefaultTrigger, Trigger
-from ..windowing.duration import micros_of_span
+from ..windowing.duration import Duration, micros_of_span
 from ..windowing.global_windows import GlobalWindows
 from ..windowing.timestamp_combiner import TimestampCombiner
 from ..windowing.window_fn import WindowFn
+
+
+def lateness_of(allowed_lateness: Any) -> Duration:
+    """Return allowed lateness, in seconds or as a Duration, as a Duration."""
+    lateness = Duration.of_micros(micros_of_span(allowed_lateness))
+    if lateness < 0:
+        raise ValueError(f"allowed_lateness must not be negative, got {allowed_lateness!r}")
+    return lateness
 
 
 @attrs.frozen
@@ -22,7 +30,7 @@ class WindowingStrategy:
       trigger: decides in processing time when results are emitted.
       accumulation_mode: the relation between the results of a window.
       timestamp_combiner: decides the timestamp of a window's result.
-      allowed_lateness: microseconds by which the watermark may be past a window's end before the window expires.
+      allowed_lateness: the span by which the watermark may be past a window's end before the window expires.
       emit_unchanged: retracts and repeats, in RETRACTING mode, an on-time or closing pane that equals the pane before
         it.
     """
@@ -31,7 +39,7 @@ class WindowingStrategy:
     trigger: Trigger = attrs.field(factory=DefaultTrigger)
     accumulation_mode: AccumulationMode = AccumulationMode.DISCARDING
     timestamp_combiner: Any = TimestampCombiner.OUTPUT_AT_EOW
-    allowed_lateness: int = attrs.field(default=0, converter=int)
+    allowed_lateness: Duration = attrs.field(default=Duration(), converter=lateness_of)
     emit_unchanged: bool = False
 
     def panes_replace(self, is_bounded: bool) -> bool:
@@ -62,14 +70,6 @@ class WindowingStrategy:
 DEFAULT_WINDOWING = WindowingStrategy()
 
 
-def lateness_micros(allowed_lateness: Any) -> int:
-    """Return allowed lateness, in seconds or as a Duration, as microseconds."""
-    micros = micros_of_span(allowed_lateness)
-    if micros < 0:
-        raise ValueError(f"allowed_lateness must not be negative, got {allowed_lateness!r}")
-    return micros
-
-
 def windowing_of_beam(
     windowfn: WindowFn,
     triggerfn: Trigger | None = None,
@@ -94,5 +94,5 @@ def windowing_of_beam(
         triggerfn or DefaultTrigger(),
         accumulation_mode,
         timestamp_combiner or TimestampCombiner.OUTPUT_AT_EOW,
-        micros_of_span(allowed_lateness),
+        lateness_of(allowed_lateness),
     )

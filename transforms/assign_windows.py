@@ -8,7 +8,7 @@ from ..sdk import graph
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.user_code.serialization import dumps
-from ..sdk.windowing_strategy import WindowingStrategy, lateness_micros
+from ..sdk.windowing_strategy import WindowingStrategy, lateness_of
 from ..triggers import AccumulationMode, DefaultTrigger, Trigger
 from ..windowing import WindowFn
 
@@ -68,7 +68,7 @@ class AssignWindows(PTransform):
             window_fn=windowfn,
             trigger=trigger or DefaultTrigger(),
             accumulation_mode=accumulation_mode or AccumulationMode.DISCARDING,
-            allowed_lateness=lateness_micros(allowed_lateness),
+            allowed_lateness=lateness_of(allowed_lateness),
             emit_unchanged=emit_unchanged,
             **changes,
         )

@@ -97,7 +97,7 @@ class Trigger(ABC):
     def may_lose_data(self, windowing: Any) -> DataLossReason:
         """Return the reasons why data may not be emitted before the window expires.
 
-        `windowing` has an `allowed_lateness`, in microseconds.
+        `windowing` has an `allowed_lateness`, a span of time.
         """
         return DataLossReason.NO_POTENTIAL_LOSS
 

@@ -224,7 +224,7 @@ def test_no_grouping_has_a_pane_of_a_window_that_its_own_watermark_has_closed(
     if windowing.mode is not AccumulationMode.RETRACTING:
         chain = attrs.evolve(chain, rest=tuple((rekeying, None, grouping) for rekeying, _, grouping in chain.rest))
     found = observed(run, lambda p: built(p, script, windowing, chain))
-    lateness = {s.transform.outputs[None]: s.primitive.windowing.allowed_lateness for s in found.groupings}
+    lateness = {s.transform.outputs[None]: s.primitive.windowing.allowed_lateness.micros for s in found.groupings}
     for element in found.sent:
         if element.pcollection in lateness and element.sign > 0:
             (window,) = element.windows

@@ -171,7 +171,7 @@ def window_into(transcript: Transcript) -> beam.WindowInto:
         trigger=windowing.trigger,
         accumulation_mode=windowing.accumulation_mode,
         timestamp_combiner=windowing.timestamp_combiner,
-        allowed_lateness=windowing.allowed_lateness / 1_000_000,
+        allowed_lateness=windowing.allowed_lateness,
     )
 
 

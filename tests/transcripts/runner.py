@@ -21,7 +21,7 @@ from penstock import triggers
 from penstock.sdk.windowing_strategy import WindowingStrategy
 from penstock.transforms.combiners import CountCombineFn
 from penstock.triggers import AccumulationMode, DataDrivenTrigger, PaneInfo, PaneInfoTiming
-from penstock.windowing import FixedWindows, GlobalWindows, Sessions, SlidingWindows, TimestampCombiner
+from penstock.windowing import Duration, FixedWindows, GlobalWindows, Sessions, SlidingWindows, TimestampCombiner
 from penstock.windowing.timestamp import MAX_MICROS
 
 SECOND = 1_000_000
@@ -95,7 +95,7 @@ class Transcript:
             trigger=trigger(self.trigger),
             accumulation_mode=self.mode,
             timestamp_combiner=self.timestamp,
-            allowed_lateness=self.lateness,
+            allowed_lateness=Duration.of_micros(self.lateness),
         )
 
     @property

@@ -16,7 +16,7 @@ from penstock.sdk.options.views import MicroBatchOptions
 from penstock.sdk.runner import seconds_to_wait
 from penstock.sdk.userstate.timer import RuntimeTimer
 from penstock.sdk.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator
-from penstock.sdk.windowing_strategy import lateness_micros
+from penstock.sdk.windowing_strategy import lateness_of
 from penstock.testing import TestStream, assert_that, equal_to
 from penstock.transforms.poll_result import after_total_of
 from penstock.triggers import AfterProcessingTime
@@ -97,7 +97,7 @@ TAKES_SPANS = {
     "size": FixedWindows,
     "sliding": lambda span: SlidingWindows(span, span, span),
     "gap": Sessions,
-    "lateness": lateness_micros,
+    "lateness": lateness_of,
     "allowed_lateness": lambda span: windowing(beam.WindowInto(FixedWindows(5), allowed_lateness=span)),
     "delay": lambda span: AfterProcessingTime(span, align_to=span),
     "timer": lambda span: timer(lambda t: t.set_relative(span)),

@@ -94,7 +94,7 @@ class StatefulExecutor(StageExecutor):
         self.spilled: SpilledState | None = None
         self.timers = Timers()
         self._may_retract = primitive.keyed.may_retract
-        self._lateness = primitive.keyed.windowing.allowed_lateness
+        self._lateness = primitive.keyed.windowing.allowed_lateness.micros
         self.rows = OutputRows(tuple(transform.outputs), emit, primitive.any_tag)
         self.expiries: dict[BoundedWindow, int] = {}
         self._expiry_heap: list[tuple[int, int, BoundedWindow]] = []

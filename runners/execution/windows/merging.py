@@ -192,7 +192,7 @@ class IncrementalMerge:
         self._decisions = decisions
         self._touched = touched
         self._retracts = windowing.accumulation_mode is RETRACTING
-        self._lateness = windowing.allowed_lateness
+        self._lateness = windowing.allowed_lateness.micros
         self._combiner: TimestampCombiner = windowing.timestamp_combiner
         self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
         self._percentiles = windowing.trigger.percentiles()

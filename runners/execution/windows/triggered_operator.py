@@ -73,11 +73,11 @@ class TriggeredWindows:
         self._percentiles = windowing.trigger.percentiles()
         self._retracts = windowing.accumulation_mode is RETRACTING
         self._discarding = windowing.accumulation_mode is DISCARDING
-        self._lateness = windowing.allowed_lateness
+        self._lateness = windowing.allowed_lateness.micros
         self._combiner: TimestampCombiner = windowing.timestamp_combiner
         self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
         self._clocks = clocks = Clocks()
-        self._times = WindowTimes(clocks, windowing.accumulation_mode, windowing.allowed_lateness)
+        self._times = WindowTimes(clocks, windowing.accumulation_mode, windowing.allowed_lateness.micros)
         self._panes = Panes(fold, retracted, clocks, self._times)
         self._nothing = self._panes.nothing
         self._decisions = TriggerDecisions(windowing.trigger, clocks, self._lateness)

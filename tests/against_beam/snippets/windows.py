@@ -332,3 +332,12 @@ def the_end_of_the_global_window() -> None:
 def windows_that_touch_or_are_apart() -> None:
     print(IntervalWindow(0, 10).intersects(IntervalWindow(10, 20)))
     print(IntervalWindow(0, 10).intersects(IntervalWindow(30, 40)))
+
+
+def lateness_of_a_pcollection() -> None:
+    p = beam.Pipeline()
+    windowed = p | beam.Create([1]) | beam.WindowInto(FixedWindows(60), allowed_lateness=30)
+    windowing = windowed.windowing
+    print(windowing.windowfn.size, windowing.allowed_lateness, windowing.allowed_lateness.micros)
+    again = windowed | "again" >> beam.WindowInto(windowing.windowfn, allowed_lateness=windowing.allowed_lateness)
+    print(again.windowing.allowed_lateness == windowing.allowed_lateness)
