@@ -138,6 +138,14 @@ def guarded(transform: str, action: Callable[[], T]) -> T:
         reraise(attributed(error, Attribution(transform, None)))
 
 
+def start_bundle(transform: str, fn: Any) -> None:
+    """Start a bundle of a DoFn.  Raises `RuntimeError` if it returns outputs, which belong to no element."""
+    result = guarded(transform, fn.start_bundle)
+    if result is not None:
+        error = RuntimeError(f"start_bundle should not output any elements, but returned {shortened(result)}")
+        reraise(attributed(error, Attribution(transform, None)))
+
+
 def guarded_items(transform: str, make: Callable[[], Iterable[T]]) -> Iterator[T]:
     """Yield the items of an iterable of user code, up to None; see `guarded`."""
     items = iter(guarded(transform, make))

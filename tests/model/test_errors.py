@@ -195,6 +195,23 @@ def test_a_process_method_that_returns_a_number_is_told_so(pipeline: Any) -> Non
     )
 
 
+def test_a_bundle_begins_without_outputs(pipeline: Any) -> None:
+    """They would be lost."""
+
+    class Begins(beam.DoFn):
+        def start_bundle(self) -> Any:
+            yield "begin"
+
+        def process(self, element: int) -> Any:
+            yield element
+
+    _ = pipeline | beam.Create([1]) | "begin" >> beam.ParDo(Begins())
+    error = failure(pipeline)
+    assert "start_bundle should not output any elements, but returned <generator" in str(error)
+    assert "[while running 'begin'" in str(error)
+    assert isinstance(error, RuntimeError)
+
+
 # --- What can't be grouped
 
 

@@ -33,7 +33,7 @@ from ....windowing import TimestampedValue
 from ..gc_tuning import NEW_OBJECTS, rarely_collected
 from ..plan import fusion
 from ..plan.coded_keys import ENCODE
-from ..user_errors import Attribution, attributed, guarded, not_a_pair, reraise, shortened, unhashable
+from ..user_errors import Attribution, attributed, guarded, not_a_pair, reraise, shortened, start_bundle, unhashable
 from .batches import bundles_of
 from .codegen import Generated, Shape, generate
 from .columns import ColumnOperations
@@ -126,7 +126,7 @@ class StageExecutor:
             self.cells.start_bundle()
         self._enter("bundle")
         for _, operation in self._starts:
-            guarded(operation.label, operation.fn.start_bundle)
+            start_bundle(operation.label, operation.fn)
         columns = self._column_operations
         if not place and (columns.needed or (columns.length and isinstance(bundle, ColumnBundle))):
             for reached, tag, output in columns.apply(bundle):

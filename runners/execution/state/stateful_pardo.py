@@ -38,7 +38,17 @@ from ..stages.executor import Emit, StageExecutor
 from ..stages.operations import ParDoOperation, iterable_type
 from ..stages.output_buffer import OutputRows
 from ..stages.side_input_views import SideInputViews
-from ..user_errors import Attribution, attributed, guarded, not_a_pair, pair_type, reraise, shortened, unhashable
+from ..user_errors import (
+    Attribution,
+    attributed,
+    guarded,
+    not_a_pair,
+    pair_type,
+    reraise,
+    shortened,
+    start_bundle,
+    unhashable,
+)
 from .callbacks import KeyedTimers, MethodCode, asks_for_timers, generated_call, method_code
 from .element_loop import ElementLoop
 from .key_types import KeyTypes
@@ -373,7 +383,7 @@ class StatefulExecutor(StageExecutor):
             self.setup()
         self._enter("bundle")
         for _, operation in self._starts:
-            guarded(operation.label, operation.fn.start_bundle)
+            start_bundle(operation.label, operation.fn)
         self._by_bundle.update(self.bundle_arguments())
         try:
             work()
