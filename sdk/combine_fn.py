@@ -128,6 +128,10 @@ class CombineFn(Generic[InT, AccT, OutT]):
     # A subclass that can retract an input defines `retract_input(accumulator, element) -> accumulator`.
     retract_input: ClassVar[Callable[..., Any] | None] = None
 
+    def infer_output_type(self, input_type: Any) -> Any:
+        """Return the type of a result for values of a type; `Any` if it is unknown.  A declared type counts instead."""
+        return Any
+
     def retracts_exactly(self, element: InT) -> bool:
         """Return whether `retract_input` restores exactly the accumulator without this element.
 

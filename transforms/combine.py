@@ -13,7 +13,7 @@ from ..sdk.dofn.dofn import DoFn, ExpressionDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.side_inputs import AsList, AsSideInput, AsSingleton, SingletonOrMade
-from ..sdk.typehints import declared_hints, hints_of_callable, pair_of
+from ..sdk.typehints import declared_hints, hints_of_callable, pair_of, value_type
 from ..sdk.user_code.serialization import Serialized
 from ..sdk.user_code.signatures import label_of
 from ..triggers import DefaultTrigger
@@ -75,8 +75,8 @@ class CombinePerKey(PTransform):
         return changed
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
-        key, _ = pair_types(pcoll)
-        value = self.output_type()
+        key, combined = pair_types(pcoll)
+        value = self.output_type(combined)
         hint = Tuple[key, value]  # type: ignore[valid-type]  # noqa: UP006
         if self._takes_side_inputs:
             # Side inputs are available only after the shuffle.
@@ -91,13 +91,22 @@ class CombinePerKey(PTransform):
         value = declared_hints(self.combine_fn)[0]
         return pair_of(Any, value) if accepted is None and value is not None else accepted, produced
 
-    def output_type(self) -> Any:
-        """Return the type of a combined value; `Any` if unknown."""
+    def output_type(self, input_type: Any) -> Any:
+        """Return the type of a combined value for values of a type; `Any` if unknown."""
         declared = declared_hints(self.combine_fn)[1]
         if declared is not None:
             return declared
+        inferred = self.combine_fn.infer_output_type(input_type) if _tells_its_type(self.combine_fn) else Any
+        if inferred is not Any:
+            return inferred
         produced = hints_of_callable(self.combine_fn.extract_output, skip_self=False)[1]
         return Any if produced is None or not isinstance(produced, type) else produced
+
+
+def _tells_its_type(fn: CombineFn[Any, Any, Any]) -> bool:
+    """Return whether a combiner's `infer_output_type` is of its `extract_output`, which a subclass may replace."""
+    defined = next(vars(kind) for kind in type(fn).__mro__ if {"infer_output_type", "extract_output"} & set(vars(kind)))
+    return "infer_output_type" in defined
 
 
 class CombineGlobally(PTransform):
@@ -160,9 +169,9 @@ class CombineGlobally(PTransform):
         combine: PTransform = CombinePerKey(self.combine_fn, *self.args, **self.kwargs)
         if self.fanout is not None:
             combine = CombinePerKey(self.combine_fn, *self.args, **self.kwargs).with_hot_key_fanout(self.fanout)
-        combined = (
-            pcoll | "KeyWithVoid" >> ParDo(_key_with_void()) | "CombinePerKey" >> combine | "UnKey" >> ParDo(_un_key())
-        )
+        key_with_void = ParDo(_key_with_void()).with_output_types(pair_of(None, pcoll.element_type))
+        by_key = pcoll | "KeyWithVoid" >> key_with_void | "CombinePerKey" >> combine
+        combined = by_key | "UnKey" >> ParDo(_un_key()).with_output_types(value_type(by_key.element_type))
         if self.as_view:
             if not self.has_defaults:
                 return AsSingleton(combined)
@@ -174,9 +183,10 @@ class CombineGlobally(PTransform):
         once = pcoll.pipeline | "DoOnce" >> Create([None])
         if isinstance(pcoll.windowing.trigger, DefaultTrigger):
             result = Map(_result_or_default, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
-            return once | "InjectDefault" >> result.with_output_types(Any)
+            return once | "InjectDefault" >> result.with_output_types(combined.element_type)
         # All panes are outputs.  The default is an output if there are no panes at the end.
         default = FlatMap(_default_of_nothing, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
+        default = default.with_output_types(combined.element_type)
         defaults = once | "InjectDefault" >> default | "AsWindowed" >> WindowInto(combined.windowing.window_fn)
         return (combined, defaults) | Flatten()
 
@@ -280,6 +290,9 @@ class CurriedCombineFn(CombineFn[Any, Any, Any]):
 
     def extract_output(self, accumulator: Any) -> Any:
         return self.fn.extract_output(accumulator, *self.args, **self.kwargs)
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return self.fn.infer_output_type(input_type)
 
     def _retract_input(self, accumulator: Any, element: Any) -> Any:
         assert self.fn.retract_input is not None

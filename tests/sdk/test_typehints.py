@@ -602,3 +602,35 @@ def test_each_of_several_inputs_has_a_type_by_position_or_by_name():
     for given, transform in (((numbers, words), by_position()), ({"words": numbers, "numbers": words}, by_name())):
         with pytest.raises(TypeHintError, match="expected <class 'str'>, got <class 'int'>"):
             given | "wrong" >> transform
+
+
+@pytest.mark.parametrize(
+    ("combine", "expected"),
+    [
+        (beam.combiners.Count.Globally(), int),
+        (beam.combiners.Count.PerElement(), Tuple[int, int]),
+        (beam.combiners.Mean.Globally(), float),
+        (beam.combiners.Top.Largest(2), list[int]),
+        (beam.combiners.ToList(), list[int]),
+        (beam.combiners.ToSet(), set[int]),
+        (beam.combiners.Sample.FixedSizeGlobally(1), list[int]),
+        (beam.CombineGlobally(max), Any),
+    ],
+)
+def test_results_of_combiners_have_types(combine, expected):
+    assert expected == (beam.Pipeline() | beam.Create([1, 2]) | combine).element_type
+
+
+def test_results_by_key_have_types():
+    p = beam.Pipeline()
+    pairs = p | beam.Create([("a", 1)])
+    assert Tuple[str, float] == (pairs | beam.combiners.Mean.PerKey()).element_type
+    assert dict[str, int] == (pairs | beam.combiners.ToDict()).element_type
+
+
+def test_a_combiner_with_another_result_doesnt_inherit_its_type():
+    class Joined(beam.combiners.ToListCombineFn):
+        def extract_output(self, accumulator):
+            return ",".join(accumulator)
+
+    assert Any is (beam.Pipeline() | beam.Create(["a"]) | beam.CombineGlobally(Joined())).element_type

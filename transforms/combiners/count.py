@@ -10,6 +10,7 @@ from ...sdk.combine_fn import CountCombineFn
 from ...sdk.dofn.dofn import ExpressionDoFn
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
+from ...sdk.typehints import pair_of
 from ..combine import CombinePerKey
 from ..pardo import ParDo
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
@@ -56,5 +57,5 @@ class Count:
             dofn.column_operation = Rearrangement(
                 lambda batch, of: (batch, Pairs(batch.num_columns, of, as_nones)), of_pairs=False
             )
-            pairs = pcoll | "PairWithVoid" >> ParDo(dofn)
+            pairs = pcoll | "PairWithVoid" >> ParDo(dofn).with_output_types(pair_of(pcoll.element_type, None))
             return pairs | "Count" >> CombinePerKey(CountCombineFn())  # type: ignore[no-any-return]

@@ -56,6 +56,9 @@ class CountDistinctCombineFn(ToSetCombineFn):
         """Return the accumulator without one occurrence of `element`.  Raises `PenstockError` if there is none."""
         return super().retract_input(accumulator, element if element == element else _NOT_ITSELF)
 
+    def infer_output_type(self, input_type: Any) -> Any:
+        return int
+
     def extract_output(self, accumulator: dict[Any, int]) -> int:  # type: ignore[override]
         return len(accumulator)
 

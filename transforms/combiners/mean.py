@@ -38,6 +38,9 @@ class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
             count += partial_count
         return total, count
 
+    def infer_output_type(self, input_type: Any) -> Any:
+        return float if input_type in (int, float, bool) else Any
+
     def extract_output(self, accumulator: tuple[Any, int]) -> Any:
         total, count = accumulator
         return total / count if count else float("nan")

@@ -50,6 +50,9 @@ class SampleCombineFn(CombineFn[Any, list[tuple[float, Any]], list[Any]]):
     def compact(self, accumulator: list[tuple[float, Any]]) -> list[tuple[float, Any]]:
         return self._top.compact(accumulator)
 
+    def infer_output_type(self, input_type: Any) -> Any:
+        return list[input_type]
+
     def extract_output(self, accumulator: list[tuple[float, Any]]) -> list[Any]:
         return [element for _, element in self._top.extract_output(accumulator)]
 
@@ -76,6 +79,9 @@ class AnyElementsCombineFn(CombineFn[Any, list[Any], list[Any]]):
 
     def merge_accumulators(self, accumulators: Iterable[list[Any]]) -> list[Any]:
         return list(islice(chain.from_iterable(accumulators), self._n))
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return list[input_type]
 
     def extract_output(self, accumulator: list[Any]) -> list[Any]:
         return accumulator

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...sdk.combine_fn import CombineFn
+from ...sdk.typehints import key_type, value_type
 from .globally_and_per_key import GlobalCombiner
 
 
@@ -35,6 +36,9 @@ class ToDictCombineFn(CombineFn[tuple[Any, Any], dict[Any, Any], dict[Any, Any]]
         for accumulator in accumulators:
             merged.update(accumulator)
         return merged
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return dict[key_type(input_type), value_type(input_type)]  # type: ignore[misc]
 
     def extract_output(self, accumulator: dict[Any, Any]) -> dict[Any, Any]:
         return accumulator

@@ -37,6 +37,9 @@ class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
     def merge_accumulators(self, accumulators: Iterable[list[Any]]) -> list[Any]:
         return list(chain.from_iterable(accumulators))
 
+    def infer_output_type(self, input_type: Any) -> Any:
+        return list[input_type]
+
     def extract_output(self, accumulator: list[Any]) -> list[Any]:
         return accumulator
 

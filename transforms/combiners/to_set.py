@@ -34,6 +34,9 @@ class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
                 merged[element] = merged.get(element, 0) + count
         return merged
 
+    def infer_output_type(self, input_type: Any) -> Any:
+        return set[input_type]
+
     def extract_output(self, accumulator: dict[Any, int]) -> set[Any]:
         return set(accumulator)
 

@@ -61,6 +61,9 @@ class TopCombineFn(CombineFn[Any, list[Any], list[Any]]):
     def compact(self, accumulator: list[Any]) -> list[Any]:
         return self._best(accumulator) if len(accumulator) > self._n else accumulator
 
+    def infer_output_type(self, input_type: Any) -> Any:
+        return list[input_type]
+
     def extract_output(self, accumulator: list[Any]) -> list[Any]:
         return self._best(accumulator)
 
