@@ -185,8 +185,8 @@ class CombineGlobally(PTransform):
             result = Map(_result_or_default, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
             return once | "InjectDefault" >> result.with_output_types(combined.element_type)
         # All panes are outputs.  The default is an output if there are no panes at the end.
-        default = FlatMap(_default_of_nothing, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
-        default = default.with_output_types(combined.element_type)
+        of_no_panes = FlatMap(_default_of_nothing, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
+        default = of_no_panes.with_output_types(combined.element_type)
         defaults = once | "InjectDefault" >> default | "AsWindowed" >> WindowInto(combined.windowing.window_fn)
         return (combined, defaults) | Flatten()
 
