@@ -2,6 +2,7 @@
 
 files/      text, JSON, CSV, Parquet and Avro; files as elements; growing files; changelogs
 sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
+kafka/      ReadFromKafka, WriteToKafka
 redis/      ReadFromRedisStream, WriteToRedis, WriteToRedisStream
 spark/      FromSpark, FromSparkStream, ToSpark: DataFrames, on Spark's runners
 beam/       Beam's FileSystems, its sources that are read by ranges of positions, TFRecord files
@@ -19,6 +20,8 @@ dead_letters.py        records that a sink's target refuses
 transaction_series.py  order of the transactions of one run
 optional_package.py    packages that only some formats need, imported when such a format is used
 """
+
+from typing import TYPE_CHECKING, Any
 
 from ..sdk import compat
 from ..sdk.sink import Sink, SinkWriter
@@ -52,6 +55,19 @@ from .socket import ReadFromSocket
 from .spark.dataframes import FromSpark, FromSparkStream, ToSpark
 from .sql.source import ReadFromSQL
 from .sql.write import WriteToSQL, WriteToSQLite
+
+if TYPE_CHECKING:
+    from .kafka.read import ReadFromKafka
+    from .kafka.records import KafkaHeader, KafkaRecord
+    from .kafka.write import WriteToKafka
+
+# By name, the module that is imported when the name is used.
+_LATER = {
+    "KafkaHeader": "kafka.records",
+    "KafkaRecord": "kafka.records",
+    "ReadFromKafka": "kafka.read",
+    "WriteToKafka": "kafka.write",
+}
 
 # Beam's namespaces: `beam.io.textio.ReadFromText`.
 avroio = compat.namespace("io.avroio")
@@ -102,10 +118,14 @@ __all__ = [
     "FromSpark",
     "FromSparkStream",
     "ToSpark",
+    "ReadFromKafka",
+    "KafkaHeader",
+    "KafkaRecord",
     "ReadFromRedisStream",
     "RedisStreamEntry",
     "WriteToSQLite",
     "WriteToSQL",
+    "WriteToKafka",
     "WriteToRedis",
     "WriteToRedisStream",
     "WriteToChangelog",
@@ -119,3 +139,17 @@ __all__ = [
     "textio",
     "watermark_estimators",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

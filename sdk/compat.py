@@ -62,6 +62,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "io.range_trackers": ("io.beam.range_trackers",),
     "io.restriction_trackers": ("sdk.dofn.offset_range", "sdk.dofn.splittable_dofn"),
+    "io.kafka": ("io.kafka.read", "io.kafka.write"),
     "io.parquetio": ("io.files.parquet", "io"),
     "io.textio": ("io.files.text", "io"),
     "io.source_test_utils": ("io.beam.source_test_utils",),

@@ -38,7 +38,7 @@ class Record:
     """A record for a topic; `timestamp` is in milliseconds since 1970."""
 
     partition: int
-    key: bytes
+    key: bytes | None
     value: bytes
     timestamp: int
 
@@ -48,6 +48,7 @@ class KafkaBroker(LoopbackServer):
 
     name = "Kafka"
     startup_seconds = 180.0
+    _controller: int | None = None
 
     @property
     def address(self) -> str:
@@ -61,7 +62,9 @@ class KafkaBroker(LoopbackServer):
         scala = (pathlib.Path(pyspark.__file__).parent / "jars").glob("scala-library-*.jar")
         path = os.pathsep.join(map(str, [*jars(BROKER), *scala]))
         properties = self.directory / "server.properties"
-        said = PROPERTIES.format(port=self.port, controller=free_port(), directory=self.directory)
+        # The cluster keeps the address of its controller.
+        self._controller = self._controller or free_port()
+        said = PROPERTIES.format(port=self.port, controller=self._controller, directory=self.directory)
         properties.write_text(said)
         java = ["java", "-Xmx384m", "-cp", path]
         form = [*java, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
@@ -77,13 +80,13 @@ class KafkaBroker(LoopbackServer):
             return True
         return False
 
-    def create_topic(self, topic: str, partitions: int) -> None:
+    def create_topic(self, topic: str, partitions: int, **config: str) -> None:
         """Make a topic."""
         from confluent_kafka.admin import NewTopic
 
         # Without a name it would be gone before it has done it.
         admin = self._admin()
-        for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        for made in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
             made.result()
 
     def write(self, topic: str, records: Iterable[Record]) -> None:
@@ -104,6 +107,34 @@ class KafkaBroker(LoopbackServer):
             producer.poll(0)
         assert producer.flush(60) == 0
         assert failed == []
+
+    def read(self, topic: str, partitions: int, isolation: str = "read_committed") -> list[Any]:
+        """Return all messages of a topic, partition by partition."""
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+        settings = {"bootstrap.servers": self.address, "group.id": "tests", "isolation.level": isolation}
+        consumer = Consumer(settings | {"enable.partition.eof": True, "enable.auto.commit": False})
+        found, ended = [], 0
+        try:
+            consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+            while ended < partitions:
+                for message in consumer.consume(1, 30):
+                    if message.error() is None:
+                        found.append(message)
+                    else:
+                        assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                        ended += 1
+        finally:
+            consumer.close()
+        return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        from confluent_kafka.admin import NewPartitions
+
+        admin = self._admin()
+        for made in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+            made.result()
 
     def delete_all(self, topic: str, partitions: int) -> None:
         """Delete all records that there are, as happens to old ones."""

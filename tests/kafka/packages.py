@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -55,18 +56,30 @@ def are_here() -> bool:
     return importlib.util.find_spec("confluent_kafka") is not None and all(map(jars, (BROKER, READER)))
 
 
-def fetch() -> None:
-    """Fetch what isn't here; what Spark has to say if it can't be had ends this program."""
+def fetch(of: str) -> str | None:
+    """Fetch packages if they aren't here; return what Spark has to say if they can't be had."""
+    if jars(of):
+        return None
     environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
-    for of in (BROKER, READER):
-        if jars(of):
-            continue
-        print(f"Fetching {coordinates(of)}", flush=True)
-        command = [sys.executable, "-c", FETCH, coordinates(of), str(directory(of))]
-        fetched = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if fetched.returncode or not jars(of):
-            sys.exit(f"{coordinates(of)} can't be had from Maven Central:\n{fetched.stderr}")
+    command = [sys.executable, "-c", FETCH, coordinates(of), str(directory(of))]
+    fetched = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if fetched.returncode or not jars(of):
+        return f"{coordinates(of)} can't be had from Maven Central:\n{fetched.stderr}"
+    return None
+
+
+def why_there_is_no_broker() -> str | None:
+    """Return the missing prerequisite of a broker, or None.  Fetches it."""
+    for package, extra in (("confluent_kafka", "kafka"), ("pyspark", "spark")):
+        if importlib.util.find_spec(package) is None:
+            return f"the extra {extra} is not installed"
+    if shutil.which("java") is None:
+        return "there is no java on the PATH"
+    return fetch(BROKER)
 
 
 if __name__ == "__main__":
-    fetch()
+    for each in (BROKER, READER):
+        print(f"Fetching {coordinates(each)}", flush=True)
+        if problem := fetch(each):
+            sys.exit(problem)

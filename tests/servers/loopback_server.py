@@ -61,10 +61,10 @@ class LoopbackServer(ABC):
             finally:
                 server.stop()
 
-    def start(self) -> None:
-        """Start it on a free port; retry on another if a different process took the port first."""
+    def start(self, port: int | None = None) -> None:
+        """Start it on a port, or on a free one; retry on another if a different process took that first."""
         for attempt in range(3):
-            self.port = free_port()
+            self.port = port or free_port()
             with open(self.log, "wb") as log:
                 self.process = subprocess.Popen(
                     self.command(),
@@ -81,6 +81,13 @@ class LoopbackServer(ABC):
             if "Address already in use" not in self.log.read_text(errors="replace") or attempt == 2:
                 break
         raise RuntimeError(f"{self.name} did not start; its log:\n{self.log.read_text(errors='replace')}")
+
+    def kill(self) -> None:
+        """Kill it, as a lost machine would."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.send_signal(self.kill_signal)
+            process.wait(SHUTDOWN_SECONDS)
 
     def stop(self) -> None:
         """Stop it, connected clients or not."""

@@ -1,0 +1,313 @@
+"""Clients of a Kafka cluster, their settings without secrets, and their errors in words.
+
+A setting's secrets are shown nowhere:
+
+>>> settings = Settings({"bootstrap.servers": "localhost:9092", "sasl.password": "secret"}, "ReadFromKafka")
+>>> settings
+Settings('localhost:9092')
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ...sdk.errors import MissingExtraError, SinkError, SourceError
+from ...sdk.redaction import redacted, redacted_cause
+from ..optional_package import optional_package
+
+_logger = logging.getLogger(__name__)
+
+# How long a cluster is looked for, in seconds, before a run starts and when it ends.
+REACHED_WITHIN = 20.0
+
+# The codes of errors that no waiting mends.
+_REFUSALS = (
+    "_AUTHENTICATION",
+    "_SSL",
+    "SASL_AUTHENTICATION_FAILED",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "GROUP_AUTHORIZATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+)
+
+# Clients that are open.  A process that was forked meanwhile has none of their threads, and must not close them.
+_open: set[Any] = set()
+
+
+def package(needed_for: str) -> Any:
+    """Import and return the client's package.  Raises `MissingExtraError`."""
+    return optional_package("confluent_kafka", extra="kafka", needed_for=needed_for)
+
+
+class Settings:
+    """The settings of a client, as librdkafka names them.  Their text shows the servers only.
+
+    Raises `ValueError`, without showing values, for settings that the client refuses.
+    """
+
+    def __init__(self, given: Any, transform: str, name: str = "consumer_config") -> None:
+        if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+            raise TypeError(f"{transform}: {name} must be a dict of settings, got {type(given).__name__}")
+        if not given.get("bootstrap.servers"):
+            raise ValueError(
+                f"{transform}: {name} needs 'bootstrap.servers', such as 'localhost:9092'; found "
+                f"{', '.join(map(repr, sorted(given))) or 'no settings'}"
+            )
+        self.all: dict[str, Any] = {key: _plain(value) for key, value in given.items()}
+        self._name = name
+
+    @property
+    def servers(self) -> str:
+        return redacted(str(self.all["bootstrap.servers"]))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.all.get(name, default)
+
+    def check(self, transform: str, own: Mapping[str, str]) -> None:
+        """Raise `ValueError` for a setting that the client doesn't know, or that the transform decides itself.
+
+        Args:
+          own: by name of a setting, what to use instead.
+        """
+        for name, instead in own.items():
+            if name in self.all:
+                raise ValueError(f"{transform}: {self._name} can't have {name!r}: {instead}")
+        kafka = package(transform)
+        kind = kafka.Consumer if self._name == "consumer_config" else kafka.Producer
+        needed = {"group.id": "penstock"} if kind is kafka.Consumer else {}
+        try:
+            client = kind(needed | self.all | {"log_level": 0}, logger=_silent)
+        except (kafka.KafkaException, ValueError, TypeError) as error:
+            # The error may repeat a value, such as a password.
+            known = _without(str(_first(error)), self.all)
+            raise ValueError(f"{transform}: the client refuses {self._name}: {known}") from None
+        if kind is kafka.Consumer:
+            client.close()
+
+    def __repr__(self) -> str:
+        return f"Settings({self.servers!r})"
+
+
+class Connection:
+    """What a client of librdkafka reports from its own thread: lost brokers are logged, refusals are kept.
+
+    Args:
+      transform: the label for messages.
+    """
+
+    def __init__(self, transform: str, settings: Settings) -> None:
+        self.transform = transform
+        self.settings = settings
+        self._refusal: Any = None
+        self._lost_at: float | None = None
+
+    def common(self) -> dict[str, Any]:
+        """Return the settings of each client."""
+        return self.settings.all | {"error_cb": self._reported, "logger": _silent}
+
+    def consumer(self, **settings: Any) -> Any:
+        """Return a new consumer, which isn't a member of its group and keeps no offsets."""
+        wanted = {
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            # A position that isn't there is reported, and never replaced silently.
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+        }
+        config = {"group.id": "penstock", "isolation.level": "read_committed"} | self.common() | wanted | settings
+        return opened(package(self.transform).Consumer(config))
+
+    def producer(self, **settings: Any) -> Any:
+        """Return a new producer."""
+        return opened(package(self.transform).Producer(self.common() | settings))
+
+    def admin(self) -> Any:
+        """Return a new client for topics."""
+        from confluent_kafka.admin import AdminClient
+
+        skipped = ("group.id", "auto.offset.reset", "enable.auto.commit", "isolation.level")
+        return AdminClient({name: value for name, value in self.common().items() if name not in skipped})
+
+    def raise_refusal(self) -> None:
+        """Raise the error that a client has reported and that waiting doesn't mend, if there is one."""
+        if self._refusal is not None:
+            raise package(self.transform).KafkaException(self._refusal)
+
+    def answers(self) -> None:
+        """Note that the cluster has answered."""
+        if self._lost_at is not None:
+            seconds, self._lost_at = time.monotonic() - self._lost_at, None
+            _logger.warning(
+                "%s: Kafka at %s answers again, after %.0f s", self.transform, self.settings.servers, seconds
+            )
+
+    def _reported(self, error: Any) -> None:
+        if is_refusal(error) or error.fatal():
+            self._refusal = self._refusal or error
+        elif self._lost_at is None and error.name() in ("_ALL_BROKERS_DOWN", "_TRANSPORT", "_RESOLVE"):
+            self._lost_at = time.monotonic()
+            _logger.warning(
+                "%s: Kafka at %s doesn't answer (%s); waiting for it",
+                self.transform,
+                self.settings.servers,
+                redacted(error.str()),
+            )
+
+    def __getstate__(self) -> tuple[str, Settings]:
+        return self.transform, self.settings
+
+    def __setstate__(self, state: tuple[str, Settings]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+
+class _Silent(logging.Logger):
+    """librdkafka's own log: what matters of it is reported by errors."""
+
+    def __init__(self) -> None:
+        super().__init__("librdkafka", logging.CRITICAL + 1)
+
+    def __reduce__(self) -> Any:
+        return _silenced, ()
+
+
+_silent = _Silent()
+
+
+def _silenced() -> _Silent:
+    return _silent
+
+
+def opened(client: Any) -> Any:
+    """Return a client, and keep it until `closed`."""
+    _open.add(client)
+    return client
+
+
+def closed(client: Any) -> None:
+    """Close a consumer, or drop a producer's unsent records."""
+    if hasattr(client, "purge"):
+        client.purge()
+    else:
+        client.close()
+    _open.discard(client)
+
+
+def fetched(consumer: Any, number: int, seconds: float) -> list[Any]:
+    """Return the messages that there are, at most `number`; if there are none, wait for the first."""
+    first: list[Any] = consumer.consume(number, 0)
+    if first or seconds <= 0:
+        return first
+    first = consumer.consume(1, seconds)
+    return first + consumer.consume(number - 1, 0) if first and number > 1 else first
+
+
+def is_refusal(error: Any) -> bool:
+    """Return True for an error that waiting doesn't mend: wrong credentials, or missing rights."""
+    return error.name() in _REFUSALS
+
+
+def waits(error: Any) -> bool:
+    """Return True if the cluster may answer later."""
+    return bool(error.retriable()) or error.name() in (
+        "_TRANSPORT",
+        "_ALL_BROKERS_DOWN",
+        "_TIMED_OUT",
+        "_TIMED_OUT_QUEUE",
+        "_MSG_TIMED_OUT",
+        "_WAIT_COORD",
+        "_RESOLVE",
+        "_FAIL",
+        "REQUEST_TIMED_OUT",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+        "BROKER_NOT_AVAILABLE",
+        "CONCURRENT_TRANSACTIONS",
+    )
+
+
+def error_of(exception: BaseException) -> Any:
+    """Return the `KafkaError` of a `KafkaException`, or None."""
+    first = exception.args[0] if exception.args else None
+    return first if hasattr(first, "retriable") else None
+
+
+def _first(exception: BaseException) -> Any:
+    error = error_of(exception)
+    return error.str() if error is not None else exception
+
+
+@contextmanager
+def explained(
+    connection: Connection, what: str, kind: type[SourceError] | type[SinkError] = SourceError
+) -> Iterator[None]:
+    """Convert the client's errors into `SourceError`s or `SinkError`s that name the servers, without secrets.
+
+    Args:
+      what: such as "topic 'clicks' can't be read".
+    """
+    kafka = package(connection.transform)
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except (kafka.KafkaException, ValueError) as exception:
+        settings = connection.settings
+        said = redacted(_without(str(_first(exception)), settings.all))
+        error = error_of(exception)
+        advice = ""
+        if error is not None and error.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"):
+            advice = "; are the credentials ('sasl.username', 'sasl.password', 'sasl.mechanism') right?"
+        elif error is not None and error.name() in ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE"):
+            advice = "; is a broker running there, and are 'bootstrap.servers' and 'security.protocol' right?"
+        raise kind(f"{connection.transform}: {what}: Kafka at {settings.servers}: {said}{advice}") from redacted_cause(
+            exception
+        )
+
+
+def metadata(connection: Connection, client: Any, topic: str | None = None, seconds: float = REACHED_WITHIN) -> Any:
+    """Return the cluster's topics, or the one topic's.  Raises `KafkaException`; a refusal at once."""
+    kafka = package(connection.transform)
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            found = client.list_topics(topic, timeout=min(seconds, 2.0)) if topic else client.list_topics(timeout=2.0)
+        except kafka.KafkaException as exception:
+            connection.raise_refusal()
+            client.poll(0)
+            connection.raise_refusal()
+            error = error_of(exception)
+            if error is None or not waits(error) or time.monotonic() > until:
+                raise
+        else:
+            connection.answers()
+            return found
+
+
+def attempts(seconds: float) -> Iterator[Callable[[], bool]]:
+    """Yield again and again, with pauses that grow to a second; what is yielded tells if the time has passed."""
+    until, pause = time.monotonic() + seconds, 0.05
+    while True:
+        yield lambda: time.monotonic() > until
+        time.sleep(pause)
+        pause = min(2 * pause, 1.0)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, bool)) or callable(value) else str(value)
+
+
+def _without(text: str, settings: Mapping[str, Any]) -> str:
+    """Return a text without the values of settings that may be secret."""
+    for name, value in settings.items():
+        secret = any(part in name for part in ("password", "secret", "key", "pem", "oauth", "jaas", "user.info"))
+        if secret and isinstance(value, str) and value:
+            text = text.replace(value, "***")
+    return text

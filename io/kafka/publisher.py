@@ -1,0 +1,251 @@
+"""Publisher: commits staged records, each transaction exactly once.
+
+A transaction is published in one transaction of Kafka, together with a *token*: its name, in a compacted topic, under
+the key of the pipeline's start.  Kafka shows both to readers of committed records, or neither.
+
+Whoever publishes the transactions of a start uses the same `transactional.id`.  A new producer with this id fences an
+older one, and ends what that had begun; then the token tells which transactions were published.  So also after an
+error that leaves a commit's outcome open: a new producer, the token, and the transaction once more if it is missing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import attrs
+
+from ...sdk.errors import SinkError
+from .client import Connection, closed, error_of, fetched, metadata, package, waits
+from .staging import StagedRecord
+
+_logger = logging.getLogger(__name__)
+
+# How long a transaction may take, in milliseconds, unless the settings say it: the most that brokers permit by default.
+TRANSACTION_MILLISECONDS = 900_000
+
+# How long a commit is tried again while the brokers don't answer, in seconds.
+TRIED_FOR = 600.0
+
+# The settings of the topic of tokens: only the last one of each start is needed.
+TOKENS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
+
+# How many errors of records are kept, and those that no waiting mends.
+_KEPT_ERRORS = 100
+_REFUSED_RECORDS = (
+    "MSG_SIZE_TOO_LARGE",
+    "INVALID_RECORD",
+    "UNKNOWN_TOPIC_OR_PART",
+    "_UNKNOWN_TOPIC",
+    "TOPIC_EXCEPTION",
+)
+
+
+def create_topic(connection: Connection, topic: str, **config: str) -> None:
+    """Create a topic with one partition, if there is none.  Raises `KafkaException`."""
+    from confluent_kafka.admin import NewTopic
+
+    kafka = package(connection.transform)
+    admin = connection.admin()
+    if topic in metadata(connection, admin).topics:
+        return
+    (created,) = admin.create_topics([NewTopic(topic, 1, config=config)], request_timeout=20.0).values()
+    try:
+        created.result()
+    except kafka.KafkaException as exception:
+        error = error_of(exception)
+        if error is None or error.name() != "TOPIC_ALREADY_EXISTS":
+            raise
+
+
+@attrs.frozen
+class Series:
+    """The transactions of one start of a pipeline, whose names sort as text.
+
+    Attributes:
+      key: of the token.
+    """
+
+    key: str
+
+    @property
+    def transactional_id(self) -> str:
+        return f"penstock-{self.key}"
+
+
+class Publisher:
+    """The one producer for the transactions of a series.
+
+    Args:
+      tokens: the topic of tokens.
+    """
+
+    def __init__(self, connection: Connection, tokens: str, series: Series) -> None:
+        self.series = series
+        self._connection = connection
+        self._tokens = tokens
+        self._producer: Any = None
+        self._last = ""
+        self._has_begun = False
+        # The first errors of records, and the records.
+        self._undelivered: list[tuple[Any, Any]] = []
+
+    def publish(self, transaction: str, records: Iterable[StagedRecord]) -> None:
+        """Publish a transaction, unless it, or a later one of the series, is published.
+
+        Args:
+          records: can be iterated over again.
+
+        Raises `SinkError` if another process publishes the series, and `KafkaException`.
+        """
+        kafka = package(self._connection.transform)
+        until, pause = time.monotonic() + TRIED_FOR, 0.1
+        while True:
+            try:
+                if self._producer is None:
+                    self._begin()
+                if self._last >= transaction:
+                    return
+                self._publish(transaction, records)
+            except kafka.KafkaException as exception:
+                error = error_of(exception)
+                self.close()
+                if error is not None and error.name() in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
+                    raise SinkError(
+                        f"{self._connection.transform}: transaction {transaction!r} can't be published: another "
+                        f"process publishes as {self.series.transactional_id!r} now; was the pipeline started again?"
+                    ) from exception
+                self._connection.raise_refusal()
+                if error is None or not (waits(error) or error.txn_requires_abort()) or time.monotonic() > until:
+                    raise
+                _logger.warning(
+                    "%s: the outcome of transaction %r is open (%s); a new producer finds it out",
+                    self._connection.transform,
+                    transaction,
+                    error.name(),
+                )
+                time.sleep(pause)
+                pause = min(2 * pause, 5.0)
+            except BaseException:
+                self.close()
+                raise
+            else:
+                self._last = transaction
+                return
+
+    def close(self) -> None:
+        """Abort what was begun, if that is possible, and drop the producer; else the next one aborts it."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with suppress(Exception):
+                if self._has_begun:
+                    producer.abort_transaction(10.0)
+            closed(producer)
+
+    def _begin(self) -> None:
+        milliseconds = self._connection.settings.get("transaction.timeout.ms", TRANSACTION_MILLISECONDS)
+        settings = {
+            "transactional.id": self.series.transactional_id,
+            "transaction.timeout.ms": milliseconds,
+            "message.timeout.ms": milliseconds,
+            "enable.idempotence": True,
+            "delivery.report.only.error": True,
+            "on_delivery": self._delivered,
+        }
+        producer = self._connection.producer(**settings)
+        try:
+            # Fences older producers, and ends what they have begun: after it the token doesn't change.
+            producer.init_transactions(60.0)
+            self._last = self._token()
+        except BaseException:
+            closed(producer)
+            raise
+        self._producer = producer
+
+    def _publish(self, transaction: str, records: Iterable[StagedRecord]) -> None:
+        producer = self._producer
+        self._undelivered = []
+        producer.begin_transaction()
+        self._has_begun = True
+        for record in records:
+            self._produce(record)
+        self._produce(StagedRecord(self._tokens, self.series.key.encode(), transaction.encode(), partition=0))
+        try:
+            producer.flush(TRIED_FOR)
+        except SystemError as error:
+            # A fatal error, which the client raises although it has reports to call `_delivered` for.
+            raise error.__cause__ or error from None
+        self._raise_refused(transaction)
+        producer.commit_transaction(TRIED_FOR / 2)
+        self._has_begun = False
+        self._connection.answers()
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if len(self._undelivered) < _KEPT_ERRORS:
+            self._undelivered.append((error, message))
+
+    def _raise_refused(self, transaction: str) -> None:
+        """Raise `SinkError` for a record that the brokers refuse."""
+        for error, message in self._undelivered:
+            if error.name() in _REFUSED_RECORDS:
+                size = len(message.key() or b"") + len(message.value() or b"")
+                raise SinkError(
+                    f"{self._connection.transform}: transaction {transaction!r} can't be published: Kafka at "
+                    f"{self._connection.settings.servers} refuses a record of {size} bytes for topic "
+                    f"{message.topic()!r}: {error.str()}"
+                )
+
+    def _produce(self, record: StagedRecord) -> None:
+        settings: dict[str, Any] = {}
+        if record.partition is not None:
+            settings["partition"] = record.partition
+        if record.timestamp is not None:
+            settings["timestamp"] = record.timestamp
+        if record.headers:
+            settings["headers"] = [tuple(header) for header in record.headers]
+        while True:
+            try:
+                self._producer.produce(record.topic, record.value, record.key, **settings)
+            except BufferError:
+                # The client's queue is full; it empties while brokers answer.
+                self._producer.poll(0.5)
+                self._connection.raise_refusal()
+            else:
+                # Serves the reports of errors.
+                self._producer.poll(0)
+                return
+
+    def _token(self) -> str:
+        """Return the name of the last transaction of the series that was published; empty text for none."""
+        last = ""
+        for key, value in records_of(self._connection, self._tokens):
+            if key == self.series.key.encode() and value is not None:
+                last = max(last, value.decode())
+        return last
+
+
+def records_of(connection: Connection, topic: str) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Yield keys and values of the committed records of a topic with one partition, up to its end."""
+    kafka = package(connection.transform)
+    consumer = connection.consumer(**{"isolation.level": "read_committed"})
+    try:
+        consumer.assign([kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING)])
+        until = time.monotonic() + 60.0
+        while True:
+            for message in fetched(consumer, 1000, 0.5):
+                error = message.error()
+                if error is None:
+                    yield message.key(), message.value()
+                elif error.code() == kafka.KafkaError._PARTITION_EOF:
+                    return
+                elif not waits(error):
+                    raise kafka.KafkaException(error)
+                until = time.monotonic() + 60.0
+            connection.raise_refusal()
+            if time.monotonic() > until:
+                raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT))
+    finally:
+        closed(consumer)

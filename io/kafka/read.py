@@ -1,0 +1,242 @@
+"""ReadFromKafka: the records of topics."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+
+from ...sdk.errors import SourceError
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PBegin, PCollection
+from ...sdk.runner import Capability
+from ...sdk.sources.event_time_reader import EventTimes
+from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
+from ...transforms.map_and_filter import Map
+from ...transforms.read import Read
+from ...windowing.duration import DurationTypes, seconds_of_span
+from ...windowing.timestamp import Timestamp
+from .bounded import FirstRecords, KafkaRanges
+from .client import Connection, Settings, package
+from .records import KafkaRecord, TimestampPolicy
+from .serialization import Decoder, decoder_of, type_of
+from .source import KafkaSource, Reading, Start
+
+_OWN_SETTINGS = {
+    "enable.auto.commit": "offsets are in the checkpoints; use commit_offset_in_finalize=True to commit them as well",
+    "enable.auto.offset.store": "offsets are in the checkpoints",
+    "enable.partition.eof": "the transform needs these reports itself",
+    "error_cb": "the transform reports errors itself",
+}
+
+_RESETS = {"earliest": "earliest", "beginning": "earliest", "smallest": "earliest", "error": "error"}
+_RESETS |= dict.fromkeys(("latest", "end", "largest"), "latest")
+
+
+class ReadFromKafka(PTransform):
+    """A pair of key and value, or a `KafkaRecord`, for each record of topics.
+
+    A partition of a topic is a partition of the source.  Offsets are in the checkpoints, so every record counts once.
+    Without a checkpoint, reading begins at `start_offsets` and `start_read_time` if they are given, else at the
+    committed offset of the group (`group.id`), else where `auto.offset.reset` says: at the 'latest' record, unless it
+    is 'earliest'.  Partitions that are added later are read from their first record.  Only committed records are read,
+    unless `isolation.level` is 'read_uncommitted'.  Needs the extra `kafka`.
+
+    On a batch runner, and with `bounded=True`, it reads the records that there are when the run begins; then reading
+    begins at the earliest record if nothing else is said.
+
+    Args:
+      consumer_config: librdkafka's settings, such as {"bootstrap.servers": "localhost:9092"}.
+      topics: the name of a topic, or several names.
+      key_deserializer, value_deserializer: a function from bytes to a value, or the name of one of Kafka's own, such as
+        'org.apache.kafka.common.serialization.LongDeserializer'.  Bytes without it.  None stays None.
+      start_read_time: where reading begins: milliseconds since 1970, or a `Timestamp`.
+      max_num_records, max_read_time: a number of records, and of seconds, after which reading ends.
+      commit_offset_in_finalize: commits the offsets of durable checkpoints to the group, for others to see.
+      timestamp_policy: the event time of a record: 'ProcessingTime', when it is read; 'CreateTime', its producer's; or
+        'LogAppendTime', its broker's.
+      with_metadata: gives `KafkaRecord`s, which have topic, partition, offset, timestamp and headers.
+      dynamic_read_poll_interval_seconds: the time between two searches for new partitions.
+      start_offsets: by topic and partition, where reading begins.
+      bounded: reads the records that there are; None for True on a runner without unbounded sources.
+      on_lost_offsets: what to do if records were removed before they were read: 'fail', or go on with an error in the
+        log, at the 'earliest' or the 'latest' record.
+      timestamp_fn: a function from an element, before keys and values are decoded, to its event time.
+      watermark_estimator, idle_after: see `EventTimes`.  Without them the watermark follows the clock for
+        'ProcessingTime', and the last record's time otherwise.
+
+    Raises `MissingExtraError`, and `ValueError` for settings that the client refuses, while the pipeline is built;
+    `SourceError` when the run starts if the cluster can't be reached or a topic is missing.
+
+    >>> import penstock as beam
+    >>> config = {"bootstrap.servers": "localhost:9092", "sasl.password": "secret"}
+    >>> beam.io.ReadFromKafka(config, ["clicks"]).display_data()
+    {'servers': 'localhost:9092', 'topics': 'clicks'}
+    """
+
+    byte_array_deserializer = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+    processing_time_policy = "ProcessingTime"
+    create_time_policy = "CreateTime"
+    log_append_time = "LogAppendTime"
+
+    def __init__(
+        self,
+        consumer_config: Mapping[str, Any],
+        topics: str | Sequence[str],
+        key_deserializer: str | Decoder = byte_array_deserializer,
+        value_deserializer: str | Decoder = byte_array_deserializer,
+        start_read_time: int | Timestamp | None = None,
+        max_num_records: int | None = None,
+        max_read_time: float | None = None,
+        commit_offset_in_finalize: bool = False,
+        timestamp_policy: str = processing_time_policy,
+        consumer_polling_timeout: int = 2,
+        with_metadata: bool = False,
+        expansion_service: Any = None,
+        redistribute: bool = False,
+        redistribute_num_keys: int = 0,
+        allow_duplicates: bool = False,
+        dynamic_read_poll_interval_seconds: DurationTypes | None = None,
+        *,
+        start_offsets: Mapping[tuple[str, int], int] | None = None,
+        bounded: bool | None = None,
+        on_lost_offsets: str = "fail",
+        timestamp_fn: Callable[[Any], Any] | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
+        idle_after: Any = None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        package(name)
+        settings = Settings(consumer_config, name)
+        settings.check(name, _OWN_SETTINGS)
+        self._topics = _names(topics, name)
+        self._key = decoder_of(key_deserializer, "key_deserializer", name)
+        self._value = decoder_of(value_deserializer, "value_deserializer", name)
+        self._types = (type_of(key_deserializer), type_of(value_deserializer))
+        for given, parameter in ((max_num_records, "max_num_records"), (max_read_time, "max_read_time")):
+            if given is not None and given <= 0:
+                raise ValueError(f"{name}: {parameter} must be more than 0, got {given!r}")
+        if on_lost_offsets not in ("fail", "earliest", "latest"):
+            raise ValueError(f"{name}: on_lost_offsets must be 'fail', 'earliest' or 'latest', got {on_lost_offsets!r}")
+        if commit_offset_in_finalize and settings.get("group.id") is None:
+            raise ValueError(f"{name}: commit_offset_in_finalize needs 'group.id' in consumer_config")
+        self._limits = (max_num_records, max_read_time)
+        self._bounded = bounded
+        self._dead_letters: Mapping[str, Any] | None = None
+        self._commits = commit_offset_in_finalize
+        self._every = dynamic_read_poll_interval_seconds
+        if self._every is not None and seconds_of_span(self._every) <= 0:
+            raise ValueError(f"{name}: dynamic_read_poll_interval_seconds must be more than 0, got {self._every!r}")
+        policy = _policy(timestamp_policy, name)
+        by_record = policy is not TimestampPolicy.PROCESSING_TIME
+        default = MonotonicWatermarkEstimator.default_provider() if by_record else None
+        self._times = EventTimes.of(name, timestamp_fn, watermark_estimator, idle_after, default)
+        start = Start(
+            None if start_read_time is None else _milliseconds(start_read_time),
+            dict(start_offsets or {}),
+            _reset(settings, name),
+            settings.get("group.id") is not None,
+        )
+        self._reading = Reading(Connection(name, settings), self._topics, start, policy, with_metadata, on_lost_offsets)
+
+    def expand(self, pbegin: PBegin) -> Any:
+        label = pbegin.pipeline.full_label
+        reading = attrs.evolve(self._reading, connection=Connection(label, self._reading.connection.settings))
+        number, seconds = self._limits
+        streams = pbegin.pipeline.runner.capabilities()[Capability.UNBOUNDED_SOURCES] != "no"
+        if number is not None or seconds is not None:
+            source: Any = FirstRecords(reading, self._times, number, seconds)
+        elif self._bounded or (self._bounded is None and not streams):
+            start = reading.start
+            if "auto.offset.reset" not in reading.connection.settings.all:
+                start = attrs.evolve(start, otherwise="earliest")
+            source = KafkaRanges(attrs.evolve(reading, start=start), self._times)
+        else:
+            source = KafkaSource(reading, self._times, self._commits, self._every)
+        kind = KafkaRecord if reading.with_metadata else tuple[self._types]  # type: ignore[misc]
+        as_bytes = KafkaRecord if reading.with_metadata else tuple[bytes, bytes]
+        records: PCollection[Any] = pbegin | Read(source).with_output_types(as_bytes)
+        if self._key is None and self._value is None:
+            return records
+        decode = partial(_decoded_record if reading.with_metadata else _decoded_pair, self._key, self._value, label)
+        decoding = Map(decode).with_output_types(kind)
+        if self._dead_letters is None:
+            return records | "Decode" >> decoding
+        return records | "Decode" >> decoding.with_exception_handling(**self._dead_letters)
+
+    def with_exception_handling(self, **options: Any) -> ReadFromKafka:
+        """Return the transform with a second output, of the records that can't be decoded.
+
+        Args:
+          options: as those of `ParDo.with_exception_handling`.
+
+        >>> import json, penstock as beam
+        >>> config = {"bootstrap.servers": "localhost:9092"}
+        >>> read = beam.io.ReadFromKafka(config, "clicks", value_deserializer=json.loads).with_exception_handling()
+        """
+        if self._key is None and self._value is None:
+            raise ValueError(f"{type(self).__name__}: without a deserializer no record can fail")
+        read = copy.copy(self)
+        read._dead_letters = options
+        return read
+
+    def default_label(self) -> str:
+        return "ReadFromKafka"
+
+    def display_data(self) -> dict[str, Any]:
+        return {"servers": self._reading.connection.settings.servers, "topics": ", ".join(self._topics)}
+
+
+def _decoded_pair(key: Decoder | None, value: Decoder | None, label: str, pair: tuple[Any, Any]) -> tuple[Any, Any]:
+    of_key, of_value = pair
+    if key is not None and of_key is not None:
+        of_key = _decoded(key, of_key, "key", label)
+    if value is not None and of_value is not None:
+        of_value = _decoded(value, of_value, "value", label)
+    return of_key, of_value
+
+
+def _decoded_record(key: Decoder | None, value: Decoder | None, label: str, record: KafkaRecord) -> KafkaRecord:
+    place = f"{label}: offset {record.offset} of partition {record.partition} of topic {record.topic!r}"
+    of_key, of_value = _decoded_pair(key, value, place, (record.key, record.value))
+    return record._replace(key=of_key, value=of_value)
+
+
+def _decoded(decode: Decoder, data: bytes, what: str, label: str) -> Any:
+    try:
+        return decode(data)
+    except Exception as error:
+        raise SourceError(
+            f"{label}: a {what} of {len(data)} bytes can't be decoded ({type(error).__name__}: {error}); to go on "
+            "without such records, use .with_exception_handling()"
+        ) from error
+
+
+def _names(topics: Any, transform: str) -> tuple[str, ...]:
+    names = (topics,) if isinstance(topics, str) else tuple(topics)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"{transform}: expected the name of a topic, or several names, got {topics!r}")
+    return names
+
+
+def _policy(given: Any, transform: str) -> TimestampPolicy:
+    try:
+        return TimestampPolicy(given)
+    except ValueError:
+        known = ", ".join(repr(policy.value) for policy in TimestampPolicy)
+        raise ValueError(f"{transform}: timestamp_policy must be one of {known}, got {given!r}") from None
+
+
+def _reset(settings: Settings, transform: str) -> str:
+    given = str(settings.get("auto.offset.reset", "latest"))
+    if given not in _RESETS:
+        raise ValueError(f"{transform}: 'auto.offset.reset' must be 'earliest', 'latest' or 'error', got {given!r}")
+    return _RESETS[given]
+
+
+def _milliseconds(time: int | Timestamp) -> int:
+    return time.micros // 1000 if isinstance(time, Timestamp) else int(time)

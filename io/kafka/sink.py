@@ -1,0 +1,340 @@
+"""KafkaSink: records of a topic, committed exactly once, or written at least once.
+
+1. Each worker stages its records (`staging`): in blocks of a topic of their own, and in its token.
+2. A commit publishes them in one transaction of Kafka, with a token in a compacted topic (`publisher`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+from ...sdk.coders.coder import shortened
+from ...sdk.elements.bundle import Bundle
+from ...sdk.errors import RejectedRecordError, SinkError
+from ...sdk.sink import Sink, SinkWriter
+from ..records import as_dict, is_record
+from ..transaction_series import series_of
+from .client import Connection, closed, explained, metadata, package
+from .publisher import TOKENS, Publisher, Series, create_topic
+from .serialization import Encoder
+from .staging import STAGED_MILLISECONDS, StagedRecord, StagedRecords, StagingWriter, token_of
+
+# What a record has besides its key and its value, at most, in bytes.
+_OVERHEAD = 256
+
+# The size of a message that the client sends, and the brokers accept, unless settings differ; and the size of a record
+# above which its topic is asked.  A commit detects smaller ones that a topic refuses.
+_MESSAGE_BYTES = 1_000_000
+_LOOKED_UP_BYTES = 100_000
+
+
+class Retractions(StrEnum):
+    """What becomes of retracted elements.
+
+    UPSERT: a key's latest value in a commit, or a tombstone if it has none left.
+    CHANGELOG: a record for each change, with its sign in the header `penstock-sign`.
+    """
+
+    UPSERT = "upsert"
+    CHANGELOG = "changelog"
+
+
+SIGN_HEADER = "penstock-sign"
+
+
+@attrs.frozen
+class Writing:
+    """How elements become records.
+
+    Attributes:
+      topic: a name, or a function from an element to a name.
+      with_headers: whether elements are records with key, value and headers.
+      control_topic, staging_topic: where tokens and staged blocks are.
+    """
+
+    connection: Connection
+    topic: str | Callable[[Any], str]
+    key: Encoder
+    value: Encoder
+    with_headers: bool
+    retractions: Retractions | None
+    exactly_once: bool
+    control_topic: str
+    staging_topic: str
+
+    @property
+    def label(self) -> str:
+        return self.connection.transform
+
+    @property
+    def topic_name(self) -> str:
+        return self.topic if isinstance(self.topic, str) else "by element"
+
+    def record(self, element: Any, sign: int = 1, place: tuple[int, int, int] | None = None) -> StagedRecord:
+        """Return an element as a record.  Raises `SinkError` for one that isn't a pair, or can't be encoded."""
+        headers: list[tuple[str, bytes | None]] = []
+        if self.with_headers:
+            key, value, headers = self._fields(element)
+        elif isinstance(element, tuple) and len(element) == 2:
+            key, value = element
+        else:
+            raise SinkError(f"{self.label}: expected pairs of a key and a value, got {shortened(element, 100)}")
+        topic = self.topic if isinstance(self.topic, str) else self.topic(element)
+        if self.retractions is Retractions.CHANGELOG:
+            headers = [*headers, (SIGN_HEADER, b"+1" if sign > 0 else b"-1")]
+        of_place = place if self.retractions is Retractions.UPSERT else None
+        encoded = (self._encoded(self.key, key, "key"), self._encoded(self.value, value, "value"))
+        return StagedRecord(topic, *encoded, headers or None, sign=sign, place=of_place)
+
+    def _fields(self, element: Any) -> tuple[Any, Any, list[tuple[str, bytes | None]]]:
+        fields = as_dict(element) if is_record(element) else {}
+        if "key" not in fields or "value" not in fields:
+            raise SinkError(
+                f"{self.label}: expected Rows with the fields key, value and headers (with_headers=True), got "
+                f"{shortened(element, 100)}"
+            )
+        headers = fields.get("headers") or ()
+        pairs = headers.items() if isinstance(headers, Mapping) else map(_pair, headers)
+        return fields["key"], fields["value"], [(name, value) for name, value in pairs]
+
+    def _encoded(self, encode: Encoder, value: Any, what: str) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            data = encode(value)
+        except Exception as error:
+            raise SinkError(
+                f"{self.label}: the {what} {shortened(value, 100)} can't be encoded: {error}; give a {what}_serializer"
+            ) from error
+        if data is not None and not isinstance(data, bytes):
+            raise SinkError(f"{self.label}: {what}_serializer must return bytes, got {type(data).__name__}")
+        return data
+
+    @contextmanager
+    def explained(self, what: str) -> Iterator[None]:
+        """Convert the client's errors into `SinkError`s."""
+        with explained(self.connection, what, SinkError):
+            yield
+
+
+class KafkaSink(Sink[Any]):
+    """Records of a topic; see `WriteToKafka`."""
+
+    def __init__(self, writing: Writing) -> None:
+        self.writing = writing
+        self.accepts_retractions = writing.retractions is not None  # type: ignore[misc]
+        self._publisher: Publisher | None = None
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the settings to show in a drawing of the pipeline."""
+        return {"servers": self.writing.connection.settings.servers, "topic": self.writing.topic_name}
+
+    @property
+    def transform(self) -> str:
+        """The label in messages."""
+        return self.writing.label
+
+    @transform.setter
+    def transform(self, label: str) -> None:
+        connection = Connection(label, self.writing.connection.settings)
+        self.writing = attrs.evolve(self.writing, connection=connection)
+
+    def prepare(self, transaction: str) -> None:
+        writing = self.writing
+        with writing.explained("it can't be written to"):
+            admin = writing.connection.admin()
+            topics = metadata(writing.connection, admin).topics
+            if isinstance(writing.topic, str) and writing.topic not in topics:
+                raise SinkError(
+                    f"{writing.label}: Kafka at {writing.connection.settings.servers} has no topic {writing.topic!r}; "
+                    "create it, with the partitions and the retention that its readers need"
+                )
+            if writing.exactly_once:
+                if writing.control_topic not in topics:
+                    create_topic(writing.connection, writing.control_topic, **TOKENS)
+                if writing.staging_topic not in topics:
+                    create_topic(
+                        writing.connection, writing.staging_topic, **{"retention.ms": str(STAGED_MILLISECONDS)}
+                    )
+
+    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+        return _StagingSinkWriter(self.writing) if self.writing.exactly_once else _DirectSinkWriter(self.writing)
+
+    def commit(self, transaction: str, staged: Sequence[bytes]) -> None:
+        tokens = [token_of(data) for data in staged if data]
+        tokens = [token for token in tokens if token.count]
+        if not tokens:
+            return
+        writing = self.writing
+        series = Series((series_of(transaction) or transaction).lstrip("-") + "-" + writing.topic_name)
+        if self._publisher is None or self._publisher.series != series:
+            if self._publisher is not None:
+                self._publisher.close()
+            self._publisher = Publisher(writing.connection, writing.control_topic, series)
+        records: Any = StagedRecords(writing.connection, writing.staging_topic, tokens)
+        if writing.retractions is Retractions.UPSERT:
+            records = net_records(records)
+        with writing.explained(f"transaction {transaction!r} can't be published"):
+            self._publisher.publish(transaction, records)
+
+    def abort(self, transaction: str) -> None:
+        """Do nothing: staged blocks that no token names are never read, and are removed by the topic's retention."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_publisher": None}
+
+
+def net_records(records: Any) -> list[StagedRecord]:
+    """Return each key's latest value that isn't retracted, or a tombstone, in the order of the keys' first records."""
+    by_key: dict[tuple[str, bytes | None], dict[bytes | None, list[Any]]] = {}
+    for record in records:
+        values = by_key.setdefault((record.topic, record.key), {})
+        net = values.setdefault(record.value, [0, record])
+        net[0] += record.sign
+        if record.sign > 0 and (net[1].sign < 0 or record.place >= net[1].place):
+            net[1] = record
+    found = []
+    for (topic, key), values in by_key.items():
+        left = [record for count, record in values.values() if count > 0]
+        if left:
+            found.append(max(left, key=lambda record: (record.place, record.value or b"")))
+        elif any(count < 0 for count, _ in values.values()):
+            found.append(StagedRecord(topic, key, None))
+    return found
+
+
+class _Writer(SinkWriter[Any]):
+    """Turns elements into records, and checks their sizes."""
+
+    def __init__(self, writing: Writing) -> None:
+        self.writing = writing
+
+    def records(self, bundle: Bundle) -> Iterator[StagedRecord]:
+        """Yield the elements as records."""
+        record_of = self.writing.record
+        if self.writing.retractions is None:
+            made = map(record_of, bundle.values)
+        else:
+            made = (
+                record_of(value, sign, (max(window.max_micros for window in windows), pane.index, timestamp))
+                for value, timestamp, windows, pane, sign in bundle.rows()
+            )
+        for record in made:
+            size = len(record.key or b"") + len(record.value or b"")
+            if size > _LOOKED_UP_BYTES:
+                self._check(record, size)
+            yield record
+
+    def _check(self, record: StagedRecord, size: int) -> None:
+        settings = self.writing.connection.settings
+        place = (settings.servers, record.topic)
+        if place not in _limits:
+            _limits[place] = _message_bytes(self.writing.connection, record.topic)
+        limit = min(_limits[place], int(settings.get("message.max.bytes", _MESSAGE_BYTES)))
+        if size > limit - _OVERHEAD:
+            error = RejectedRecordError(
+                f"{self.writing.label}: a record of {size} bytes is larger than topic {record.topic!r} accepts; its "
+                f"setting max.message.bytes and the producer's message.max.bytes permit {limit}"
+            )
+            error.record, error.transform = shortened(record.value, 100), self.writing.label
+            raise error
+
+
+# By servers and topic, the size of a record that the topic accepts.
+_limits: dict[tuple[str, str], int] = {}
+
+
+def _message_bytes(connection: Connection, topic: str) -> int:
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    # Kept by name until it has answered.
+    admin = connection.admin()
+    (described,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+    return int(described.result(20.0)["max.message.bytes"].value)
+
+
+class _StagingSinkWriter(_Writer):
+    """Stages records, for exactly once."""
+
+    def __init__(self, writing: Writing) -> None:
+        super().__init__(writing)
+        self._blocks = StagingWriter(writing.connection, writing.staging_topic)
+
+    def write(self, bundle: Bundle) -> None:
+        with self.writing.explained("records can't be staged"):
+            for record in self.records(bundle):
+                self._blocks.add(record)
+
+    def stage(self) -> bytes:
+        with self.writing.explained("records can't be staged"):
+            return self._blocks.stage()
+
+    def discard(self) -> None:
+        self._blocks.close()
+
+
+class _DirectSinkWriter(_Writer):
+    """Writes records to their topic at once, at least once."""
+
+    def __init__(self, writing: Writing) -> None:
+        super().__init__(writing)
+        self._producer: Any = None
+        self._failed: Any = None
+
+    def write(self, bundle: Bundle) -> None:
+        with self.writing.explained("records can't be written"):
+            if self._producer is None:
+                settings = {"delivery.report.only.error": True, "on_delivery": self._delivered}
+                self._producer = self.writing.connection.producer(**({"enable.idempotence": True} | settings))
+            for record in self.records(bundle):
+                self._produce(record)
+            self._producer.poll(0)
+            self._raise_failed()
+
+    def stage(self) -> bytes:
+        with self.writing.explained("records can't be written"):
+            while self._producer is not None and self._producer.flush(1.0):
+                self.writing.connection.raise_refusal()
+                self._raise_failed()
+            self._raise_failed()
+        self._close()
+        return b""
+
+    def discard(self) -> None:
+        self._close()
+
+    def _produce(self, record: StagedRecord) -> None:
+        headers = {"headers": record.headers} if record.headers else {}
+        while True:
+            try:
+                self._producer.produce(record.topic, record.value, record.key, **headers)
+                return
+            except BufferError:
+                self._producer.poll(0.5)
+                self.writing.connection.raise_refusal()
+                self._raise_failed()
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        self._failed = self._failed or error
+
+    def _raise_failed(self) -> None:
+        if self._failed is not None:
+            raise package(self.writing.label).KafkaException(self._failed)
+
+    def _close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            closed(producer)
+
+
+def _pair(header: Any) -> tuple[str, bytes | None]:
+    if is_record(header):
+        fields = as_dict(header)
+        return fields["key"], fields["value"]
+    name, value = header
+    return name, value

@@ -1,0 +1,202 @@
+"""Staged records: blocks that wait for their commit, in a topic of their own or in the token that a writer stages.
+
+A writer encodes its records as blocks.  Full blocks are written to the *staging topic*, by producers without
+transactions; the last block, which isn't full, is part of the writer's token, so that little output needs no topic.
+A commit reads the blocks of the accepted writers by their offsets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+import msgspec
+
+from ...sdk.errors import SinkError
+from .client import Connection, closed, fetched, package, waits
+
+# The size of a block in bytes, about.  Brokers accept messages of 1 MiB by default.
+BLOCK_BYTES = 256 << 10
+
+# How long a staged block is kept, in milliseconds: the longest time between a checkpoint and its commit.
+STAGED_MILLISECONDS = 7 * 24 * 3600 * 1000
+
+# How long blocks are waited for, in seconds.
+_READ_WITHIN = 120.0
+
+
+class StagedRecord(msgspec.Struct, array_like=True, frozen=True, omit_defaults=True):
+    """A record to write.
+
+    Attributes:
+      timestamp: in milliseconds since 1970; None for the time of the commit.
+      partition: None for the producer's choice by the key.
+      sign, place: of an element that may be retracted: 1 or -1, and the end of its window, its pane and its timestamp.
+    """
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] | None = None
+    timestamp: int | None = None
+    partition: int | None = None
+    sign: int = 1
+    place: tuple[int, int, int] | None = None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[StagedRecord]).decode
+
+
+class Staged(msgspec.Struct, array_like=True, frozen=True):
+    """The token of a writer.
+
+    Attributes:
+      offsets: of the blocks in the staging topic, as first and last of each run.
+      last: the last block.
+      count: the number of records.
+    """
+
+    offsets: list[tuple[int, int]]
+    last: bytes
+    count: int
+
+
+@attrs.define
+class StagingWriter:
+    """Writes the blocks of one writer.
+
+    Args:
+      topic: the staging topic.
+    """
+
+    connection: Connection
+    topic: str
+    _records: list[StagedRecord] = attrs.field(init=False, factory=list)
+    _size: int = attrs.field(init=False, default=0)
+    _count: int = attrs.field(init=False, default=0)
+    _producer: Any = attrs.field(init=False, default=None)
+    _offsets: list[int] = attrs.field(init=False, factory=list)
+    _sent: int = attrs.field(init=False, default=0)
+    _failed: Any = attrs.field(init=False, default=None)
+
+    def add(self, record: StagedRecord) -> None:
+        """Add a record."""
+        self._records.append(record)
+        self._count += 1
+        self._size += len(record.key or b"") + len(record.value or b"") + 32
+        if self._size >= BLOCK_BYTES:
+            self._send()
+
+    def stage(self) -> bytes:
+        """Wait until all blocks are durable, and return the token."""
+        if self._producer is not None:
+            kafka = package(self.connection.transform)
+            self._producer.flush(120.0)
+            self.connection.raise_refusal()
+            if self._failed is not None:
+                raise kafka.KafkaException(self._failed)
+            if len(self._offsets) < self._sent:
+                raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT))
+        self.close()
+        last = _encode(self._records) if self._records else b""
+        return msgspec.msgpack.encode(Staged(_runs(sorted(self._offsets)), last, self._count))
+
+    def close(self) -> None:
+        """Drop the producer, and what it hasn't sent."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            closed(producer)
+
+    def _send(self) -> None:
+        if self._producer is None:
+            self._producer = self.connection.producer(**{"acks": "all", "enable.idempotence": True})
+        block = _encode(self._records)
+        self._records, self._size = [], 0
+        self._sent += 1
+        while True:
+            try:
+                self._producer.produce(self.topic, block, partition=0, on_delivery=self._delivered)
+                self._producer.poll(0)
+                return
+            except BufferError:
+                self._producer.poll(0.5)
+                self.connection.raise_refusal()
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failed = error
+        else:
+            self._offsets.append(message.offset())
+
+
+def _runs(offsets: Sequence[int]) -> list[tuple[int, int]]:
+    """Return sorted numbers as first and last of each run.
+
+    >>> _runs([1, 2, 3, 7])
+    [(1, 3), (7, 7)]
+    """
+    runs: list[tuple[int, int]] = []
+    for offset in offsets:
+        if runs and runs[-1][1] == offset - 1:
+            runs[-1] = (runs[-1][0], offset)
+        else:
+            runs.append((offset, offset))
+    return runs
+
+
+def token_of(data: bytes) -> Staged:
+    """Return the token that a writer has staged."""
+    return msgspec.msgpack.decode(data, type=Staged)
+
+
+@attrs.frozen
+class StagedRecords:
+    """The records of a transaction: of each token its blocks, in the order in which they were written."""
+
+    connection: Connection
+    topic: str
+    tokens: Sequence[Staged]
+
+    def __iter__(self) -> Iterator[StagedRecord]:
+        for token in self.tokens:
+            if token.offsets:
+                for block in self._blocks(token):
+                    yield from _decode(block)
+            if token.last:
+                yield from _decode(token.last)
+
+    def _blocks(self, token: Staged) -> Iterator[bytes]:
+        consumer = self.connection.consumer(**{"isolation.level": "read_uncommitted"})
+        try:
+            for first, last in token.offsets:
+                yield from self._run(consumer, first, last)
+        finally:
+            closed(consumer)
+
+    def _run(self, consumer: Any, first: int, last: int) -> Iterator[bytes]:
+        kafka = package(self.connection.transform)
+        consumer.assign([kafka.TopicPartition(self.topic, 0, first)])
+        following, until = first, time.monotonic() + _READ_WITHIN
+        while following <= last:
+            self.connection.raise_refusal()
+            for message in fetched(consumer, min(last - following + 1, 64), 0.5):
+                error = message.error()
+                if error is None and message.offset() == following:
+                    following, until = following + 1, time.monotonic() + _READ_WITHIN
+                    yield message.value()
+                elif error is None or error.code() == kafka.KafkaError._AUTO_OFFSET_RESET:
+                    raise self._lost(following)
+                elif error.code() != kafka.KafkaError._PARTITION_EOF and not waits(error):
+                    raise kafka.KafkaException(error)
+            if time.monotonic() > until:
+                raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT))
+
+    def _lost(self, offset: int) -> SinkError:
+        return SinkError(
+            f"{self.connection.transform}: expected staged output at offset {offset} of topic {self.topic!r} of Kafka "
+            f"at {self.connection.settings.servers}, found none: it was removed before its commit. The topic's "
+            "retention.ms must be longer than the time between a checkpoint and its commit"
+        )

@@ -1,0 +1,29 @@
+"""A real Kafka broker, and topics of a test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kafka.broker import KafkaBroker
+from kafka.packages import why_there_is_no_broker
+from kafka.topics import Topic
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[KafkaBroker]:
+    """A broker, fetched from Maven Central and started for the first test that asks."""
+    if reason := why_there_is_no_broker():
+        pytest.skip(reason)
+    with KafkaBroker.running() as server:
+        yield server
+
+
+@pytest.fixture
+def topic(broker: KafkaBroker) -> Topic:
+    return Topic(broker)
+
+
+@pytest.fixture
+def other_topic(broker: KafkaBroker) -> Topic:
+    return Topic(broker)

@@ -1,0 +1,307 @@
+"""ReadFromKafka, on a real broker: each record once, by its offset, at its time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.broker import KafkaBroker
+from kafka.topics import BEGIN, Topic
+from recording import Recording
+
+import penstock as beam
+from penstock.io import KafkaRecord, ReadFromKafka
+from penstock.io.kafka.source import KafkaReader, TopicPartition
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.sdk.elements.bundle import expanded
+from penstock.sdk.errors import MissingExtraError, SourceError
+from penstock.sdk.runner import PipelineState
+from penstock.testing import assert_that, equal_to
+from penstock.windowing import Timestamp
+
+NOW = Timestamp(BEGIN + 1_000_000)
+
+
+def source_of(read: Any, streams: bool = True) -> Any:
+    """The source of a transform, as a pipeline on a streaming or a batch runner has it."""
+    from penstock.runners.spark import SparkBatchRunner
+
+    p = beam.Pipeline("local" if streams else SparkBatchRunner(None))
+    _ = p | read
+    (source,) = (t.primitive.source for t in p.graph().transforms if hasattr(t.primitive, "source"))
+    return source
+
+
+def values(reader: KafkaReader, count: int) -> list[Any]:
+    """The next elements of a reader, waited for."""
+    found: list[Any] = []
+    for _ in range(100_000):
+        bundle = reader.poll(1000, NOW)
+        found += bundle.values if bundle is not None else []
+        if len(found) >= count:
+            return found
+    raise AssertionError(f"{len(found)} of {count} elements came")
+
+
+def test_pairs_of_a_bounded_read_on_each_runner(topic: Topic, make_pipeline: Any) -> None:
+    """All that is there, in whatever partition, decoded."""
+    topic.write(range(2500))
+    read = ReadFromKafka(
+        topic.config, topic.name, "org.apache.kafka.common.serialization.StringDeserializer", int, bounded=True
+    )
+    with make_pipeline() as p:
+        assert_that(p | read, equal_to([(str(n % 10), n) for n in range(2500)]))
+
+
+def test_records_have_all_that_a_topic_knows(topic: Topic) -> None:
+    """At the times of their producer, to the millisecond."""
+    topic.write(range(3))
+    read = ReadFromKafka(topic.config, [topic.name], with_metadata=True, timestamp_policy="CreateTime", bounded=True)
+    source = source_of(read)
+    bundles = [bundle for split in source.split(1) for bundle in source.read_bundles(split)]
+    found = [
+        (value, micros)
+        for bundle in bundles
+        for value, micros in zip(bundle.values, expanded(bundle.timestamps, len(bundle)), strict=True)
+    ]
+    assert sorted(
+        (
+            KafkaRecord(
+                topic.name, n % 2, n // 2, (BEGIN + n) * 1000, str(n).encode(), str(n).encode(), [], 0, "CreateTime"
+            ),
+            (BEGIN + n) * 1_000_000,
+        )
+        for n in range(3)
+    ) == sorted(found)
+
+
+def test_a_reader_resumes_at_each_offset(topic: Topic) -> None:
+    """Polls, replays, and micro-batches give the same."""
+    topic.write(range(41))
+    source = source_of(ReadFromKafka(topic.config, topic.name, timestamp_policy="CreateTime"))
+    partition = source.partitions()[0]
+    reader = source.open(partition, None)
+    first = values(reader, 21)
+    assert [str(n).encode() for n in range(0, 41, 2)] == [value for _, value in first]
+    assert 21 == reader.offset()
+    assert 0 == reader.backlog()
+    reader.close()
+    for offset in (0, 7, 20):
+        again = source.open(partition, offset)
+        assert first[offset:] == values(again, 21 - offset)
+        again.close()
+    planner, start, batches = source.open(partition, None), 0, []
+    while (end := planner.admit(4, None, NOW)) != start:
+        worker = source.open(partition, start)
+        batches.append([value for bundle in worker.read_to(end, NOW) for value in bundle.values])
+        assert end == worker.offset()
+        worker.close()
+        start = end
+    planner.close()
+    assert first == [value for batch in batches for value in batch]
+    assert 4 == max(map(len, batches))
+
+
+def test_where_reading_begins(topic: Topic) -> None:
+    """At the first or the last record, at a time, at an offset, or where the group has been."""
+    topic.write(range(10))
+    latest = {"bootstrap.servers": topic.broker.address}
+
+    def starts(config: Any = topic.config, **options: Any) -> list[int]:
+        source = source_of(ReadFromKafka(config, topic.name, **options))
+        readers = [source.open(partition, None) for partition in source.partitions()]
+        try:
+            return [reader.offset() for reader in readers]
+        finally:
+            for reader in readers:
+                reader.close()
+
+    assert [0, 0] == starts()
+    assert [5, 5] == starts(latest)
+    assert [3, 2] == starts(start_read_time=(BEGIN + 5) * 1000)
+    assert [5, 5] == starts(start_read_time=Timestamp(BEGIN + 100))
+    assert [4, 0] == starts(start_offsets={(topic.name, 0): 4})
+    source = source_of(
+        ReadFromKafka(topic.config | {"group.id": topic.name}, topic.name, commit_offset_in_finalize=True)
+    )
+    reader = source.open(source.partitions()[0], None)
+    reader.acknowledge(3)
+    for _ in range(200):
+        if starts(latest | {"group.id": topic.name}) == [3, 5]:
+            break
+    assert [3, 5] == starts(latest | {"group.id": topic.name})
+    reader.close()
+
+
+def test_a_stream_resumes_from_its_checkpoint(topic: Topic, tmp_path: Path) -> None:
+    """Each record counts once, whatever came meanwhile; a new partition is read from its first record."""
+
+    def run(until: int) -> list[int]:
+        sink = Recording()
+        options = PipelineOptions([], checkpoint_dir=str(tmp_path / "checkpoints"), checkpoint_interval=0.05)
+        p = beam.Pipeline("local", options=options)
+        config = {"bootstrap.servers": topic.broker.address, "auto.offset.reset": "earliest"}
+        read = ReadFromKafka(config, topic.name, dynamic_read_poll_interval_seconds=0.2)
+        _ = p | read | beam.Map(lambda pair: int(pair[1])) | beam.io.Write(sink)
+        result = p.run()
+        for _ in range(200):
+            if len(sink.changes) >= until:
+                break
+            result.wait_until_finish(100)
+        result.cancel()
+        return [change.value for change in sink.changes]
+
+    topic.write(range(100))
+    first = run(100)
+    topic.write(range(100, 150))
+    topic.broker.add_partitions(topic.name, 3)
+    topic.partitions = 3
+    topic.write(range(150, 300))
+    second = run(200)
+    assert list(range(100)) == sorted(first)
+    assert list(range(100, 300)) == sorted(second)
+
+
+def test_a_stream_on_spark_reads_what_there_is(topic: Topic, spark: Any, tmp_path: Path) -> None:
+    """In micro-batches, from where the batch before ended."""
+    from penstock.runners.spark import SparkMicroBatchRunner
+
+    def run() -> list[int]:
+        sink = Recording()
+        options = PipelineOptions([], checkpoint_dir=str(tmp_path / "checkpoints"), available_now=True)
+        p = beam.Pipeline(SparkMicroBatchRunner(spark), options=options)
+        read = ReadFromKafka(topic.config, topic.name, timestamp_policy="CreateTime")
+        _ = p | read | beam.Map(lambda pair: int(pair[1])) | beam.io.Write(sink)
+        assert PipelineState.DONE == p.run().wait_until_finish()
+        return sorted(change.value for change in sink.changes)
+
+    topic.write(range(100))
+    assert list(range(100)) == run()
+    topic.write(range(100, 150))
+    assert list(range(100, 150)) == run()
+
+
+def test_what_can_not_be_decoded_is_an_error_or_a_dead_letter(topic: Topic, make_pipeline: Any) -> None:
+    """The error names the record's transform and says what to do."""
+    topic.broker.write(topic.name, [topic.record(1), topic.record(2)])
+    topic.write_values(b"[3]", b"{")
+    read = ReadFromKafka(topic.config, topic.name, value_deserializer=json.loads, bounded=True)
+    with (
+        pytest.raises(SourceError, match=r"Read: a value of 1 bytes can't be decoded \(JSONDecodeError"),
+        make_pipeline() as p,
+    ):
+        _ = p | "Read" >> read
+    with make_pipeline() as p:
+        good, bad = p | "Read" >> read.with_exception_handling()
+        assert_that(good | beam.Values(), equal_to([1, 2, [3]]), label="good")
+        assert_that(bad | beam.Map(lambda letter: letter[0]), equal_to([(None, b"{")]), label="bad")
+
+
+def test_a_number_of_records_and_a_span_of_time_end_a_read(topic: Topic) -> None:
+    """The first ones, and those that come meanwhile."""
+    topic.write(range(10))
+    with beam.Pipeline() as p:
+        some = p | ReadFromKafka(topic.config, topic.name, max_num_records=3)
+        assert_that(some | beam.combiners.Count.Globally(), equal_to([3]))
+    with beam.Pipeline() as p:
+        all_of_them = p | ReadFromKafka(topic.config, topic.name, max_read_time=2)
+        assert_that(all_of_them | beam.combiners.Count.Globally(), equal_to([10]))
+
+
+def test_lost_records_are_never_skipped_silently(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
+    """They were removed before they were read; or the topic is another one."""
+    topic.write(range(20))
+    topic.broker.delete_all(topic.name, 2)
+    topic.write(range(20, 30))
+
+    def read(offset: int, **options: Any) -> list[int]:
+        source = source_of(ReadFromKafka(topic.config, topic.name, **options))
+        reader = source.open(source.partitions()[0], offset)
+        try:
+            return [int(value) for _, value in values(reader, 5)]
+        finally:
+            reader.close()
+
+    with pytest.raises(
+        SourceError, match="to have offset 2, but the records before 10 were removed, 8 of them or fewer"
+    ):
+        read(2)
+    with pytest.raises(SourceError, match="to have offset 99, but its last offset is 15: was the topic deleted"):
+        read(99)
+    with caplog.at_level(logging.ERROR):
+        assert [20, 22, 24, 26, 28] == read(2, on_lost_offsets="earliest")
+    assert "the records before 10 were removed" in caplog.text
+
+
+def test_what_is_wrong_is_said_by_name(topic: Topic) -> None:
+    """Settings when the pipeline is built; topics and servers before it runs."""
+    servers = {"bootstrap.servers": topic.broker.address}
+    for wrong, said in (
+        ({}, r"consumer_config needs 'bootstrap.servers'"),
+        (servers | {"nosuch": 1}, r'No such configuration property: "nosuch"'),
+        (servers | {"enable.auto.commit": True}, r"can't have 'enable.auto.commit': offsets are in the checkpoints"),
+        (servers | {"auto.offset.reset": "none"}, "must be 'earliest', 'latest' or 'error', got 'none'|refuses"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            ReadFromKafka(wrong, topic.name)
+    for options, said in (
+        ({"key_deserializer": "com.example.Avro"}, "key_deserializer='com.example.Avro' is a class of Java's"),
+        ({"timestamp_policy": "EventTime"}, "timestamp_policy must be one of 'ProcessingTime'"),
+        ({"on_lost_offsets": "skip"}, "on_lost_offsets must be 'fail'"),
+        ({"max_num_records": 0}, "max_num_records must be more than 0"),
+        ({"commit_offset_in_finalize": True}, "needs 'group.id'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            ReadFromKafka(servers, topic.name, **options)  # type: ignore[arg-type]
+    with pytest.raises(SourceError, match="topic 'nosuch' of Kafka at .* can't be read: .*Unknown topic"):
+        source_of(ReadFromKafka(servers, "nosuch")).partitions()
+
+
+def test_without_the_extra_it_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(MissingExtraError, match=r"ReadFromKafka needs .*pip install 'penstock\[kafka\]'"):
+        ReadFromKafka({"bootstrap.servers": "localhost"}, "a")
+
+
+def test_a_batch_runner_reads_up_to_the_ends(topic: Topic, spark: Any) -> None:
+    """From the first record, unless something else is said."""
+    from penstock.runners.spark import SparkBatchRunner
+
+    topic.write(range(10))
+    with beam.Pipeline(SparkBatchRunner(spark)) as p:
+        read = ReadFromKafka({"bootstrap.servers": topic.broker.address}, topic.name)
+        assert_that(p | read | beam.combiners.Count.Globally(), equal_to([10]))
+
+
+def test_a_lost_broker_is_waited_for(broker: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """It is said once, and when it answers again; then reading goes on."""
+    topic = Topic(broker, 1)
+    topic.write(range(10))
+    source = source_of(ReadFromKafka(topic.config, topic.name, dynamic_read_poll_interval_seconds=1))
+    reader = source.open(source.partitions()[0], None)
+    assert 10 == len(values(reader, 10))
+    port = broker.port
+    with caplog.at_level(logging.WARNING):
+        broker.kill()
+        for _ in range(100):
+            assert reader.poll(1000, NOW) is None
+            if "doesn't answer" in caplog.text:
+                break
+            time.sleep(0.1)
+        assert [TopicPartition(topic.name, 0)] == source.partitions()
+        broker.start(port)
+        topic.write(range(10, 20))
+        found: list[Any] = []
+        deadline = time.monotonic() + 60
+        while len(found) < 10 and time.monotonic() < deadline:
+            bundle = reader.poll(1000, NOW)
+            found += bundle.values if bundle is not None else []
+    reader.close()
+    assert [str(n).encode() for n in range(10, 20)] == [value for _, value in found]
+    assert 1 == caplog.text.count("doesn't answer")
+    assert "answers again" in caplog.text

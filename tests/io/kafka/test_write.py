@@ -1,0 +1,259 @@
+"""WriteToKafka, on a real broker: what readers of committed records see, once and as a whole."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import uuid
+from typing import Any
+
+import attrs
+import pytest
+from kafka.broker import KafkaBroker
+from kafka.topics import Topic
+
+import penstock as beam
+from penstock.io import WriteToKafka
+from penstock.io.kafka.publisher import Publisher
+from penstock.io.kafka.sink import KafkaSink, net_records
+from penstock.io.kafka.staging import BLOCK_BYTES, StagedRecord, token_of
+from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.errors import RejectedRecordError, SinkError, UnsupportedError
+from penstock.testing import TestPipeline, TestStream
+from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
+
+NO_PLACE = (0, 0, 0)
+
+
+def sink_of(topic: Topic, **options: Any) -> KafkaSink:
+    """A sink as another process has it."""
+    sink: KafkaSink = pickle.loads(pickle.dumps(WriteToKafka(topic.producer_config, topic.name, **options).sink))
+    return sink
+
+
+def pairs(*numbers: int) -> list[tuple[bytes, bytes]]:
+    return [(str(n % 10).encode(), str(n).encode()) for n in numbers]
+
+
+def stage(sink: KafkaSink, transaction: str, values: list[Any]) -> Any:
+    sink.prepare(transaction)
+    writer = sink.open_writer(transaction, uuid.uuid4().hex)
+    writer.write(Bundle(values))
+    return writer.stage()
+
+
+def names(count: int) -> list[str]:
+    """Names of transactions of a series of their own, as a stream has them."""
+    series = uuid.uuid4().hex[:16]
+    return [f"{number:08}-{series}" for number in range(count)]
+
+
+def test_a_pipeline_on_each_runner_writes_each_record_once(topic: Topic, make_pipeline: Any) -> None:
+    """More than a token holds, so that some are staged in a topic."""
+    with make_pipeline() as p:
+        numbers = p | beam.Create(range(20_000)) | beam.Map(lambda n: (str(n % 10), n))
+        string = "org.apache.kafka.common.serialization.StringSerializer"
+        _ = numbers | WriteToKafka(topic.producer_config, topic.name, string, lambda n: b"%d" % n)
+    assert list(range(20_000)) == topic.values()
+    assert {int(message.value()) % 10 for message in topic.found()} == {int(message.key()) for message in topic.found()}
+
+
+def test_a_commit_is_published_once_and_by_whoever_comes_to_it(topic: Topic) -> None:
+    """The same transaction again, by a process that knows nothing of the first commit, changes nothing."""
+    first, second = names(2)
+    sink = sink_of(topic)
+    tokens = [stage(sink, first, pairs(1, 2)), stage(sink, first, pairs(3))]
+    assert [] == topic.values()
+    for each in (sink, sink, sink_of(topic), sink_of(topic)):
+        each.commit(first, tokens)
+        assert [1, 2, 3] == topic.values()
+    later = sink_of(topic)
+    later.commit(second, [stage(later, second, pairs(4))])
+    later.commit(first, tokens)
+    assert [1, 2, 3, 4] == topic.values()
+
+
+def test_records_beyond_a_block_are_staged_in_their_topic(topic: Topic) -> None:
+    """In their order; the token has offsets instead of records."""
+    (name,) = names(1)
+    sink = sink_of(topic)
+    values = [(b"k", b"%d" % n + b"." * 1000) for n in range(3 * BLOCK_BYTES // 1000)]
+    token = stage(sink, name, values)
+    assert token_of(token).offsets
+    assert len(token) < BLOCK_BYTES + 2000
+    sink.commit(name, [token])
+    assert values == [(message.key(), message.value()) for message in topic.found()]
+
+
+def test_an_aborted_transaction_and_a_discarded_writer_leave_nothing(topic: Topic) -> None:
+    first, second = names(2)
+    sink = sink_of(topic)
+    stage(sink, first, pairs(1))
+    sink.abort(first)
+    writer = sink.open_writer(second, "unit")
+    writer.write(Bundle(pairs(2)))
+    writer.discard()
+    sink.commit(second, [])
+    assert [] == topic.found("read_uncommitted")
+
+
+def test_a_fenced_process_publishes_nothing_more(topic: Topic) -> None:
+    """It went on while the pipeline was started again, which committed its transactions."""
+    first, second, third = names(3)
+    old = sink_of(topic)
+    old.commit(first, [stage(old, first, pairs(1))])
+    tokens = [stage(old, second, pairs(2))]
+    new = sink_of(topic)
+    new.commit(second, tokens)
+    with pytest.raises(SinkError, match="another process publishes as 'penstock-"):
+        old.commit(third, [stage(old, third, pairs(3))])
+    assert [1, 2] == topic.values()
+
+
+def test_a_process_that_died_within_a_commit(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it had begun is ended by the next one, before that publishes it."""
+    (name,) = names(1)
+    dying, other = sink_of(topic), sink_of(topic)
+    tokens = [stage(dying, name, pairs(1, 2))]
+    with monkeypatch.context() as patch:
+        patch.setattr(Publisher, "_raise_refused", lambda self, transaction: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Publisher, "close", lambda self: None)
+        with pytest.raises(KeyboardInterrupt):
+            dying.commit(name, tokens)
+    assert [] == topic.values()
+    other.commit(name, tokens)
+    assert [1, 2] == topic.values()
+
+
+def test_a_reader_never_sees_a_part_of_a_commit(topic: Topic) -> None:
+    """It looks all the time."""
+    sink, seen, is_over = sink_of(topic), set[int](), threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            seen.add(len(topic.found()))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for name in names(5):
+            sink.commit(name, [stage(sink, name, pairs(*range(100)))])
+    finally:
+        is_over.set()
+        looking.join()
+    assert 500 == len(topic.found())
+    # A reader of two partitions may see the mark of a commit in one of them first.
+    assert all(count % 50 == 0 for count in seen)
+
+
+def test_headers_tombstones_and_topics_by_element(topic: Topic, other_topic: Topic) -> None:
+    (name,) = names(1)
+    sink = sink_of(topic, with_headers=True)
+    rows = [beam.Row(key=b"a", value=None, headers={"x": b"1"}), beam.Row(key=None, value=b"2")]
+    sink.commit(name, [stage(sink, name, rows)])
+    assert {(b"a", None, (("x", b"1"),)), (None, b"2", ())} == {
+        (message.key(), message.value(), tuple(message.headers() or ())) for message in topic.found()
+    }
+    odd, even = topic.name, other_topic.name
+    chosen = WriteToKafka(topic.producer_config, lambda pair: odd if int(pair[1]) % 2 else even)
+    with beam.Pipeline() as p:
+        _ = p | beam.Create(pairs(*range(10))) | chosen
+    assert [0, 2, 4, 6, 8] == other_topic.values()
+
+
+def test_retractions_are_refused_or_become_tombstones_or_a_changelog(topic: Topic, other_topic: Topic) -> None:
+    """Sessions that merge take back their former sums."""
+
+    def run(**options: Any) -> None:
+        script = (
+            TestStream()
+            .add_elements([beam.window.TimestampedValue(("a", 1), 0), beam.window.TimestampedValue(("a", 2), 30)])
+            .advance_processing_time(1)
+            .add_elements([beam.window.TimestampedValue(("a", 4), 15)])
+            .advance_watermark_to_infinity()
+        )
+        with TestPipeline() as p:
+            _ = (
+                p
+                | script
+                | beam.WindowInto(
+                    beam.window.Sessions(20),
+                    trigger=AfterWatermark(early=AfterCount(1)),
+                    accumulation_mode=AccumulationMode.RETRACTING,
+                )
+                | beam.CombinePerKey(sum)
+                | beam.Map(lambda pair: (pair[0].encode(), b"%d" % pair[1]))
+                | WriteToKafka(topic.producer_config, **options)
+            )
+
+    with pytest.raises(UnsupportedError, match="WriteToKafka"):
+        run(topic=topic.name)
+    run(topic=topic.name, retractions="upsert")
+    assert [(b"a", b"7")] == [(message.key(), message.value()) for message in topic.found()][-1:]
+    run(topic=other_topic.name, retractions="changelog")
+    signed = [(message.value(), dict(message.headers())["penstock-sign"]) for message in other_topic.found()]
+    assert 7 == sum(int(value) * int(sign) for value, sign in signed)
+    assert b"-1" in {sign for _, sign in signed}
+
+
+def test_the_net_effect_of_changes() -> None:
+    """The latest value that is left; a tombstone where nothing is; nothing where nothing changed."""
+
+    def change(key: bytes, value: bytes, sign: int, place: int = 0) -> StagedRecord:
+        return StagedRecord("t", key, value, sign=sign, place=(place, 0, 0))
+
+    changes = [
+        change(b"a", b"1", -1),
+        change(b"a", b"2", 1),
+        change(b"b", b"1", -1),
+        change(b"c", b"1", 1),
+        change(b"c", b"1", -1),
+        change(b"d", b"2", 1, place=2),
+        change(b"d", b"1", 1, place=1),
+    ]
+    found = [(record.key, record.value) for record in net_records(changes)]
+    assert [(b"a", b"2"), (b"b", None), (b"d", b"2")] == found
+
+
+def test_at_least_once_writes_at_once(topic: Topic) -> None:
+    sink = sink_of(topic, delivery="at_least_once")
+    (name,) = names(1)
+    assert b"" == stage(sink, name, pairs(1, 2))
+    assert [1, 2] == topic.values()
+    sink.commit(name, [b""])
+    assert [1, 2] == topic.values()
+
+
+def test_what_can_not_be_written_is_said(topic: Topic, broker: KafkaBroker) -> None:
+    """Before the pipeline runs, or with the element."""
+    (name,) = names(1)
+    missing = attrs.evolve(sink_of(topic).writing, topic="nosuch")
+    with pytest.raises(SinkError, match="has no topic 'nosuch'; create it"):
+        KafkaSink(missing).prepare(name)
+    sink = sink_of(topic)
+    for element, said in (
+        (7, "expected pairs of a key and a value, got 7"),
+        (("a", b""), "the key 'a' can't be encoded"),
+    ):
+        with pytest.raises(SinkError, match=said):
+            stage(sink, name, [element])
+    with pytest.raises(RejectedRecordError, match="a record of 2000001 bytes is larger than topic .* accepts"):
+        stage(sink, name, [(b"k", b"." * 2_000_000)])
+    small = Topic(broker, 1, **{"max.message.bytes": "2000"})
+    strict = sink_of(small)
+    tokens = [stage(strict, name, [(b"k", b"." * 3000)])]
+    with pytest.raises(SinkError, match="refuses a record of 3001 bytes"):
+        strict.commit(name, tokens)
+    for wrong, said in (
+        ({"transactional.id": "mine"}, "can't have 'transactional.id'"),
+        ({"nosuch": "1"}, 'No such configuration property: "nosuch"'),
+    ):
+        with pytest.raises(ValueError, match=said):
+            WriteToKafka(topic.producer_config | wrong, topic.name)
+    for options, said in (
+        ({"retractions": "delete"}, "retractions must be 'upsert' or 'changelog'"),
+        ({"delivery": "exactly"}, "delivery must be 'exactly_once' or 'at_least_once'"),
+        ({"delivery": "at_least_once", "retractions": "upsert"}, "needs delivery='exactly_once'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            WriteToKafka(topic.producer_config, topic.name, **options)
