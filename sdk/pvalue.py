@@ -10,7 +10,7 @@ from . import graph
 from .errors import NoPCollectionError, PipelineError, UnknownTagError
 from .options import PipelineOptions, TypeOptions
 from .ptransform import PTransform
-from .runner import PipelineResult
+from .runner import PipelineResult, Runner
 from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
 
 T = TypeVar("T")
@@ -21,6 +21,7 @@ class PipelineUnderConstruction(Protocol):
 
     options: PipelineOptions
     result: PipelineResult | None
+    runner: Runner
 
     @property
     def applied_labels(self) -> set[str]:

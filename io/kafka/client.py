@@ -24,7 +24,14 @@ _logger = logging.getLogger(__name__)
 # How long a cluster is looked for, in seconds, before a run starts and when it ends.
 REACHED_WITHIN = 20.0
 
-# The codes of errors that no waiting mends.
+# The names of the client's reports: that a partition's end is reached, and that an offset isn't there.
+PARTITION_EOF = "_PARTITION_EOF"
+OFFSET_LOST = "_AUTO_OFFSET_RESET"
+
+# librdkafka's number of the error that nothing came in time.
+_TIMED_OUT = -185
+
+# The names of errors that no waiting mends.
 _REFUSALS = (
     "_AUTHENTICATION",
     "_SSL",
@@ -42,6 +49,11 @@ _open: set[Any] = set()
 def package(needed_for: str) -> Any:
     """Import and return the client's package.  Raises `MissingExtraError`."""
     return optional_package("confluent_kafka", extra="kafka", needed_for=needed_for)
+
+
+def administration(needed_for: str) -> Any:
+    """Import and return the part of the client's package that creates and describes topics."""
+    return optional_package("confluent_kafka.admin", extra="kafka", needed_for=needed_for)
 
 
 class Settings:
@@ -128,10 +140,10 @@ class Connection:
 
     def admin(self) -> Any:
         """Return a new client for topics."""
-        from confluent_kafka.admin import AdminClient
-
         skipped = ("group.id", "auto.offset.reset", "enable.auto.commit", "isolation.level")
-        return AdminClient({name: value for name, value in self.common().items() if name not in skipped})
+        return administration(self.transform).AdminClient(
+            {name: value for name, value in self.common().items() if name not in skipped}
+        )
 
     def raise_refusal(self) -> None:
         """Raise the error that a client has reported and that waiting doesn't mend, if there is one."""
@@ -298,6 +310,14 @@ def attempts(seconds: float) -> Iterator[Callable[[], bool]]:
         yield lambda: time.monotonic() > until
         time.sleep(pause)
         pause = min(2 * pause, 1.0)
+
+
+def timed_out() -> Exception:
+    """Return the client's error for an answer that doesn't come in time."""
+    import confluent_kafka
+
+    error: Exception = confluent_kafka.KafkaException(confluent_kafka.KafkaError(_TIMED_OUT))
+    return error
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 
 from ...sdk.errors import SinkError
-from .client import Connection, closed, error_of, fetched, metadata, package, waits
+from .client import PARTITION_EOF, Connection, closed, error_of, fetched, metadata, package, timed_out, waits
 from .staging import StagedRecord
 
 _logger = logging.getLogger(__name__)
@@ -46,13 +46,13 @@ _REFUSED_RECORDS = (
 
 def create_topic(connection: Connection, topic: str, **config: str) -> None:
     """Create a topic with one partition, if there is none.  Raises `KafkaException`."""
-    from confluent_kafka.admin import NewTopic
-
     kafka = package(connection.transform)
     admin = connection.admin()
     if topic in metadata(connection, admin).topics:
         return
-    (created,) = admin.create_topics([NewTopic(topic, 1, config=config)], request_timeout=20.0).values()
+    (created,) = admin.create_topics(
+        [administration(connection.transform).NewTopic(topic, 1, config=config)], request_timeout=20.0
+    ).values()
     try:
         created.result()
     except kafka.KafkaException as exception:
@@ -239,13 +239,13 @@ def records_of(connection: Connection, topic: str) -> Iterator[tuple[bytes | Non
                 error = message.error()
                 if error is None:
                     yield message.key(), message.value()
-                elif error.code() == kafka.KafkaError._PARTITION_EOF:
+                elif error.name() == PARTITION_EOF:
                     return
                 elif not waits(error):
                     raise kafka.KafkaException(error)
                 until = time.monotonic() + 60.0
             connection.raise_refusal()
             if time.monotonic() > until:
-                raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT))
+                raise timed_out()
     finally:
         closed(consumer)

@@ -157,13 +157,13 @@ class ReadFromKafka(PTransform):
             source = KafkaRanges(attrs.evolve(reading, start=start), self._times)
         else:
             source = KafkaSource(reading, self._times, self._commits, self._every)
-        kind = KafkaRecord if reading.with_metadata else tuple[self._types]  # type: ignore[misc]
-        as_bytes = KafkaRecord if reading.with_metadata else tuple[bytes, bytes]
+        kind: Any = KafkaRecord if reading.with_metadata else tuple.__class_getitem__(self._types)
+        as_bytes: Any = KafkaRecord if reading.with_metadata else tuple[bytes, bytes]
         records: PCollection[Any] = pbegin | Read(source).with_output_types(as_bytes)
         if self._key is None and self._value is None:
             return records
         decode = partial(_decoded_record if reading.with_metadata else _decoded_pair, self._key, self._value, label)
-        decoding = Map(decode).with_output_types(kind)
+        decoding: Any = Map(decode).with_output_types(kind)
         if self._dead_letters is None:
             return records | "Decode" >> decoding
         return records | "Decode" >> decoding.with_exception_handling(**self._dead_letters)

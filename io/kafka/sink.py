@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
@@ -19,7 +19,7 @@ from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import Sink, SinkWriter
 from ..records import as_dict, is_record
 from ..transaction_series import series_of
-from .client import Connection, closed, explained, metadata, package
+from .client import Connection, administration, closed, explained, metadata, package
 from .publisher import TOKENS, Publisher, Series, create_topic
 from .serialization import Encoder
 from .staging import STAGED_MILLISECONDS, StagedRecord, StagedRecords, StagingWriter, token_of
@@ -218,7 +218,7 @@ class _Writer(SinkWriter[Any]):
         """Yield the elements as records."""
         record_of = self.writing.record
         if self.writing.retractions is None:
-            made = map(record_of, bundle.values)
+            made: Iterable[StagedRecord] = map(record_of, bundle.values)
         else:
             made = (
                 record_of(value, sign, (max(window.max_micros for window in windows), pane.index, timestamp))
@@ -250,11 +250,11 @@ _limits: dict[tuple[str, str], int] = {}
 
 
 def _message_bytes(connection: Connection, topic: str) -> int:
-    from confluent_kafka.admin import ConfigResource, ResourceType
-
+    kinds = administration(connection.transform)
     # Kept by name until it has answered.
     admin = connection.admin()
-    (described,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+    resource = kinds.ConfigResource(kinds.ResourceType.TOPIC, topic)
+    (described,) = admin.describe_configs([resource]).values()
     return int(described.result(20.0)["max.message.bytes"].value)
 
 

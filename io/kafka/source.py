@@ -17,7 +17,20 @@ from ...sdk.sources.unbounded import UnboundedSource
 from ...stored import stored_as
 from ...windowing.duration import DurationTypes
 from ...windowing.timestamp import Timestamp
-from .client import REACHED_WITHIN, Connection, attempts, closed, error_of, explained, fetched, metadata, package, waits
+from .client import (
+    OFFSET_LOST,
+    PARTITION_EOF,
+    REACHED_WITHIN,
+    Connection,
+    attempts,
+    closed,
+    error_of,
+    explained,
+    fetched,
+    metadata,
+    package,
+    waits,
+)
 from .records import TimestampPolicy, micros_of, pairs_of, records_of
 
 _logger = logging.getLogger(__name__)
@@ -348,11 +361,10 @@ class KafkaReader(EventTimeReader[Any]):
     def _report(self, report: Any) -> None:
         kafka = package(self._reading.label)
         error = report.error()
-        code = error.code()
-        if code == kafka.KafkaError._PARTITION_EOF:
+        if error.name() == PARTITION_EOF:
             # Beyond records that were compacted, and the marks of transactions.
             self._next = max(self._next, report.offset())
-        elif code == kafka.KafkaError._AUTO_OFFSET_RESET:
+        elif error.name() == OFFSET_LOST:
             self._resume_after_loss()
         elif not waits(error):
             raise kafka.KafkaException(error)

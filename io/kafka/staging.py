@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from ...sdk.errors import SinkError
-from .client import Connection, closed, fetched, package, waits
+from .client import OFFSET_LOST, PARTITION_EOF, Connection, closed, fetched, package, timed_out, waits
 
 # The size of a block in bytes, about.  Brokers accept messages of 1 MiB by default.
 BLOCK_BYTES = 256 << 10
@@ -99,7 +99,7 @@ class StagingWriter:
             if self._failed is not None:
                 raise kafka.KafkaException(self._failed)
             if len(self._offsets) < self._sent:
-                raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT))
+                raise timed_out()
         self.close()
         last = _encode(self._records) if self._records else b""
         return msgspec.msgpack.encode(Staged(_runs(sorted(self._offsets)), last, self._count))
@@ -187,12 +187,12 @@ class StagedRecords:
                 if error is None and message.offset() == following:
                     following, until = following + 1, time.monotonic() + _READ_WITHIN
                     yield message.value()
-                elif error is None or error.code() == kafka.KafkaError._AUTO_OFFSET_RESET:
+                elif error is None or error.name() == OFFSET_LOST:
                     raise self._lost(following)
-                elif error.code() != kafka.KafkaError._PARTITION_EOF and not waits(error):
+                elif error.name() != PARTITION_EOF and not waits(error):
                     raise kafka.KafkaException(error)
             if time.monotonic() > until:
-                raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT))
+                raise timed_out()
 
     def _lost(self, offset: int) -> SinkError:
         return SinkError(
