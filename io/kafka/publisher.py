@@ -19,7 +19,18 @@ from typing import Any
 import attrs
 
 from ...sdk.errors import SinkError
-from .client import PARTITION_EOF, Connection, closed, error_of, fetched, metadata, package, timed_out, waits
+from .client import (
+    PARTITION_EOF,
+    Connection,
+    administration,
+    closed,
+    error_of,
+    fetched,
+    metadata,
+    package,
+    timed_out,
+    waits,
+)
 from .staging import StagedRecord
 
 _logger = logging.getLogger(__name__)

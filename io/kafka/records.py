@@ -6,8 +6,10 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ...sdk.errors import SourceError
+from ...stored import stored_as
 
 
+@stored_as("kafka-header", 1)
 class KafkaHeader(NamedTuple):
     """A header of a record."""
 
@@ -15,6 +17,7 @@ class KafkaHeader(NamedTuple):
     value: bytes | None
 
 
+@stored_as("kafka-record", 1)
 class KafkaRecord(NamedTuple):
     """A record of a topic, with the names that Beam has for its fields.
 

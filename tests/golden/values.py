@@ -16,6 +16,9 @@ from penstock.io.files.filesystem import FileMetadata
 from penstock.io.files.matching import ReadableFile
 from penstock.io.files.sink import StagedFile
 from penstock.io.files.source import FileRange
+from penstock.io.kafka.bounded import Range
+from penstock.io.kafka.records import KafkaHeader, KafkaRecord
+from penstock.io.kafka.source import TopicPartition
 from penstock.io.redis.source import RedisStreamEntry
 from penstock.runners.execution.plan.source_identities import PartitionPosition
 from penstock.runners.execution.stages.recorded_outputs import MemoryChanges
@@ -142,6 +145,10 @@ VALUES: dict[str, Any] = {
     "unbounded-part/1": Part(1, "source"),
     "initial-restriction/1": InitialRestriction(1, 2, "element", OffsetRange(0, 5)),
     "interval-window/1": WINDOW,
+    "kafka-header/1": KafkaHeader("a", b"1"),
+    "kafka-partition/1": TopicPartition("t", 3, True),
+    "kafka-range/1": Range(TopicPartition("t", 3), 5, 9, 1_000_000),
+    "kafka-record/1": KafkaRecord("t", 3, 5, 1000, b"k", b"v", [KafkaHeader("a", b"1")], 0, "CreateTime"),
     "kll-sketch/1": _kll(),
     "multiset/1": _multiset(),
     "not-a-number/1": _not_a_number(),
