@@ -21,9 +21,13 @@ PROPERTIES = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl}
 controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=\\
+org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="{password}";
 log.dirs={directory}/data
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
@@ -31,6 +35,10 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 log.retention.ms=-1
 """
+
+
+# Of the user ann, who has to log in.
+PASSWORD = "drawn-from-the-well"
 
 
 @attrs.frozen
@@ -49,11 +57,17 @@ class KafkaBroker(LoopbackServer):
     name = "Kafka"
     startup_seconds = 180.0
     _controller: int | None = None
+    _sasl: int | None = None
 
     @property
     def address(self) -> str:
         """Where clients find it."""
         return f"127.0.0.1:{self.port}"
+
+    def of_ann(self, password: str = PASSWORD) -> dict[str, str]:
+        """The settings of a client that logs in as ann."""
+        login = {"sasl.mechanism": "PLAIN", "sasl.username": "ann", "sasl.password": password}
+        return {"bootstrap.servers": f"127.0.0.1:{self._sasl}", "security.protocol": "SASL_PLAINTEXT"} | login
 
     def command(self) -> list[str]:
         # Those that Spark fetches lack Scala's library, because Spark has it.
@@ -64,7 +78,9 @@ class KafkaBroker(LoopbackServer):
         properties = self.directory / "server.properties"
         # The cluster keeps the address of its controller.
         self._controller = self._controller or free_port()
-        said = PROPERTIES.format(port=self.port, controller=self._controller, directory=self.directory)
+        self._sasl = self._sasl or free_port()
+        ports = {"port": self.port, "controller": self._controller, "sasl": self._sasl}
+        said = PROPERTIES.format(directory=self.directory, password=PASSWORD, **ports)
         properties.write_text(said)
         java = ["java", "-Xmx384m", "-cp", path]
         form = [*java, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
