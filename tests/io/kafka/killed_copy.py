@@ -1,0 +1,32 @@
+"""Copies numbers from one topic to another, in processes that are killed: `python killed_copy.py SERVERS IN OUT`.
+
+It runs until there is a file called `drain`.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+
+# Milliseconds.
+LOOK = 100
+
+
+def main(servers: str, source: str, target: str) -> None:
+    """Sum the numbers by key and second, and copy them, until it is told to drain."""
+    flags = {"checkpoint_dir": "kept", "checkpoint_interval": 0.1, "parallelism": 2, "max_restarts": 1000}
+    p = beam.Pipeline(options=PipelineOptions([], restart_delay=0.01, **flags))
+    config = {"bootstrap.servers": servers}
+    read = beam.io.ReadFromKafka(config | {"auto.offset.reset": "earliest"}, source, timestamp_policy="CreateTime")
+    _ = p | read | beam.Reshuffle() | beam.io.WriteToKafka(config, target)
+    result = p.run()
+    while not pathlib.Path("drain").exists():
+        result.wait_until_finish(LOOK)
+    print("ended:", result.drain(), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
