@@ -21,7 +21,7 @@ from kills.killed_program import KilledProgram
 from kills.sessions import kill_session, session_of
 
 PROGRAM = Path(__file__).with_name("killed_copy.py")
-KILLS = int(os.environ.get("KILLS", "6"))
+KILLS = int(os.environ.get("KILLS", "3"))
 
 # The records that are produced before each kill.
 EACH = 300

@@ -281,7 +281,8 @@ def test_a_lost_broker_is_waited_for(broker: KafkaBroker, caplog: pytest.LogCapt
     """It is said once, and when it answers again; then reading goes on."""
     topic = Topic(broker, 1)
     topic.write(range(10))
-    source = source_of(ReadFromKafka(topic.config, topic.name, dynamic_read_poll_interval_seconds=1))
+    config = topic.config | {"reconnect.backoff.max.ms": 200}
+    source = source_of(ReadFromKafka(config, topic.name, dynamic_read_poll_interval_seconds=1))
     reader = source.open(source.partitions()[0], None)
     assert 10 == len(values(reader, 10))
     port = broker.port
