@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -42,6 +43,12 @@ beam.numbers = numbers
 with beam.Pipeline() as p:
     p | beam.Create([1, 2, 3]) | "Number" >> beam.Map(number)
 """
+
+
+@pytest.fixture(autouse=True)
+def own_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program that a command runs in this process replaces `sys.argv`."""
+    monkeypatch.setattr(sys, "argv", sys.argv)
 
 
 def test_all_pipelines_of_a_program_are_simulated(penstock: Penstock) -> None:
