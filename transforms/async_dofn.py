@@ -60,6 +60,8 @@ class AsyncWrapper(DoFn):
     _processing_elements: ClassVar[dict[str, dict[Any, tuple[Any, Future[list[Any]]]]]] = {}
     _items_in_buffer: ClassVar[dict[str, int]] = {}
     _pools: ClassVar[dict[str, ThreadPoolExecutor]] = {}
+    # How many instances that are set up use a pool.
+    _users: ClassVar[dict[str, int]] = {}
     _event_loop: ClassVar[asyncio.AbstractEventLoop | None] = None
     _event_loop_thread: ClassVar[threading.Thread | None] = None
 
@@ -97,13 +99,24 @@ class AsyncWrapper(DoFn):
             cls._items_in_buffer.setdefault(self._uuid, 0)
             if not self._use_asyncio:
                 cls._pools.setdefault(self._uuid, ThreadPoolExecutor(self._parallelism))
+                cls._users[self._uuid] = cls._users.get(self._uuid, 0) + 1
             elif cls._event_loop is None:
                 cls._event_loop = asyncio.new_event_loop()
                 cls._event_loop_thread = threading.Thread(target=cls._event_loop.run_forever, daemon=True)
                 cls._event_loop_thread.start()
 
     def teardown(self) -> None:
-        """Tear down the wrapped DoFn."""
+        """End the threads when their last user ends, and tear down the wrapped DoFn."""
+        cls, pool = AsyncWrapper, None
+        with cls._lock:
+            if self._uuid in cls._users:
+                cls._users[self._uuid] -= 1
+                if not cls._users[self._uuid]:
+                    del cls._users[self._uuid]
+                    pool = cls._pools.pop(self._uuid, None)
+        # Calls that end need the lock.
+        if pool is not None:
+            pool.shutdown()
         self._sync_fn.teardown()
 
     @staticmethod
@@ -114,6 +127,7 @@ class AsyncWrapper(DoFn):
             loop, thread, pools = cls._event_loop, cls._event_loop_thread, list(cls._pools.values())
             cls._event_loop = cls._event_loop_thread = None
             cls._pools.clear()
+            cls._users.clear()
         # Calls that end need the lock.
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)

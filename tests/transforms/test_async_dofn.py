@@ -78,6 +78,12 @@ def test_a_bounded_input_has_the_outputs_of_all_calls(use_asyncio):
     assert [(key, n * n) for key, n in elements] == sorted(elements | beam.ParDo(wrapper))
 
 
+def test_no_thread_stays_when_the_pipeline_has_ended():
+    before = threading.active_count()
+    assert [("a", 9)] == [("a", 3)] | beam.ParDo(AsyncWrapper(Squares(), parallelism=4, timeout=0.01))
+    assert before == threading.active_count()
+
+
 def test_coroutines_run_at_the_same_time():
     wrapper = AsyncWrapper(AsyncSquares(), max_items_to_buffer=50, use_asyncio=True)
     begin = time.monotonic()
