@@ -3,9 +3,10 @@
 A transaction is published in one transaction of Kafka, together with a *token*: its name, in a compacted topic, under
 the key of the pipeline's start.  Kafka shows both to readers of committed records, or neither.
 
-Whoever publishes the transactions of a start uses the same `transactional.id`.  A new producer with this id fences an
-older one, and ends what that had begun; then the token tells which transactions were published.  So also after an
-error that leaves a commit's outcome open: a new producer, the token, and the transaction once more if it is missing.
+All transactions of a start have the same `transactional.id`.  A new producer with this id fences the older one, and
+aborts what that had begun; from then on the token doesn't change, and tells which transactions were published.  After
+an error that leaves the outcome of a commit open, the same steps find it out: a new producer reads the token, and
+publishes the transaction again if it is missing.
 """
 
 from __future__ import annotations
@@ -181,14 +182,16 @@ class Publisher:
         self._undelivered = []
         producer.begin_transaction()
         self._has_begun = True
-        for record in records:
-            self._produce(record)
-        self._produce(StagedRecord(self._tokens, self.series.key.encode(), transaction.encode(), partition=0))
         try:
+            for record in records:
+                self._produce(record)
+            self._produce(StagedRecord(self._tokens, self.series.key.encode(), transaction.encode(), partition=0))
             producer.flush(TRIED_FOR)
-        except SystemError as error:
-            # A fatal error, which the client raises although it has reports to call `_delivered` for.
-            raise error.__cause__ or error from None
+        except SystemError:
+            # The client loses a fatal error if it reports it while it has deliveries to report too.  The producer
+            # keeps it, and raises it once more when it is to abort.
+            producer.abort_transaction(10.0)
+            raise
         self._raise_refused(transaction)
         producer.commit_transaction(TRIED_FOR / 2)
         self._has_begun = False

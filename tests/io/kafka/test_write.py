@@ -110,6 +110,34 @@ def test_a_fenced_process_publishes_nothing_more(topic: Topic) -> None:
     assert [1, 2] == topic.values()
 
 
+class LosesErrors:
+    """A producer that raises a fatal error as the client does while it has deliveries to report: without a cause."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def flush(self, timeout: float) -> int:
+        try:
+            left: int = self._producer.flush(timeout)
+        except Exception:
+            raise SystemError("<method 'flush'> returned NULL without setting an exception") from None
+        return left
+
+
+def test_a_fenced_process_whose_client_loses_the_error(topic: Topic) -> None:
+    first, second, third = names(3)
+    old, new = sink_of(topic), sink_of(topic)
+    old.commit(first, [stage(old, first, pairs(1))])
+    new.commit(second, [stage(new, second, pairs(2))])
+    old._publisher._producer = LosesErrors(old._publisher._producer)
+    with pytest.raises(SinkError, match="another process publishes as 'penstock-"):
+        old.commit(third, [stage(old, third, pairs(3))])
+    assert [1, 2] == topic.values()
+
+
 def test_a_process_that_died_within_a_commit(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it had begun is ended by the next one, before that publishes it."""
     (name,) = names(1)
