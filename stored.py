@@ -60,6 +60,7 @@ _LATER = {
     "offset-range": "sdk.dofn.offset_range",
     "readable-file": "io.files.matching",
     "redis-stream-entry": "io.redis.source",
+    "row-change": "io.cdc.row_change",
     "side-input-change": "runners.execution.stages.side_inputs",
     "signed-inputs": "runners.execution.windows.retractions",
     "signed-windows": "runners.execution.windows.retractions",

@@ -3,6 +3,7 @@
 files/      text, JSON, CSV, Parquet and Avro; files as elements; growing files; changelogs
 sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
 kafka/      ReadFromKafka, WriteToKafka
+cdc/        FromDebezium: the changes of tables, with retractions
 redis/      ReadFromRedisStream, WriteToRedis, WriteToRedisStream
 spark/      FromSpark, FromSparkStream, ToSpark: DataFrames, on Spark's runners
 beam/       Beam's FileSystems, its sources that are read by ranges of positions, TFRecord files
@@ -57,12 +58,14 @@ from .sql.source import ReadFromSQL
 from .sql.write import WriteToSQL, WriteToSQLite
 
 if TYPE_CHECKING:
+    from .cdc.debezium import FromDebezium
     from .kafka.read import ReadFromKafka
     from .kafka.records import KafkaHeader, KafkaRecord
     from .kafka.write import WriteToKafka
 
 # By name, the module that is imported when the name is used.
 _LATER = {
+    "FromDebezium": "cdc.debezium",
     "KafkaHeader": "kafka.records",
     "KafkaRecord": "kafka.records",
     "ReadFromKafka": "kafka.read",
@@ -118,6 +121,7 @@ __all__ = [
     "FromSpark",
     "FromSparkStream",
     "ToSpark",
+    "FromDebezium",
     "ReadFromKafka",
     "KafkaHeader",
     "KafkaRecord",

@@ -9,13 +9,10 @@ import copy
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from types import UnionType
-from typing import Any, BinaryIO, Union, get_args, get_origin, get_type_hints
+from typing import Any, BinaryIO, get_type_hints
 
-import attrs
 import msgspec
 from msgspec.structs import astuple
 
@@ -25,7 +22,7 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.options.value_provider import ValueProvider
 from ...sdk.typehints.describe import describe
-from ...sdk.typehints.schema import with_schema
+from ..record_types import arrow_types_of, hint_of_type
 from ..records import as_dict, is_record
 from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .filesystem import AnyPath
@@ -37,8 +34,6 @@ from .write import WriteFiles
 
 _PLAIN = frozenset({dict, list, str, int, float, bool, type(None)})
 
-# The Arrow types of fields of a declared type.
-_ARROW_TYPES: dict[Any, str] = {str: "string", int: "int64", float: "double", bool: "bool"}
 # Importing pyarrow takes longer than reading a smaller file.
 _SMALL = 1 << 24
 
@@ -137,7 +132,7 @@ class JsonSource(TextSource):
 
     def using(self, names: tuple[str, ...]) -> JsonSource:
         """Return a source of elements of which these fields are used: of columns, if Arrow has types for them."""
-        kinds = _arrow_types(self.type) if self.lines and find_spec("pyarrow") is not None else {}
+        kinds = arrow_types_of(self.type) if self.lines and find_spec("pyarrow") is not None else {}
         if not names or not {*names} <= {*kinds}:
             return self
         twin = copy.copy(self)
@@ -262,41 +257,6 @@ def _number_of_objects(data: bytes) -> int:
     return len(ends) + 1 if is_each else 0
 
 
-def _arrow_types(kind: Any) -> dict[str, str]:
-    """Return the fields of a type, by name, that Arrow can hold, with their Arrow types.
-
-    >>> class Click(msgspec.Struct):
-    ...     user: str
-    ...     at: int | None = None
-    ...     tags: list[str] = []
-    >>> _arrow_types(Click)
-    {'user': 'string', 'at': 'int64'}
-    """
-    return {name: found for name, found in _fields_of(kind).items() if found is not None}
-
-
-def _fields_of(kind: Any) -> dict[str, str | None]:
-    """Return the fields of a type, by name, with the Arrow types of those that Arrow can hold."""
-    is_record = isinstance(kind, type) and (
-        issubclass(kind, msgspec.Struct) or hasattr(kind, "_fields") or is_dataclass(kind) or attrs.has(kind)
-    )
-    # A method of this name may change the fields.
-    if not is_record or hasattr(kind, "__post_init__") or hasattr(kind, "__attrs_post_init__"):
-        return {}
-    found: dict[str, str | None] = {}
-    for name, hint in get_type_hints(kind).items():
-        alternatives = set(get_args(hint)) - {type(None)} if get_origin(hint) in (Union, UnionType) else {hint}
-        types = [_ARROW_TYPES.get(each) for each in alternatives]
-        found[name] = types[0] if len(types) == 1 else None
-    return found
-
-
-def _with_fields(kind: Any) -> Any:
-    """Return the hint of the elements of a declared type."""
-    fields = _fields_of(kind)
-    return with_schema(kind, fields.items()) if fields else Any if kind is None else kind
-
-
 def _columns(kinds: Mapping[str, str], values: list[Any]) -> Any:
     """Return fields of values as a `pyarrow.RecordBatch`; None for a whole number of more than 64 bits."""
     import pyarrow
@@ -360,7 +320,7 @@ class ReadFromJson(ReadFiles):
         source = JsonSource(
             path, type=type, lines=lines, compression_type=compression_type, transform=self.__class__.__name__
         )
-        super().__init__(source, validate, _with_fields(type))
+        super().__init__(source, validate, hint_of_type(type))
 
 
 class WriteToJson(WriteFiles):

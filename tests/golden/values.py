@@ -12,6 +12,7 @@ import pyarrow
 
 import penstock as beam
 from penstock.io.beam.unbounded_source import Part
+from penstock.io.cdc.row_change import RowChange
 from penstock.io.files.filesystem import FileMetadata
 from penstock.io.files.matching import ReadableFile
 from penstock.io.files.sink import StagedFile
@@ -161,6 +162,7 @@ VALUES: dict[str, Any] = {
     "ranked/1": Ranked(1, "a"),
     "readable-file/1": ReadableFile(FileMetadata("a.txt", 5, 1.5), "gzip"),
     "redis-stream-entry/1": RedisStreamEntry("prices", "1-0", {"a": "b"}),
+    "row-change/1": RowChange(-1, beam.Row(a=1), 5, 2, ("b",)),
     "remainder/1": Remainder("element", (OffsetRange(0, 5),), None),
     "retracted/1": Retracted(5),
     "row/1": beam.Row(a=1, b="x"),
