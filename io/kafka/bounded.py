@@ -11,6 +11,7 @@ import attrs
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.sources.bounded import BoundedSource
 from ...sdk.sources.event_time_reader import EventTimes
+from ...sdk.watermark_estimators import WalltimeWatermarkEstimator
 from ...stored import stored_as
 from ...windowing.timestamp import Timestamp
 from .client import closed
@@ -18,6 +19,11 @@ from .source import KafkaReader, KafkaSource, Reading, TopicPartition
 
 # The records of a split, at least.
 _LEAST = 10_000
+
+
+def _without_watermark(times: EventTimes) -> EventTimes:
+    """Return event times that may be in any order: a bounded source has no watermark."""
+    return attrs.evolve(times, estimator=WalltimeWatermarkEstimator.default_provider())
 
 
 @stored_as("kafka-range", 1)
@@ -40,7 +46,7 @@ class KafkaRanges(BoundedSource[Any]):
 
     def __init__(self, reading: Reading, times: EventTimes) -> None:
         self.reading = reading
-        self.times = times
+        self.times = _without_watermark(times)
 
     def identity(self) -> Mapping[str, Any]:
         return {"topics": sorted(self.reading.topics)}
@@ -78,7 +84,7 @@ class FirstRecords(BoundedSource[Any]):
 
     def __init__(self, reading: Reading, times: EventTimes, number: int | None, seconds: float | None) -> None:
         self.reading = reading
-        self.times = times
+        self.times = _without_watermark(times)
         self.number = number
         self.seconds = seconds
 

@@ -28,8 +28,9 @@ REACHED_WITHIN = 20.0
 PARTITION_EOF = "_PARTITION_EOF"
 OFFSET_LOST = "_AUTO_OFFSET_RESET"
 
-# librdkafka's number of the error that nothing came in time.
+# librdkafka's numbers of the errors that nothing came in time, and that a client can't be used any more.
 _TIMED_OUT = -185
+_FATAL = -150
 
 # The names of errors that no waiting mends.
 _REFUSALS = (
@@ -134,9 +135,23 @@ class Connection:
         config = {"group.id": "penstock", "isolation.level": "read_committed"} | self.common() | wanted | settings
         return opened(package(self.transform).Consumer(config))
 
-    def producer(self, **settings: Any) -> Any:
+    def reader(self, topic: str, offset: int, **settings: Any) -> Any:
+        """Return a consumer that reads the first partition of a topic from an offset, up to its end, without delay."""
+        consumer = self.consumer(**{"fetch.wait.max.ms": 20} | settings)
+        try:
+            # If it knows the leader the client looks for the first offset at once, else after half a second.
+            metadata(self, consumer, topic)
+            consumer.assign([package(self.transform).TopicPartition(topic, 0, offset)])
+        except BaseException:
+            closed(consumer)
+            raise
+        return consumer
+
+    def producer(self, **settings: Any) -> Producer:
         """Return a new producer."""
-        return opened(package(self.transform).Producer(self.common() | settings))
+        client = package(self.transform).Producer(self.common() | settings)
+        producer: Producer = opened(Producer(client, "transactional.id" in settings))
+        return producer
 
     def admin(self) -> Any:
         """Return a new client for topics."""
@@ -175,6 +190,52 @@ class Connection:
 
     def __setstate__(self, state: tuple[str, Settings]) -> None:
         self.__init__(*state)  # type: ignore[misc]
+
+
+class Producer:
+    """A producer of librdkafka's that raises its fatal errors.
+
+    The client raises a fatal error in whatever call serves its reports.  If the call has deliveries to report too, it
+    loses the error, and raises `SystemError`.
+
+    Args:
+      client: the client's producer.
+      has_transactions: whether it has a `transactional.id`.
+    """
+
+    def __init__(self, client: Any, has_transactions: bool) -> None:
+        self.client = client
+        self._has_transactions = has_transactions
+        # It serves no reports.
+        self.produce = client.produce
+        self.purge = client.purge
+
+    def poll(self, seconds: float) -> int:
+        return self._called("poll", seconds)  # type: ignore[no-any-return]
+
+    def flush(self, seconds: float) -> int:
+        return self._called("flush", seconds)  # type: ignore[no-any-return]
+
+    def init_transactions(self, seconds: float) -> None:
+        self._called("init_transactions", seconds)
+
+    def begin_transaction(self) -> None:
+        self._called("begin_transaction")
+
+    def commit_transaction(self, seconds: float) -> None:
+        self._called("commit_transaction", seconds)
+
+    def abort_transaction(self, seconds: float) -> None:
+        self._called("abort_transaction", seconds)
+
+    def _called(self, name: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self.client, name)(*arguments)
+        except SystemError as lost:
+            if self._has_transactions:
+                # The client keeps a fatal error, and raises it again.
+                self.client.abort_transaction(10.0)
+            raise fatal() from lost
 
 
 class _Silent(logging.Logger):
@@ -270,6 +331,11 @@ def explained(
         yield
     except MissingExtraError:
         raise
+    except SystemError as exception:
+        # As `Producer` has it, from another client.
+        raise kind(
+            f"{connection.transform}: {what}: Kafka at {connection.settings.servers}: {_first(fatal())}"
+        ) from exception
     except (kafka.KafkaException, ValueError) as exception:
         settings = connection.settings
         said = redacted(_without(str(_first(exception)), settings.all))
@@ -317,6 +383,16 @@ def timed_out() -> Exception:
     import confluent_kafka
 
     error: Exception = confluent_kafka.KafkaException(confluent_kafka.KafkaError(_TIMED_OUT))
+    return error
+
+
+def fatal() -> Exception:
+    """Return the client's error for one that it has lost, and after which it can't be used any more."""
+    import confluent_kafka
+
+    error: Exception = confluent_kafka.KafkaException(
+        confluent_kafka.KafkaError(_FATAL, "a fatal error, which the client has lost", True)
+    )
     return error
 
 

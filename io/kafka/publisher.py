@@ -182,16 +182,10 @@ class Publisher:
         self._undelivered = []
         producer.begin_transaction()
         self._has_begun = True
-        try:
-            for record in records:
-                self._produce(record)
-            self._produce(StagedRecord(self._tokens, self.series.key.encode(), transaction.encode(), partition=0))
-            producer.flush(TRIED_FOR)
-        except SystemError:
-            # The client loses a fatal error if it reports it while it has deliveries to report too.  The producer
-            # keeps it, and raises it once more when it is to abort.
-            producer.abort_transaction(10.0)
-            raise
+        for record in records:
+            self._produce(record)
+        self._produce(StagedRecord(self._tokens, self.series.key.encode(), transaction.encode(), partition=0))
+        producer.flush(TRIED_FOR)
         self._raise_refused(transaction)
         producer.commit_transaction(TRIED_FOR / 2)
         self._has_begun = False
@@ -244,9 +238,8 @@ class Publisher:
 def records_of(connection: Connection, topic: str) -> Iterator[tuple[bytes | None, bytes | None]]:
     """Yield keys and values of the committed records of a topic with one partition, up to its end."""
     kafka = package(connection.transform)
-    consumer = connection.consumer(**{"isolation.level": "read_committed"})
+    consumer = connection.reader(topic, kafka.OFFSET_BEGINNING, **{"isolation.level": "read_committed"})
     try:
-        consumer.assign([kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING)])
         until = time.monotonic() + 60.0
         while True:
             for message in fetched(consumer, 1000, 0.5):

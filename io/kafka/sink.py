@@ -129,6 +129,8 @@ class KafkaSink(Sink[Any]):
         self.writing = writing
         self.accepts_retractions = writing.retractions is not None  # type: ignore[misc]
         self._publisher: Publisher | None = None
+        # True if the topics are known to exist.
+        self._is_prepared = False
 
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
@@ -145,6 +147,8 @@ class KafkaSink(Sink[Any]):
         self.writing = attrs.evolve(self.writing, connection=connection)
 
     def prepare(self, transaction: str) -> None:
+        if self._is_prepared:
+            return
         writing = self.writing
         with writing.explained("it can't be written to"):
             admin = writing.connection.admin()
@@ -161,6 +165,7 @@ class KafkaSink(Sink[Any]):
                     create_topic(
                         writing.connection, writing.staging_topic, **{"retention.ms": str(STAGED_MILLISECONDS)}
                     )
+        self._is_prepared = True
 
     def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
         return _StagingSinkWriter(self.writing) if self.writing.exactly_once else _DirectSinkWriter(self.writing)
@@ -186,7 +191,7 @@ class KafkaSink(Sink[Any]):
         """Do nothing: staged blocks that no token names are never read, and are removed by the topic's retention."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_publisher": None}
+        return self.__dict__ | {"_publisher": None, "_is_prepared": False}
 
 
 def net_records(records: Any) -> list[StagedRecord]:

@@ -169,16 +169,20 @@ class StagedRecords:
                 yield from _decode(token.last)
 
     def _blocks(self, token: Staged) -> Iterator[bytes]:
-        consumer = self.connection.consumer(**{"isolation.level": "read_uncommitted"})
+        consumer: Any = None
         try:
             for first, last in token.offsets:
+                if consumer is None:
+                    consumer = self.connection.reader(self.topic, first, **{"isolation.level": "read_uncommitted"})
+                else:
+                    consumer.assign([package(self.connection.transform).TopicPartition(self.topic, 0, first)])
                 yield from self._run(consumer, first, last)
         finally:
-            closed(consumer)
+            if consumer is not None:
+                closed(consumer)
 
     def _run(self, consumer: Any, first: int, last: int) -> Iterator[bytes]:
         kafka = package(self.connection.transform)
-        consumer.assign([kafka.TopicPartition(self.topic, 0, first)])
         following, until = first, time.monotonic() + _READ_WITHIN
         while following <= last:
             self.connection.raise_refusal()

@@ -31,6 +31,9 @@ org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="{pass
 log.dirs={directory}/data
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.num.partitions=1
+group.initial.rebalance.delay.ms=0
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 log.retention.ms=-1
@@ -110,7 +113,8 @@ class KafkaBroker(LoopbackServer):
         from confluent_kafka import Producer
 
         failed: list[Any] = []
-        producer = Producer({"bootstrap.servers": self.address, "acks": "all", "enable.idempotence": True})
+        settings = {"acks": "all", "enable.idempotence": True, "queue.buffering.max.messages": 2_000_000}
+        producer = Producer({"bootstrap.servers": self.address} | settings)
         for record in records:
             producer.produce(
                 topic,
@@ -129,9 +133,12 @@ class KafkaBroker(LoopbackServer):
         from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
         settings = {"bootstrap.servers": self.address, "group.id": "tests", "isolation.level": isolation}
-        consumer = Consumer(settings | {"enable.partition.eof": True, "enable.auto.commit": False})
+        # Ends are reported at once, and partitions whose leader is known are read at once.
+        settings |= {"enable.partition.eof": True, "enable.auto.commit": False, "fetch.wait.max.ms": "10"}
+        consumer = Consumer(settings)
         found, ended = [], 0
         try:
+            consumer.list_topics(topic, timeout=30)
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
             while ended < partitions:
                 for message in consumer.consume(1, 30):

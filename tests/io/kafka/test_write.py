@@ -113,26 +113,33 @@ def test_a_fenced_process_publishes_nothing_more(topic: Topic) -> None:
 class LosesErrors:
     """A producer that raises a fatal error as the client does while it has deliveries to report: without a cause."""
 
-    def __init__(self, producer: Any) -> None:
+    def __init__(self, producer: Any, loses: str) -> None:
         self._producer = producer
+        self._loses = loses
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._producer, name)
+        call = getattr(self._producer, name)
+        return self._lossy(name, call) if name == self._loses else call
 
-    def flush(self, timeout: float) -> int:
-        try:
-            left: int = self._producer.flush(timeout)
-        except Exception:
-            raise SystemError("<method 'flush'> returned NULL without setting an exception") from None
-        return left
+    def _lossy(self, name: str, call: Any) -> Any:
+        def lossy(*arguments: Any) -> Any:
+            try:
+                return call(*arguments)
+            except Exception:
+                raise SystemError(f"<method '{name}'> returned NULL without setting an exception") from None
+
+        return lossy
 
 
-def test_a_fenced_process_whose_client_loses_the_error(topic: Topic) -> None:
+@pytest.mark.parametrize("loses", ["flush", "commit_transaction"])
+def test_a_fenced_process_whose_client_loses_the_error(topic: Topic, loses: str) -> None:
+    """Whichever call reports it."""
     first, second, third = names(3)
     old, new = sink_of(topic), sink_of(topic)
     old.commit(first, [stage(old, first, pairs(1))])
     new.commit(second, [stage(new, second, pairs(2))])
-    old._publisher._producer = LosesErrors(old._publisher._producer)
+    producer = old._publisher._producer
+    producer.client = LosesErrors(producer.client, loses)
     with pytest.raises(SinkError, match="another process publishes as 'penstock-"):
         old.commit(third, [stage(old, third, pairs(3))])
     assert [1, 2] == topic.values()

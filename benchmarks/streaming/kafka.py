@@ -1,0 +1,178 @@
+"""(h) Records of a Kafka topic, summed by key and minute, against a loop over the client's `consume()`; and latency.
+
+CPU time of both, without the broker's.  Ours is a bounded read, without its start: the time that a pipeline of an empty
+topic takes.  Then a stream from topic to topic at 1,000 records a second, with a checkpoint every 200 ms: the time from
+its production until a reader of committed records sees a record.
+
+Needs Java, for a broker from Maven Central, and the extras kafka and spark.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness.inputs import events
+from harness.keeping_sink import KeepingSink
+from harness.streams import options, percentile
+from harness.timing import Quantity, Ratio, compare
+
+import penstock as beam
+from penstock.io import ReadFromKafka, WriteToKafka
+
+EVENTS = int(os.environ.get("PENSTOCK_BENCHMARK_EVENTS", "1000000"))
+SECONDS = int(os.environ.get("PENSTOCK_BENCHMARK_SECONDS", "20"))
+RATE = 1_000
+PARTITIONS = 2
+
+Sums = dict[tuple[str, int], int]
+
+
+@contextmanager
+def _broker() -> Iterator[Any]:
+    sys.path.append(str(Path(__file__).parents[2] / "tests"))
+    from kafka.broker import KafkaBroker
+    from kafka.packages import why_there_is_no_broker
+
+    if reason := why_there_is_no_broker():
+        raise RuntimeError(reason)
+    with KafkaBroker.running() as broker:
+        yield broker
+
+
+def _new_topic(broker: Any) -> str:
+    name = f"benchmark-{uuid.uuid4().hex[:8]}"
+    broker.create_topic(name, PARTITIONS)
+    return name
+
+
+def _settings(broker: Any) -> dict[str, Any]:
+    return {"bootstrap.servers": broker.address, "auto.offset.reset": "earliest"}
+
+
+def pipeline(broker: Any, topic: str) -> KeepingSink:
+    """Sums by key and minute."""
+    sink = KeepingSink()
+    with beam.Pipeline() as p:
+        _ = (
+            p
+            | ReadFromKafka(_settings(broker), topic, bytes.decode, int, timestamp_policy="CreateTime", bounded=True)
+            | beam.WindowInto(beam.window.FixedWindows(60))
+            | beam.CombinePerKey(sum)
+            | beam.io.Write(sink)
+        )
+    return sink
+
+
+def by_hand(broker: Any, topic: str) -> Sums:
+    """The same, of the client's messages."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    consumer = Consumer(
+        _settings(broker) | {"group.id": "by-hand", "enable.auto.commit": False, "isolation.level": "read_committed"}
+    )
+    places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
+    left = sum(consumer.get_watermark_offsets(place)[1] for place in places)
+    consumer.assign(places)
+    sums: Sums = {}
+    while left:
+        messages = consumer.consume(10_000, 1.0)
+        for message in messages:
+            cell = message.key().decode(), message.timestamp()[1] // 60_000
+            sums[cell] = sums.get(cell, 0) + int(message.value())
+        left -= len(messages)
+    consumer.close()
+    return sums
+
+
+def latencies(broker: Any) -> list[float]:
+    """Milliseconds of each record from the producer to a reader, without those of the first two seconds."""
+    source, target = _new_topic(broker), _new_topic(broker)
+    found: list[float] = []
+    is_over = threading.Event()
+    looking = threading.Thread(target=_look, args=(broker, target, found, is_over))
+    with tempfile.TemporaryDirectory() as directory:
+        p = beam.Pipeline("local", options(checkpoint_dir=directory, checkpoint_interval=0.2))
+        read = ReadFromKafka(_settings(broker), source)
+        _ = p | read | WriteToKafka({"bootstrap.servers": broker.address}, target)
+        result = p.run()
+        looking.start()
+        try:
+            _produce(broker, source)
+            until = time.monotonic() + 60
+            while len(found) < RATE * SECONDS and time.monotonic() < until:
+                time.sleep(0.1)
+        finally:
+            is_over.set()
+            looking.join()
+            result.cancel()
+    assert len(found) == RATE * SECONDS
+    return found[2 * RATE :]
+
+
+def _produce(broker: Any, topic: str) -> None:
+    """Write records at a rate; the value is the time in nanoseconds."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 1})
+    began = time.perf_counter()
+    for number in range(RATE * SECONDS):
+        if (early := began + number / RATE - time.perf_counter()) > 0:
+            time.sleep(early)
+        producer.produce(topic, b"%d" % time.time_ns(), partition=number % PARTITIONS)
+        producer.poll(0)
+    producer.flush()
+
+
+def _look(broker: Any, topic: str, found: list[float], is_over: threading.Event) -> None:
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    consumer = Consumer(_settings(broker) | {"group.id": "look", "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
+    while not is_over.is_set():
+        for message in consumer.consume(1000, 0.01):
+            found.append((time.time_ns() - int(message.value())) / 1e6)
+    consumer.close()
+
+
+def sums_of(broker: Any) -> Ratio:
+    """Compare the CPU time of both."""
+    from kafka.broker import Record
+
+    topic, empty = _new_topic(broker), _new_topic(broker)
+    broker.write(
+        topic,
+        (
+            Record(number % PARTITIONS, key.encode(), b"%d" % value, seconds * 1000)
+            for number, (key, seconds, value) in enumerate(events()[:EVENTS])
+        ),
+    )
+    ours: Callable[[], KeepingSink] = lambda: pipeline(broker, topic)  # noqa: E731
+    return compare(
+        "(h) Kafka: sums by key and minute",
+        ours,
+        lambda: by_hand(broker, topic),
+        1.5,
+        result=lambda sink: {
+            (key, int(window.start) // 60): total for (key, window), total in sink.by_key_and_window().items()
+        },
+        start_up=lambda: pipeline(broker, empty),
+        warm_up=1,
+    )
+
+
+def run() -> list[Any]:
+    with _broker() as broker:
+        found: list[Any] = [sums_of(broker)]
+        own = latencies(broker)
+    found.append(Quantity("(h) Kafka: topic to topic, p50", percentile(own, 0.5), 300, "ms"))
+    found.append(Quantity("(h) Kafka: topic to topic, p99", percentile(own, 0.99), 1000, "ms"))
+    return found
