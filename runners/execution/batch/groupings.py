@@ -31,6 +31,11 @@ SMALL_BYTES = 128 << 20
 _PARTS = 4
 _MOST_PARTS = 4**6
 
+# Bytes of accumulators, of successive key groups, whose results are emitted together.  A key group has a few keys in
+# each of many windows, and a bundle of them takes longer than their merge: 620,000 sums of 60 windows take 0.50 instead
+# of 0.67 s from the shuffle to the file.
+TOGETHER_BYTES = 256 << 10
+
 
 class Groupings:
     """The groupings that some segments begin with, and the writers to those that they end with.
@@ -105,9 +110,15 @@ class Groupings:
                 if received:
                     # Elements that were folded in place were counted by their stage.
                     self._counts.of(label).read += received
+                if bounded.waits:
+                    yield
+                    continue
                 for results in bounded.finish():
                     send(results)
                     yield
+        for results in bounded.finish():
+            send(results)
+            yield
 
     def finish(self) -> Iterator[None]:
         """Flush the writers, pausing regularly, and tear down user code."""
@@ -135,6 +146,12 @@ class _BoundedGrouping:
         self._operator = WindowOperator(self.fold)
         self._spill = GroupSpill(self._operator)
         self._in_columns = sends_elements(self.fold)
+        self._bytes = 0
+
+    @property
+    def waits(self) -> bool:
+        """Return True if the results of the next key group should be emitted with those received so far."""
+        return self.fold.combine_fn is not None and self._bytes < TOGETHER_BYTES
 
     @property
     def cells(self) -> Cells:
@@ -170,6 +187,7 @@ class _BoundedGrouping:
                 received = receive_columns(self._operator, block, divisor, remainder)
             if self.fold.combine_fn is None:
                 self._spill.received(received, len(block) // divisor)
+            self._bytes += len(block)
         except BaseException as error:
             reraise(attributed(error, Attribution(self.fold.label, None)))
         return received
@@ -177,4 +195,5 @@ class _BoundedGrouping:
     def finish(self) -> Iterator[Bundle]:
         """Yield the results; then reset, for the next range of keys."""
         yield from self._operator.flush()
+        self._bytes = 0
         self._spill.flushed()

@@ -16,6 +16,7 @@ from penstock.runners.execution.clock import Clock
 from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.plan.fusion import Grouping, Stage, before_shuffle, fuse
 from penstock.runners.execution.plan.segments import cut
+from penstock.runners.execution.shuffle.blocks import Rows, encode_rows
 from penstock.runners.execution.shuffle.element_columns import ColumnWriter, receive_columns
 from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
@@ -106,3 +107,28 @@ def test_small_groups_beyond_the_memory_are_grouped_in_parts(
     assert whole == found
     assert 12_000 == read == read_of_parts
     assert most > 2 * most_of_parts
+
+
+@pytest.mark.parametrize(("bytes_together", "expected"), [(1 << 18, [20] * 2), (0, [1] * 40)])
+def test_key_groups_with_few_accumulators_are_emitted_together(
+    bytes_together: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One bundle a window, instead of one for each window and key group."""
+    monkeypatch.setattr(groupings, "TOGETHER_BYTES", bytes_together)
+    p = beam.Pipeline()
+    windowed = p | beam.Create([(1, 1)]) | beam.WindowInto(FixedWindows(10))
+    _ = windowed | "Sum" >> beam.CombinePerKey(sum)
+    (root,) = [s.root for s in cut(fuse(p.graph(), before_shuffle)) if isinstance(s.root, Grouping)]
+    windows = [(FixedWindows(10).assign_micros(second * SECOND)) for second in (0, 10)]
+    blocks = [
+        (key, list(encode_rows(Rows([key, key], [window for (window,) in windows], [1, 1], [key, -key]))))
+        for key in range(20)
+    ]
+    sizes: list[int] = []
+    results = Results()
+    results.send_to = lambda pcollection: lambda bundle: (sizes.append(len(bundle)), results.rows.extend(bundle.rows()))  # type: ignore[method-assign]
+    for _ in Groupings([root], Clock(), MetricsContainer(), Counts()).run(root, blocks, results):  # type: ignore[arg-type]
+        pass
+    found = sorted((key, window.start.seconds(), total) for (key, total), _, (window,), *_ in results.rows)
+    assert sorted((key, start, key if start == 0 else -key) for key in range(20) for start in (0, 10)) == found
+    assert expected == sizes
