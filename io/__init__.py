@@ -4,6 +4,8 @@ files/      text, JSON, CSV, Parquet and Avro; files as elements; growing files;
 sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
 kafka/      ReadFromKafka, WriteToKafka
 cdc/        FromDebezium: the changes of tables, with retractions
+delta/      ReadFromDelta, WriteToDelta
+lakehouse/  what both have: staged rows, commits that a table knows, changes by key
 redis/      ReadFromRedisStream, WriteToRedis, WriteToRedisStream
 spark/      FromSpark, FromSparkStream, ToSpark: DataFrames, on Spark's runners
 beam/       Beam's FileSystems, its sources that are read by ranges of positions, TFRecord files
@@ -59,6 +61,8 @@ from .sql.write import WriteToSQL, WriteToSQLite
 
 if TYPE_CHECKING:
     from .cdc.debezium import FromDebezium
+    from .delta.read import ReadFromDelta
+    from .delta.write import WriteToDelta
     from .kafka.read import ReadFromKafka
     from .kafka.records import KafkaHeader, KafkaRecord
     from .kafka.write import WriteToKafka
@@ -66,6 +70,8 @@ if TYPE_CHECKING:
 # By name, the module that is imported when the name is used.
 _LATER = {
     "FromDebezium": "cdc.debezium",
+    "ReadFromDelta": "delta.read",
+    "WriteToDelta": "delta.write",
     "KafkaHeader": "kafka.records",
     "KafkaRecord": "kafka.records",
     "ReadFromKafka": "kafka.read",
@@ -122,6 +128,7 @@ __all__ = [
     "FromSparkStream",
     "ToSpark",
     "FromDebezium",
+    "ReadFromDelta",
     "ReadFromKafka",
     "KafkaHeader",
     "KafkaRecord",
@@ -129,6 +136,7 @@ __all__ = [
     "RedisStreamEntry",
     "WriteToSQLite",
     "WriteToSQL",
+    "WriteToDelta",
     "WriteToKafka",
     "WriteToRedis",
     "WriteToRedisStream",

@@ -65,6 +65,15 @@ class Column:
         return self._function == _FIELD
 
     @property
+    def parts(self) -> tuple[str | None, tuple[Any, ...]]:
+        """The name of its function, and the arguments.
+
+        The name is that of a function of `pyarrow.compute`, or 'field' or 'is_in'; None for another function.
+        """
+        name = "is_in" if self._function is _is_in else self._function
+        return name if isinstance(name, str) else None, self._arguments
+
+    @property
     def is_of_arrow(self) -> bool:
         """True if no function of a user is part of it."""
         module = getattr(self._function, "__module__", None) or ""

@@ -1,0 +1,102 @@
+"""The client of Delta Lake, its tables, and its errors in words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...sdk.errors import PenstockError, SinkError, SourceError, UnsupportedError
+from ...sdk.redaction import looks_secret, redacted, redacted_cause
+from ..files.filesystem import AnyPath, absolute_path, path_string
+from ..lakehouse.waiting import is_lost
+from ..optional_package import optional_package
+
+# The process in which the client was used first.  In its forked children the client doesn't work.
+_users: list[int] = []
+
+
+def is_forked() -> bool:
+    """Return True if this process was forked from one that has used the client."""
+    if not _users:
+        _users.append(os.getpid())
+    return _users[0] != os.getpid()
+
+
+def package(needed_for: str, module: str = "deltalake") -> Any:
+    """Import and return a module of the client's package.  Raises `MissingExtraError`."""
+    is_forked()
+    return optional_package(module, extra="delta", needed_for=needed_for)
+
+
+def uri_of(table: AnyPath, transform: str) -> str:
+    """Return the address of a table, without a slash at its end.  Raises `ValueError` for one with credentials."""
+    given = path_string(table)
+    if not given:
+        raise ValueError(f"{transform}: expected the path or URL of a table, got an empty one")
+    if redacted(given) != given:
+        raise ValueError(
+            f"{transform}: {redacted(given)!r} has credentials in it; give them by environment variables, such as "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    path = absolute_path(given.removeprefix("file://") if given.startswith("file://") else given)
+    return path.rstrip("/") or "/"
+
+
+def storage_options(uri: str) -> dict[str, str] | None:
+    """Return the settings of a store that the environment has in another form than the client reads it."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if uri.startswith(("s3://", "s3a://")) and endpoint is not None:
+        return {"AWS_ENDPOINT_URL": endpoint} | ({"AWS_ALLOW_HTTP": "true"} if endpoint.startswith("http:") else {})
+    return None
+
+
+def opened(uri: str, transform: str, version: Any = None) -> Any:
+    """Return a version of a table, by number or time; None for the last one.  Raises the client's errors."""
+    if is_forked():
+        raise UnsupportedError(f"{transform}: Delta's client doesn't work in a forked process")
+    if isinstance(version, int):
+        return package(transform).DeltaTable(uri, version=version, storage_options=storage_options(uri))
+    table = package(transform).DeltaTable(uri, storage_options=storage_options(uri))
+    if version is not None:
+        table.load_as_version(version)
+    return table
+
+
+@contextmanager
+def explained(
+    uri: str, transform: str, what: str, kind: type[SourceError] | type[SinkError] = SourceError
+) -> Iterator[None]:
+    """Convert the client's errors, except of lost connections, into `SourceError`s or `SinkError`s.
+
+    Args:
+      what: such as "can't be read".
+    """
+    delta = package(transform, "deltalake.exceptions")
+    try:
+        yield
+    except PenstockError:
+        raise
+    except delta.TableNotFoundError:
+        raise kind(f"{transform}: there is no Delta table at {uri!r}") from None
+    except (delta.DeltaError, OSError, ValueError) as error:
+        if is_lost(error):
+            raise
+        said = without_secrets(str(error))
+        advice = ""
+        if any(
+            word in said for word in ("403", "401", "Forbidden", "AccessDenied", "InvalidAccessKeyId", "credential")
+        ):
+            advice = "; are the credentials in the environment right?"
+        elif "No such file or directory" in said and kind is SourceError:
+            advice = "; was the file removed by vacuum?"
+        raise kind(f"{transform}: Delta table {uri!r} {what}: {said}{advice}") from redacted_cause(error)
+
+
+def without_secrets(text: str) -> str:
+    """Return a text without the values of environment variables that look secret."""
+    for name, value in os.environ.items():
+        if len(value) >= 8 and looks_secret(name):
+            text = text.replace(value, "***")
+    return redacted(text)

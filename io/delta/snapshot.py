@@ -1,0 +1,49 @@
+"""The files of a version of a Delta table, also for a forked process, where Delta's client doesn't work.
+
+A forked process asks one of its own: `python -m penstock.io.delta.snapshot URI LABEL [VERSION]`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import attrs
+import msgspec
+
+from ...sdk.errors import SourceError
+from .log import DataFile, check_protocol, files_of
+from .package import is_forked, opened, without_secrets
+
+
+@attrs.frozen
+class Snapshot:
+    """A version of a table, and its files."""
+
+    version: int
+    files: tuple[DataFile, ...]
+
+
+def snapshot_of(uri: str, label: str, version: int | None = None) -> Snapshot:
+    """Return a version of a table; None for the last one.  Raises `SourceError`, and the client's errors."""
+    if not is_forked():
+        table = opened(uri, label, version)
+        check_protocol(table, uri, label)
+        return Snapshot(table.version(), tuple(files_of(table, uri)))
+    command = [sys.executable, "-m", __name__, uri, label, *([] if version is None else [str(version)])]
+    asked = subprocess.run(command, capture_output=True, check=False)
+    if asked.returncode:
+        said = asked.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        raise SourceError(f"{label}: Delta table {uri!r} can't be read: {without_secrets(said[-1])}")
+    return msgspec.msgpack.decode(asked.stdout, type=Snapshot)
+
+
+def main(uri: str, label: str, version: Any = None) -> None:
+    """Write the snapshot to the standard output."""
+    found = snapshot_of(uri, label, None if version is None else int(version))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

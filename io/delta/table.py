@@ -1,0 +1,228 @@
+"""DeltaTable: a table of Delta Lake that is written to.
+
+A commit has an application transaction, Delta's own record of the last commit of a writer.  It is tried for exactly
+the version after the one in which the transaction was looked for: a commit of another writer in between is a conflict.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+from ...sdk.errors import SinkError
+from ..files.filesystem import filesystem_for, join_path
+from ..lakehouse.commits import CommitName
+from ..lakehouse.rows import check_schema
+from ..lakehouse.staging import with_columns
+from ..lakehouse.table import ConflictError, LakehouseTable, LoadedTable
+from .data_files import DeltaFiles
+from .package import explained, opened, package, storage_options
+
+
+class DeltaTable(LakehouseTable):
+    """A table of Delta Lake.
+
+    Args:
+      uri: the path or URL of the table.
+      configuration: properties of a table that is created.
+      compact_every: the number of commits after which small files are compacted; None for never.
+    """
+
+    def __init__(
+        self, uri: str, label: str, configuration: dict[str, str] | None = None, compact_every: int | None = None
+    ) -> None:
+        self.uri = uri
+        self.label = label
+        self.configuration = configuration
+        self.compact_every = compact_every
+
+    @property
+    def name(self) -> str:
+        return repr(self.uri)
+
+    def location(self) -> str:
+        return self.uri
+
+    def data_directory(self, commit: CommitName) -> str:
+        return join_path(self.uri, commit.directory)
+
+    def prepare(
+        self, schema: Any, partition_by: Sequence[str], key: Sequence[str], create: bool, merge_schema: bool
+    ) -> bytes:
+        delta = package(self.label)
+        with explained(self.uri, self.label, "can't be written to", SinkError):
+            if not delta.DeltaTable.is_deltatable(self.uri, storage_options(self.uri)):
+                self._create(schema, partition_by, create)
+            table = opened(self.uri, self.label)
+            found = arrow_schema(table)
+            if schema is not None:
+                given = arrow_of(delta.Schema.from_arrow(schema))
+                missing = check_schema(self.label, self.name, found, given, merge_schema)
+                if missing:
+                    fields = delta.Schema.from_arrow(_schema([field.with_nullable(True) for field in missing])).fields
+                    table.alter.add_columns(fields)
+                    found = arrow_schema(table)
+            unknown = [name for name in key if name not in found.names]
+            if unknown:
+                raise SinkError(
+                    f"{self.label}: table {self.name} has no column {unknown[0]!r} for the key; it has "
+                    f"{', '.join(found.names)}"
+                )
+            own = table.metadata().partition_columns
+            if partition_by and list(partition_by) != own:
+                raise SinkError(
+                    f"{self.label}: table {self.name} is partitioned by {', '.join(own) or 'nothing'}, expected "
+                    f"{', '.join(partition_by)}"
+                )
+        return DeltaFiles(self.uri, found, own).prepared()
+
+    def data_files(self, prepared: bytes) -> DeltaFiles:
+        return DeltaFiles.of(self.uri, prepared)
+
+    def _create(self, schema: Any, partition_by: Sequence[str], create: bool) -> None:
+        if not create:
+            raise SinkError(f"{self.label}: there is no Delta table at {self.name}; create it, or give create=True")
+        if schema is None:
+            raise SinkError(
+                f"{self.label}: there is no Delta table at {self.name}, and no schema to create one; give schema= a "
+                "pyarrow.Schema, or declare a class with fields by with_output_types"
+            )
+        delta = package(self.label)
+        unknown = [name for name in partition_by if name not in schema.names]
+        if unknown:
+            raise SinkError(f"{self.label}: there is no column {unknown[0]!r} to partition by")
+        filesystem_for(self.uri).mkdirs(self.uri)
+        delta.DeltaTable.create(
+            self.uri,
+            delta.Schema.from_arrow(schema),
+            mode="ignore",
+            partition_by=list(partition_by) or None,
+            configuration=self.configuration,
+            storage_options=storage_options(self.uri),
+        )
+
+    def load(self) -> LoadedDelta:
+        with explained(self.uri, self.label, "can't be written to", SinkError):
+            return LoadedDelta(self, opened(self.uri, self.label))
+
+
+class LoadedDelta(LoadedTable):
+    """A version of a table of Delta Lake."""
+
+    def __init__(self, of: DeltaTable, table: Any) -> None:
+        self._of = of
+        self._table = table
+        self._schema = arrow_schema(table)
+        self._partition_by: list[str] = table.metadata().partition_columns
+        self.data_files = DeltaFiles(of.uri, self._schema, self._partition_by)
+
+    def committed(self, writer: str) -> int | None:
+        found: int | None = self._table.transaction_version(writer)
+        return found
+
+    def paths(self, files: Sequence[Any]) -> list[str]:
+        return [join_path(self._of.uri, path) for path, *_ in files]
+
+    def append(self, files: Sequence[Any], commit: CommitName) -> None:
+        action = package(self._of.label, "deltalake.transaction").AddAction
+        milliseconds = int(time.time() * 1000)
+        actions = [
+            action(quote(path), size, partition, milliseconds, True, json.dumps(stats))
+            for path, size, partition, stats in files
+        ]
+        with self._conflicts():
+            self._table.create_write_transaction(
+                actions,
+                "append",
+                self._table.schema(),
+                partition_by=self._partition_by or None,
+                commit_properties=self._properties(commit),
+            )
+
+    def change(self, key: Sequence[str], rows: Any, gone: Any, commit: CommitName) -> None:
+        import pyarrow
+
+        # One source for both: a row to delete has its mark.
+        marked = [
+            table.append_column(GONE, pyarrow.array([is_gone] * table.num_rows, pyarrow.bool_()))
+            for table, is_gone in ((rows, False), (gone, True))
+        ]
+        wanted = self._schema.append(marked[0].schema.field(GONE))
+        source = pyarrow.concat_tables([with_columns(table, wanted) for table in marked])
+        on = " AND ".join(f"{_q('t', name)} = {_q('s', name)}" for name in key)
+        others = [
+            field.name for field in self._schema if field.name not in key and not pyarrow.types.is_nested(field.type)
+        ]
+        same = "".join(f" AND {_q('t', name)} IS NOT DISTINCT FROM {_q('s', name)}" for name in others)
+        updates = {f"`{name}`": _q("s", name) for name in self._schema.names}
+        with self._conflicts():
+            merge = self._table.merge(
+                source,
+                on,
+                source_alias="s",
+                target_alias="t",
+                # Files of the table without these keys aren't read.
+                streamed_exec=False,
+                commit_properties=self._properties(commit),
+            )
+            (
+                merge.when_matched_delete(f"{_q('s', GONE)} = true{same}")
+                .when_matched_update(updates, f"{_q('s', GONE)} = false")
+                .when_not_matched_insert(updates, f"{_q('s', GONE)} = false")
+                .execute()
+            )
+
+    def after_commit(self) -> None:
+        every = self._of.compact_every
+        if every is not None and self._table.version() % every == 0:
+            try:
+                with self._conflicts():
+                    self._table.optimize.compact()
+            except ConflictError:
+                # Another writer has changed the files; the next compaction takes them.
+                return
+
+    def _properties(self, commit: CommitName) -> Any:
+        delta = package(self._of.label)
+        transaction = delta.Transaction(commit.writer, commit.number)
+        return delta.CommitProperties(max_commit_retries=0, app_transactions=[transaction])
+
+    @contextmanager
+    def _conflicts(self) -> Iterator[None]:
+        """Convert the client's errors."""
+        failed = package(self._of.label, "deltalake.exceptions").CommitFailedError
+        with explained(self._of.uri, self._of.label, "can't be committed to", SinkError):
+            try:
+                yield
+            except failed as error:
+                raise ConflictError(str(error)) from error
+
+
+# The mark of a row to delete.
+GONE = "_penstock_gone"
+
+
+def _q(alias: str, name: str) -> str:
+    return f"{alias}.`{name}`"
+
+
+def arrow_schema(table: Any) -> Any:
+    """Return the `pyarrow.Schema` of a table of the client."""
+    return arrow_of(table.schema())
+
+
+def arrow_of(schema: Any) -> Any:
+    """Return the `pyarrow.Schema` of a schema of the client."""
+    import pyarrow
+
+    return pyarrow.schema(schema.to_arrow())
+
+
+def _schema(fields: list[Any]) -> Any:
+    import pyarrow
+
+    return pyarrow.schema(fields)

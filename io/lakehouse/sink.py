@@ -1,0 +1,302 @@
+"""LakehouseSink: rows of a table, committed exactly once.
+
+1. Each worker writes data files into a directory of the transaction (`staging`): no reader knows them.
+2. A commit adds the files of all workers to the table at once, together with the commit's name (`commits`).  A commit
+   that finds its name in the table has nothing to do.  If another writer was first, the table is loaded again.
+
+With a key, workers stage signed rows, and the commit applies their net effect (`changes`).
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from ...sdk.elements.bundle import Bundle
+from ...sdk.errors import PenstockError, SinkError
+from ...sdk.redaction import redacted, redacted_cause
+from ...sdk.retry import FuzzedExponentialIntervals
+from ...sdk.sink import Sink, SinkWriter
+from ..files.filesystem import filesystem_for, join_path
+from .changes import Net, net_of, with_signs
+from .commits import CommitName
+from .rows import ColumnsOf
+from .staging import Buffer, Staged, joined, stream_of, token_of
+from .table import ConflictError, DataFiles, LakehouseTable, LoadedTable
+from .waiting import patiently
+
+T = TypeVar("T")
+
+# The name of the file with what workers need of the table.
+_PREPARED = "prepared"
+
+# How often a commit is tried again that other writers were faster than.
+_ATTEMPTS = 100
+
+
+class LakehouseSink(Sink[Any]):
+    """Rows of a table of a lakehouse.
+
+    Args:
+      table: the table.
+      schema: the `pyarrow.Schema` of the elements; None for that of the table.
+      key: the columns that identify a row; none for a table that is only appended to.
+      partition_by: of a table that is created, its partitions.
+      create: whether a missing table is created.
+      merge_schema: whether columns are added that the table doesn't have.
+      target_file_size: the bytes of rows in memory for which a worker writes a file.
+    """
+
+    takes_columns = True
+
+    def __init__(
+        self,
+        table: LakehouseTable,
+        schema: Any = None,
+        key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        create: bool = True,
+        merge_schema: bool = False,
+        target_file_size: int = 64 << 20,
+    ) -> None:
+        self.table = table
+        self.schema = schema
+        self.key = tuple(key)
+        self.partition_by = tuple(partition_by)
+        self.create = create
+        self.merge_schema = merge_schema
+        self.target_file_size = target_file_size
+        self.retracting = False
+        self.accepts_retractions = bool(key)  # type: ignore[misc]
+        # Of the last transaction, the data files that its workers write, and its net effect.
+        self._data_files: tuple[str, DataFiles] | None = None
+        self._net: tuple[str, Net] | None = None
+
+    @property
+    def transform(self) -> str:
+        """The label in messages."""
+        return self.table.label
+
+    @transform.setter
+    def transform(self, label: str) -> None:
+        self.table = copy.copy(self.table)
+        self.table.label = label
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the settings to show in a drawing of the pipeline."""
+        return {"table": self.table.name, "key": ", ".join(self.key)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_data_files": None, "_net": None}
+
+    # Two phases
+
+    def prepare(self, transaction: str) -> None:
+        def prepare() -> None:
+            prepared = self.table.prepare(self.schema, self.partition_by, self.key, self.create, self.merge_schema)
+            directory = self.staging_directory(transaction)
+            fs = filesystem_for(directory)
+            fs.mkdirs(directory)
+            with fs.create(join_path(directory, _PREPARED)) as file:
+                file.write(prepared)
+
+        self.reached("can't be written to", prepare)
+
+    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+        return _Writer(self, transaction, quote(unit, safe=""))
+
+    def precommit(self, transactions: Mapping[str, Sequence[bytes]]) -> None:
+        for transaction, staged in transactions.items():
+            if self.key and any(token_of(data).rows for data in staged):
+                tokens = [token_of(data) for data in staged]
+                self.reached("can't be committed to", partial(self._net_of, transaction, tokens))
+
+    def commit(self, transaction: str, staged: Sequence[bytes]) -> None:
+        tokens = [token for token in map(token_of, staged) if token.rows]
+        kept: list[str] = []
+        if tokens:
+            commit = self.name_of(transaction)
+            what = f"transaction {transaction!r} can't be published"
+            kept = self.reached(what, lambda: self._commit(transaction, tokens, commit))
+        self.reached("can't be cleaned up", lambda: self._clean_up(transaction, kept))
+        self._net = None
+
+    def abort(self, transaction: str) -> None:
+        """Remove what was staged, unless the transaction is committed: then the files are the table's."""
+
+        def abort() -> None:
+            commit = self.name_of(transaction)
+            if not _has(self.table.load(), commit):
+                self._clean_up(transaction, [])
+
+        self.reached("can't be cleaned up", abort)
+
+    def _commit(self, transaction: str, tokens: Sequence[Staged], commit: CommitName) -> list[str]:
+        """Publish staged rows, unless that was done before, and return the paths of its files."""
+        loaded = self.table.load()
+        files = [file for token in tokens for file in token.files]
+        if _has(loaded, commit):
+            # The rest was written to files whose names this process doesn't know.
+            return ["*"]
+        if self.key:
+            net = self._net_of(transaction, tokens)
+            if net.rows.num_rows or net.gone.num_rows:
+                self._changed(loaded, lambda to: to.change(self.key, net.rows, net.gone, commit), commit)
+            return []
+        rests = [token.rest for token in tokens if token.rest]
+        if rests:
+            data = joined(rests, loaded.data_files.schema)
+            files += loaded.data_files.write(data, self.table.data_directory(commit), f"joined-{_token()}")
+        changed = self._changed(loaded, lambda to: to.append(files, commit), commit)
+        return loaded.paths(files) if changed else ["*"]
+
+    def _changed(self, loaded: LoadedTable, change: Callable[[LoadedTable], None], commit: CommitName) -> bool:
+        """Change the last version of the table.
+
+        Returns:
+          False if another process has committed the same.
+        """
+        delays = iter(FuzzedExponentialIntervals(0.02, _ATTEMPTS, factor=1.5, max_delay_secs=2.0))
+        while True:
+            try:
+                change(loaded)
+                loaded.after_commit()
+                return True
+            except ConflictError as error:
+                delay = next(delays, None)
+                if delay is None:
+                    raise SinkError(
+                        f"{self.transform}: table {self.table.name}: other writers were faster {_ATTEMPTS} times; the "
+                        f"last conflict: {error}"
+                    ) from error
+                time.sleep(delay)
+            loaded = self.table.load()
+            if _has(loaded, commit):
+                return False
+
+    def _net_of(self, transaction: str, tokens: Sequence[Staged]) -> Net:
+        """Return the net effect of a transaction's rows."""
+        if self._net is None or self._net[0] != transaction:
+            streams = [token.rest for token in tokens if token.rest]
+            for path in [path for token in tokens for path in token.files]:
+                with filesystem_for(path).open(path) as file:
+                    streams.append(file.read())
+            staged = joined(streams)
+            self._net = transaction, net_of(staged, self.key, self.retracting, self.transform, self.table.name)
+        return self._net[1]
+
+    # Staged files
+
+    def name_of(self, transaction: str) -> CommitName:
+        """Return the name of the commit of a transaction."""
+        return CommitName.of(transaction, self.transform)
+
+    def staging_directory(self, transaction: str) -> str:
+        """Return the directory of what workers stage besides data files.  Readers of the table ignore it."""
+        return join_path(self.table.location(), f"_{self.name_of(transaction).directory}")
+
+    def data_files(self, transaction: str) -> DataFiles:
+        """Return the data files that the workers of a transaction write."""
+        if self._data_files is None or self._data_files[0] != transaction:
+            path = join_path(self.staging_directory(transaction), _PREPARED)
+            with filesystem_for(path).open(path) as file:
+                self._data_files = transaction, self.table.data_files(file.read())
+        return self._data_files[1]
+
+    def _clean_up(self, transaction: str, kept: Sequence[str]) -> None:
+        """Remove staged files except these."""
+        directory = self.staging_directory(transaction)
+        fs = filesystem_for(directory)
+        fs.delete(directory)
+        if self.key or "*" in kept:
+            return
+        directory = self.table.data_directory(self.name_of(transaction))
+        if not kept:
+            fs.delete(directory)
+            return
+        names = {path.rpartition("/")[2] for path in kept}
+        for name in fs.list_files(directory):
+            if name not in names:
+                fs.delete(join_path(directory, name))
+
+    def reached(self, what: str, call: Callable[[], T]) -> T:
+        """Return the result of a call; wait for a store that doesn't answer.  Other errors become `SinkError`s."""
+        try:
+            return patiently(self.transform, self.table.name, call)
+        except PenstockError:
+            raise
+        except Exception as error:
+            found = redacted(str(error)) or type(error).__name__
+            raise SinkError(f"{self.transform}: table {self.table.name} {what}: {found}") from redacted_cause(error)
+
+
+class _Writer(SinkWriter[Any]):
+    """Stages the rows of one worker."""
+
+    def __init__(self, sink: LakehouseSink, transaction: str, unit: str) -> None:
+        self._sink = sink
+        self._transaction = transaction
+        self._directory = (
+            sink.staging_directory(transaction) if sink.key else sink.table.data_directory(sink.name_of(transaction))
+        )
+        self._unit = f"{unit}-{_token()}"
+        self._numbers = 0
+        self._buffer = Buffer(sink.target_file_size, self._write_file)
+
+    def write(self, bundle: Bundle) -> None:
+        if not self._sink.key and bundle.signs != 1:
+            signs = bundle.signs if isinstance(bundle.signs, list) else [bundle.signs]
+            if -1 in signs:
+                raise SinkError(
+                    f"{self._sink.transform}: table {self._sink.table.name} is only appended to, and got a retraction; "
+                    "give a key"
+                )
+        rows = self._sink.reached("can't be written to", lambda: self._rows(bundle))
+        for name in self._sink.key:
+            if rows.column(name).null_count:
+                raise SinkError(
+                    f"{self._sink.transform}: column {name!r} is part of the key of table {self._sink.table.name} and "
+                    "can't be None"
+                )
+        self._buffer.add(with_signs(rows, bundle) if self._sink.key else rows)
+
+    def stage(self) -> bytes:
+        return self._sink.reached("can't be written to", self._buffer.token)
+
+    def discard(self) -> None:
+        fs = filesystem_for(self._directory)
+        for name in fs.list_files(self._directory):
+            if name.startswith(self._unit):
+                fs.delete(join_path(self._directory, name))
+
+    def _rows(self, bundle: Bundle) -> Any:
+        table = self._sink.table
+        return ColumnsOf(table.label, table.name, self._sink.data_files(self._transaction).schema).of(bundle)
+
+    def _write_file(self, rows: Any) -> list[Any]:
+        name = f"{self._unit}-{self._numbers}"
+        self._numbers += 1
+        if not self._sink.key:
+            return self._sink.data_files(self._transaction).write(rows, self._directory, name)
+        path = join_path(self._directory, name)
+        fs = filesystem_for(path)
+        fs.mkdirs(self._directory)
+        with fs.create(path) as file:
+            file.write(stream_of(rows))
+        fs.sync(path)
+        fs.sync_directory(self._directory)
+        return [path]
+
+
+def _has(loaded: LoadedTable, commit: CommitName) -> bool:
+    last = loaded.committed(commit.writer)
+    return last is not None and last >= commit.number
+
+
+def _token() -> str:
+    return f"{random.SystemRandom().getrandbits(48):012x}"

@@ -1,0 +1,122 @@
+"""LakehouseTable: the interface of a table format."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from .commits import CommitName
+
+
+class ConflictError(Exception):
+    """Another writer has committed first: the table is loaded again, and the commit tried again."""
+
+
+class DataFiles(ABC):
+    """The data files of a version of a table, which workers write.
+
+    Workers may be forked, where the clients of table formats don't work, so this is made without them.
+
+    Attributes:
+      schema: the `pyarrow.Schema` of the table.
+    """
+
+    schema: Any
+
+    @abstractmethod
+    def write(self, data: Any, directory: str, name: str) -> list[Any]:
+        """Write data files, one or more for each partition, and return what `append` needs of each.
+
+        The result is of lists, dicts, text, bytes and numbers.
+
+        Args:
+          data: a `pyarrow.Table` of the table's schema.
+          directory: the directory of the files.
+          name: the beginning of their names; unique.
+        """
+
+
+class LoadedTable(ABC):
+    """A version of a table, in the process that commits.
+
+    Attributes:
+      data_files: its data files.
+    """
+
+    data_files: DataFiles
+
+    @abstractmethod
+    def committed(self, writer: str) -> int | None:
+        """Return the number of a writer's last commit, or None."""
+
+    @abstractmethod
+    def append(self, files: Sequence[Any], commit: CommitName) -> None:
+        """Add data files to this version of the table in one commit.
+
+        Raises `ConflictError` if this isn't the last version any more.
+        """
+
+    @abstractmethod
+    def change(self, key: Sequence[str], rows: Any, gone: Any, commit: CommitName) -> None:
+        """Insert or update rows by their key, and delete rows, in one commit.
+
+        Args:
+          rows: a `pyarrow.Table` of the rows to write, each with another key.
+          gone: a `pyarrow.Table` of the rows to delete, if the table has them with all of these values.
+
+        Raises `ConflictError` if this isn't the last version any more.
+        """
+
+    @abstractmethod
+    def after_commit(self) -> None:
+        """Do what may be done after a commit: nothing depends on it."""
+
+    @abstractmethod
+    def paths(self, files: Sequence[Any]) -> list[str]:
+        """Return the paths of data files."""
+
+
+class LakehouseTable(ABC):
+    """The description of a table; picklable.
+
+    Attributes:
+      label: the full label of the transform, for errors.
+    """
+
+    label: str
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of the table for messages, without secrets."""
+
+    @abstractmethod
+    def location(self) -> str:
+        """Return the path of the table's directory."""
+
+    @abstractmethod
+    def data_directory(self, commit: CommitName) -> str:
+        """Return the directory of a commit's data files, which no other commit has."""
+
+    @abstractmethod
+    def prepare(
+        self, schema: Any, partition_by: Sequence[str], key: Sequence[str], create: bool, merge_schema: bool
+    ) -> bytes:
+        """Create the table if it doesn't exist, or check that it fits, and add columns.
+
+        Returns what `data_files` needs.
+
+        Args:
+          schema: the `pyarrow.Schema` of the elements; None if it is unknown.
+
+        Raises `SinkError`, naming the columns, if the table can't be written to.
+        """
+
+    @abstractmethod
+    def data_files(self, prepared: bytes) -> DataFiles:
+        """Return the data files of the table, as it was when `prepare` returned this.  Works in a forked process."""
+
+    @abstractmethod
+    def load(self) -> LoadedTable:
+        """Return the last version of the table.  Raises `SinkError` if there is no table."""

@@ -1,0 +1,83 @@
+"""Waiting for a store that doesn't answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from ...sdk.redaction import logger_of, redacted
+from ...sdk.retry import FuzzedExponentialIntervals
+
+T = TypeVar("T")
+
+_logger = logger_of(__name__)
+
+# How long a store is waited for, in seconds.  A runner's restart tries again after that.
+WAITS = 600.0
+
+# What clients say, in any case, of a store that may answer later.
+_LOST = (
+    "error sending request",
+    "connection refused",
+    "connection reset",
+    "connection error",
+    "could not connect",
+    "connect timeout",
+    "endpoint url",
+    "operation timed out",
+    "timed out",
+    "timeout",
+    "slow down",
+    "slowdown",
+    "reduce your request rate",
+    "service unavailable",
+    "serviceunavailable",
+    "internal error",
+    "internalerror",
+    "503",
+    "database is locked",
+)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return True for an error of a store that may answer later: a lost connection, or a throttled request.
+
+    >>> is_lost(ConnectionRefusedError("no")), is_lost(PermissionError("403"))
+    (True, False)
+    """
+    if isinstance(error, (ConnectionError, TimeoutError)):
+        return True
+    if isinstance(error, (PermissionError, FileNotFoundError, FileExistsError)):
+        return False
+    # The text of Rust's and of botocore's errors; their classes don't tell lost connections from refusals.
+    text = f"{type(error).__name__}: {error}".lower()
+    return any(each in text for each in _LOST)
+
+
+def patiently(label: str, store: str, call: Callable[[], T], seconds: float = WAITS) -> T:
+    """Return the result of a call; while the store doesn't answer, call again with growing delays.
+
+    Logs once that the store doesn't answer, and once that it answers again.
+
+    Args:
+      label: the transform's, for the log.
+      store: the address of the store.
+    """
+    delays: Iterator[float] | None = None
+    began = time.monotonic()
+    while True:
+        try:
+            result = call()
+        except Exception as error:
+            if not is_lost(error) or time.monotonic() - began > seconds:
+                raise
+            if delays is None:
+                delays = iter(FuzzedExponentialIntervals(0.1, 10_000, max_delay_secs=5.0))
+                shown = redacted(str(error)).partition("\n")[0][:200]
+                _logger.warning("%s: %s doesn't answer (%s); waiting for it", label, redacted(store), shown)
+            time.sleep(next(delays, 5.0))
+        else:
+            if delays is not None:
+                _logger.warning("%s: %s answers again, after %.0f s", label, redacted(store), time.monotonic() - began)
+            return result

@@ -1,0 +1,127 @@
+"""What Delta Lake has of its own: versions, its log, its client."""
+
+from __future__ import annotations
+
+import datetime
+import multiprocessing
+import pathlib
+from typing import Any
+
+import deltalake
+import pyarrow
+import pytest
+from lakehouse_tables import WORDS, DeltaLakeTable
+
+import penstock as beam
+from penstock.io.delta.snapshot import snapshot_of
+from penstock.sdk.errors import SourceError
+from penstock.testing import TestPipeline, assert_that, equal_to
+
+
+@pytest.fixture
+def table(tmp_path: pathlib.Path) -> DeltaLakeTable:
+    return DeltaLakeTable(tmp_path)
+
+
+def test_earlier_versions_are_read_by_number_and_time(table: DeltaLakeTable) -> None:
+    for n in range(3):
+        table.append({"n": [n]})
+    moment = datetime.datetime.fromtimestamp(table.loaded().history()[1]["timestamp"] / 1000, datetime.UTC)
+    for options in ({"version": 1}, {"timestamp": moment}, {"timestamp": moment.isoformat()}):
+        with TestPipeline() as p:
+            assert_that(p | table.read(**options) | beam.Map(lambda row: row.n), equal_to([0, 1]))
+    with pytest.raises(SourceError, match="can't be read"):
+        _ = TestPipeline() | table.read(version=7)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"version": 1, "timestamp": "2026-01-01T00:00:00Z"}, "version and timestamp exclude each other"),
+        ({"timestamp": "2026-01-01"}, "a datetime with a time zone"),
+        ({"version": -1}, "version must be a whole number, 0 or more"),
+        ({"streaming": True, "version": 1}, "give starting_version instead"),
+        ({"starting_version": 1}, "starting_version needs streaming=True"),
+    ],
+)
+def test_mistaken_options_are_refused(table: DeltaLakeTable, options: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        table.read(**options)
+    with pytest.raises(ValueError, match="has credentials in it; give them by environment variables"):
+        beam.io.ReadFromDelta("s3://key:secret@bucket/table")
+    with pytest.raises(ValueError, match="compact_every must be 1 or more"):
+        table.write(WORDS, compact_every=0)
+
+
+def stream_of(read: Any) -> list[int]:
+    p = beam.Pipeline()
+    _ = p | read
+    (source,) = (t.primitive.source for t in p.graph().transforms if hasattr(t.primitive, "source"))
+    reader = source.open("table", None)
+    found: list[int] = []
+    while (bundle := reader.poll(100, beam.utils.timestamp.Timestamp(0))) is not None:
+        found += [row.n for row in bundle.values]
+    return found
+
+
+def test_a_stream_refuses_or_leaves_out_versions_that_change_rows(table: DeltaLakeTable) -> None:
+    """Those that only move rows have none."""
+    for n in range(3):
+        table.append({"n": [n]})
+    table.loaded().optimize.compact()
+    table.append({"n": [3]})
+    assert [1, 2, 3] == stream_of(table.read(streaming=True, starting_version=1))
+    table.loaded().delete("n = 2")
+    table.append({"n": [4]})
+    with pytest.raises(SourceError, match="version 5 of Delta table .* deletes or changes rows.*skip_change_commits"):
+        stream_of(table.read(streaming=True, starting_version=1))
+    assert [1, 2, 3, 4] == stream_of(table.read(streaming=True, starting_version=1, skip_change_commits=True))
+
+
+def test_a_version_that_left_the_log_is_an_error(table: DeltaLakeTable) -> None:
+    for n in range(3):
+        table.append({"n": [n]})
+    table.loaded().create_checkpoint()
+    for version in (0, 1):
+        pathlib.Path(table.name, "_delta_log", f"{version:020}.json").unlink()
+    with pytest.raises(SourceError, match="version 1 of .* is not in its log any more, and the last one is 2"):
+        stream_of(table.read(streaming=True, starting_version=1))
+
+
+def test_tables_for_other_readers_are_refused(table: DeltaLakeTable) -> None:
+    deltalake.DeltaTable.create(
+        table.name, deltalake.Schema.from_arrow(WORDS), configuration={"delta.enableDeletionVectors": "true"}
+    )
+    with pytest.raises(SourceError, match="needs readers with deletionVectors"):
+        _ = TestPipeline() | table.read()
+
+
+def test_a_forked_process_finds_the_files_of_a_version(table: DeltaLakeTable) -> None:
+    """By a process of its own, since the client doesn't work there."""
+    table.append({"n": [1], "word": ["a"]}, "word")
+    expected = snapshot_of(table.name, "Read")
+
+    def look(queue: Any) -> None:
+        queue.put(snapshot_of(table.name, "Read"))
+
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=look, args=(queue,))
+    child.start()
+    assert expected == queue.get(timeout=120)
+    child.join()
+
+
+def test_small_files_are_compacted_every_few_commits(table: DeltaLakeTable) -> None:
+    for n in range(6):
+        with TestPipeline() as p:
+            _ = p | beam.Create([beam.Row(word="a", n=n)]) | table.write(WORDS, compact_every=3)
+    assert list(range(6)) == table.values()
+    assert len(table.data_files()) < 6
+
+
+def test_statistics_let_readers_leave_files_out(table: DeltaLakeTable) -> None:
+    with TestPipeline() as p:
+        _ = p | beam.Create([beam.Row(word="a", n=n) for n in range(5)]) | table.write(WORDS)
+    (stats,) = pyarrow.table(table.loaded().get_add_actions(flatten=True)).to_pylist()
+    assert [5, 0, 4, 0] == [stats[name] for name in ("num_records", "min.n", "max.n", "null_count.n")]
