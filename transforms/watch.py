@@ -52,7 +52,7 @@ class WatchedGrowth(UnboundedSource[Any]):
 
     def __init__(
         self,
-        poll: Serialized[tuple[Callable[[Any], Any], Callable[[Any], Hashable] | None]],
+        poll: Serialized[tuple[Callable[[Any], Any], Callable[[Any], Hashable] | None, Callable[[], float] | None]],
         interval: int,
         termination: TerminationCondition,
         elements: Sequence[Any],
@@ -87,7 +87,7 @@ class WatchedGrowthReader(EventTimeReader[Any]):
         super().__init__(EventTimes(None, ManualWatermarkEstimator.default_provider()))
         self.source = source
         self.element = element
-        self._fn, self._key = source.poll.load()
+        self._fn, self._key, self._clock = source.poll.load()
         self._pending: list[tuple[Any, int]] = []
         # Of the termination condition; None before the first poll.
         self._state: Any = None
@@ -172,7 +172,8 @@ class WatchedGrowthReader(EventTimeReader[Any]):
                 new.append((value, micros))
         self._pending += new
         self._next = now + self.source.interval
-        condition, time = self.source.termination, Timestamp.of_micros(now)
+        condition = self.source.termination
+        time = Timestamp.of_micros(now) if self._clock is None else Timestamp.of(self._clock())
         if self._state is None:
             self._state = condition.for_new_input(time, self.element)
         if new:
@@ -204,6 +205,7 @@ class Watch(PTransform):
       timestamp_cursor: takes outputs that are earlier than the latest event time of all former ones as seen, so that
         checkpoints don't grow.
       allowed_lateness: seconds by which, with `timestamp_cursor`, a new output may be earlier.
+      now_fn: returns the time in seconds that the termination condition is given; by default the runner's clock.
       stop_after_quiet: seconds without new outputs after which an element is not polled any more; None for never.
 
     Without timestamps the event time of an output is its time of polling.  `PollResult`s determine the watermark; an
@@ -228,6 +230,7 @@ class Watch(PTransform):
         output_key_coder: Any = None,
         timestamp_cursor: bool = False,
         allowed_lateness: Any = 0,
+        now_fn: Callable[[], float] | None = None,
         *,
         stop_after_quiet: Any = None,
     ) -> None:
@@ -245,7 +248,7 @@ class Watch(PTransform):
         if output_key_coder is not None:
             output_key_coder.as_deterministic_coder("Watch")
         self.output_coder = output_coder
-        self.poll = poll_fn, output_key_fn
+        self.poll = poll_fn, output_key_fn, now_fn
         self.interval = micros_of_span(poll_interval)
         self.termination = termination or never()
         if stop_after_quiet is not None:

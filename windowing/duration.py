@@ -11,7 +11,6 @@ from .microseconds import (
     MICROS_PER_SECOND,
     Microseconds,
     micros_of_seconds,
-    micros_of_subseconds,
     micros_of_timedelta,
     proto_module,
 )
@@ -61,7 +60,9 @@ class Duration(Microseconds):
     @staticmethod
     def from_proto(duration_proto: Any) -> Duration:
         """Convert a `google.protobuf.duration_pb2.Duration`.  Raises `ValueError` for fractions of microseconds."""
-        micros = micros_of_subseconds(duration_proto.nanos, 9)
+        micros, rest = divmod(duration_proto.nanos, 1000)
+        if rest:
+            raise ValueError(f"{duration_proto.nanos} nanoseconds are not a whole number of microseconds; round first")
         return Duration.of_micros(duration_proto.seconds * MICROS_PER_SECOND + micros)
 
     def to_proto(self) -> Any:

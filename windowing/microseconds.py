@@ -130,26 +130,6 @@ class Microseconds:
         return f"{type(self).__name__}({sign}{whole}{digits})"
 
 
-def micros_of_subseconds(subseconds: int, precision: int) -> int:
-    """Return the microseconds of units of ten to the minus `precision` seconds.
-
-    Raises `ValueError` for a loss of precision, since a timestamp has no nanoseconds.
-
-    >>> micros_of_subseconds(5_000, 9), micros_of_subseconds(5, 3)
-    (5, 5000)
-    """
-    if not 0 <= precision <= 9:
-        raise ValueError(f"expected a precision of 0 to 9 digits, got {precision!r}")
-    if precision <= 6:
-        return int(subseconds * 10 ** (6 - precision))
-    micros, rest = divmod(subseconds, 10 ** (precision - 6))
-    if rest:
-        raise ValueError(
-            f"{subseconds} units of 1e-{precision} seconds are not a whole number of microseconds; round first"
-        )
-    return int(micros)
-
-
 def proto_module(name: str) -> Any:
     """Return a module of Protocol Buffers' well-known types.  Raises `ImportError` without the package protobuf.
 

@@ -6,8 +6,10 @@ infinity.
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime, timedelta
+from numbers import Real
 from typing import Any, TypeAlias, Union, overload
 
 from ..stored import restores
@@ -17,7 +19,6 @@ from .microseconds import (
     Microseconds,
     micros_of_datetime,
     micros_of_seconds,
-    micros_of_subseconds,
     micros_of_timedelta,
     proto_module,
 )
@@ -28,6 +29,7 @@ MAX_MICROS = 9_223_372_036_854_775_000
 TimestampTypes: TypeAlias = Union[int, float, "Timestamp", datetime]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_POWERS: list[int] = [10**digits for digits in range(10)]
 
 
 class Timestamp(Microseconds):
@@ -36,10 +38,11 @@ class Timestamp(Microseconds):
     Args:
       seconds: since 1970 in UTC; a float is rounded to the nearest microsecond.
       subseconds: added, in units of ten to the minus `precision` seconds.
-      micros: added, in microseconds.
+      precision: the number of decimal digits, 0 to 9.  With others than 6 the instant is a `PreciseTimestamp`.
+      micros: added, in microseconds; not beside `subseconds` or another precision.
 
-    Raises `TypeError` for other values than numbers; `ValueError` for NaN, infinity, fractions of microseconds, and
-    instants outside of [MIN_TIMESTAMP, MAX_TIMESTAMP].
+    Raises `TypeError` for other values than numbers; `ValueError` for NaN, infinity, and instants outside of
+    [MIN_TIMESTAMP, MAX_TIMESTAMP].
 
     >>> from penstock.windowing import Timestamp
     >>> Timestamp(1.5), Timestamp(micros=7), Timestamp(10) + 5, Timestamp(10) - Timestamp(4)
@@ -51,8 +54,21 @@ class Timestamp(Microseconds):
     MICROS_PRECISION = 6
     NANOS_PRECISION = 9
 
+    def __new__(
+        cls, seconds: float = 0, subseconds: int = 0, precision: int = 6, micros: int | None = None
+    ) -> Timestamp:
+        if precision == 6:
+            return object.__new__(cls)
+        if micros is not None:
+            raise ValueError(f"micros are of precision 6, not {precision!r}; give subseconds instead")
+        return PreciseTimestamp.of_total(_total_of(seconds, precision) + int(subseconds), precision)
+
     def __init__(self, seconds: float = 0, subseconds: int = 0, precision: int = 6, micros: int | None = None) -> None:
-        total = micros_of_seconds(seconds, "a timestamp in seconds") + micros_of_subseconds(subseconds, precision)
+        if type(precision) is not int:
+            raise TypeError(f"expected a precision of 0 to 9 digits, got {precision!r}")
+        if micros is not None and subseconds:
+            raise ValueError(f"micros and subseconds are mutually exclusive, got {micros!r} and {subseconds!r}")
+        total = micros_of_seconds(seconds, "a timestamp in seconds") + int(subseconds)
         self.micros = in_range(total if micros is None else total + int(micros))
 
     @staticmethod
@@ -102,7 +118,7 @@ class Timestamp(Microseconds):
 
     @staticmethod
     def from_rfc3339(rfc3339: str) -> Timestamp:
-        """Parse a date and time with a zone.  Digits beyond microseconds are cut off.
+        """Parse a date and time with a zone.  With 7 to 9 digits of seconds the result has that precision.
 
         Raises `ValueError` for other text.
 
@@ -118,12 +134,22 @@ class Timestamp(Microseconds):
             ) from error
         if dt.tzinfo is None:
             raise ValueError(f"expected a time with a zone, such as '2015-08-31T12:00:00Z', got {rfc3339!r}")
-        return Timestamp.of_micros(micros_of_datetime(dt))
+        micros = micros_of_datetime(dt)
+        # A datetime drops the digits behind the sixth.
+        finer = re.search(r":\d\d[.,]\d{6}(\d+)", rfc3339)
+        if finer is None:
+            return Timestamp.of_micros(micros)
+        if len(finer[1]) > 3:
+            raise ValueError(f"can't parse {rfc3339!r}: expected at most 9 digits of a second")
+        return PreciseTimestamp.of_total(micros * _POWERS[len(finer[1])] + int(finer[1]), 6 + len(finer[1]))
 
     @staticmethod
     def from_proto(timestamp_proto: Any) -> Timestamp:
-        """Convert a `google.protobuf.timestamp_pb2.Timestamp`.  Raises `ValueError` for fractions of microseconds."""
-        return Timestamp(timestamp_proto.seconds, timestamp_proto.nanos, Timestamp.NANOS_PRECISION)
+        """Convert a `google.protobuf.timestamp_pb2.Timestamp`, with fractions of microseconds, if it has any."""
+        micros, rest = divmod(timestamp_proto.nanos, 1000)
+        if rest:
+            return Timestamp(timestamp_proto.seconds, timestamp_proto.nanos, Timestamp.NANOS_PRECISION)
+        return Timestamp(timestamp_proto.seconds, micros=micros)
 
     def to_proto(self) -> Any:
         """Return a `google.protobuf.timestamp_pb2.Timestamp`.  Needs the package protobuf.
@@ -134,8 +160,10 @@ class Timestamp(Microseconds):
         """
         return proto_module("timestamp_pb2").Timestamp(seconds=self.seconds(), nanos=1000 * self.subseconds())
 
-    def to_utc_datetime(self, has_tz: bool = False) -> datetime:
+    def to_utc_datetime(self, has_tz: bool = False, allow_lossy_conversion: bool = False) -> datetime:
         """Return a datetime in UTC.  Raises `OverflowError` outside of the years 1 to 9999.
+
+        With `allow_lossy_conversion`, fractions of microseconds of a `PreciseTimestamp` are cut off.
 
         >>> from penstock.windowing import Timestamp
         >>> Timestamp(86400).to_utc_datetime()
@@ -170,8 +198,29 @@ class Timestamp(Microseconds):
         return self.micros % MICROS_PER_SECOND
 
     def precision(self) -> int:
-        """Return 6: timestamps count ten to the minus 6 seconds, even if they are made of nanoseconds."""
+        """Return the number of decimal digits of seconds."""
         return self.MICROS_PRECISION
+
+    def to_precision(self, precision: int, allow_lossy_conversion: bool = False) -> Timestamp:
+        """Return the instant with another number of digits.
+
+        Raises `ValueError` if digits other than 0 are lost, unless it is allowed; they are cut off then.
+
+        >>> from penstock.windowing import Timestamp
+        >>> Timestamp(1.5).to_precision(3), Timestamp.from_rfc3339("1970-01-01T00:00:01.5Z").to_precision(9).nanos
+        (Timestamp(1.500), 1500000000)
+        """
+        if precision == self.precision():
+            return self
+        total, rest = divmod(self.nanos, _POWERS[9 - _checked(precision)])
+        if rest and not allow_lossy_conversion:
+            raise ValueError(
+                f"{self!r} cannot be represented exactly at precision {precision}; set allow_lossy_conversion=True to "
+                "cut it off"
+            )
+        if precision == self.MICROS_PRECISION:
+            return Timestamp.of_micros(total)
+        return PreciseTimestamp.of_total(total, precision)
 
     @property
     def nanos(self) -> int:
@@ -216,6 +265,173 @@ class Timestamp(Microseconds):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_timestamp, (self.micros,))
+
+
+class PreciseTimestamp(Timestamp):
+    """A `Timestamp` with another number of decimal digits of seconds than 6, such as one with nanoseconds.
+
+    It is a value only: runners count the event times of elements in microseconds.  `micros` raises `ValueError` if
+    there is a fraction; `to_precision(6, allow_lossy_conversion=True)` cuts them off.
+
+    >>> from penstock.windowing import Timestamp
+    >>> Timestamp(1, 123456789, Timestamp.NANOS_PRECISION) + 1
+    Timestamp(2.123456789)
+    """
+
+    __slots__ = ("_precision", "_total")
+
+    _precision: int
+    _total: int
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: `Timestamp.__new__` has made this of the arguments."""
+
+    @staticmethod
+    def of_total(total: int, precision: int) -> PreciseTimestamp:
+        """Return the timestamp of a number of units of ten to the minus `precision` seconds."""
+        in_range(total * 10**6 // _POWERS[_checked(precision)])
+        timestamp = object.__new__(PreciseTimestamp)
+        timestamp._total, timestamp._precision = total, precision
+        return timestamp
+
+    @property
+    def micros(self) -> int:  # type: ignore[override]
+        """Microseconds since 1970.  Raises `ValueError` if there is a fraction of one."""
+        micros, rest = divmod(self.nanos, 1000)
+        if rest:
+            raise ValueError(
+                f"{self!r} has greater than microsecond precision; use to_precision(6, allow_lossy_conversion=True) "
+                "to cut it off, or use nanos instead"
+            )
+        return micros
+
+    @property
+    def nanos(self) -> int:
+        return self._total * _POWERS[self.NANOS_PRECISION - self._precision]
+
+    def precision(self) -> int:
+        return self._precision
+
+    def seconds(self) -> int:
+        return self._total // _POWERS[self._precision]
+
+    def subseconds(self) -> int:
+        return self._total % _POWERS[self._precision]
+
+    def to_proto(self) -> Any:
+        seconds, nanos = divmod(self.nanos, _POWERS[self.NANOS_PRECISION])
+        return proto_module("timestamp_pb2").Timestamp(seconds=seconds, nanos=nanos)
+
+    def to_utc_datetime(self, has_tz: bool = False, allow_lossy_conversion: bool = False) -> datetime:
+        if self._precision > self.MICROS_PRECISION and not allow_lossy_conversion:
+            raise ValueError(
+                f"Converting {self!r} to datetime truncates it to microseconds. Set allow_lossy_conversion=True to "
+                "allow this conversion."
+            )
+        return self.to_precision(self.MICROS_PRECISION, allow_lossy_conversion=True).to_utc_datetime(has_tz)
+
+    def to_rfc3339(self) -> str:
+        if self._precision <= self.MICROS_PRECISION:
+            return super().to_rfc3339()
+        whole = Timestamp(self.seconds()).to_utc_datetime().isoformat()
+        digits = f".{self.subseconds():0{self._precision}d}" if self.subseconds() else ""
+        return f"{whole}{digits}Z"
+
+    def successor(self) -> Timestamp:
+        """Return the next instant of this precision."""
+        return PreciseTimestamp.of_total(self._total + 1, self._precision)
+
+    def predecessor(self) -> Timestamp:
+        """Return the instant of this precision before."""
+        return PreciseTimestamp.of_total(self._total - 1, self._precision)
+
+    def _beside(self, other: object) -> tuple[float, float] | None:
+        if isinstance(other, Timestamp):
+            return self.nanos, other.nanos
+        if isinstance(other, Duration):
+            return self.nanos, 1000 * other.micros
+        if isinstance(other, int):
+            return self.nanos, other * _POWERS[self.NANOS_PRECISION]
+        return (float(self), float(other)) if isinstance(other, Real) else None
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+    def __float__(self) -> float:
+        return self._total / _POWERS[self._precision]
+
+    def __int__(self) -> int:
+        return self.seconds()
+
+    def __add__(self, other: DurationTypes) -> Timestamp:
+        if not is_span(other):
+            return NotImplemented
+        return self._moved(Duration.of(other).micros)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        if isinstance(other, Timestamp):
+            return self._span(self.nanos - other.nanos)
+        if not is_span(other):
+            return NotImplemented
+        return self._moved(-Duration.of(other).micros)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._span(other.nanos - self.nanos) if isinstance(other, Timestamp) else NotImplemented
+
+    def __mod__(self, other: DurationTypes) -> Duration:
+        if not is_span(other):
+            return NotImplemented
+        return self._span(self.nanos % (1000 * Duration.of(other).micros))
+
+    def _moved(self, micros: int) -> Timestamp:
+        nanos = self.nanos + 1000 * micros
+        if self._precision <= self.MICROS_PRECISION:
+            return Timestamp.of_micros(in_range(nanos // 1000))
+        return PreciseTimestamp.of_total(nanos // _POWERS[self.NANOS_PRECISION - self._precision], self._precision)
+
+    def _span(self, nanos: int) -> Duration:
+        micros, rest = divmod(nanos, 1000)
+        if rest:
+            raise ValueError(
+                f"the result for {self!r} has sub-microsecond precision, which a Duration cannot represent; cut the "
+                "operands off by to_precision(6, allow_lossy_conversion=True) first"
+            )
+        return Duration.of_micros(micros)
+
+    def __repr__(self) -> str:
+        sign = "-" if self._total < 0 else ""
+        whole, fraction = divmod(abs(self._total), _POWERS[self._precision])
+        digits = f".{fraction:0{self._precision}d}" if fraction else ""
+        return f"Timestamp({sign}{whole}{digits})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_precise_timestamp, (self._total, self._precision))
+
+
+@restores("precise-timestamp", 1, PreciseTimestamp)
+def _precise_timestamp(total: int, precision: int) -> PreciseTimestamp:
+    return PreciseTimestamp.of_total(total, precision)
+
+
+def _checked(precision: Any) -> int:
+    """Return a number of digits.  Raises `TypeError` or `ValueError` for others than 0 to 9."""
+    if type(precision) is not int:
+        raise TypeError(f"expected a precision of 0 to 9 digits, got {precision!r}")
+    if not 0 <= precision <= Timestamp.NANOS_PRECISION:
+        raise ValueError(f"expected a precision of 0 to 9 digits, got {precision!r}")
+    return precision
+
+
+def _total_of(seconds: Any, precision: Any) -> int:
+    """Return a number of seconds in units of ten to the minus `precision` seconds, cut off as in Beam."""
+    unit = _POWERS[_checked(precision)]
+    if isinstance(seconds, int):
+        return seconds * unit
+    # The check of other values.
+    micros_of_seconds(seconds, "a timestamp in seconds")
+    return int(float(seconds) * unit)
 
 
 @restores("timestamp", 1, Timestamp)

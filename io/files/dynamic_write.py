@@ -90,6 +90,7 @@ class WriteToFiles(PTransform):
         None for `TextSink`.
       shards: the number of files for each destination and window; None for one for each worker that has elements, which
         is faster.
+      output_fn: Beam's, and unused there, too.
       max_writers_per_bundle: the number of files that a worker has open at once.
       temp_directory: Beam's, and unused.  Files are staged beside their destination, where a rename is atomic.
 
@@ -115,6 +116,7 @@ class WriteToFiles(PTransform):
         temp_directory: AnyPath | None = None,
         sink: Any = None,
         shards: int | None = None,
+        output_fn: Any = None,
         max_writers_per_bundle: int = 20,
     ) -> None:
         super().__init__()

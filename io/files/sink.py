@@ -32,7 +32,7 @@ from ...sdk.columns.column_bundle import ColumnBundle
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.options.value_provider import ValueProvider, value_of
-from ...sdk.redaction import redacted, redacted_cause
+from ...sdk.redaction import logger_of, redacted, redacted_cause
 from ...sdk.sink import Sink, SinkWriter
 from ...stored import stored_as
 from ..dead_letters import Rejected, tell
@@ -41,6 +41,8 @@ from .compression import CompressionTypes, CountingFile, open_for_writing
 from .filesystem import AnyPath, FileSystem, absolute_path, filesystem_for, join_path, path_string, split_path
 from .format import FileFormat, RecordWriter
 from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_apart, template_as_format
+
+_logger = logger_of(__name__)
 
 
 class FileSink(Sink[Any]):
@@ -56,8 +58,9 @@ class FileSink(Sink[Any]):
       sharded: elements are pairs of a shard's number and an iterable of its values, as
         `io.Write` makes them when `num_shards` is given.
       compression_type: see `CompressionTypes`; 'auto' goes by the suffix.
-      max_records_per_shard: the largest number of values in a file.
-      max_bytes_per_shard: the number of uncompressed bytes at which another file is begun.
+      max_records_per_shard: the largest number of values in a file; no effect beside `num_shards`, as in Beam.
+      max_bytes_per_shard: the number of uncompressed bytes at which another file is begun; no effect beside
+        `num_shards`.
       triggering_frequency: for an unbounded input, the seconds of event time whose elements are in the same files; see
         `WindowedSink`.
       name_by_transaction: makes the transaction part of the names, for an unbounded input: every epoch commits its own
@@ -133,7 +136,8 @@ class FileSink(Sink[Any]):
             if most is not None and most < 1:
                 raise ValueError(f"{self.transform}: {name} must be 1 or more, got {most}")
             if most is not None and self.num_shards:
-                raise ValueError(f"{self.transform}: num_shards and {name} exclude each other")
+                _logger.warning("%s: %s has no effect beside num_shards", self.transform, name)
+                setattr(self, name, None)
         if self.triggering_frequency is not None and self.triggering_frequency < 0:
             raise ValueError(
                 f"{self.transform}: triggering_frequency must be 0 seconds or more, got {self.triggering_frequency}"

@@ -396,13 +396,13 @@ class Metrics:
         return Counter(_name(namespace, name))
 
     @staticmethod
-    def distribution(namespace: type | str, name: str) -> Distribution:
-        """Return a distribution."""
+    def distribution(namespace: type | str, name: str, process_wide: bool = False) -> Distribution:
+        """Return a distribution.  `process_wide` is Beam's, and has no effect: all metrics are those of the run."""
         return Distribution(_name(namespace, name))
 
     @staticmethod
-    def gauge(namespace: type | str, name: str) -> Gauge:
-        """Return a gauge."""
+    def gauge(namespace: type | str, name: str, process_wide: bool = False) -> Gauge:
+        """Return a gauge.  `process_wide` is Beam's, and has no effect: all metrics are those of the run."""
         return Gauge(_name(namespace, name))
 
     @staticmethod

@@ -158,6 +158,7 @@ VALUES: dict[str, Any] = {
     "ordered-list-state/1": _timeline(),
     "pane-info/1": PANE,
     "pane-timing/1": PaneInfoTiming.LATE,
+    "precise-timestamp/1": Timestamp(1, 123456789, Timestamp.NANOS_PRECISION),
     "poll-result/1": PollResult(("a",), Timestamp(5), True, False),
     "ranked/1": Ranked(1, "a"),
     "readable-file/1": ReadableFile(FileMetadata("a.txt", 5, 1.5), "gzip"),

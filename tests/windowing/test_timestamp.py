@@ -69,8 +69,39 @@ def test_milliseconds_passed_as_seconds_are_noticed():
 
 
 def test_nanoseconds_are_not_lost_silently():
-    with pytest.raises(ValueError, match="not a whole number of microseconds"):
-        Timestamp(0, 1, Timestamp.NANOS_PRECISION)
+    precise = Timestamp(0, 1, Timestamp.NANOS_PRECISION)
+
+    assert (9, 1, 0) == (precise.precision(), precise.nanos, precise.to_precision(6, True).micros)
+    for lossy in (lambda: precise.micros, precise.to_utc_datetime, lambda: precise.to_precision(6)):
+        with pytest.raises(ValueError, match="microsecond|cannot be represented exactly"):
+            lossy()
+
+
+def test_an_instant_has_up_to_nine_digits():
+    """As in Beam: arithmetic keeps them, and text and protos have them."""
+    precise = Timestamp(1, 123456789, Timestamp.NANOS_PRECISION)
+
+    assert ("Timestamp(1.123456789)", "Timestamp(1.500)") == (repr(precise), repr(Timestamp(1, 500, 3)))
+    assert "1970-01-01T00:00:01.123456789Z" == precise.to_rfc3339()
+    for same in (
+        Timestamp.from_rfc3339(precise.to_rfc3339()),
+        Timestamp.from_proto(precise.to_proto()),
+        precise + 1 - Duration(1),
+        precise.successor().predecessor(),
+        pickle.loads(pickle.dumps(precise)),
+    ):
+        assert (precise, 9) == (same, same.precision())
+    assert Timestamp(1.123456) < precise < Timestamp(1.123457)
+    assert hash(Timestamp(1.5)) == hash(Timestamp(1, 500, 3))
+    assert Duration(3) == precise + 3 - precise
+    with pytest.raises(ValueError, match="sub-microsecond precision"):
+        precise - Timestamp(1)
+
+
+@pytest.mark.parametrize("wrong", [{"precision": 10}, {"precision": 9, "micros": 1}, {"subseconds": 1, "micros": 1}])
+def test_digits_that_contradict_are_refused(wrong):
+    with pytest.raises(ValueError):
+        Timestamp(0, **wrong)
 
 
 def test_an_instant_cannot_be_negated():
@@ -212,7 +243,7 @@ def test_micros_of_takes_what_stands_for_a_time():
 def test_times_are_converted_to_protos_and_nanoseconds():
     for time in (Timestamp(-1.25), Timestamp(0), Timestamp(7, 500, 3)):
         assert time == Timestamp.from_proto(time.to_proto())
-        assert time.nanos == 10**9 * time.seconds() + 1000 * time.subseconds()
+        assert time.nanos == 10**9 * time.seconds() + 10 ** (9 - time.precision()) * time.subseconds()
     for span in (Duration(-1.25), Duration(0), Duration(90)):
         assert span == Duration.from_proto(span.to_proto())
     assert Timestamp(micros=1) == Timestamp(0, 1000, Timestamp.NANOS_PRECISION)

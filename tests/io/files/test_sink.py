@@ -288,12 +288,18 @@ def test_wrong_arguments_are_refused_when_the_sink_is_made(tmp_path):
     """Before anything runs."""
     with pytest.raises(ValueError, match=r"Write/lines: 3 shards need names of their own.*'-all' has no S"):
         text_sink(tmp_path / "out", num_shards=3, shard_name_template="-all")
-    with pytest.raises(ValueError, match="exclude each other"):
-        text_sink(tmp_path / "out", num_shards=3, max_records_per_shard=3)
     with pytest.raises(ValueError, match="names a directory, not a file"):
         text_sink(f"{tmp_path}/", shard_name_template="")
     with pytest.raises(ValueError, match="compression_type"):
         text_sink(tmp_path / "out", compression_type="rar")
+
+
+def test_limits_of_a_file_have_no_effect_beside_a_number_of_files(tmp_path, caplog):
+    """As in Beam, with a warning."""
+    sink = text_sink(tmp_path / "out", num_shards=3, max_records_per_shard=3)
+
+    assert sink.max_records_per_shard is None
+    assert ["Write/lines: max_records_per_shard has no effect beside num_shards"] == caplog.messages
 
 
 def test_it_works_the_same_in_a_bucket():
