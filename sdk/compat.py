@@ -40,7 +40,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "internal.cloudpickle.cloudpickle": ("sdk.beam.pickler",),
     "internal.pickler": ("sdk.beam.pickler",),
     "io": ("io", "io.beam.sink"),
-    "io.avroio": ("io.files.avro", "io"),
+    "io.avroio": ("io.files.avro", "io", "io.beam.avro_schemas"),
     "io.filebasedsink": ("io.beam.file_based_sink", "io"),
     "io.fileio": ("io.files.matching", "io.files.dynamic_write", "io.files.sharding", "io"),
     "io.filesystem": ("io.beam.file_system", "io.beam.compressed_file", "io.files.filesystem", "io"),
@@ -98,6 +98,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "runners.portability.fn_api_runner.fn_runner": ("runners",),
     "runners.portability.prism_runner": ("runners",),
     "runners.runner": ("sdk.runner",),
+    "runners.sdf_utils": ("sdk.dofn.splittable_dofn",),
     "runners.trivial_runner": ("runners",),
     "testing": ("testing",),
     "testing.extra_assertions": ("sdk.beam.extra_assertions",),
@@ -153,6 +154,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "typehints.trivial_inference": ("sdk.typehints.beam.trivial_inference",),
     "typehints.typehints": ("sdk.typehints", "sdk.typehints.beam.subscripts", "sdk.typehints.beam.constraints"),
     "utils": (),
+    "utils.annotations": ("sdk.beam.annotations",),
     "utils.histogram": ("sdk.metrics.histogram",),
     "utils.processes": ("sdk.beam.processes",),
     "utils.retry": ("sdk.retry",),
@@ -280,7 +282,7 @@ class Namespace(ModuleType):
 
     # A user's function that mentions it is pickled with it.
     def __reduce__(self) -> tuple[Any, ...]:
-        return (namespace, (self._penstock_path,))
+        return (_restored, (self._penstock_path, self.__name__))
 
     def __dir__(self) -> list[str]:
         names = {
@@ -354,6 +356,12 @@ def namespace(path: str) -> Namespace:
     FixedWindows(size=Duration(60), offset=Duration(0))
     """
     return Namespace(path, f"{_PACKAGE}.{path}" if path else _PACKAGE)
+
+
+def _restored(path: str, name: str) -> Namespace:
+    """Return the module that was pickled: what user code has set in it is kept within a process."""
+    found = sys.modules.get(name)
+    return found if isinstance(found, Namespace) else namespace(path)
 
 
 # A finder and loader without their base classes, whose import takes as long as fifty small modules.

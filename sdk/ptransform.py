@@ -373,11 +373,15 @@ class _FnPTransform(PTransform):
         return self._fn.__name__
 
     def expand(self, pcoll: Any) -> Any:
-        kwargs = dict(self._kwargs)
-        if "type_hints" in signature(self._fn).parameters:
+        args, kwargs = self._args, dict(self._kwargs)
+        parameters = list(signature(self._fn).parameters)
+        if "type_hints" in parameters and "type_hints" not in kwargs:
             # Beam's name for an argument that is given by the transform.
-            kwargs.setdefault("type_hints", self.get_type_hints())
-        return self._fn(pcoll, *self._args, **kwargs)
+            if parameters[1:2] == ["type_hints"]:
+                args = (self.get_type_hints(), *args)
+            else:
+                kwargs["type_hints"] = self.get_type_hints()
+        return self._fn(pcoll, *args, **kwargs)
 
 
 def _argument_label(argument: Any) -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
 from itertools import accumulate
 from typing import Any
 
 from ..sdk import graph
 from ..sdk.coders.digest import digest_of
+from ..sdk.dofn.dofn import DoFn
+from ..sdk.dofn.offset_range import OffsetRange, OffsetRestrictionTracker
+from ..sdk.dofn.splittable_dofn import RestrictionProvider
 from ..sdk.elements.element_wrappers import unwrapped
 from ..sdk.errors import InputError, UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources.bounded import ValuesSource
 from ..sdk.sources.scheduled_source import ScheduledSource
-from ..windowing import FixedWindows
+from ..sdk.watermark_estimators import ManualWatermarkEstimator
+from ..windowing import FixedWindows, TimestampedValue
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, Timestamp
 from .assign_windows import WindowInto
@@ -191,6 +195,75 @@ class PeriodicSequence(PTransform):
         impulses = [begin | f"Sequence {i}" >> PeriodicImpulse(*sequence) for i, sequence in enumerate(sequences)]
         together: PCollection[Any] = tuple(impulses) | Flatten(pipeline=pcoll.pipeline)
         return together
+
+
+class ImpulseSeqGenRestrictionProvider(RestrictionProvider):
+    """The numbers of the impulses of an element `(start, stop, interval)`."""
+
+    def initial_restriction(self, element: tuple[Any, Any, Any]) -> OffsetRange:
+        start, stop, interval = element
+        begin, end = Timestamp.of(start).micros, Timestamp.of(stop).micros
+        return OffsetRange(0, max(-(-(end - begin) // micros_of_span(interval)), 0))
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
+        return restriction.size()
+
+
+class ImpulseSeqGenDoFn(DoFn):
+    """A periodic impulse for each element `(start, stop, interval)`, which may be applied to Create.
+
+    Args:
+      data: elements to emit instead of times, as of `PeriodicImpulse`.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> (p | beam.Create([(0, 100, 10)]) | beam.ParDo(ImpulseSeqGenDoFn())).is_bounded
+    False
+    """
+
+    def __init__(self, data: Sequence[Any] | None = None) -> None:
+        if data is not None and not len(data):
+            raise ValueError("ImpulseSeqGenDoFn: data must hold at least one element, got none")
+        self.data = data
+        self._has_times = data is not None and _is_timestamped(data)
+
+    @DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: tuple[Any, Any, Any],
+        restriction_tracker: Any = DoFn.RestrictionParam(ImpulseSeqGenRestrictionProvider()),
+        watermark_estimator: Any = DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider()),
+    ) -> Iterator[TimestampedValue]:
+        first, interval = _as_number(element[0]), micros_of_span(element[2]) / 1_000_000
+        number = restriction_tracker.current_restriction().start
+        while True:
+            due = first + interval * number
+            now = Timestamp.now()
+            if due > float(now):
+                if not self._has_times:
+                    _advance(watermark_estimator, Timestamp.of(due))
+                restriction_tracker.defer_remainder(Timestamp.of(due) - now)
+                return
+            if not restriction_tracker.try_claim(number):
+                return
+            output = TimestampedValue(due, due) if self.data is None else self._listed(number, due)
+            _advance(watermark_estimator, output.timestamp)
+            yield output
+            number += 1
+
+    def _listed(self, number: int, due: float) -> TimestampedValue:
+        assert self.data is not None
+        value = self.data[number % len(self.data)]
+        return TimestampedValue(value[1], value[0]) if self._has_times else TimestampedValue(value, due)
+
+
+def _advance(estimator: Any, timestamp: Timestamp) -> None:
+    current = estimator.current_watermark()
+    if current is None or timestamp > current:
+        estimator.set_watermark(timestamp)
 
 
 def _as_number(start: Any) -> float:

@@ -334,7 +334,10 @@ def _registered(kind: type) -> Encoder | None:
     if coder is None:
         return None
     if not coder.is_deterministic():
-        return _refuse_non_deterministic
+        try:
+            coder = coder.as_deterministic_coder(kind.__name__)
+        except InvalidKeyError:
+            return _refuse_non_deterministic
     prefix = b"k" + _name(kind) + _name(type(coder))
     return lambda key: prefix + coder.encode(key)
 

@@ -7,7 +7,8 @@ from unbounded_reading import check_replay, elements, polled
 
 import penstock as beam
 from penstock.sdk.errors import UnsupportedError
-from penstock.transforms.periodicsequence import PeriodicImpulse, PeriodicSequence, RebaseMode
+from penstock.testing import assert_that, equal_to
+from penstock.transforms.periodicsequence import ImpulseSeqGenDoFn, PeriodicImpulse, PeriodicSequence, RebaseMode
 from penstock.windowing import Duration, Timestamp
 from penstock.windowing.timestamp import MAX_MICROS
 
@@ -152,3 +153,22 @@ def test_the_stop_may_be_moved_with_the_start():
 def test_a_sequence_is_not_applied_to_the_pipeline():
     with pytest.raises(TypeError, match="PeriodicSequence: expected a PCollection of .*, got the pipeline"):
         _ = beam.Pipeline() | beam.PeriodicSequence()
+
+
+def test_a_dofn_of_sequences_emits_what_is_due_and_defers_the_rest():
+    """As Beam's: times, or listed elements, with the watermark at the latest."""
+    begin = int(float(Timestamp.now())) - 3
+
+    with beam.Pipeline() as p:
+        times = p | beam.Create([(begin, begin + 2, 1)]) | beam.ParDo(ImpulseSeqGenDoFn())
+        seconds = times | beam.Map(lambda due, at=beam.DoFn.TimestampParam: (due - begin, float(at) - begin))
+        assert_that(seconds, equal_to([(0, 0.0), (1, 1.0)]), "Times")
+        words = (
+            p | "From" >> beam.Create([(begin, begin + 4, 1)]) | "Listed" >> beam.ParDo(ImpulseSeqGenDoFn(["a", "b"]))
+        )
+        assert_that(words, equal_to(["a", "a", "b", "b"]), "Words")
+
+
+def test_a_dofn_of_sequences_needs_data():
+    with pytest.raises(ValueError, match="data must hold at least one element"):
+        ImpulseSeqGenDoFn([])

@@ -382,6 +382,22 @@ def test_a_registered_coder_decides_for_a_class_with_its_own_equality(registered
     assert encode_key(Caseless("A")) == encode_key(Caseless("a"))
 
 
+def test_the_deterministic_form_of_a_registered_coder_encodes_keys(registered):
+    class Fixed(Coder):
+        def encode(self, value):
+            return b"x"
+
+        def is_deterministic(self):
+            return True
+
+    class WithFixedForm(RandomCoder):
+        def as_deterministic_coder(self, step_label, error_message=None):
+            return Fixed()
+
+    registered(Opaque, WithFixedForm)
+    assert encode_key(Opaque()) == encode_key(Opaque())
+
+
 def test_a_registered_coder_that_isnt_deterministic_is_refused(registered):
     registered(Opaque, RandomCoder)
     with pytest.raises(InvalidKeyError) as error:
