@@ -3,7 +3,7 @@
 files/      text, JSON, CSV, Parquet and Avro; files as elements; growing files; changelogs
 sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
 kafka/      ReadFromKafka, WriteToKafka
-cdc/        FromDebezium: the changes of tables, with retractions
+cdc/        FromDebezium, ReadFromPostgresChanges: the changes of tables, with retractions
 delta/      ReadFromDelta, WriteToDelta
 lakehouse/  what both have: staged rows, commits that a table knows, changes by key
 redis/      ReadFromRedisStream, WriteToRedis, WriteToRedisStream
@@ -61,6 +61,7 @@ from .sql.write import WriteToSQL, WriteToSQLite
 
 if TYPE_CHECKING:
     from .cdc.debezium import FromDebezium
+    from .cdc.postgres import ReadFromPostgresChanges
     from .delta.read import ReadFromDelta
     from .delta.write import WriteToDelta
     from .kafka.read import ReadFromKafka
@@ -72,6 +73,7 @@ _LATER = {
     "FromDebezium": "cdc.debezium",
     "ReadFromDelta": "delta.read",
     "WriteToDelta": "delta.write",
+    "ReadFromPostgresChanges": "cdc.postgres",
     "KafkaHeader": "kafka.records",
     "KafkaRecord": "kafka.records",
     "ReadFromKafka": "kafka.read",
@@ -129,6 +131,7 @@ __all__ = [
     "ToSpark",
     "FromDebezium",
     "ReadFromDelta",
+    "ReadFromPostgresChanges",
     "ReadFromKafka",
     "KafkaHeader",
     "KafkaRecord",

@@ -53,8 +53,8 @@ def _fields_of(kind: Any) -> dict[str, str | None]:
     return found
 
 
-def maker_of_type(kind: Any) -> Callable[[dict[str, Any]], Any]:
-    """Return a function from decoded fields to an instance of a type; to a `Row` for None.
+class Maker:
+    """A function from decoded fields to an instance of a type; to a `Row` for None.  It is picklable.
 
     Fields that the type doesn't have are left out.  The function raises `msgspec.ValidationError` for fields that don't
     fit.  Raises `TypeError` or `NameError` for a type that isn't one of records.
@@ -63,9 +63,22 @@ def maker_of_type(kind: Any) -> Callable[[dict[str, Any]], Any]:
     >>> class Point(typing.NamedTuple):
     ...     x: int
     ...     y: int = 0
-    >>> maker_of_type(Point)({"x": 1, "z": 2}), maker_of_type(None)({"x": 1})
+    >>> Maker(Point)({"x": 1, "z": 2}), Maker(None)({"x": 1})
     (Point(x=1, y=0), Row(x=1))
     """
+
+    def __init__(self, type: Any) -> None:
+        self.type = type
+        self._make = _maker_of_type(type)
+
+    def __call__(self, fields: dict[str, Any]) -> Any:
+        return self._make(fields)
+
+    def __reduce__(self) -> Any:
+        return Maker, (self.type,)
+
+
+def _maker_of_type(kind: Any) -> Callable[[dict[str, Any]], Any]:
     if kind is None:
         return lambda fields: rows_of_dicts([fields])[0]
     if not isinstance(kind, type):

@@ -2,5 +2,12 @@
 
 debezium.py            FromDebezium: the envelopes that Debezium writes to Kafka's topics and elsewhere
 logical_types.py       the values of an envelope by its schema: dates, times, decimals
+postgres.py            ReadFromPostgresChanges: tables of PostgreSQL, from a replication slot
+postgres_source.py     the snapshot and the changes as a source, with positions in checkpoints
+postgres_snapshot.py   the rows that tables had where the slot begins
+postgres_slot.py       the slot and its publication: made, checked, read and advanced
+postgres_tables.py     tables in the catalog, and rows from texts
+postgres_server.py     connections, and errors without secrets
+pgoutput.py            the messages of PostgreSQL's plugin
 row_change.py          an added or removed row, and the elements with signs that it becomes
 """

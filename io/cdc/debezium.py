@@ -19,7 +19,7 @@ from ...transforms.map_and_filter import Map
 from ...transforms.pardo import ParDo
 from ...windowing.timestamp import Timestamp
 from ..kafka.records import KafkaRecord
-from ..record_types import hint_of_type, maker_of_type
+from ..record_types import Maker, hint_of_type
 from .logical_types import Converter, converters_of
 from .row_change import LatestRows, RowChange, SignedRows
 
@@ -96,7 +96,7 @@ class FromDebezium(PTransform):
         super().__init__()
         name = self.__class__.__name__
         try:
-            maker_of_type(type)
+            Maker(type)
         except (TypeError, NameError) as error:
             raise TypeError(f"{name}: rows can't have the type {describe(type)}: {error}") from None
         if timestamp_fn is not None and not callable(timestamp_fn):
@@ -160,20 +160,6 @@ class FromDebezium(PTransform):
     def display_data(self) -> dict[str, Any]:
         given = {"table": self.table, "key": None if self.key is None else ", ".join(self.key)}
         return {name: value for name, value in given.items() if value is not None}
-
-
-class Maker:
-    """A function from fields to a row, which is picklable."""
-
-    def __init__(self, type: Any) -> None:
-        self.type = type
-        self._make = maker_of_type(type)
-
-    def __call__(self, fields: dict[str, Any]) -> Any:
-        return self._make(fields)
-
-    def __reduce__(self) -> Any:
-        return Maker, (self.type,)
 
 
 class Times:

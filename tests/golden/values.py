@@ -12,6 +12,8 @@ import pyarrow
 
 import penstock as beam
 from penstock.io.beam.unbounded_source import Part
+from penstock.io.cdc.postgres_source import Offset
+from penstock.io.cdc.postgres_tables import Table
 from penstock.io.cdc.row_change import RowChange
 from penstock.io.files.filesystem import FileMetadata
 from penstock.io.files.matching import ReadableFile
@@ -128,6 +130,8 @@ _COLUMNS = pyarrow.record_batch({"a": [1, 2]})
 _TAGGED = Tagged(1, column_bundle.as_rows)
 _CONVERTER = BatchConverter.from_typehints(element_type=int, batch_type=numpy.ndarray)
 
+_ORDERS = Table("public.orders", 16384, (("id", 23), ("price", 1700)), (("id", "integer"),))
+
 VALUES: dict[str, Any] = {
     "accumulation-mode/1": AccumulationMode.RETRACTING,
     "accumulator-state/1": Accumulator((5, 2)),
@@ -160,6 +164,8 @@ VALUES: dict[str, Any] = {
     "pane-timing/1": PaneInfoTiming.LATE,
     "precise-timestamp/1": Timestamp(1, 123456789, Timestamp.NANOS_PRECISION),
     "poll-result/1": PollResult(("a",), Timestamp(5), True, False),
+    "postgres-changes-offset/1": Offset("7", "00000001", (_ORDERS,), 700, 5, 6, 0, ("1",), 8, 9),
+    "postgres-table/1": _ORDERS,
     "ranked/1": Ranked(1, "a"),
     "readable-file/1": ReadableFile(FileMetadata("a.txt", 5, 1.5), "gzip"),
     "redis-stream-entry/1": RedisStreamEntry("prices", "1-0", {"a": "b"}),

@@ -17,6 +17,7 @@ from running_program import wait_until
 
 import penstock as beam
 from penstock.io import fileio
+from penstock.io.cdc import postgres_source
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkBatchRunner
 from penstock.sdk.drawing.drawing import mime_bundle
@@ -97,6 +98,7 @@ def sql_connectors(url: str) -> list[Callable[[], Any]]:
         lambda: beam.io.WriteToSQL(url, "t", "a", {"a": str}),
         lambda: beam.io.WriteToSQLite(url, "t", "a", {"a": str}),
         lambda: beam.io.ReadFromSQL(url, "t", increasing_column="a"),
+        lambda: beam.io.ReadFromPostgresChanges(url, "t", "s"),
     ]
 
 
@@ -125,7 +127,7 @@ def file_connectors(url: str) -> list[Callable[[], Any]]:
 
 CASES = [
     *((url, i, redis_connectors) for url in REDIS for i in range(3)),
-    *((url, i, sql_connectors) for url in SQL for i in range(3)),
+    *((url, i, sql_connectors) for url in SQL for i in range(4)),
     *((url, i, file_connectors) for url in FILES for i in range(16)),
 ]
 
@@ -147,6 +149,7 @@ def test_a_secret_is_shown_nowhere(
 ) -> None:
     """Neither when the connector is made, nor by what it says of itself, nor when the run fails: as it has to."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(postgres_source, "REACHED_WITHIN", 0)
     caplog.set_level(logging.DEBUG)
     shown: list[str] = []
     is_refused = False

@@ -18,6 +18,8 @@ USER, PASSWORD = "penstock", "drawn:from/the@well"
 
 # Nothing is kept: a test doesn't wait for the disk.
 SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "40"}
+# Changes of tables are read from slots.
+SETTINGS |= {"wal_level": "logical", "max_replication_slots": "40", "max_wal_senders": "4"}
 
 
 def program(name: str) -> str | None:
@@ -47,7 +49,11 @@ def _user() -> pwd.struct_passwd | None:
 
 
 class PostgreSQL(LoopbackServer):
-    """A server with an empty database."""
+    """A server with an empty database.
+
+    Attributes:
+      settings: of the next start.
+    """
 
     name = "PostgreSQL"
     stop_signal = signal.SIGINT
@@ -57,6 +63,7 @@ class PostgreSQL(LoopbackServer):
         user = _user()
         as_user = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         super().__init__(directory, **as_user)
+        self.settings = dict(SETTINGS)
         if user is not None:
             os.chown(directory, user.pw_uid, user.pw_gid)
         password = directory / "password"
@@ -79,7 +86,11 @@ class PostgreSQL(LoopbackServer):
         return f"host=127.0.0.1 port={self.port} user={USER} password={PASSWORD} dbname=postgres"
 
     def command(self) -> list[str]:
-        settings = SETTINGS | {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": ""}
+        settings = self.settings | {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+        }
         arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return [str(program("postgres")), "-D", str(self.directory / "data"), *arguments]
 

@@ -1,0 +1,596 @@
+"""PostgresSource: the snapshot and the changes of tables as an unbounded source; PostgresRows: the rows, once."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import attrs
+
+from ...sdk.elements.bundle import Bundle
+from ...sdk.redaction import logger_of
+from ...sdk.sources.bounded import BoundedSource
+from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
+from ...sdk.sources.unbounded import UnboundedSource
+from ...stored import stored_as
+from ...windowing.timestamp import Timestamp
+from .pgoutput import Begin, Change, Commit, Message, Relation, Truncate
+from .postgres_server import PostgresServer, psycopg_of
+from .postgres_slot import IN_USE_WITHIN, Peeked, Position, ReplicationSlot, lsn_text
+from .postgres_snapshot import Key, TableSnapshot, missing_former_row, truncated
+from .postgres_tables import RowReader, Table, check_identities, completed, quoted, tables_of
+from .row_change import RowChange
+
+_logger = logger_of(__name__)
+
+# How long a server is waited for before a run starts, in seconds, and at most between two attempts later.
+REACHED_WITHIN = 20.0
+_RETRIED_AFTER = 1.0
+
+# A commit is in the log at most so many microseconds after its time, so far as an idle source's watermark knows.
+_COMMIT_TAKES = 2_000_000
+
+# Messages that are decoded together, at least.
+_TOGETHER = 20_000
+
+# Bytes of the log without changes of the tables after which the slot is advanced.
+_SILENT = 1 << 24
+
+# Rows of the bounded source that are fetched together.
+_FETCHED = 10_000
+
+
+@stored_as("postgres-changes-offset", 1)
+@attrs.frozen
+class Offset:
+    """A position in a snapshot, or in the changes behind it.
+
+    Attributes:
+      system: the server's system identifier, which its standbys share.
+      timeline: the server's timeline, which a failover changes.
+      tables: the tables, as they were when reading began.
+      begun: the id of the first transaction that was begun after reading began.
+      lsn: the place in the log before which all commits were read; during a snapshot, the place whose rows it has.
+      micros: the event time of the last element.
+      table: the index of the table that the snapshot is at; None behind the snapshot.
+      key: the last key of that table that was read.
+      commit: the place of the commit that was read in part; 0 for none.
+      count: how many changes of it were read.
+    """
+
+    system: str
+    timeline: str
+    tables: tuple[Table, ...]
+    begun: int
+    lsn: int
+    micros: int
+    table: int | None = None
+    key: Key | None = None
+    commit: int = 0
+    count: int = 0
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The place in the changes, as that of a step."""
+        return max(self.lsn, self.commit), self.count
+
+
+@attrs.frozen
+class Reading:
+    """What is read.
+
+    Attributes:
+      tables: the names of the tables, in the order in which they are numbered.
+      makers: functions from fields to rows, by table.
+      times: event times and the watermark.
+      follows: whether the watermark follows the commits.
+      poll_interval: microseconds between two looks for new changes.
+      snapshot: whether the rows that tables have are read before their changes.
+    """
+
+    slot: ReplicationSlot
+    tables: tuple[str, ...]
+    makers: tuple[Callable[[dict[str, Any]], Any], ...]
+    times: EventTimes
+    follows: bool
+    poll_interval: int
+    snapshot: bool
+
+    @property
+    def server(self) -> PostgresServer:
+        return self.slot.server
+
+    def readers(self, connection: Any, tables: Sequence[Table]) -> list[RowReader]:
+        """Return the readers of rows of tables."""
+        return [
+            RowReader(self.server, connection, table, make) for table, make in zip(tables, self.makers, strict=True)
+        ]
+
+
+class PostgresSource(UnboundedSource[RowChange]):
+    """The rows and changes of tables, by a replication slot, which is the only partition."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+
+    def partitions(self) -> Sequence[str]:
+        return [self.reading.slot.name]
+
+    def identity(self) -> Mapping[str, Any]:
+        reading = self.reading
+        return {
+            "database": reading.server.database,
+            "slot": reading.slot.name,
+            "publication": reading.slot.publication,
+            "tables": list(reading.tables),
+        }
+
+    def open(self, partition: str, offset: Offset | None) -> PostgresReader:
+        return PostgresReader(self.reading, self._first() if offset is None else offset)
+
+    def _first(self) -> Offset:
+        """Return the position where reading begins, and make the slot.  Waits for the server for a while."""
+        server, until = self.reading.server, time.monotonic() + REACHED_WITHIN
+        while True:
+            try:
+                with server.explained("the changes can't be read"):
+                    connection = server.connect()
+                    try:
+                        return self._begin(connection)
+                    finally:
+                        connection.close()
+            except psycopg_of(server.transform).Error as error:
+                if time.monotonic() > until:
+                    raise server.error(f"the server doesn't answer: {server.said(error)}", error) from None
+            time.sleep(0.2)
+
+    def _begin(self, connection: Any) -> Offset:
+        reading, slot = self.reading, self.reading.slot
+        slot.check_server(connection)
+        tables = tables_of(reading.server, connection, reading.tables, with_keys=reading.snapshot)
+        check_identities(reading.server, connection, tables)
+        slot.make_publication(connection, tables)
+        position = slot.start(connection, from_now=reading.snapshot)
+        system, timeline = _identity_of(connection)
+        table = 0 if reading.snapshot else None
+        sql = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric::int8"
+        (begun,) = connection.execute(sql).fetchone()
+        return Offset(system, timeline, tables, begun, position.confirmed, position.micros, table)
+
+
+def _identity_of(connection: Any) -> tuple[str, str]:
+    """Return the system identifier and the timeline of a server."""
+    sql = "SELECT system_identifier::text, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()"
+    system, timeline = connection.execute(sql).fetchone()
+    return system, timeline
+
+
+class PostgresReader(EventTimeReader[RowChange]):
+    """Reader of a snapshot, and of the changes behind it.  A lost server is waited for.
+
+    Transactions are read in the order of their commits, each with one event time: that of its commit, or of an earlier
+    one in that order if that is later.  Elements of a transaction are in one bundle, if it isn't larger than a bundle.
+    """
+
+    def __init__(self, reading: Reading, offset: Offset) -> None:
+        super().__init__(reading.times)
+        self._reading = reading
+        self._slot = reading.slot
+        self._server = reading.server
+        self._offset = offset
+        self._connection: Any = None
+        self._readers: list[RowReader] = []
+        self._snapshot: TableSnapshot | None = None
+        self._log: _Log | None = None
+        # Before this, by the monotonic clock, a lost server isn't tried again.
+        self._retry_at = 0.0
+        self._lost_at: float | None = None
+        # Before this, in microseconds, no new changes are looked for.
+        self._look_at: int | None = None
+        # The time up to which there are no more changes to read.
+        self._quiet_until = 0
+        self._confirmed = 0
+        self._flushed = 0
+        # The end of the log up to which all changes were read, and the number of messages to read next.
+        self._seen = 0
+        self._limit = _TOGETHER
+        self._in_use_since: float | None = None
+
+    def take(self, max_elements: int, now: Timestamp) -> tuple[list[RowChange], list[int] | None]:
+        if self._lost_at is not None and self.end is None and time.monotonic() < self._retry_at:
+            return [], None
+        try:
+            with self._server.explained("the changes can't be read"):
+                self._connect()
+                elements, micros = self._elements(max_elements, now)
+        except psycopg_of(self._server.transform).Error as error:
+            self._lose(error)
+            return [], None
+        self._answered()
+        return elements, micros
+
+    def offset(self) -> Offset:
+        return self._offset
+
+    def watermark(self, now: Timestamp) -> int:
+        known = super().watermark(now)
+        if self._reading.follows:
+            self._watermark = known = max(known, self._quiet_until)
+        return known
+
+    def backlog(self) -> int | None:
+        """Return the bytes of the log behind the position."""
+        return max(self._flushed - self._offset.lsn, 0) if self._flushed else None
+
+    def acknowledge(self, offset: Any) -> None:
+        if offset is None or self._connection is None or offset.lsn <= self._confirmed:
+            return
+        psycopg = psycopg_of(self._server.transform)
+        try:
+            self._slot.advance(self._connection, offset.lsn)
+            self._confirmed = offset.lsn
+        except psycopg.errors.ObjectInUse:
+            # The next checkpoint advances it.
+            _logger.debug("%s: %s is in use, and isn't advanced", self._server.transform, self._slot)
+        except psycopg.Error as error:
+            if not self._server.is_lost(error):
+                with self._server.explained(f"{self._slot} can't be advanced to {lsn_text(offset.lsn)}"):
+                    self._slot.check_not_ahead(self._slot.position(self._connection), offset.lsn)
+                    raise
+            self._lose(error)
+
+    def close(self) -> None:
+        for one in (self._snapshot, self._connection):
+            if one is not None:
+                one.close()
+        self._snapshot = self._connection = self._log = None
+
+    # The connection
+
+    def _connect(self) -> None:
+        if self._connection is not None:
+            return
+        connection = self._server.connect()
+        try:
+            if connection.execute("SELECT pg_is_in_recovery()").fetchone()[0]:
+                raise psycopg_of(self._server.transform).OperationalError("it is a standby, which may be promoted")
+            self._check(connection)
+            self._readers = self._reading.readers(connection, self._offset.tables)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def _check(self, connection: Any) -> None:
+        """Raise `SourceError` for a server or slot that doesn't have the changes behind the position."""
+        offset = self._offset
+        system, timeline = _identity_of(connection)
+        if system != offset.system:
+            raise self._server.error(
+                f"the server isn't the one that was read: its system identifier is {system}, expected {offset.system}; "
+                "begin again without the checkpoint"
+            )
+        position = self._slot.position(connection)
+        self._slot.check_not_ahead(position, offset.lsn)
+        if position.flushed < offset.lsn:
+            raise self._server.error(
+                f"the server's log ends at {lsn_text(position.flushed)}, before {lsn_text(offset.lsn)}, up to which "
+                "changes were read: a failover to a standby that was behind has lost commits. Begin again without the "
+                "checkpoint"
+            )
+        if timeline != offset.timeline:
+            _logger.warning(
+                "%s: %s: the server's timeline is %s, and was %s: it has failed over. If the standby was behind, "
+                "commits that were read may be lost",
+                *(self._server.transform, self._slot, timeline, offset.timeline),
+            )
+            self._offset = attrs.evolve(offset, timeline=timeline)
+        self._slot.check_published(connection, offset.tables)
+        self._confirmed = position.confirmed
+
+    def _lose(self, error: BaseException) -> None:
+        """Wait for a server that doesn't answer."""
+        if self.end is not None:
+            # A micro-batch's task, which is retried.
+            raise self._server.error(f"the server doesn't answer: {self._server.said(error)}", error) from None
+        self.close()
+        self._retry_at = time.monotonic() + _RETRIED_AFTER
+        if self._lost_at is None:
+            self._lost_at = time.monotonic()
+            said = self._server.said(error)
+            _logger.warning("%s: %s doesn't answer (%s); waiting for it", self._server.transform, self._server, said)
+
+    def _answered(self) -> None:
+        if self._lost_at is not None:
+            seconds, self._lost_at = time.monotonic() - self._lost_at, None
+            _logger.warning("%s: %s answers again, after %.0f s", self._server.transform, self._server, seconds)
+
+    # Elements
+
+    def _elements(self, max_elements: int, now: Timestamp) -> tuple[list[RowChange], list[int] | None]:
+        while self._offset.table is not None and self._offset != self.end:
+            rows = self._rows(max_elements)
+            if rows:
+                return rows, [self._offset.micros] * len(rows)
+        if self._snapshot is not None and self._offset.table is None:
+            self._snapshot.close()
+            self._snapshot = None
+        return self._changes(max_elements, now)
+
+    def _rows(self, limit: int) -> list[RowChange]:
+        """Return rows of the snapshot, and follow the position."""
+        number, end = self._offset.table, self.end
+        assert number is not None
+        if self._snapshot is None:
+            connection, begun = self._server.connect(), self._offset.begun
+            try:
+                self._snapshot = TableSnapshot(self._slot, connection, self._connection, self._readers, begun)
+            except BaseException:
+                connection.close()
+                raise
+        is_at_end = end is not None and end.table == number
+        rows, key = self._snapshot.read(number, self._offset.key, end.key if is_at_end else None, limit)
+        changes = [RowChange(+1, row, table=number) for row in rows]
+        if key is not None:
+            self._offset = attrs.evolve(self._offset, key=key)
+        elif is_at_end:
+            self._offset = end
+        else:
+            following = number + 1 if number + 1 < len(self._readers) else None
+            self._offset = attrs.evolve(self._offset, table=following, key=None)
+        return changes
+
+    def _changes(self, max_elements: int, now: Timestamp) -> tuple[list[RowChange], list[int] | None]:
+        """Return changes, and follow the position; whole transactions, if they aren't too large."""
+        while self._offset != self.end and (self._log is not None or self._look(now)):
+            log = self._log
+            assert log is not None
+            steps = log.take(max_elements, None if self.end is None else self.end.place)
+            if steps:
+                self._offset = steps[-1].offset(self._offset)
+                found = [step for step in steps if step.change is not None]
+                if found:
+                    return [step.change for step in found], [step.micros for step in found]  # type: ignore[misc]
+            elif self.end is not None and (log.has_more or log.upto >= self.end.lsn):
+                # No change is between the position and the end.
+                self._offset = self.end
+            else:
+                self._end_log(log, now)
+        return [], None
+
+    def _look(self, now: Timestamp) -> bool:
+        """Look for changes behind the position.  Returns False if there is none."""
+        psycopg, connection = psycopg_of(self._server.transform), self._connection
+        if self.end is None and self._look_at is not None and now.micros < self._look_at:
+            return False
+        position = self._slot.position(connection)
+        self._flushed = position.flushed
+        if self.end is None and position.flushed == self._seen:
+            self._rest(position.micros, now)
+            return False
+        try:
+            peeked = self._slot.peek(connection, position.flushed, self._limit)
+        except psycopg.errors.ObjectInUse as error:
+            self._wait_for_reader(error, now)
+            return False
+        self._in_use_since = None
+        # What another reader has removed meanwhile isn't among the changes.
+        self._slot.check_not_ahead(self._slot.position(connection), self._offset.lsn)
+        self._slot.check_published(connection, self._offset.tables)
+        self._log = _Log(self._slot, self._readers, peeked, self._offset, position)
+        return True
+
+    def _wait_for_reader(self, error: BaseException, now: Timestamp) -> None:
+        if self._in_use_since is None:
+            self._in_use_since = time.monotonic()
+        if time.monotonic() - self._in_use_since > IN_USE_WITHIN:
+            raise self._slot.in_use(error)
+        if self.end is not None:
+            time.sleep(0.1)
+        self._look_at = now.micros + self._reading.poll_interval
+
+    def _end_log(self, log: _Log, now: Timestamp) -> None:
+        """Leave a log that was read to its end."""
+        self._log = None
+        self._limit = _TOGETHER + 2 * log.skipped
+        if not log.is_whole:
+            return
+        self._seen = log.upto
+        if self.end is None:
+            self._rest(log.micros, now)
+            if self._offset.commit == 0 and log.upto - self._offset.lsn >= _SILENT:
+                self._offset = attrs.evolve(self._offset, lsn=log.upto)
+
+    def _rest(self, micros: int, now: Timestamp) -> None:
+        """Note that there were no more changes at a time of the server's, and look again after a while."""
+        self._quiet_until = micros - _COMMIT_TAKES
+        self._look_at = now.micros + self._reading.poll_interval
+
+
+class _Step(NamedTuple):
+    """A change, or the end of a transaction, and the position after it."""
+
+    change: RowChange | None
+    lsn: int
+    commit: int
+    number: int
+    micros: int
+
+    def offset(self, before: Offset) -> Offset:
+        return attrs.evolve(before, lsn=self.lsn, commit=self.commit, count=self.number, micros=self.micros)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The place in the changes, by which steps are ordered."""
+        return max(self.lsn, self.commit), self.number
+
+
+class _Log:
+    """Changes that the server has decoded, from a position on.
+
+    Attributes:
+      upto: the place in the log up to which commits are among them.
+      micros: the server's time before it decoded them.
+      skipped: how many messages were of transactions before the position.
+    """
+
+    def __init__(
+        self, slot: ReplicationSlot, readers: Sequence[RowReader], peeked: Peeked, start: Offset, position: Position
+    ) -> None:
+        self.upto = position.flushed
+        self.micros = position.micros
+        self.skipped = 0
+        self._slot = slot
+        self._readers = {reader.table.oid: (number, reader) for number, reader in enumerate(readers)}
+        self._peeked = peeked
+        self._messages = peeked.messages()
+        self._start = start
+        self._ahead: deque[_Step] = deque()
+        # The position after the last step, and the transaction that was begun; None for one that was read before.
+        self._last = _Step(None, start.lsn, start.commit, start.count, start.micros)
+        self._begun: Begin | None = None
+        self._count = 0
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are steps that weren't taken."""
+        return bool(self._ahead)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all changes up to `upto`, once they are taken."""
+        return self._peeked.is_whole
+
+    def take(self, limit: int, end: tuple[int, int] | None) -> list[_Step]:
+        """Return steps with at most `limit` changes: whole transactions, or a part of one that is larger.
+
+        Args:
+          end: the place behind which none is taken.
+        """
+        taken = whole = changes = 0
+        while taken < len(self._ahead) or self._pull():
+            step = self._ahead[taken]
+            if end is not None and step.place > end:
+                break
+            if step.change is not None:
+                if changes == limit:
+                    break
+                changes += 1
+            taken += 1
+            if step.change is None:
+                whole = taken
+        return [self._ahead.popleft() for _ in range(whole or taken)]
+
+    def _pull(self) -> bool:
+        """Add the steps of the next messages.  Returns False if there are no more."""
+        for message in self._messages:
+            steps = self._steps(message)
+            if steps:
+                self._ahead.extend(steps)
+                return True
+        return False
+
+    def _steps(self, message: Message) -> list[_Step]:
+        if isinstance(message, Begin):
+            self._begun = message if message.commit >= self._start.lsn else None
+            self._count = 0
+        elif isinstance(message, Relation):
+            if message.oid in self._readers:
+                self._readers[message.oid][1].follow(message)
+        elif self._begun is None:
+            self.skipped += 1
+        elif isinstance(message, Change):
+            if message.oid in self._readers:
+                return self._changed(message, self._begun)
+        elif isinstance(message, Commit):
+            micros = self._micros_of(self._begun) if self._count else self._last.micros
+            self._last = _Step(None, message.end, 0, 0, micros)
+            return [self._last]
+        elif isinstance(message, Truncate):
+            tables = [self._readers[oid][1].table for oid in message.oids if oid in self._readers]
+            if tables:
+                raise truncated(self._slot, tables)
+        return []
+
+    def _changed(self, change: Change, begun: Begin) -> list[_Step]:
+        number, reader = self._readers[change.oid]
+        old = None if change.old is None else reader.values(change.old)
+        new = None if change.new is None else reader.values(change.new)
+        if old is None and change.kind != "I":
+            raise missing_former_row(reader)
+        steps = []
+        for sign, values in ((-1, old), (+1, new)):
+            if values is None:
+                continue
+            self._count += 1
+            if begun.commit == self._start.commit and self._count <= self._start.count:
+                continue
+            row = reader.row(values if sign < 0 else completed(values, old))
+            micros = self._micros_of(begun)
+            self._last = _Step(RowChange(sign, row, table=number), self._last.lsn, begun.commit, self._count, micros)
+            steps.append(self._last)
+        return steps
+
+    def _micros_of(self, begun: Begin) -> int:
+        """Return the event time of a transaction."""
+        return max(begun.micros, self._last.micros)
+
+
+class PostgresRows(BoundedSource[RowChange]):
+    """The rows that tables have when they are read, in one transaction: one split."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"database": self.reading.server.database, "tables": list(self.reading.tables)}
+
+    def split(self, desired_splits: int) -> Sequence[int]:
+        with self._connected() as connection:
+            tables_of(self.reading.server, connection, self.reading.tables, with_keys=False)
+        return [0]
+
+    def read_bundles(self, split: int) -> Iterator[Bundle]:
+        reading = self.reading
+        with self._connected() as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            sql = "SELECT (extract(epoch FROM now()) * 1000000)::int8"
+            (micros,) = connection.execute(sql).fetchone()
+            tables = tables_of(reading.server, connection, reading.tables, with_keys=False)
+            for number, reader in enumerate(reading.readers(connection, tables)):
+                for rows in _all_rows(connection, reader):
+                    values = [RowChange(+1, row, table=number) for row in rows]
+                    times: Any = micros
+                    if reading.times.timestamp_fn is not None:
+                        times = [Timestamp.of(reading.times.timestamp_fn(value)).micros for value in values]
+                    yield Bundle(values, times)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        server = self.reading.server
+        try:
+            with server.explained("the tables can't be read"):
+                connection = server.connect()
+                try:
+                    yield connection
+                finally:
+                    connection.close()
+        except psycopg_of(server.transform).Error as error:
+            raise server.error(f"the server doesn't answer: {server.said(error)}", error) from None
+
+
+def _all_rows(connection: Any, reader: RowReader) -> Iterator[list[Any]]:
+    """Yield the rows of a table in parts."""
+    table = reader.table
+    names = ", ".join(quoted(name) for name, _ in table.columns)
+    connection.execute(f"DECLARE penstock_rows NO SCROLL CURSOR FOR SELECT {names} FROM ONLY {table.quoted}")
+    columns = range(len(table.columns))
+    while True:
+        result = connection.execute(f"FETCH FORWARD {_FETCHED} FROM penstock_rows").pgresult
+        if not result.ntuples:
+            break
+        yield [reader.row([result.get_value(row, column) for column in columns]) for row in range(result.ntuples)]
+    connection.execute("CLOSE penstock_rows")
