@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from .delta.write import WriteToDelta
     from .kafka.read import ReadFromKafka
     from .kafka.records import KafkaHeader, KafkaRecord
+    from .kafka.registry.schema_registry import SchemaRegistry
     from .kafka.write import WriteToKafka
 
 # By name, the module that is imported when the name is used.
@@ -77,6 +78,7 @@ _LATER = {
     "KafkaHeader": "kafka.records",
     "KafkaRecord": "kafka.records",
     "ReadFromKafka": "kafka.read",
+    "SchemaRegistry": "kafka.registry.schema_registry",
     "WriteToKafka": "kafka.write",
 }
 
@@ -135,6 +137,7 @@ __all__ = [
     "ReadFromKafka",
     "KafkaHeader",
     "KafkaRecord",
+    "SchemaRegistry",
     "ReadFromRedisStream",
     "RedisStreamEntry",
     "WriteToSQLite",

@@ -16,6 +16,7 @@ from ...sdk.options.value_provider import ValueProvider
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.typehints.arrow_schema import declared_schema
+from ..avro_types import column_type
 from ..optional_package import optional_package
 from ..records import as_dicts
 from .compression import CompressionTypes, naming_the_file
@@ -29,15 +30,6 @@ from .write import WriteFiles
 
 CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
 
-# The types of fields, as in `Schema`.
-_ARROW_TYPES = {
-    "boolean": "bool",
-    "int": "int64",
-    "long": "int64",
-    "float": "double",
-    "double": "double",
-    "string": "string",
-}
 # Avro's names for Arrow's.
 _AVRO_TYPES = {
     "bool": "boolean",
@@ -145,7 +137,7 @@ class AvroSource(FileSource[Any]):
         try:
             with filesystem_for(path).open(path) as file:
                 schema = _fastavro(self.transform).reader(file).writer_schema
-            return {field["name"]: _arrow_type(field["type"]) for field in schema["fields"]}
+            return {field["name"]: column_type(field["type"]) for field in schema["fields"]}
         except Exception:
             # Of fastavro, of a file system, or of values other than records.
             return None
@@ -165,14 +157,6 @@ class AvroSource(FileSource[Any]):
                     yield rows_of_dicts(records) if self.as_rows else records, block.size
             except (ValueError, KeyError, TypeError, IndexError, EOFError) as error:
                 raise SourceError(f"{self.transform}: {path!r} can't be read as Avro: {error}") from error
-
-
-def _arrow_type(kind: Any) -> str | None:
-    """Return the type of a field, as in `Schema`."""
-    if isinstance(kind, list):
-        alternatives = [one for one in kind if one != "null"]
-        kind = alternatives[0] if len(alternatives) == 1 else None
-    return _ARROW_TYPES.get(kind) if isinstance(kind, str) else None
 
 
 def _blocks_of(file: BinaryIO, file_range: FileRange) -> BinaryIO | _Excerpt:

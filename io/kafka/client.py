@@ -21,8 +21,8 @@ from ..optional_package import optional_package
 
 _logger = logging.getLogger(__name__)
 
-# How long a cluster is looked for, in seconds, before a run starts and when it ends.
-REACHED_WITHIN = 20.0
+# How long a cluster is looked for, in seconds, before a run starts and when it ends: Java's clients do as long.
+REACHED_WITHIN = 60.0
 
 # The names of the client's reports: that a partition's end is reached, and that an offset isn't there.
 PARTITION_EOF = "_PARTITION_EOF"
@@ -350,9 +350,14 @@ def explained(
         )
 
 
-def metadata(connection: Connection, client: Any, topic: str | None = None, seconds: float = REACHED_WITHIN) -> Any:
-    """Return the cluster's topics, or the one topic's.  Raises `KafkaException`; a refusal at once."""
+def metadata(connection: Connection, client: Any, topic: str | None = None, seconds: float | None = None) -> Any:
+    """Return the cluster's topics, or the one topic's.  Raises `KafkaException`; a refusal at once.
+
+    Args:
+      seconds: how long the cluster is looked for; None for `REACHED_WITHIN`.
+    """
     kafka = package(connection.transform)
+    seconds = REACHED_WITHIN if seconds is None else seconds
     until = time.monotonic() + seconds
     while True:
         try:
@@ -369,9 +374,9 @@ def metadata(connection: Connection, client: Any, topic: str | None = None, seco
             return found
 
 
-def attempts(seconds: float) -> Iterator[Callable[[], bool]]:
+def attempts() -> Iterator[Callable[[], bool]]:
     """Yield again and again, with pauses that grow to a second; what is yielded tells if the time has passed."""
-    until, pause = time.monotonic() + seconds, 0.05
+    until, pause = time.monotonic() + REACHED_WITHIN, 0.05
     while True:
         yield lambda: time.monotonic() > until
         time.sleep(pause)

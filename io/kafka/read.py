@@ -9,19 +9,19 @@ from typing import Any
 
 import attrs
 
-from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
-from ...sdk.pvalue import PBegin, PCollection
+from ...sdk.pvalue import PBegin
 from ...sdk.runner import Capability
 from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
-from ...transforms.map_and_filter import Map
 from ...transforms.read import Read
 from ...windowing.duration import DurationTypes, seconds_of_span
 from ...windowing.timestamp import Timestamp
 from .bounded import FirstRecords, KafkaRanges
 from .client import Connection, Settings, package
-from .records import KafkaRecord, TimestampPolicy
+from .decoding import Decoding, decoded, of_pair
+from .records import Elements, KafkaRecord, TimestampPolicy
+from .registry.formats import RegistryFormat
 from .serialization import Decoder, decoder_of, type_of
 from .source import KafkaSource, Reading, Start
 
@@ -52,7 +52,8 @@ class ReadFromKafka(PTransform):
       consumer_config: librdkafka's settings, such as {"bootstrap.servers": "localhost:9092"}.
       topics: the name of a topic, or several names.
       key_deserializer, value_deserializer: a function from bytes to a value, or the name of one of Kafka's own, such as
-        'org.apache.kafka.common.serialization.LongDeserializer'.  Bytes without it.  None stays None.
+        'org.apache.kafka.common.serialization.LongDeserializer'; or a format of a `SchemaRegistry`, which gives Rows.
+        Bytes without it.  None stays None.
       start_read_time: where reading begins: milliseconds since 1970, or a `Timestamp`.
       max_num_records, max_read_time: a number of records, and of seconds, after which reading ends.
       commit_offset_in_finalize: commits the offsets of durable checkpoints to the group, for others to see.
@@ -86,8 +87,8 @@ class ReadFromKafka(PTransform):
         self,
         consumer_config: Mapping[str, Any],
         topics: str | Sequence[str],
-        key_deserializer: str | Decoder = byte_array_deserializer,
-        value_deserializer: str | Decoder = byte_array_deserializer,
+        key_deserializer: str | Decoder | RegistryFormat = byte_array_deserializer,
+        value_deserializer: str | Decoder | RegistryFormat = byte_array_deserializer,
         start_read_time: int | Timestamp | None = None,
         max_num_records: int | None = None,
         max_read_time: float | None = None,
@@ -141,7 +142,14 @@ class ReadFromKafka(PTransform):
             _reset(settings, name),
             settings.get("group.id") is not None,
         )
-        self._reading = Reading(Connection(name, settings), self._topics, start, policy, with_metadata, on_lost_offsets)
+        self._with_metadata = with_metadata
+        has_decoder = self._key is not None or self._value is not None
+        elements = Elements.PLACED if has_decoder else Elements.PAIRS
+        if with_metadata:
+            elements = Elements.RECORDS
+        elif has_decoder and timestamp_fn is not None:
+            self._times = attrs.evolve(self._times, timestamp_fn=partial(of_pair, timestamp_fn))
+        self._reading = Reading(Connection(name, settings), self._topics, start, policy, elements, on_lost_offsets)
 
     def expand(self, pbegin: PBegin) -> Any:
         label = pbegin.pipeline.full_label
@@ -157,16 +165,23 @@ class ReadFromKafka(PTransform):
             source = KafkaRanges(attrs.evolve(reading, start=start), self._times)
         else:
             source = KafkaSource(reading, self._times, self._commits, self._every)
-        kind: Any = KafkaRecord if reading.with_metadata else tuple.__class_getitem__(self._types)
-        as_bytes: Any = KafkaRecord if reading.with_metadata else tuple[bytes, bytes]
-        records: PCollection[Any] = pbegin | Read(source).with_output_types(as_bytes)
         if self._key is None and self._value is None:
-            return records
-        decode = partial(_decoded_record if reading.with_metadata else _decoded_pair, self._key, self._value, label)
-        decoding: Any = Map(decode).with_output_types(kind)
-        if self._dead_letters is None:
-            return records | "Decode" >> decoding
-        return records | "Decode" >> decoding.with_exception_handling(**self._dead_letters)
+            return pbegin | Read(source).with_output_types(KafkaRecord if self._with_metadata else tuple[bytes, bytes])
+        key, key_type = self._decoder("key", self._key, self._types[0], label)
+        value, value_type = self._decoder("value", self._value, self._types[1], label)
+        decoding = Decoding(key, value, label)
+        if self._with_metadata:
+            records: Any = pbegin | Read(source).with_output_types(KafkaRecord)
+            return decoded(records, decoding.record, KafkaRecord, self._dead_letters)
+        pairs: Any = pbegin | Read(source)
+        return decoded(pairs, decoding.pair, tuple[key_type, value_type], self._dead_letters)  # type: ignore[valid-type]
+
+    def _decoder(self, field: str, given: Any, kind: Any, label: str) -> tuple[Decoder | None, Any]:
+        """Return the decoder of keys or values, and the type of what it returns."""
+        if not isinstance(given, RegistryFormat):
+            return given, kind
+        reader = given.reader(field, self._topics, label)
+        return reader, reader.element_type
 
     def with_exception_handling(self, **options: Any) -> ReadFromKafka:
         """Return the transform with a second output, of the records that can't be decoded.
@@ -189,31 +204,6 @@ class ReadFromKafka(PTransform):
 
     def display_data(self) -> dict[str, Any]:
         return {"servers": self._reading.connection.settings.servers, "topics": ", ".join(self._topics)}
-
-
-def _decoded_pair(key: Decoder | None, value: Decoder | None, label: str, pair: tuple[Any, Any]) -> tuple[Any, Any]:
-    of_key, of_value = pair
-    if key is not None and of_key is not None:
-        of_key = _decoded(key, of_key, "key", label)
-    if value is not None and of_value is not None:
-        of_value = _decoded(value, of_value, "value", label)
-    return of_key, of_value
-
-
-def _decoded_record(key: Decoder | None, value: Decoder | None, label: str, record: KafkaRecord) -> KafkaRecord:
-    place = f"{label}: offset {record.offset} of partition {record.partition} of topic {record.topic!r}"
-    of_key, of_value = _decoded_pair(key, value, place, (record.key, record.value))
-    return record._replace(key=of_key, value=of_value)
-
-
-def _decoded(decode: Decoder, data: bytes, what: str, label: str) -> Any:
-    try:
-        return decode(data)
-    except Exception as error:
-        raise SourceError(
-            f"{label}: a {what} of {len(data)} bytes can't be decoded ({type(error).__name__}: {error}); to go on "
-            "without such records, use .with_exception_handling()"
-        ) from error
 
 
 def _names(topics: Any, transform: str) -> tuple[str, ...]:

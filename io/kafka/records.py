@@ -39,6 +39,14 @@ class KafkaRecord(NamedTuple):
     timestampTypeName: str
 
 
+class Elements(StrEnum):
+    """What a reader returns for a record: its key and value, both with their place, or a `KafkaRecord`."""
+
+    PAIRS = "pairs"
+    PLACED = "placed"
+    RECORDS = "records"
+
+
 class TimestampPolicy(StrEnum):
     """The event time of a record: the time of reading, of its producer, or of the broker."""
 
@@ -54,6 +62,11 @@ _TYPES = ((-1, "NoTimestampType"), (0, "CreateTime"), (1, "LogAppendTime"))
 def pairs_of(messages: list[Any]) -> list[tuple[Any, Any]]:
     """Return the keys and values of messages."""
     return [(message.key(), message.value()) for message in messages]
+
+
+def placed_of(messages: list[Any], partition: Any) -> list[tuple[Any, Any, Any, int]]:
+    """Return the keys and values of messages of a partition, with their places."""
+    return [(message.key(), message.value(), partition, message.offset()) for message in messages]
 
 
 def records_of(messages: list[Any]) -> list[KafkaRecord]:

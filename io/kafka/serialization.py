@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from .registry.formats import RegistryFormat
+
 _PACKAGE = "org.apache.kafka.common.serialization."
 
 Decoder = Callable[[bytes], Any]
@@ -91,8 +93,8 @@ def type_of(given: Any) -> Any:
     return Any if name is None else _FORMATS[name][0]
 
 
-def decoder_of(given: Any, parameter: str, transform: str) -> Decoder | None:
-    """Return the function that reads keys or values; None if they stay bytes.
+def decoder_of(given: Any, parameter: str, transform: str) -> Decoder | RegistryFormat | None:
+    """Return the function or the format that reads keys or values; None if they stay bytes.
 
     Raises `ValueError` for an unknown name.
     """
@@ -102,8 +104,8 @@ def decoder_of(given: Any, parameter: str, transform: str) -> Decoder | None:
     return None if _FORMATS[name][0] is bytes else _FORMATS[name][1]
 
 
-def encoder_of(given: Any, parameter: str, transform: str) -> Encoder:
-    """Return the function that writes keys or values.  Raises `ValueError` for an unknown name."""
+def encoder_of(given: Any, parameter: str, transform: str) -> Encoder | RegistryFormat:
+    """Return the function or the format that writes keys or values.  Raises `ValueError` for an unknown name."""
     name = _checked(given, "Serializer", parameter, transform)
     return given if name is None else _FORMATS[name][2]
 
@@ -117,9 +119,10 @@ def _checked(given: Any, suffix: str, parameter: str, transform: str) -> str | N
             f"{transform}: {parameter}={given!r} is a class of Java's that isn't among those that are known here: "
             f"{known}; give a function instead"
         )
-    if name is None and not callable(given):
+    if name is None and not callable(given) and not isinstance(given, RegistryFormat):
         raise TypeError(
-            f"{transform}: {parameter} must be a function, or a name such as 'String{suffix}', got {given!r}"
+            f"{transform}: {parameter} must be a function, a name such as 'String{suffix}', or a format of a "
+            f"SchemaRegistry, got {given!r}"
         )
     return name
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import attrs
@@ -21,6 +22,7 @@ from ..records import as_dict, is_record
 from ..transaction_series import series_of
 from .client import Connection, administration, closed, explained, metadata, package
 from .publisher import TOKENS, Publisher, Series, create_topic
+from .registry.formats import RegistryFormat, RegistryWriter
 from .serialization import Encoder
 from .staging import STAGED_MILLISECONDS, StagedRecord, StagedRecords, StagingWriter, token_of
 
@@ -59,13 +61,28 @@ class Writing:
 
     connection: Connection
     topic: str | Callable[[Any], str]
-    key: Encoder
-    value: Encoder
+    key: Encoder | RegistryFormat
+    value: Encoder | RegistryFormat
     with_headers: bool
     retractions: Retractions | None
     exactly_once: bool
     control_topic: str
     staging_topic: str
+    _writers: tuple[RegistryWriter | None, RegistryWriter | None] = attrs.field(init=False, repr=False)
+
+    @_writers.default
+    def _of_registry(self) -> tuple[RegistryWriter | None, RegistryWriter | None]:
+        key, value = self.key, self.value
+        return (
+            key.writer("key", self.label) if isinstance(key, RegistryFormat) else None,
+            value.writer("value", self.label) if isinstance(value, RegistryFormat) else None,
+        )
+
+    def register(self) -> None:
+        """Register the schemas of keys and values, unless their topic depends on the element."""
+        for writer in self._writers:
+            if writer is not None and isinstance(self.topic, str):
+                writer.prepare(self.topic)
 
     @property
     def label(self) -> str:
@@ -88,7 +105,11 @@ class Writing:
         if self.retractions is Retractions.CHANGELOG:
             headers = [*headers, (SIGN_HEADER, b"+1" if sign > 0 else b"-1")]
         of_place = place if self.retractions is Retractions.UPSERT else None
-        encoded = (self._encoded(self.key, key, "key"), self._encoded(self.value, value, "value"))
+        of_key, of_value = self._writers
+        encoded = (
+            self._encoded(self.key if of_key is None else partial(of_key, topic=topic), key, "key"),
+            self._encoded(self.value if of_value is None else partial(of_value, topic=topic), value, "value"),
+        )
         return StagedRecord(topic, *encoded, headers or None, sign=sign, place=of_place)
 
     def _fields(self, element: Any) -> tuple[Any, Any, list[tuple[str, bytes | None]]]:
@@ -102,14 +123,19 @@ class Writing:
         pairs = headers.items() if isinstance(headers, Mapping) else map(_pair, headers)
         return fields["key"], fields["value"], [(name, value) for name, value in pairs]
 
-    def _encoded(self, encode: Encoder, value: Any, what: str) -> bytes | None:
+    def _encoded(self, encode: Any, value: Any, what: str) -> bytes | None:
         if value is None:
             return None
         try:
             data = encode(value)
+        except SinkError:
+            # Of a schema registry that doesn't answer.
+            raise
         except Exception as error:
+            is_given = self._writers[what == "value"] is not None
+            advice = "the schema has to fit" if is_given else f"give a {what}_serializer"
             raise SinkError(
-                f"{self.label}: the {what} {shortened(value, 100)} can't be encoded: {error}; give a {what}_serializer"
+                f"{self.label}: the {what} {shortened(value, 100)} can't be encoded: {error}; {advice}"
             ) from error
         if data is not None and not isinstance(data, bytes):
             raise SinkError(f"{self.label}: {what}_serializer must return bytes, got {type(data).__name__}")
@@ -165,6 +191,7 @@ class KafkaSink(Sink[Any]):
                     create_topic(
                         writing.connection, writing.staging_topic, **{"retention.ms": str(STAGED_MILLISECONDS)}
                     )
+        writing.register()
         self._is_prepared = True
 
     def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:

@@ -20,7 +20,6 @@ from ...windowing.timestamp import Timestamp
 from .client import (
     OFFSET_LOST,
     PARTITION_EOF,
-    REACHED_WITHIN,
     Connection,
     attempts,
     closed,
@@ -31,7 +30,7 @@ from .client import (
     package,
     waits,
 )
-from .records import TimestampPolicy, micros_of, pairs_of, records_of
+from .records import Elements, TimestampPolicy, micros_of, pairs_of, placed_of, records_of
 
 _logger = logging.getLogger(__name__)
 
@@ -89,7 +88,7 @@ class Reading:
     Attributes:
       connection: makes clients.
       policy: which of a record's timestamps is its event time.
-      with_metadata: whether elements are `KafkaRecord`s.
+      elements: what elements are.
       on_lost_offsets: 'fail', 'earliest' or 'latest'.
     """
 
@@ -97,16 +96,18 @@ class Reading:
     topics: tuple[str, ...]
     start: Start
     policy: TimestampPolicy
-    with_metadata: bool
+    elements: Elements
     on_lost_offsets: str
 
     @property
     def label(self) -> str:
         return self.connection.transform
 
-    def values_of(self, messages: list[Any]) -> list[Any]:
-        """Return messages as elements."""
-        return records_of(messages) if self.with_metadata else pairs_of(messages)
+    def values_of(self, messages: list[Any], partition: TopicPartition) -> list[Any]:
+        """Return messages of a partition as elements."""
+        if self.elements is Elements.PAIRS:
+            return pairs_of(messages)
+        return records_of(messages) if self.elements is Elements.RECORDS else placed_of(messages, partition)
 
     def micros_of(self, messages: list[Any]) -> list[int] | None:
         """Return their event times in microseconds; None for the time of reading."""
@@ -118,7 +119,7 @@ class Reading:
         with explained(self.connection, what):
             yield
 
-    def partitions(self, seconds: float = REACHED_WITHIN) -> list[TopicPartition]:
+    def partitions(self, seconds: float | None = None) -> list[TopicPartition]:
         """Return the partitions of the topics.  Raises `SourceError` for a missing topic."""
         with self.explained("the topics can't be listed"):
             consumer = self.connection.consumer()
@@ -127,7 +128,7 @@ class Reading:
             finally:
                 closed(consumer)
 
-    def _partitions_of(self, consumer: Any, topic: str, seconds: float) -> list[TopicPartition]:
+    def _partitions_of(self, consumer: Any, topic: str, seconds: float | None) -> list[TopicPartition]:
         found = metadata(self.connection, consumer, topic, seconds).topics[topic]
         if found.error is not None:
             raise SourceError(
@@ -167,7 +168,7 @@ class Reading:
     def _patiently(self, call: Callable[[], Any]) -> Any:
         """Return a call's result; while the cluster doesn't answer, call again for a while."""
         kafka = package(self.label)
-        for is_over in attempts(REACHED_WITHIN):
+        for is_over in attempts():
             try:
                 found = call()
             except kafka.KafkaException as exception:
@@ -215,7 +216,7 @@ class KafkaSource(UnboundedSource[Any]):
     def partitions(self) -> Sequence[TopicPartition]:
         before = self._known
         try:
-            found = self.reading.partitions(REACHED_WITHIN if before is None else _FOUND_WITHIN)
+            found = self.reading.partitions(None if before is None else _FOUND_WITHIN)
         except SourceError as error:
             kafka_error = None if error.__cause__ is None else error_of(error.__cause__)
             if before is None or kafka_error is None or not waits(kafka_error):
@@ -278,7 +279,7 @@ class KafkaReader(EventTimeReader[Any]):
             messages = self._messages(max_elements)
         if not messages:
             return [], None
-        return self._reading.values_of(messages), self._reading.micros_of(messages)
+        return self._reading.values_of(messages, self.partition), self._reading.micros_of(messages)
 
     def offset(self) -> int:
         return self._next

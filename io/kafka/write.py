@@ -8,6 +8,7 @@ from typing import Any
 from ...sdk.sink import Sink
 from ..write_into import WriteInto
 from .client import Connection, Settings, package
+from .registry.formats import RegistryFormat
 from .serialization import Encoder, encoder_of
 from .sink import KafkaSink, Retractions, Writing
 
@@ -34,8 +35,8 @@ class WriteToKafka(WriteInto):
       producer_config: librdkafka's settings, such as {"bootstrap.servers": "localhost:9092"}.
       topic: the name of a topic that exists, or a function from an element to a name.
       key_serializer, value_serializer: a function from a value to bytes, or the name of one of Kafka's own, such as
-        'org.apache.kafka.common.serialization.StringSerializer'.  Without it, keys and values are bytes.  None stays
-        None: a record without a key, or a tombstone.
+        'org.apache.kafka.common.serialization.StringSerializer'; or a format of a `SchemaRegistry`, which takes Rows.
+        Without it, keys and values are bytes.  None stays None: a record without a key, or a tombstone.
       with_headers: elements are Rows with the fields key, value and headers: a dict, or pairs of a name and bytes.
       retractions: 'upsert': each key's latest value of a commit, or a tombstone if all were retracted; or 'changelog':
         a record for each change, with '+1' or '-1' in the header `penstock-sign`.
@@ -58,8 +59,8 @@ class WriteToKafka(WriteInto):
         self,
         producer_config: Mapping[str, Any],
         topic: str | Callable[[Any], str],
-        key_serializer: str | Encoder = byte_array_serializer,
-        value_serializer: str | Encoder = byte_array_serializer,
+        key_serializer: str | Encoder | RegistryFormat = byte_array_serializer,
+        value_serializer: str | Encoder | RegistryFormat = byte_array_serializer,
         with_headers: bool = False,
         expansion_service: Any = None,
         *,

@@ -6,12 +6,13 @@ import contextlib
 import os
 import pathlib
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
 from kafka.packages import BROKER, jars
 from servers.loopback_server import LoopbackServer, free_port
+from servers.severed import SeverableProxy
 
 # Of a cluster of one; any will do.
 CLUSTER = "cGVuc3RvY2stdGVzdHMtMQ"
@@ -21,10 +22,11 @@ PROPERTIES = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl}
+listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl},BEHIND://127.0.0.1:{behind},\
+CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl},BEHIND://127.0.0.1:{proxy}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,BEHIND:PLAINTEXT
 sasl.enabled.mechanisms=PLAIN
 listener.name.sasl_plaintext.plain.sasl.jaas.config=\\
 org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="{password}";
@@ -61,6 +63,8 @@ class KafkaBroker(LoopbackServer):
     startup_seconds = 180.0
     _controller: int | None = None
     _sasl: int | None = None
+    _behind: int | None = None
+    _proxy: int | None = None
 
     @property
     def address(self) -> str:
@@ -72,6 +76,14 @@ class KafkaBroker(LoopbackServer):
         login = {"sasl.mechanism": "PLAIN", "sasl.username": "ann", "sasl.password": password}
         return {"bootstrap.servers": f"127.0.0.1:{self._sasl}", "security.protocol": "SASL_PLAINTEXT"} | login
 
+    @contextlib.contextmanager
+    def behind_a_proxy(self) -> Iterator[tuple[str, SeverableProxy]]:
+        """Yield another address of the broker, and what can sever it."""
+        assert self._behind is not None
+        assert self._proxy is not None
+        with SeverableProxy.running(self._behind, self._proxy) as proxy:
+            yield f"127.0.0.1:{proxy.port}", proxy
+
     def command(self) -> list[str]:
         # Those that Spark fetches lack Scala's library, because Spark has it.
         import pyspark
@@ -82,7 +94,10 @@ class KafkaBroker(LoopbackServer):
         # The cluster keeps the address of its controller.
         self._controller = self._controller or free_port()
         self._sasl = self._sasl or free_port()
+        self._behind = self._behind or free_port()
+        self._proxy = self._proxy or free_port()
         ports = {"port": self.port, "controller": self._controller, "sasl": self._sasl}
+        ports |= {"behind": self._behind, "proxy": self._proxy}
         said = PROPERTIES.format(directory=self.directory, password=PASSWORD, **ports)
         properties.write_text(said)
         java = ["java", "-Xmx384m", "-cp", path]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from kafka.broker import KafkaBroker
 from kafka.packages import why_there_is_no_broker
+from kafka.registry import Registry, why_there_is_no_registry
 from kafka.topics import Topic
 
 
@@ -16,6 +17,15 @@ def broker() -> Iterator[KafkaBroker]:
     if reason := why_there_is_no_broker():
         pytest.skip(reason)
     with KafkaBroker.running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[Registry]:
+    """A schema registry, fetched from Maven Central and started for the first test that asks."""
+    if reason := why_there_is_no_registry():
+        pytest.skip(reason)
+    with Registry.running() as server:
         yield server
 
 

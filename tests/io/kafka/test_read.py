@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from pathlib import Path
@@ -13,18 +14,23 @@ import pytest
 from kafka.broker import KafkaBroker
 from kafka.topics import BEGIN, Topic
 from recording import Recording
+from running_program import wait_until
+from servers.loopback_server import free_port
 
 import penstock as beam
 from penstock.io import KafkaRecord, ReadFromKafka, WriteToKafka
-from penstock.io.kafka.source import KafkaReader, TopicPartition
+from penstock.io.kafka.source import KafkaReader
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import expanded
-from penstock.sdk.errors import MissingExtraError, SourceError
+from penstock.sdk.errors import MissingExtraError, SinkError, SourceError
 from penstock.sdk.runner import PipelineState
 from penstock.testing import assert_that, equal_to
 from penstock.windowing import Timestamp
 
 NOW = Timestamp(BEGIN + 1_000_000)
+
+# Seconds: `OUTAGE=60 pytest tests/io/kafka -k lost_connection` loses a connection for a minute.
+OUTAGE = float(os.environ.get("OUTAGE", "1"))
 
 
 def source_of(read: Any, streams: bool = True) -> Any:
@@ -191,7 +197,11 @@ def test_what_can_not_be_decoded_is_an_error_or_a_dead_letter(topic: Topic, make
     topic.write_values(b"[3]", b"{")
     read = ReadFromKafka(topic.config, topic.name, value_deserializer=json.loads, bounded=True)
     with (
-        pytest.raises(SourceError, match=r"Read: a value of 1 bytes can't be decoded \(JSONDecodeError"),
+        pytest.raises(
+            SourceError,
+            match=rf"Read: the value at offset 2 of partition 0 of topic '{topic.name}', of 1 bytes, can't be decoded "
+            r"\(JSONDecodeError",
+        ),
         make_pipeline() as p,
     ):
         _ = p | "Read" >> read
@@ -199,6 +209,11 @@ def test_what_can_not_be_decoded_is_an_error_or_a_dead_letter(topic: Topic, make
         good, bad = p | "Read" >> read.with_exception_handling()
         assert_that(good | beam.Values(), equal_to([1, 2, [3]]), label="good")
         assert_that(bad | beam.Map(lambda letter: letter[0]), equal_to([(None, b"{")]), label="bad")
+    with make_pipeline() as p:
+        with beam.ErrorHandler(beam.combiners.Count.Globally()) as handler:
+            good = p | "Read" >> read.with_exception_handling(error_handler=handler)
+        assert_that(good | beam.Values(), equal_to([1, 2, [3]]), label="good")
+        assert_that(handler.output(), equal_to([1]), label="bad")
 
 
 def test_a_number_of_records_and_a_span_of_time_end_a_read(topic: Topic) -> None:
@@ -277,31 +292,49 @@ def test_a_batch_runner_reads_up_to_the_ends(topic: Topic, spark: Any) -> None:
         assert_that(p | read | beam.combiners.Count.Globally(), equal_to([10]))
 
 
-def test_a_lost_broker_is_waited_for(broker: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
-    """It is said once, and when it answers again; then reading goes on."""
-    topic = Topic(broker, 1)
-    topic.write(range(10))
-    config = topic.config | {"reconnect.backoff.max.ms": 200}
-    source = source_of(ReadFromKafka(config, topic.name, dynamic_read_poll_interval_seconds=1))
-    reader = source.open(source.partitions()[0], None)
-    assert 10 == len(values(reader, 10))
-    port = broker.port
-    with caplog.at_level(logging.WARNING):
-        broker.kill()
-        for _ in range(100):
-            assert reader.poll(1000, NOW) is None
-            if "doesn't answer" in caplog.text:
-                break
-            time.sleep(0.1)
-        assert [TopicPartition(topic.name, 0)] == source.partitions()
-        broker.start(port)
-        topic.write(range(10, 20))
-        found: list[Any] = []
-        deadline = time.monotonic() + 60
-        while len(found) < 10 and time.monotonic() < deadline:
-            bundle = reader.poll(1000, NOW)
-            found += bundle.values if bundle is not None else []
-    reader.close()
-    assert [str(n).encode() for n in range(10, 20)] == [value for _, value in found]
-    assert 1 == caplog.text.count("doesn't answer")
-    assert "answers again" in caplog.text
+def test_a_lost_connection_is_waited_for(
+    topic: Topic, other_topic: Topic, broker: KafkaBroker, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """A stream from topic to topic says it, once for each, and when the cluster answers again; then it goes on."""
+    with broker.behind_a_proxy() as (address, proxy):
+        config = {"bootstrap.servers": address, "reconnect.backoff.max.ms": 200}
+        flags = {"checkpoint_dir": str(tmp_path / "kept"), "checkpoint_interval": 0.1, "max_restarts": 0}
+        p = beam.Pipeline("local", options=PipelineOptions([], **flags))
+        earliest = config | {"auto.offset.reset": "earliest"}
+        read = ReadFromKafka(earliest, topic.name, dynamic_read_poll_interval_seconds=0.5)
+        _ = p | read | WriteToKafka(config, other_topic.name)
+        result = p.run()
+        try:
+            topic.write(range(10))
+            wait_until(lambda: other_topic.values() == list(range(10)), "the records were copied")
+            proxy.sever()
+            topic.write(range(10, 20))
+            wait_until(lambda: "ReadFromKafka: Kafka at" in caplog.text, "the reader says it")
+            time.sleep(OUTAGE)
+            assert list(range(10)) == other_topic.values()
+            proxy.join()
+            wait_until(lambda: other_topic.values() == list(range(20)), "the other records were copied")
+        finally:
+            result.cancel()
+    of_reader = [line for line in caplog.text.splitlines() if "ReadFromKafka: Kafka at" in line]
+    assert 1 <= sum("doesn't answer" in line for line in of_reader) <= 2
+    assert any("answers again, after" in line for line in of_reader)
+
+
+def test_a_cluster_that_is_not_there_is_said(
+    topic: Topic, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once in the log; and after a while as the error of the run."""
+    monkeypatch.setattr("penstock.io.kafka.client.REACHED_WITHIN", 1.0)
+    nowhere = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    for build, kind in (
+        (lambda p: p | ReadFromKafka(nowhere, topic.name), SourceError),
+        (lambda p: p | beam.Create([(b"", b"")]) | WriteToKafka(nowhere, topic.name), SinkError),
+    ):
+        p = beam.Pipeline(options=PipelineOptions([], max_restarts=0))
+        build(p)
+        with pytest.raises(
+            kind, match=r"Kafka at 127.0.0.1:\d+: .*; is a broker running there, and are 'bootstrap.serv"
+        ):
+            p.run().wait_until_finish()
+        assert "doesn't answer (" in caplog.text

@@ -1,0 +1,57 @@
+"""Avro: records are resolved to one schema, the reader's, as the specification has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from ...avro_types import column_type
+from .client import package
+from .formats import RegistryFormat, row_of
+
+_PYTHON_TYPES = {"string": str, "int": int, "long": int, "float": float, "double": float, "boolean": bool}
+
+
+@attrs.frozen
+class AvroFormat(RegistryFormat):
+    """Keys or values in Avro."""
+
+    kind = "AVRO"
+
+    def given(self) -> Any:
+        # The client wants simple types as objects.
+        found = json.loads(self.schema or "")
+        return attrs.evolve(
+            super().given(), schema_str=json.dumps({"type": found} if isinstance(found, str) else found)
+        )
+
+    def fields(self, schema: Any) -> list[tuple[str, Any]] | None:
+        found = json.loads(schema.schema_str)
+        if not isinstance(found, dict) or found.get("type") != "record":
+            return None
+        return [(field["name"], column_type(field["type"])) for field in found["fields"]]
+
+    def element_type(self, schema: Any) -> Any:
+        found = json.loads(schema.schema_str)
+        name = found.get("type") if isinstance(found, dict) else found
+        return _PYTHON_TYPES.get(name, Any) if isinstance(name, str) else Any
+
+    def deserializer(self, schema: Any, options: Mapping[str, Any]) -> Any:
+        return package(".avro", "SchemaRegistry").AvroDeserializer(self.registry.client(), schema, conf=dict(options))
+
+    def as_element(self, value: Any, names: tuple[str, ...] | None) -> Any:
+        if names is None or type(value) is not dict:
+            return value
+        # Fields are in the order of the writer's schema.
+        return row_of(value if tuple(value) == names else {name: value[name] for name in names})
+
+    def serializer(self, options: Mapping[str, Any]) -> Any:
+        # A field that the schema doesn't have is an error, and not left out.
+        strict = {"validate.strict.allow.default": True}
+        given = None if self.schema is None else self.given()
+        return package(".avro", "SchemaRegistry").AvroSerializer(
+            self.registry.client(), given, conf=strict | dict(options)
+        )

@@ -1,0 +1,159 @@
+"""Client of a schema registry: settings without secrets, errors in words, and patience while it doesn't answer.
+
+>>> RegistrySettings.of({"url": "http://ann:well@localhost:8081"})
+RegistrySettings('http://localhost:8081')
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import attrs
+
+from ....sdk.errors import PenstockError
+from ....sdk.redaction import redacted, redacted_cause
+from ...optional_package import optional_package
+
+_logger = logging.getLogger(__name__)
+
+EXTRA = "kafka-registry"
+
+# How long a registry is waited for, in seconds, before a run, and while records need a schema.
+REACHED_WITHIN = 20.0
+WAITED_FOR = 600.0
+
+T = TypeVar("T")
+
+# By settings, the clients of this process.
+_clients: dict[RegistrySettings, Any] = {}
+
+
+def package(module: str, needed_for: str) -> Any:
+    """Import and return a module of the client's package.  Raises `MissingExtraError`."""
+    return optional_package(f"confluent_kafka.schema_registry{module}", extra=EXTRA, needed_for=needed_for)
+
+
+@attrs.frozen(repr=False)
+class RegistrySettings:
+    """The settings of the client.  Their text shows the URL only, without a user.
+
+    Attributes:
+      items: names and values, sorted.
+    """
+
+    items: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def of(cls, given: Any) -> RegistrySettings:
+        """Return checked settings.  Raises `ValueError` and `TypeError`, without showing values."""
+        if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+            raise TypeError(f"SchemaRegistry: expected a dict of settings, got {type(given).__name__}")
+        if not isinstance(given.get("url"), str):
+            raise ValueError(
+                f"SchemaRegistry: the settings need 'url', such as 'http://localhost:8081'; found "
+                f"{', '.join(map(repr, sorted(given))) or 'none'}"
+            )
+        settings = cls(tuple(sorted(_without_user(given).items())))
+        try:
+            package("", "SchemaRegistry").SchemaRegistryClient(dict(settings.items))
+        except (ValueError, TypeError, OSError) as error:
+            raise ValueError(f"SchemaRegistry: the client refuses the settings: {settings.shown(error)}") from None
+        return settings
+
+    @property
+    def url(self) -> str:
+        return redacted(dict(self.items)["url"])
+
+    def client(self) -> Any:
+        """Return the client of this process."""
+        if self not in _clients:
+            settings = {"max.retries": 0, "timeout": 10} | dict(self.items)
+            _clients[self] = package("", "SchemaRegistry").SchemaRegistryClient(settings)
+        return _clients[self]
+
+    def shown(self, error: BaseException) -> str:
+        """Return the text of an error without the settings' secrets."""
+        text = str(error) or type(error).__name__
+        for name, value in self.items:
+            if name != "url" and isinstance(value, str) and any(part in name for part in ("auth", "password", "proxy")):
+                for secret in (value, value.partition(":")[2]):
+                    text = text.replace(secret, "***") if secret else text
+        return redacted(text)
+
+    def asked(
+        self, what: str, label: str, call: Callable[[], T], kind: type[PenstockError], seconds: float | None = None
+    ) -> T:
+        """Return the result of a call to the registry; while the registry doesn't answer, call again for a while.
+
+        Args:
+          what: what can't be done without an answer.
+          kind: the class of the error for the registry's errors.
+          seconds: how long it is waited for; None for `REACHED_WITHIN`.
+        """
+        seconds = REACHED_WITHIN if seconds is None else seconds
+        began, pause, is_lost = time.monotonic(), 0.1, False
+        while True:
+            try:
+                found = call()
+            except Exception as error:
+                if not _waits(error):
+                    if is_refused(error):
+                        advice = "; are the credentials ('basic.auth.user.info') right?"
+                        raise kind(f"{label}: {what}: {self._said(error)}{advice}") from redacted_cause(error)
+                    raise
+                if time.monotonic() - began > seconds:
+                    advice = "; is a registry running there, and is 'url' right?"
+                    raise kind(f"{label}: {what}: {self._said(error)}{advice}") from redacted_cause(error)
+                if not is_lost:
+                    is_lost = True
+                    _logger.warning("%s: %s; waiting for it", label, self._said(error))
+                time.sleep(pause)
+                pause = min(2 * pause, 2.0)
+            else:
+                if is_lost:
+                    seconds = time.monotonic() - began
+                    _logger.warning(
+                        "%s: the schema registry at %s answers again, after %.0f s", label, self.url, seconds
+                    )
+                return found
+
+    def _said(self, error: BaseException) -> str:
+        return f"the schema registry at {self.url}: {self.shown(error)}"
+
+    def __repr__(self) -> str:
+        return f"RegistrySettings({self.url!r})"
+
+
+def is_unknown(error: BaseException) -> bool:
+    """Return True if the registry knows no such subject, version or schema."""
+    return getattr(error, "http_status_code", None) == 404
+
+
+def is_refused(error: BaseException) -> bool:
+    """Return True if the registry refuses the credentials."""
+    return getattr(error, "http_status_code", None) in (401, 403)
+
+
+def _waits(error: BaseException) -> bool:
+    """Return True if the registry may answer later."""
+    status = getattr(error, "http_status_code", None)
+    if status is not None:
+        return bool(status == 429 or status >= 500)
+    # Of the client's HTTP library, which it chooses itself.
+    return any(kind.__name__ == "TransportError" for kind in type(error).__mro__)
+
+
+def _without_user(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with the user of the URL as a setting of its own: the HTTP library logs URLs."""
+    settings, urls = dict(given), []
+    for url in given["url"].split(","):
+        parts = urlsplit(url.strip())
+        user, at, host = parts.netloc.rpartition("@")
+        if at and ":" in user:
+            settings.setdefault("basic.auth.user.info", user)
+        urls.append(urlunsplit(parts._replace(netloc=host)))
+    return settings | {"url": ",".join(urls)}

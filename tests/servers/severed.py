@@ -1,0 +1,71 @@
+"""A connection to a server that can be severed: a proxy on the loopback interface."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+
+class SeverableProxy:
+    """Passes on what clients and a server say to each other, until it is severed.
+
+    Attributes:
+      port: where clients connect.
+    """
+
+    def __init__(self, target: int, port: int) -> None:
+        self.port = port
+        self._target = target
+        self._listener: socket.socket | None = None
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+
+    @classmethod
+    @contextlib.contextmanager
+    def running(cls, target: int, port: int) -> Iterator[SeverableProxy]:
+        """One that lives as long as the block."""
+        proxy = cls(target, port)
+        proxy.join()
+        try:
+            yield proxy
+        finally:
+            proxy.sever()
+
+    def join(self) -> None:
+        """Accept connections."""
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def sever(self) -> None:
+        """Close all connections, and accept no more."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            # Wakes the thread that accepts.
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        with self._lock:
+            for each in self._open:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+            self._open.clear()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._target))
+                with self._lock:
+                    self._open |= {client, server}
+                for ends in ((client, server), (server, client)):
+                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
+        source.close()
