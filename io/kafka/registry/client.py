@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 EXTRA = "kafka-registry"
 
 # How long a registry is waited for, in seconds, before a run, and while records need a schema.
-REACHED_WITHIN = 20.0
+REACHED_WITHIN = 60.0
 WAITED_FOR = 600.0
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class RegistrySettings:
     def client(self) -> Any:
         """Return the client of this process."""
         if self not in _clients:
-            settings = {"max.retries": 0, "timeout": 10} | dict(self.items)
+            settings = {"max.retries": 0, "timeout": 30} | dict(self.items)
             _clients[self] = package("", "SchemaRegistry").SchemaRegistryClient(settings)
         return _clients[self]
 
