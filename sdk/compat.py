@@ -25,8 +25,11 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "coders": ("sdk.coders", "sdk.coders.numeric", "sdk.coders.protobuf"),
     "coders.coders": ("sdk.coders", "sdk.coders.numeric", "sdk.coders.protobuf", "sdk.coders.windowed"),
     "coders.avro_record": ("sdk.coders.avro",),
+    "coders.coder_impl": ("sdk.beam.coder_impl",),
     "coders.observable": ("sdk.beam.observable",),
     "coders.row_coder": ("sdk.coders",),
+    "coders.slow_stream": ("sdk.beam.coder_streams",),
+    "coders.stream": ("sdk.beam.coder_streams",),
     "coders.typecoders": ("sdk.coders.typecoders",),
     "dataframe": ("dataframe",),
     "dataframe.convert": ("dataframe.convert",),
@@ -47,6 +50,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "io.filesystemio": ("io.beam.streams",),
     "io.filesystems": ("io.beam.file_systems", "io.beam.file_system", "io"),
     "io.localfilesystem": ("io.beam.file_system", "io"),
+    "io.gcp.internal.clients.bigquery": ("io.beam.bigquery_schemas",),
     "io.unbounded_source": ("io.beam.unbounded_source",),
     "io.utils": ("io.beam.counting_source", "io.beam.range_trackers", "io.beam.bounded_source"),
     "io.concat_source": ("io.beam.bounded_source",),
@@ -192,6 +196,8 @@ APART: Final[dict[tuple[str, str], str]] = {
     **{(path, name): "dataframe.row_files" for path in ("io", "io.textio") for name in ("ReadFromCsv", "ReadFromJson")},
     ("io.gcp.bigquery", "BigQueryDisposition"): "io.beam.service_values",
     ("io.gcp.pubsub", "PubsubMessage"): "io.beam.service_values",
+    ("io.gcp.bigquery_tools", "RetryStrategy"): "io.beam.bigquery_schemas",
+    ("io.gcp.bigquery_tools", "parse_table_schema_from_json"): "io.beam.bigquery_schemas",
 }
 
 # Modules of Beam's `transforms` that Beam has at its root as well: `beam.window`.  Importable below `penstock` only.

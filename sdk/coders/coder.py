@@ -69,6 +69,21 @@ class Coder:
         """Return the approximate encoded size of a value in bytes."""
         return len(self.encode(value))
 
+    def get_estimated_size_and_observables(self, value: Any, nested: bool = False) -> tuple[int, list[Any]]:
+        """Return the encoded size of a value in bytes, and no observables, which are Beam's."""
+        return len(self.encode_nested(value)) if nested else self.estimate_size(value), []
+
+    def encode_to_stream(self, value: Any, stream: Any, nested: bool) -> None:
+        """Write a value to one of Beam's output streams."""
+        stream.write(self.encode_nested(value) if nested else self.encode(value))
+
+    def decode_from_stream(self, stream: Any, nested: bool) -> Any:
+        """Read a value from one of Beam's input streams; if not nested, all that is left."""
+        if not nested and type(self).read_nested is Coder.read_nested:
+            return self.decode(stream.read_all(False))
+        value, stream.pos = self.read_nested(stream.data, stream.pos)
+        return value
+
     def get_impl(self) -> Any:
         """Return an object with the methods that encode and decode: the coder itself."""
         return self

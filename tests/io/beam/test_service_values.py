@@ -27,6 +27,33 @@ def test_beam_has_them_in_the_modules_of_the_services_and_in_io(monkeypatch: pyt
     assert "penstock doesn't have" in repr(bigquery.BigQuerySink)
 
 
+def test_schemas_of_tables_are_plain_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs build them where modules are imported, for writes that their tests replace."""
+    import sys
+
+    from penstock.sdk.compat import install_import_hook
+
+    monkeypatch.setattr("sys.meta_path", list(sys.meta_path))
+    install_import_hook()
+    from apache_beam.io.gcp.bigquery import RetryStrategy
+    from apache_beam.io.gcp.bigquery_tools import parse_table_schema_from_json
+    from apache_beam.io.gcp.internal.clients import bigquery
+
+    schema = bigquery.TableSchema()
+    column = bigquery.TableFieldSchema(name="n", type="RECORD")
+    column.mode = "NULLABLE"
+    column.fields.append(bigquery.TableFieldSchema(name="of", type="STRING", mode="REQUIRED"))
+    schema.fields.append(column)
+    inner = '{"name": "of", "type": "STRING", "mode": "REQUIRED"}'
+    text = '{"fields": [{"name": "n", "type": "RECORD", "fields": [' + inner + "]}]}"
+
+    assert schema == parse_table_schema_from_json(text)
+    assert "RETRY_NEVER" == RetryStrategy.RETRY_NEVER
+    assert ("p", None) == (bigquery.TableReference(projectId="p").projectId, bigquery.TableReference().tableId)
+    with pytest.raises(ValueError, match="Unable to parse JSON schema"):
+        parse_table_schema_from_json("n:INTEGER")
+
+
 def test_messages_with_equal_data_and_attributes_are_equal() -> None:
     """Whatever their ids; attributes may be missing."""
     message = PubsubMessage(b"x", {"a": "b"}, message_id="1", ordering_key="k")

@@ -46,21 +46,21 @@ def test_what_penstock_has_is_the_same_thing_from_every_module_of_beam() -> None
 def test_an_absent_name_is_an_error_when_it_is_called() -> None:
     """It is annotation, default and base class before that."""
     from apache_beam.io import BigQuerySource  # type: ignore[import-not-found]
-    from apache_beam.io.gcp.bigquery_tools import RetryStrategy  # type: ignore[import-not-found]
+    from apache_beam.io.gcp.bigquery_tools import FileFormat  # type: ignore[import-not-found]
     from apache_beam.ml.inference.base import ModelHandler  # type: ignore[import-not-found]
 
     class Handler(ModelHandler[str, int, object]):  # type: ignore[misc]
         def load_model(self) -> object:
             return None
 
-    def read(table: str | BigQuerySource, how: object = RetryStrategy.RETRY_NEVER) -> None: ...
+    def read(table: str | BigQuerySource, how: object = FileFormat.JSON) -> None: ...
 
     with pytest.raises(UnsupportedError, match=r"^apache_beam\.io\.gcp\.bigquery\.BigQuerySource: penstock doesn't"):
         BigQuerySource(table="t")
     with pytest.raises(UnsupportedError, match=r"base of .*Handler\): penstock doesn't have it; load the model in"):
         Handler()
-    with pytest.raises(UnsupportedError, match=r"RetryStrategy\.RETRY_NEVER: penstock"):
-        RetryStrategy.RETRY_NEVER()
+    with pytest.raises(UnsupportedError, match=r"FileFormat\.JSON: penstock"):
+        FileFormat.JSON()
     with pytest.raises(UnsupportedError, match="choose penstock's runner by --runner="):
         beam.Pipeline(runner=absent("runners.dataflow.DataflowRunner"))
 
