@@ -13,11 +13,14 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, TypeAlias, get_type_hints
 from weakref import WeakSet
 
 import cloudpickle
+
+# The name of a file that cloudpickle 3.1.3 and later give to all code.
+_NO_FILE = "<dynamic-code>"
 
 # A field's name, the arguments of `msgspec.field`, and whether it is given by name only.
 _Field: TypeAlias = tuple[str, dict[str, Any], bool]
@@ -26,10 +29,14 @@ _Field: TypeAlias = tuple[str, dict[str, Any], bool]
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """cloudpickle's pickler, which pickles classes by value with their fields and the types of these.
 
-    A `unittest.TestCase`, whose methods a matcher calls, is pickled without the state of its run.
+    A `unittest.TestCase`, whose methods a matcher calls, is pickled without the state of its run.  Code keeps the name of
+    its file, by which errors show its lines.
     """
 
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, CodeType):
+            make, arguments = self.dispatch_table[CodeType](obj)
+            return make, tuple("".join(obj.co_filename) if each == _NO_FILE else each for each in arguments)
         unittest = sys.modules.get("unittest")
         if unittest is not None and isinstance(obj, unittest.TestCase):
             make, arguments, state, *others = obj.__reduce_ex__(5)
