@@ -29,8 +29,8 @@ _Field: TypeAlias = tuple[str, dict[str, Any], bool]
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """cloudpickle's pickler, which pickles classes by value with their fields and the types of these.
 
-    A `unittest.TestCase`, whose methods a matcher calls, is pickled without the state of its run.  Code keeps the name of
-    its file, by which errors show its lines.
+    A `unittest.TestCase`, whose methods a matcher calls, is pickled without the state of its run.  Code keeps the name
+    of its file, by which errors show its lines.
     """
 
     def reducer_override(self, obj: Any) -> Any:
