@@ -5,6 +5,7 @@ sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
 kafka/      ReadFromKafka, WriteToKafka
 cdc/        FromDebezium, ReadFromPostgresChanges: the changes of tables, with retractions
 delta/      ReadFromDelta, WriteToDelta
+iceberg/    ReadFromIceberg, WriteToIceberg
 lakehouse/  what both have: staged rows, commits that a table knows, changes by key
 redis/      ReadFromRedisStream, WriteToRedis, WriteToRedisStream
 spark/      FromSpark, FromSparkStream, ToSpark: DataFrames, on Spark's runners
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
     from .cdc.postgres import ReadFromPostgresChanges
     from .delta.read import ReadFromDelta
     from .delta.write import WriteToDelta
+    from .iceberg.read import ReadFromIceberg
+    from .iceberg.write import WriteToIceberg
     from .kafka.read import ReadFromKafka
     from .kafka.records import KafkaHeader, KafkaRecord
     from .kafka.registry.schema_registry import SchemaRegistry
@@ -75,6 +78,8 @@ _LATER = {
     "ReadFromDelta": "delta.read",
     "WriteToDelta": "delta.write",
     "ReadFromPostgresChanges": "cdc.postgres",
+    "ReadFromIceberg": "iceberg.read",
+    "WriteToIceberg": "iceberg.write",
     "KafkaHeader": "kafka.records",
     "KafkaRecord": "kafka.records",
     "ReadFromKafka": "kafka.read",
@@ -134,6 +139,7 @@ __all__ = [
     "FromDebezium",
     "ReadFromDelta",
     "ReadFromPostgresChanges",
+    "ReadFromIceberg",
     "ReadFromKafka",
     "KafkaHeader",
     "KafkaRecord",
@@ -143,6 +149,7 @@ __all__ = [
     "WriteToSQLite",
     "WriteToSQL",
     "WriteToDelta",
+    "WriteToIceberg",
     "WriteToKafka",
     "WriteToRedis",
     "WriteToRedisStream",

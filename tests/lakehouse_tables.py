@@ -12,6 +12,7 @@ import duckdb
 import pyarrow
 
 import penstock as beam
+from penstock.io.iceberg.catalog import Catalog
 
 WORDS = pyarrow.schema([("word", pyarrow.string()), ("n", pyarrow.int64())])
 
@@ -104,6 +105,64 @@ class DeltaLakeTable(LakeTable):
         return sorted(path.name for path in paths if path.is_file() and "_delta_log" not in path.parts)
 
 
+class ApacheIcebergTable(LakeTable):
+    """A table of Iceberg in a catalog in a directory, or in a catalog of these properties."""
+
+    def __init__(
+        self, directory: pathlib.Path | str, name: str = "table", properties: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = f"tests.{name}"
+        self.properties = dict(properties or {"warehouse": str(directory)})
+
+    def write(self, schema: Any = None, **options: Any) -> Any:
+        if "partition_by" in options:
+            options["partition_fields"] = options.pop("partition_by")
+        return beam.io.WriteToIceberg(self.name, catalog_properties=self.properties, schema=schema, **options)
+
+    def read(self, **options: Any) -> Any:
+        if "columns" in options:
+            options["keep"] = options.pop("columns")
+        if "poll_interval" in options:
+            options["poll_interval_seconds"] = options.pop("poll_interval")
+        return beam.io.ReadFromIceberg(self.name, catalog_properties=self.properties, **options)
+
+    def catalog(self) -> Any:
+        """The catalog, as the client has it."""
+        return Catalog(None, self.properties).opened("test")
+
+    def create(self, schema: Any, partition_by: str | None = None) -> None:
+        catalog = self.catalog()
+        catalog.create_namespace_if_not_exists("tests")
+        made = catalog.create_table(self.name, schema)
+        if partition_by is not None:
+            with made.update_spec() as update:
+                update.add_identity(partition_by)
+
+    def append(self, columns: Mapping[str, Any], partition_by: Any = None) -> None:
+        rows = pyarrow.table(columns)
+        if not self.exists():
+            self.create(rows.schema, partition_by)
+        self.loaded().append(rows)
+
+    def exists(self) -> bool:
+        return bool(self.catalog().table_exists(self.name))
+
+    def loaded(self) -> Any:
+        """The table, as the client has it."""
+        return self.catalog().load_table(self.name)
+
+    def as_arrow(self) -> Any:
+        return self.loaded().scan().to_arrow()
+
+    def data_files(self) -> list[str]:
+        return sorted(task.file.file_path for task in self.loaded().scan().plan_files())
+
+    def files(self) -> list[str]:
+        directory = pathlib.Path(self.loaded().location().removeprefix("file://"))
+        names = (path for path in directory.rglob("*") if path.is_file() and "metadata" not in path.parts)
+        return sorted(path.name for path in names)
+
+
 def table_of(format: str, directory: pathlib.Path | str, name: str = "table") -> LakeTable:
     """Return a table of a format."""
-    return {"delta": DeltaLakeTable}[format](directory, name)
+    return {"delta": DeltaLakeTable, "iceberg": ApacheIcebergTable}[format](directory, name)

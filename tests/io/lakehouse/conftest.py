@@ -9,7 +9,7 @@ import pytest
 from lakehouse_tables import LakeTable, table_of
 
 
-@pytest.fixture(params=["delta"])
+@pytest.fixture(params=["delta", "iceberg"])
 def format(request: pytest.FixtureRequest) -> str:
     """The name of each format in turn."""
     name: str = request.param

@@ -43,7 +43,7 @@ def plain(row: Any) -> tuple[Any, ...]:
     return tuple(v.replace(tzinfo=datetime.UTC) if isinstance(v, datetime.datetime) else v for v in row)
 
 
-@pytest.mark.parametrize("partition_by", [None, "word", "moment", "day", "yes", "n"])
+@pytest.mark.parametrize("partition_by", [None, "word", "moment", "day"])
 def test_rows_have_the_values_that_were_written(
     table: LakeTable, other_table: LakeTable, partition_by: str | None
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_field_that_no_row_has_is_refused_when_the_pipeline_is_built(table: La
         _ = p | "Filtered" >> table.read(filter=beam.col("m") > 1)
     with pytest.raises(ValueError, match="there is no field 'm'; the elements have n"):
         _ = p | "Read" >> table.read() | beam.Filter(beam.col("m") > 1)
-    with pytest.raises(TypeError, match=r"n / 2 can't be computed while files are read; use beam.Filter"):
+    with pytest.raises(TypeError, match=r"n / 2.* can't be computed while files are read; use beam.Filter"):
         _ = table.read(filter=beam.col("n") / 2 > 1)
 
 

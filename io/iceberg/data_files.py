@@ -1,0 +1,90 @@
+"""Data files of Iceberg, which workers write without a catalog."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from ..files.filesystem import filesystem_for
+from ..lakehouse.table import DataFiles
+from .catalog import Catalog, package
+
+
+class IcebergFiles(DataFiles):
+    """The data files of a table of Iceberg.
+
+    Args:
+      metadata: the client's metadata of the table.
+    """
+
+    def __init__(self, catalog: Catalog, metadata: Any, label: str) -> None:
+        self._catalog = catalog
+        self._metadata = metadata
+        self._label = label
+        self.schema = arrow_schema(metadata.schema())
+
+    def prepared(self) -> bytes:
+        """Return what `of` needs."""
+        text: str = self._metadata.model_dump_json()
+        return text.encode()
+
+    @staticmethod
+    def of(catalog: Catalog, prepared: bytes, label: str) -> IcebergFiles:
+        """Return the data files of a table that was prepared."""
+        metadata = package(label, "pyiceberg.table.metadata").TableMetadataUtil.parse_raw(prepared.decode())
+        return IcebergFiles(catalog, metadata, label)
+
+    def write(self, data: Any, directory: str, name: str) -> list[Any]:
+        filesystem_for(directory).mkdirs(directory)
+        own = {
+            "write.data.path": directory,
+            "write.py-location-provider.impl": f"{__package__}.locations.FlatLocations",
+            "penstock.name": name,
+        }
+        metadata = self._metadata.model_copy(update={"properties": self._metadata.properties | own})
+        io = self._catalog.file_io(directory, self._label)
+        # The client has no public function that writes the files of a table and doesn't commit them.
+        client = package(self._label, "pyiceberg.io.pyarrow")
+        files = list(client._dataframe_to_data_files(metadata, data, io, uuid.uuid4()))
+        fs = filesystem_for(directory)
+        for file in files:
+            fs.sync(file.file_path)
+        fs.sync_directory(directory)
+        return [pickle.dumps(file) for file in files]
+
+
+def files_of(files: Sequence[bytes]) -> list[Any]:
+    """Return files as the client has them."""
+    return [pickle.loads(file) for file in files]
+
+
+def arrow_schema(schema: Any) -> Any:
+    """Return the `pyarrow.Schema` of a schema of the client, without its field ids, and with types of usual size."""
+    import pyarrow
+
+    return pyarrow.schema([_plain(field) for field in schema.as_arrow()])
+
+
+def _plain(field: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.field(field.name, _plain_type(field.type), field.nullable)
+
+
+def _plain_type(kind: Any) -> Any:
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_large_string(kind):
+        return pyarrow.string()
+    if types.is_large_binary(kind):
+        return pyarrow.binary()
+    if types.is_large_list(kind) or types.is_list(kind):
+        return pyarrow.list_(_plain(kind.value_field))
+    if types.is_struct(kind):
+        return pyarrow.struct([_plain(kind.field(i)) for i in range(kind.num_fields)])
+    if types.is_map(kind):
+        return pyarrow.map_(_plain_type(kind.key_type), _plain(kind.item_field))
+    return kind

@@ -1,0 +1,18 @@
+"""The program of docs/connectors/iceberg.md runs as it is written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from package.unpack_wheel import ROOT
+
+
+def test_the_program_counts_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (program,) = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "connectors" / "iceberg.md").read_text(), re.DOTALL)
+    exec(program, {})
+    assert ["Row(word='be', n=2)", "Row(word='to', n=2)"] == sorted(capsys.readouterr().out.splitlines())

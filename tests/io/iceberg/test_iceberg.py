@@ -1,0 +1,144 @@
+"""What Iceberg has of its own: snapshots, partition transforms, catalogs."""
+
+from __future__ import annotations
+
+import datetime
+import pathlib
+from typing import Any
+
+import pyarrow
+import pytest
+from lakehouse_tables import WORDS, ApacheIcebergTable
+
+import penstock as beam
+from penstock.io.iceberg.catalog import Catalog
+from penstock.sdk.errors import SinkError, SourceError
+from penstock.testing import TestPipeline, assert_that, equal_to
+
+
+@pytest.fixture
+def table(tmp_path: pathlib.Path) -> ApacheIcebergTable:
+    return ApacheIcebergTable(tmp_path)
+
+
+def test_earlier_snapshots_are_read_by_id_and_time(table: ApacheIcebergTable) -> None:
+    """Also one of an earlier schema."""
+    for n in range(2):
+        table.append({"n": [n]})
+    entry = table.loaded().metadata.snapshot_log[1]
+    with table.loaded().update_schema() as update:
+        update.union_by_name(pyarrow.schema([("word", pyarrow.string())]))
+    table.append({"n": [2], "word": ["a"]})
+    moment = datetime.datetime.fromtimestamp(entry.timestamp_ms / 1000, datetime.UTC)
+    for options in ({"snapshot_id": entry.snapshot_id}, {"timestamp": moment}):
+        with TestPipeline() as p:
+            assert_that(p | table.read(**options), equal_to([beam.Row(n=0), beam.Row(n=1)]))
+    with pytest.raises(SourceError, match="there is no snapshot 7; the last ones are"):
+        _ = TestPipeline() | table.read(snapshot_id=7)
+    with pytest.raises(SourceError, match="had no snapshot at 1999"):
+        _ = TestPipeline() | table.read(timestamp=datetime.datetime(1999, 1, 1, tzinfo=datetime.UTC))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"snapshot_id": 1, "timestamp": datetime.datetime.now(datetime.UTC)}, "snapshot_id and timestamp exclude"),
+        ({"timestamp": datetime.datetime(2026, 1, 1)}, "a datetime with a time zone"),
+        ({"keep": ["n"], "drop": ["n"]}, "keep and drop exclude each other"),
+        ({"streaming": True, "snapshot_id": 1}, "give from_snapshot instead"),
+        ({"from_snapshot": 1}, "from_snapshot needs streaming=True"),
+        ({"filter": "n >"}, "filter='n >' can't be parsed"),
+    ],
+)
+def test_mistaken_options_are_refused(table: ApacheIcebergTable, options: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        table.read(**options)
+    with pytest.raises(ValueError, match="with its namespace, as 'shop.sales'; got 'sales'"):
+        beam.io.WriteToIceberg("sales")
+    with pytest.raises(ValueError, match=r"partition_fields must be names of columns, or .*; got 'bucket\(word\)'"):
+        table.write(WORDS, partition_by=["bucket(word)"])
+
+
+def test_filters_of_the_client_and_text_are_accepted(table: ApacheIcebergTable) -> None:
+    table.append({"n": [1, 2, None], "word": ["a", "b", "c"]})
+    n = beam.col("n")
+    for given, expected in (
+        ("n > 1", ["b"]),
+        (n.is_null() | (n == 2), ["b", "c"]),
+        (~(2 <= n) & n.isin([1, 2]), ["a"]),
+    ):
+        with TestPipeline() as p:
+            assert_that(p | table.read(filter=given, drop=["n"]), equal_to([beam.Row(word=each) for each in expected]))
+
+
+def test_tables_are_partitioned_by_transforms(table: ApacheIcebergTable) -> None:
+    schema = WORDS.append(pyarrow.field("at", pyarrow.timestamp("us", "UTC")))
+    day = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    rows = [beam.Row(word=str(n), n=n, at=day + datetime.timedelta(hours=20 * n)) for n in range(4)]
+    with TestPipeline() as p:
+        _ = p | beam.Create(rows) | table.write(schema, partition_by=["day(at)", "truncate(word, 1)"])
+    spec = table.loaded().spec()
+    assert ["at_day: day(3)", "word_truncate: truncate[1](1)"] == [str(each).split(": ", 1)[1] for each in spec.fields]
+    assert list(range(4)) == table.values()
+    assert 4 == len(table.data_files())
+
+
+def stream_of(read: Any) -> list[int]:
+    p = beam.Pipeline()
+    _ = p | read
+    (source,) = (t.primitive.source for t in p.graph().transforms if hasattr(t.primitive, "source"))
+    reader = source.open("table", None)
+    found: list[int] = []
+    while (bundle := reader.poll(100, beam.utils.timestamp.Timestamp(0))) is not None:
+        found += [row.n for row in bundle.values]
+    return found
+
+
+def test_a_stream_refuses_or_leaves_out_snapshots_that_change_rows(table: ApacheIcebergTable) -> None:
+    for n in range(3):
+        table.append({"n": [n]})
+    second = table.loaded().metadata.snapshots[1].snapshot_id
+    assert [1, 2] == stream_of(table.read(streaming=True, from_snapshot=second))
+    table.loaded().delete("n = 2")
+    table.append({"n": [3]})
+    with pytest.raises(SourceError, match="is of the operation 'delete', .* leave such snapshots out by skip_change"):
+        stream_of(table.read(streaming=True, from_snapshot=second))
+    assert [1, 2, 3] == stream_of(table.read(streaming=True, from_snapshot=second, skip_change_snapshots=True))
+
+
+def test_an_expired_snapshot_is_an_error_of_a_stream(table: ApacheIcebergTable) -> None:
+    for n in range(3):
+        table.append({"n": [n]})
+    first, second, _ = [snapshot.snapshot_id for snapshot in table.loaded().metadata.snapshots]
+    read = table.read(streaming=True, from_snapshot=second)
+    p = beam.Pipeline()
+    _ = p | read
+    (source,) = (t.primitive.source for t in p.graph().transforms if hasattr(t.primitive, "source"))
+    reader = source.open("table", (2, False, 0))
+    table.loaded().maintenance.expire_snapshots().by_ids([first, second]).commit()
+    with pytest.raises(SourceError, match="the snapshot with sequence number 2 .* has expired"):
+        reader.poll(10, beam.utils.timestamp.Timestamp(0))
+
+
+def test_a_catalog_shows_no_secrets(tmp_path: pathlib.Path) -> None:
+    """Neither by itself nor in errors."""
+    secret = "drawn-from-the-well"
+    properties = {"type": "rest", "uri": f"http://ann:{secret}@127.0.0.1:1", "token": secret}
+    for transform in (
+        beam.io.ReadFromIceberg("a.b", catalog_properties=properties),
+        beam.io.WriteToIceberg("a.b", catalog_properties=properties, schema=WORDS),
+    ):
+        shown = f"{transform!r} {transform.display_data()} {getattr(transform, 'sink', None)!r}"
+        assert secret not in shown
+    unknown = Catalog(None, {"type": "sql", "uri": f"nosuch://ann:{secret}@h/db"})
+    with pytest.raises(SourceError) as e:
+        _ = TestPipeline() | beam.io.ReadFromIceberg("a.b", catalog_properties=unknown.properties)
+    assert secret not in str(e.value) + repr(unknown)
+    assert e.value.__cause__ is None or secret not in str(e.value.__cause__)
+
+
+def test_a_missing_namespace_is_a_missing_table(table: ApacheIcebergTable) -> None:
+    with pytest.raises(SourceError, match=r"there is no Iceberg table 'tests.table' in the catalog 'default'"):
+        _ = TestPipeline() | table.read()
+    with pytest.raises(SinkError, match="there is no Iceberg table .*; create it, or give create=True"):
+        table.write(WORDS, create=False).sink.prepare("run")
