@@ -1,4 +1,7 @@
-"""ReadFromCsv and ReadFromJson as Beam has them: rows with fields, where penstock's own transforms give dicts."""
+"""Reads and writes of CSV and JSON as Beam has them: rows with fields, and the arguments of pandas.
+
+penstock's own reads give dicts.
+"""
 
 from __future__ import annotations
 
@@ -76,6 +79,79 @@ class ReadFromJson(PTransform):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         rows: PCollection[Any] = pbegin | io.ReadFromJson(self.path, lines=self.lines) | "Rows" >> Map(_row)
         return rows
+
+
+class WriteToCsv(io.WriteToCsv):
+    """Rows as lines of CSV files.
+
+    Args:
+      path: the beginning of the names of the files.
+      num_shards: the number of files; None for one for each worker that has rows.
+      sep, header, columns, na_rep: those of pandas; `na_rep` is "".
+      compression: "infer", or a name of `CompressionTypes`.
+
+    Raises `WontImplementError` for other arguments.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        num_shards: int | None = None,
+        file_naming: Any = None,
+        *,
+        sep: str = ",",
+        header: bool = True,
+        columns: Any = None,
+        compression: str | None = "infer",
+        **arguments: Any,
+    ) -> None:
+        refuse_arguments("WriteToCsv", {**arguments, "file_naming": file_naming}, na_rep="", file_naming=None)
+        super().__init__(
+            path,
+            columns=columns,
+            header=header,
+            num_shards=num_shards or 0,
+            compression_type=_compression(compression),
+            delimiter=sep,
+        )
+
+
+class WriteToJson(io.WriteToJson):
+    """Rows as JSON objects, each on a line, or with `lines=False` as one array a file.
+
+    Args:
+      path: the beginning of the names of the files.
+      num_shards: the number of files; None for one for each worker that has rows.
+      orient: "records".
+      compression: "infer", or a name of `CompressionTypes`.
+
+    Raises `WontImplementError` for other arguments.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        *,
+        num_shards: int | None = None,
+        file_naming: Any = None,
+        orient: str = "records",
+        lines: bool | None = None,
+        compression: str | None = "infer",
+        **arguments: Any,
+    ) -> None:
+        given = {**arguments, "orient": orient, "file_naming": file_naming}
+        refuse_arguments("WriteToJson", given, orient="records", file_naming=None)
+        super().__init__(
+            path,
+            lines=lines is not False,
+            num_shards=num_shards or 0,
+            compression_type=_compression(compression),
+        )
+
+
+def _compression(name: str | None) -> str:
+    names = {"infer": io.CompressionTypes.AUTO, None: io.CompressionTypes.UNCOMPRESSED}
+    return names.get(name, name or "")
 
 
 def _row(record: Any) -> Any:

@@ -193,7 +193,11 @@ RENAMED: Final[dict[tuple[str, str], str]] = {
 # Names of Beam that are found first in a module of penstock: rows, where penstock gives dicts, and single names of
 # modules whose other names penstock doesn't have.
 APART: Final[dict[tuple[str, str], str]] = {
-    **{(path, name): "dataframe.row_files" for path in ("io", "io.textio") for name in ("ReadFromCsv", "ReadFromJson")},
+    **{
+        (path, name): "dataframe.row_files"
+        for path in ("io", "io.textio")
+        for name in ("ReadFromCsv", "ReadFromJson", "WriteToCsv", "WriteToJson")
+    },
     ("io.gcp.bigquery", "BigQueryDisposition"): "io.beam.service_values",
     ("io.gcp.pubsub", "PubsubMessage"): "io.beam.service_values",
     ("io.gcp.bigquery_tools", "RetryStrategy"): "io.beam.bigquery_schemas",
@@ -204,6 +208,9 @@ APART: Final[dict[tuple[str, str], str]] = {
 AT_ROOT: Final[frozenset[str]] = frozenset(
     ["combiners", "core", "ptransform", "sideinputs", "stats", "timeutil", "trigger", "userstate", "util", "window"]
 )
+
+# The latest Beam whose names are listed.
+BEAM_VERSION: Final = "2.77.0"
 
 _PACKAGE = __name__.rsplit(".", 2)[0]
 
@@ -225,6 +232,9 @@ class Namespace(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
             return self._public_names()
+        if name == "__version__" and self._penstock_path in ("", "version"):
+            # Programs log it, or compare it with the version that they need.
+            return BEAM_VERSION
         if name.startswith("__"):
             raise AttributeError(name)
         path = self._penstock_path

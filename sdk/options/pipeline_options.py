@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -183,6 +183,35 @@ class PipelineOptions:
         if drop_default:
             return {name: value for name, value in every.items() if name not in defaults or value != defaults[name]}
         return every
+
+    def to_runner_api(self) -> dict[str, Any]:
+        """Return the options that differ from their default, by Beam's URN, as a plain dictionary of plain values.
+
+        >>> PipelineOptions([], streaming=True).to_runner_api()
+        {'beam:option:streaming:v1': True}
+        """
+        options = self.get_all_options(drop_default=True, retain_unknown_options=True)
+        return {f"beam:option:{name}:v1": _plain(value) for name, value in options.items() if value is not None}
+
+    @classmethod
+    def from_runner_api(
+        cls, proto_options: Mapping[str, Any], original_options: PipelineOptions | None = None
+    ) -> PipelineOptions:
+        """Return the options of `to_runner_api`, or merge them into others, whose runner and experiments stay.
+
+        Raises `OptionsError` for a key that isn't such a URN.
+        """
+        given = {}
+        for urn, value in proto_options.items():
+            if not (urn.startswith("beam:option:") and urn.endswith(":v1")):
+                raise OptionsError(f"expected the URN of an option, such as 'beam:option:streaming:v1', got {urn!r}")
+            given[urn[len("beam:option:") : -len(":v1")]] = value
+        if original_options is None:
+            return cls([], **given)
+        for name, value in given.items():
+            if value and name not in ("runner", "experiments"):
+                original_options._set(name, value)
+        return original_options
 
     def given(self) -> dict[str, Any]:
         """Return the options with values by name: given by keyword, set by the program, or flags of views in use."""
@@ -448,6 +477,17 @@ def _known() -> tuple[list[str], list[str]]:
     usable = _usable()
     flags = [flag for _, parser, _ in usable for flag in parser.flags()]
     return flags, [name for _, _, defaults in usable for name in defaults]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of numbers, texts, lists and dictionaries; anything else as text."""
+    if isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    return str(value)
 
 
 def _shown(name: str, value: Any) -> Any:

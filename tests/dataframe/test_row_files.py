@@ -1,4 +1,4 @@
-"""ReadFromCsv and ReadFromJson under Beam's name."""
+"""Reads and writes of CSV and JSON under Beam's name."""
 
 from __future__ import annotations
 
@@ -62,10 +62,29 @@ def test_objects_with_other_names_are_rows_without_them_as_attributes(tmp_path: 
         assert_that(rows | beam.Map(lambda row: row._asdict()), equal_to([{"an item": "tea"}]))
 
 
+def test_rows_are_written_with_the_arguments_of_pandas(tmp_path: pathlib.Path) -> None:
+    from apache_beam.io import WriteToCsv, WriteToJson
+
+    with beam.Pipeline() as p:
+        rows = p | beam.Create([beam.Row(item="tea", cups=2)])
+        _ = rows | WriteToCsv(str(tmp_path / "a"), 1, sep=";", columns=["cups", "item"])
+        _ = rows | WriteToJson(str(tmp_path / "b"), num_shards=1, orient="records")
+        _ = rows | "Array" >> WriteToJson(str(tmp_path / "c"), num_shards=None, lines=False)
+
+    written = {path.name: path.read_text().strip() for path in tmp_path.iterdir()}
+    assert {
+        "a-00000-of-00001": "cups;item\n2;tea",
+        "b-00000-of-00001": '{"item":"tea","cups":2}',
+        "c-00000-of-00001": '[\n{"item":"tea","cups":2}\n]',
+    } == written
+
+
 def test_what_is_not_supported_is_refused_when_built() -> None:
     """By the argument, or the path."""
-    from apache_beam.io import ReadFromCsv, ReadFromJson
+    from apache_beam.io import ReadFromCsv, ReadFromJson, WriteToCsv
 
+    with pytest.raises(WontImplementError, match=r"WriteToCsv\(quotechar='x'\)"):
+        WriteToCsv("a", quotechar="x")
     with pytest.raises(WontImplementError, match=r"read_csv\(skiprows=3\)"):
         ReadFromCsv("a", skiprows=3)
     with pytest.raises(WontImplementError, match=r"ReadFromJson\(orient='split'\)"):

@@ -240,3 +240,21 @@ def test_versions_of_compatibility_are_compared() -> None:
 
     assert [True, False] == [options.is_compat_version_prior_to(version) for version in ("2.10.0", "2.9.0")]
     assert not PipelineOptions([]).is_compat_version_prior_to("2.10.0")
+
+
+def test_options_are_merged_into_others():
+    """As `from_runner_api` of Beam does; the runner stays that of the others."""
+    given = PipelineOptions(["--num_workers", "5", "--runner=FnApiRunner", "--labels=a=b"])
+    base = PipelineOptions(["--num_workers", "2", "--runner=DirectRunner"])
+
+    made = PipelineOptions.from_runner_api(given.to_runner_api())
+    merged = PipelineOptions.from_runner_api(given.to_runner_api(), base)
+
+    assert 5 == made.view_as(WorkerOptions).num_workers == merged.view_as(WorkerOptions).num_workers
+    assert ["a=b"] == made.view_as(GoogleCloudOptions).labels
+    assert ("FnApiRunner", "DirectRunner") == (
+        made.view_as(StandardOptions).runner,
+        merged.view_as(StandardOptions).runner,
+    )
+    with pytest.raises(OptionsError, match="expected the URN of an option"):
+        PipelineOptions.from_runner_api({"streaming": True})

@@ -162,3 +162,12 @@ def test_a_private_name_of_beam_is_imported_and_an_error_when_it_is_called() -> 
     assert not [name for name in import_module("apache_beam.dataframe.doctests").__all__ if name.startswith("_")]
     with pytest.raises(ImportError, match="_Nothing"):
         from apache_beam.io.textio import _Nothing  # noqa: F401
+
+
+def test_beam_has_a_version() -> None:
+    """Programs log it, or compare it with the one that they need."""
+    import apache_beam
+    from apache_beam import version
+
+    assert apache_beam.__version__ == version.__version__ == "2.77.0"
+    assert beam.__version__ != apache_beam.__version__
