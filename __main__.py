@@ -33,21 +33,29 @@ class _WithPipelineFlags(click.Command):
         formatter.write("\nFlags of pipelines, by group:\n\n" + describe_options() + "\n")
 
 
+def _existing(ctx: click.Context, param: click.Parameter, file: str) -> str:
+    """Return the path of a file, or the name of a module.  Raises `click.BadParameter` for a file that isn't there."""
+    if ctx.params["as_module"]:
+        return file
+    return str(click.Path(exists=True, dir_okay=False).convert(file, param, ctx))
+
+
 # Flags after the file are the program's, --help included.
 @main.command(
     cls=_WithPipelineFlags, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )
 @BEAM
-@FILE
+@click.option("-m", "as_module", is_flag=True, is_eager=True, help="FILE is the name of a module, as of python -m.")
+@click.argument("file", callback=_existing)
 @ARGUMENTS
-def run(file: str, arguments: tuple[str, ...], beam: bool) -> None:
-    """Run a Python file that runs pipelines.
+def run(file: str, arguments: tuple[str, ...], beam: bool, as_module: bool) -> None:
+    """Run a Python file, or a module, that runs pipelines.
 
     Flags after the file are the file's own and the pipelines', such as --runner=spark-batch.  A flag that is unknown to
     the file's parsers (argparse, click) and to all classes of options is an error when a pipeline is created.
     """
     try:
-        run_program(file, arguments, beam)
+        run_program(file, arguments, beam, as_module)
     except SystemExit:
         # A missing option, too, which has printed the usage.
         raise

@@ -19,7 +19,7 @@ from ..sdk.options.flags import flags_in
 from ..sdk.options.parser import OptionsParser
 
 
-def run_program(file: str, arguments: Sequence[str], beam: bool = False) -> None:
+def run_program(file: str, arguments: Sequence[str], beam: bool = False, as_module: bool = False) -> None:
     """Run a Python file as `python file arguments...` would.
 
     Pipelines without given options have those of the arguments: `beam.Pipeline()` can be run on another runner by a
@@ -27,16 +27,20 @@ def run_program(file: str, arguments: Sequence[str], beam: bool = False) -> None
 
     Args:
       beam: makes `import apache_beam` import penstock.
+      as_module: takes `file` as the name of a module, as of `python -m`.
 
     Raises the program's exceptions.
     """
     if beam:
         install_import_hook()
     sys.argv = [file, *arguments]
-    sys.path.insert(0, str(Path(file).resolve().parent))
+    sys.path.insert(0, str(Path.cwd() if as_module else Path(file).resolve().parent))
     # Without flags, PipelineOptions reads sys.argv, and ignores the program's own flags.
     with options_of_program(PipelineOptions()), _watched_parsers():
-        runpy.run_path(file, run_name="__main__")
+        if as_module:
+            runpy.run_module(file, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(file, run_name="__main__")
 
 
 @contextmanager

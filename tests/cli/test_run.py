@@ -326,6 +326,23 @@ def test_the_exit_code_of_the_program_is_ours(penstock: Penstock) -> None:
     assert (3, "") == (ran.returncode, ran.stderr)
 
 
+def test_a_module_is_run_as_python_runs_it(penstock: Penstock) -> None:
+    """From the present directory, so that its imports may be relative."""
+    program = "from . import pipeline\nimport sys\nprint(__name__, __package__ == pipeline.__package__, sys.argv[1:])"
+    package = (
+        f"import pathlib; pathlib.Path('words').mkdir(); pathlib.Path('words/__main__.py').write_text({program!r})"
+    )
+    files = "\npathlib.Path('words/pipeline.py').write_text('')\npathlib.Path('words/__init__.py').write_text('')"
+
+    assert 0 == penstock("run", "pipeline.py", program=package + files).returncode
+    ran = penstock("run", "-m", "words", "a", "--own=1")
+    missing = penstock("run", "-m", "phrases")
+
+    assert "__main__ True ['a', '--own=1']" == ran.stdout.strip(), ran.stderr
+    assert 1 == missing.returncode
+    assert "No module named phrases" in missing.stderr
+
+
 def test_a_file_that_is_not_there_is_named(penstock: Penstock) -> None:
     """By click, with a hint at the help."""
     ran = penstock("run", "nowhere.py")

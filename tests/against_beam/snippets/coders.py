@@ -129,3 +129,32 @@ def key_coders() -> None:
 
 def coders_to_type_hints() -> None:
     print(coders.StrUtf8Coder().to_type_hint(), coders.VarIntCoder().to_type_hint(), coders.BytesCoder().to_type_hint())
+
+
+def coders_over_streams() -> None:
+    from apache_beam.coders import coder_impl
+    from apache_beam.coders.coders import FastCoder
+
+    class PairImpl(coder_impl.StreamCoderImpl):
+        def encode_to_stream(self, value, stream, nested):
+            stream.write(value[0].encode(), True)
+            stream.write_var_int64(value[1])
+
+        def decode_from_stream(self, stream, nested):
+            return stream.read_all(True).decode(), stream.read_var_int64()
+
+    class PairCoder(FastCoder):
+        def _create_impl(self):
+            return PairImpl()
+
+    _round(PairCoder(), ("a", 300))
+    for impl, value in ((coder_impl.BooleanCoderImpl(), True), (coder_impl.VarIntCoderImpl(), -5)):
+        print(impl.encode(value), impl.decode(impl.encode(value)), impl.estimate_size(value))
+
+
+def schemas_of_avro() -> None:
+    from apache_beam.io.avroio import avro_schema_to_beam_schema, beam_schema_to_avro_schema
+
+    fields = [{"name": "n", "type": "long"}, {"name": "tags", "type": {"type": "array", "items": "string"}}]
+    schema = avro_schema_to_beam_schema({"type": "record", "name": "R", "fields": fields})
+    print([field.name for field in schema.fields], beam_schema_to_avro_schema(schema)["fields"])

@@ -276,3 +276,22 @@ def regex_with_empty_strings() -> None:
             | "all groups" >> beam.Regex.find_all(r"(\d)(\d)?", group=beam.Regex.ALL)
             | "3" >> beam.Map(lambda x: print("groups", x))
         )
+
+
+def deprecated_functions() -> None:
+    import warnings
+
+    from apache_beam.utils.annotations import deprecated
+
+    @deprecated(since="1.2", current="total")
+    def add_up(values):
+        return sum(values)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        print(add_up([1, 2]))
+    print([(one.category.__name__, str(one.message)) for one in caught])
+
+
+def the_version() -> None:
+    print(beam.__version__)

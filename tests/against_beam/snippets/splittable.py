@@ -233,3 +233,14 @@ def a_periodic_sequence() -> None:
             | beam.Map(float)
             | beam.Map(print)
         )
+
+
+def sequences_of_a_dofn() -> None:
+    import time
+
+    from apache_beam.transforms.periodicsequence import ImpulseSeqGenDoFn
+
+    begin = int(time.time()) - 3
+    with beam.Pipeline() as p:
+        words = p | beam.Create([(begin, begin + 3, 1)]) | beam.ParDo(ImpulseSeqGenDoFn(["a", "b"]))
+        words | beam.Map(print)

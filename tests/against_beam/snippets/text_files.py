@@ -234,3 +234,9 @@ def a_pattern_that_isnt_validated() -> None:
 def a_read_of_no_file_that_is_made_and_not_applied() -> None:
     with refused(OSError):
         ReadFromText("absent.txt")
+
+
+def a_limit_beside_a_number_of_shards() -> None:
+    with beam.Pipeline() as p:
+        p | beam.Create(["a", "b", "c"]) | WriteToText("out", num_shards=1, max_records_per_shard=1)
+    _written()

@@ -88,3 +88,14 @@ def text_of_seconds() -> None:
 
 def timestamps_as_integers() -> None:
     print(Timestamp(5).micros, int(Timestamp(7)), Timestamp(seconds=3, micros=4).micros)
+
+
+def nanoseconds() -> None:
+    precise = Timestamp(1, 123456789, Timestamp.NANOS_PRECISION)
+    print(precise, precise + 1, precise.precision(), precise.seconds(), precise.subseconds(), precise.nanos)
+    print(precise.to_precision(6, allow_lossy_conversion=True), Timestamp(1, 500, precision=3))
+    print(precise > Timestamp(1.123456), Timestamp(1.5) == Timestamp(1, 500, precision=3))
+    print(Timestamp.from_rfc3339("2020-01-01T00:00:00.123456789Z").to_rfc3339())
+    for lossy in (lambda: precise.micros, precise.to_utc_datetime, lambda: precise - Timestamp(1)):
+        with refused(ValueError):
+            lossy()

@@ -22,9 +22,9 @@ from apache_beam.utils.windowed_value import PaneInfoTiming
 from refusals import refused
 
 
-def _panes(stream, windowing):
+def _panes(stream, windowing, *flags):
     """Print each pane's values, and its timing and number."""
-    with beam.Pipeline(options=PipelineOptions(streaming=True)) as p:
+    with beam.Pipeline(options=PipelineOptions(["--streaming", *flags])) as p:
         (
             p
             | stream
@@ -429,3 +429,8 @@ def panes_on_time_without_elements() -> None:
     for trigger in (DefaultTrigger(), AfterWatermark(), AfterCount(2), AfterProcessingTime(1)):
         print(trigger.has_ontime_pane(), Repeatedly(trigger).has_ontime_pane())
     print(AfterAny(AfterCount(1), AfterWatermark()).has_ontime_pane(), AfterAll(AfterCount(1)).has_ontime_pane())
+
+
+def elements_after_the_trigger_has_finished() -> None:
+    windowing = beam.WindowInto(FixedWindows(10), trigger=AfterCount(2), accumulation_mode=AccumulationMode.DISCARDING)
+    _panes(_two_and_one_and_one(), windowing, "--allow_unsafe_triggers")
