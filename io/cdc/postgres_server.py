@@ -152,6 +152,8 @@ class PostgresServer:
             )
         if error.sqlstate == "53400":
             return "; remove slots that aren't used (pg_drop_replication_slot), or raise max_replication_slots"
+        if error.sqlstate == "58P01":
+            return "; the server doesn't have the changes since the checkpoint: begin again, with a new slot"
         if error.sqlstate is None and "password" in str(error):
             return "; are the user and the password right?"
         return ""

@@ -21,7 +21,7 @@ T = TypeVar("T")
 IN_USE_WITHIN = 20.0
 
 # Messages that are fetched together.
-_FETCHED = 2_000
+_FETCHED = 1_000
 
 
 @attrs.frozen
@@ -238,6 +238,14 @@ class ReplicationSlot:
                 # Raises the right error for a slot that was lost.
                 self.position(connection)
                 raise
+            except psycopg.errors.UndefinedObject as error:
+                if f'publication "{self.publication}"' not in str(error):
+                    raise
+                raise self.server.error(
+                    f"{self} has changes from before publication {self.publication!r} was made, or after it was "
+                    "dropped; make the publication, drop the slot with pg_drop_replication_slot, and begin again "
+                    "without the checkpoint"
+                ) from None
         return Peeked(connection, limit)
 
 

@@ -66,12 +66,15 @@ class PostgreSQL(LoopbackServer):
         self.settings = dict(SETTINGS)
         if user is not None:
             os.chown(directory, user.pw_uid, user.pw_gid)
-        password = directory / "password"
+        self._make_data()
+
+    def _make_data(self) -> None:
+        password = self.directory / "password"
         password.write_text(PASSWORD + "\n")
         password.chmod(0o644)
         self._run(
             "initdb",
-            *("--pgdata", str(directory / "data"), "--username", USER, "--pwfile", str(password)),
+            *("--pgdata", str(self.directory / "data"), "--username", USER, "--pwfile", str(password)),
             *("--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync"),
         )
 
@@ -106,6 +109,7 @@ class PostgreSQL(LoopbackServer):
         ran = subprocess.run(
             [str(program(name)), *arguments],
             cwd=self.directory,
+            env=os.environ | {"PGPASSWORD": PASSWORD},
             capture_output=True,
             text=True,
             check=False,
@@ -113,3 +117,25 @@ class PostgreSQL(LoopbackServer):
         )
         if ran.returncode:
             raise RuntimeError(f"PostgreSQL's {name} failed:\n{ran.stdout}{ran.stderr}")
+
+
+class Standby(PostgreSQL):
+    """A standby of another server, which follows it until it is promoted.  It has no slots."""
+
+    def __init__(self, directory: pathlib.Path, primary: PostgreSQL) -> None:
+        self._primary = primary
+        super().__init__(directory)
+
+    def _make_data(self) -> None:
+        of_primary = ("--host", "127.0.0.1", "--port", str(self._primary.port), "--username", USER, "--no-password")
+        data = ("--pgdata", str(self.directory / "data"), "--checkpoint", "fast", "--write-recovery-conf", "--no-sync")
+        self._run("pg_basebackup", *of_primary, *data)
+
+    def copy_slot(self, name: str) -> None:
+        """Copy a slot of the primary, as programs do that manage failovers; both servers are stopped."""
+        copied = self.directory / "data" / "pg_replslot" / name
+        shutil.copytree(self._primary.directory / "data" / "pg_replslot" / name, copied)
+        user = _user()
+        if user is not None:
+            for path in (copied, *copied.iterdir()):
+                os.chown(path, user.pw_uid, user.pw_gid)

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import pathlib
 import sqlite3
+import tempfile
 import time
 import traceback
 import urllib.request
@@ -13,10 +14,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
+import psycopg
 import pytest
 from changing_tables import Tables, poll, read_all, signed
 from running_program import wait_until
-from servers.postgresql import PASSWORD, PostgreSQL
+from servers.postgresql import PASSWORD, PostgreSQL, Standby
 
 import penstock as beam
 from penstock.io import ReadFromPostgresChanges
@@ -234,8 +236,6 @@ def test_a_slot_of_another_database_is_an_error(tables: Tables) -> None:
     tables.open().close()
     tables.run("CREATE DATABASE other")
     other = PostgreSQL.url.fget(tables.server).replace("/postgres", "/other")  # type: ignore[attr-defined]
-    import psycopg
-
     with psycopg.connect(other, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {tables.schema}")
         connection.execute(f"CREATE TABLE {tables.schema}.orders (id int PRIMARY KEY)")
@@ -274,10 +274,57 @@ def test_a_failover_is_logged_and_reading_goes_on(tables: Tables, caplog: pytest
     assert "00000001" == again.offset().timeline
 
 
+def test_changes_from_before_the_publication_are_an_error(tables: Tables) -> None:
+    """The plugin can't read them."""
+    tables.make(rows=1)
+    tables.run(f"SELECT pg_create_logical_replication_slot('{tables.slot}', 'pgoutput')")
+    tables.run("INSERT INTO orders VALUES (2, 20)")
+    reader = tables.open(snapshot=False)
+    with pytest.raises(SourceError, match="has changes from before publication '.*' was made, or after it was dropped"):
+        read_all(reader)
+
+
+def test_a_standby_is_waited_for_until_it_is_promoted(
+    own: Tables, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Then reading goes on, if it has the slot; if it hasn't, that is said."""
+    monkeypatch.setattr(postgres_source, "_RETRIED_AFTER", 0.05)
+    primary = own.server
+    with tempfile.TemporaryDirectory(prefix="penstock-standby-") as directory:
+        standby = Standby(pathlib.Path(directory), primary)
+        port = primary.port
+        try:
+            standby.start()
+            own.make(rows=1)
+            reader = own.open()
+            read_all(reader)
+            own.run("UPDATE orders SET price = 11")
+            own.connection.close()
+            primary.stop()
+            standby.stop()
+            standby.copy_slot(own.slot)
+            standby.start()
+            again = own.open(offset=reader.offset(), url=standby.url)
+            assert [] == read_all(again)
+            assert "doesn't answer (it is a standby, which may be promoted); waiting for it" in caplog.text
+            with psycopg.connect(standby.dsn, autocommit=True) as connection:
+                connection.execute("SELECT pg_promote()")
+                found: list[Any] = []
+                wait_until(lambda: found.extend(poll(again)) or len(found) == 2, "the standby's changes are read")
+                assert [(-1, 1, 10), (+1, 1, 11)] == signed(found)
+                assert "it has failed over" in caplog.text
+                again.close()
+                connection.execute("SELECT pg_drop_replication_slot(%s)", [own.slot])
+            with pytest.raises(SourceError, match="doesn't exist; was it dropped, or has the server failed over"):
+                read_all(own.open(offset=again.offset(), url=standby.url))
+        finally:
+            standby.stop()
+            primary.stop()
+            primary.start(port)
+
+
 def test_a_slot_in_use_is_waited_for_and_then_an_error(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the process that reads it."""
-    import psycopg
-
     tables.make(rows=1)
     reader = tables.open()
     read_all(reader)
