@@ -88,6 +88,14 @@ class Truncate:
 Message: TypeAlias = Begin | Commit | Relation | Change | Truncate | None
 
 
+def is_change(data: bytes) -> bool:
+    """Return whether a message is a `Change`, without reading it."""
+    return data[0] in _CHANGES
+
+
+_CHANGES = b"IUD"
+
+
 def message_of(data: bytes) -> Message:
     """Return a message; None for one that changes no row.  Raises `ValueError` for a message of an unknown kind.
 

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import attrs
 
-from .pgoutput import Message, message_of
 from .postgres_server import PostgresServer, psycopg_of
 from .postgres_tables import Table, quoted
 
@@ -261,13 +260,13 @@ class Peeked:
         self._limit = limit
         self.number = 0
 
-    def messages(self) -> Iterator[Message]:
-        """Yield the messages."""
+    def messages(self) -> Iterator[bytes]:
+        """Yield the messages, for `message_of`."""
         with self._connection.cursor(binary=True) as cursor:
             while rows := cursor.execute(f"FETCH FORWARD {_FETCHED} FROM penstock_changes").fetchall():
                 for (data,) in rows:
                     self.number += 1
-                    yield message_of(data)
+                    yield data
 
     @property
     def is_whole(self) -> bool:

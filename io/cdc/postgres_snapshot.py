@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from .pgoutput import Begin, Change, Relation, Truncate, Values
+from .pgoutput import Begin, Change, Relation, Truncate, Values, is_change, message_of
 from .postgres_slot import ReplicationSlot
 from .postgres_tables import RowReader, Table
 
@@ -135,14 +135,17 @@ class TableSnapshot:
     def _collect(self, slot: ReplicationSlot, control: Any, end: int, visible: Visible) -> None:
         tables = {reader.table.oid: number for number, reader in enumerate(self._readers)}
         sees = False
-        for message in slot.waiting_for_readers(lambda: slot.peek(control, end, None)).messages():
+        for data in slot.waiting_for_readers(lambda: slot.peek(control, end, None)).messages():
+            if not sees and is_change(data):
+                continue
+            message = message_of(data)
             if isinstance(message, Begin):
                 sees = visible.sees(message.xid)
             elif isinstance(message, Relation) and message.oid in tables:
                 self._readers[tables[message.oid]].follow(message)
             elif isinstance(message, Truncate) and sees:
                 raise truncated(slot, [self._readers[tables[oid]].table for oid in message.oids if oid in tables])
-            elif isinstance(message, Change) and sees and message.oid in tables:
+            elif isinstance(message, Change) and message.oid in tables:
                 self._note(tables[message.oid], message)
 
     def _note(self, table: int, change: Change) -> None:

@@ -17,7 +17,7 @@ from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...stored import stored_as
 from ...windowing.timestamp import Timestamp
-from .pgoutput import Begin, Change, Commit, Message, Relation, Truncate
+from .pgoutput import Begin, Change, Commit, Message, Relation, Truncate, is_change, message_of
 from .postgres_server import PostgresServer, psycopg_of
 from .postgres_slot import IN_USE_WITHIN, Peeked, Position, ReplicationSlot, lsn_text
 from .postgres_snapshot import Key, TableSnapshot, missing_former_row, truncated
@@ -194,9 +194,9 @@ class PostgresReader(EventTimeReader[RowChange]):
         self._quiet_until = 0
         self._confirmed = 0
         self._flushed = 0
-        # The end of the log up to which all changes were read, and the number of messages to read next.
+        # The end of the log up to which all changes were read, and the number of messages that were read last.
         self._seen = 0
-        self._limit = _TOGETHER
+        self._read = 0
         self._in_use_since: float | None = None
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[RowChange], list[int] | None]:
@@ -371,8 +371,10 @@ class PostgresReader(EventTimeReader[RowChange]):
         if self.end is None and position.flushed == self._seen:
             self._rest(position.micros, now)
             return False
+        # Until the slot is advanced, the server decodes what was read once more.
+        limit = _TOGETHER + (0 if position.confirmed >= self._offset.lsn else self._read)
         try:
-            peeked = self._slot.peek(connection, position.flushed, self._limit)
+            peeked = self._slot.peek(connection, position.flushed, limit)
         except psycopg.errors.ObjectInUse as error:
             self._wait_for_reader(error, now)
             return False
@@ -395,7 +397,7 @@ class PostgresReader(EventTimeReader[RowChange]):
     def _end_log(self, log: _Log, now: Timestamp) -> None:
         """Leave a log that was read to its end."""
         self._log = None
-        self._limit = _TOGETHER + 2 * log.skipped
+        self._read = log.number
         if not log.is_whole:
             return
         self._seen = log.upto
@@ -434,7 +436,6 @@ class _Log:
     Attributes:
       upto: the place in the log up to which commits are among them.
       micros: the server's time before it decoded them.
-      skipped: how many messages were of transactions before the position.
     """
 
     def __init__(
@@ -442,7 +443,6 @@ class _Log:
     ) -> None:
         self.upto = position.flushed
         self.micros = position.micros
-        self.skipped = 0
         self._slot = slot
         self._readers = {reader.table.oid: (number, reader) for number, reader in enumerate(readers)}
         self._peeked = peeked
@@ -458,6 +458,11 @@ class _Log:
     def has_more(self) -> bool:
         """Whether there are steps that weren't taken."""
         return bool(self._ahead)
+
+    @property
+    def number(self) -> int:
+        """How many messages were read."""
+        return self._peeked.number
 
     @property
     def is_whole(self) -> bool:
@@ -486,8 +491,10 @@ class _Log:
 
     def _pull(self) -> bool:
         """Add the steps of the next messages.  Returns False if there are no more."""
-        for message in self._messages:
-            steps = self._steps(message)
+        for data in self._messages:
+            if self._begun is None and is_change(data):
+                continue
+            steps = self._steps(message_of(data))
             if steps:
                 self._ahead.extend(steps)
                 return True
@@ -501,7 +508,7 @@ class _Log:
             if message.oid in self._readers:
                 self._readers[message.oid][1].follow(message)
         elif self._begun is None:
-            self.skipped += 1
+            return []
         elif isinstance(message, Change):
             if message.oid in self._readers:
                 return self._changed(message, self._begun)
