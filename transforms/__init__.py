@@ -60,11 +60,13 @@ stats.py              the approximate ones, under Beam's module name
 
 Imported when used:
 
+async_map.py          AsyncMap: async functions of elements, with timeouts, retries and rate limits
 async_dofn.py         AsyncWrapper: the calls of a DoFn in the background
 sql/                  SqlTransform: SQL by DuckDB
 """
 
 from .assign_windows import AssignWindows, Windowing, WindowInto
+from .async_map import AsyncMap
 from .batch_elements import BatchElements
 from .co_group_by_key import CoGroupByKey
 from .combine import CombineGlobally, CombinePerKey, CombineValues
@@ -112,6 +114,7 @@ __all__ = [
     "Write",
     "ParDo",
     "Map",
+    "AsyncMap",
     "FlatMap",
     "Filter",
     "MapTuple",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import logging
 import os.path
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 from functools import cached_property
 from types import TracebackType
 from typing import Any
 
+from ..sdk.dofn.async_dofn import as_they_come, collected, is_async, with_process
 from ..sdk.dofn.dofn import DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn, WrappingDoFn
 from ..sdk.dofn.signature import user_function
 from ..sdk.elements.element_wrappers import Retracted, TaggedOutput
@@ -50,7 +51,8 @@ class GuardedDoFn(WrappingDoFn):
         timeout: float | None = None,
         use_subprocess: bool = False,
     ) -> None:
-        super().__init__(_isolated(fn, timeout, use_subprocess))
+        super().__init__(fn if is_async(fn) else _isolated(fn, timeout, use_subprocess))
+        self.timeout = timeout
         self.called = fn
         self.dead_letter_tag = dead_letter_tag
         self.exc_class = exc_class
@@ -88,9 +90,28 @@ class GuardedDoFn(WrappingDoFn):
             except exc_class as error:
                 yield dead_letter(error, args, kwargs)
 
+        async def all_or_nothing_awaited(*args: Any, **kwargs: Any) -> Iterable[Any]:
+            try:
+                async with asyncio.timeout(self.timeout):
+                    return await collected(fn.process(*args, **kwargs))
+            except exc_class as error:
+                return (dead_letter(error, args, kwargs),)
+
+        async def some_or_all_awaited(*args: Any, **kwargs: Any) -> AsyncIterable[Any]:
+            try:
+                async with asyncio.timeout(self.timeout):
+                    async for output in as_they_come(fn.process(*args, **kwargs)):
+                        yield output
+            except exc_class as error:
+                yield dead_letter(error, args, kwargs)
+
         guarded: Any = some_or_all if self.partial else all_or_nothing
-        guarded.__signature__ = inspect.Signature(parameters)
-        return guarded
+        if is_async(fn):
+            # Takes as long to import as a small pipeline without it runs.
+            import asyncio
+
+            guarded = some_or_all_awaited if self.partial else all_or_nothing_awaited
+        return with_process(parameters, guarded)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "process"}

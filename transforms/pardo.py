@@ -10,6 +10,7 @@ from typing import Any
 from ..sdk import graph, typehints
 from ..sdk.columns.expressions import Selection
 from ..sdk.combine_fn import CombineFn, CountCombineFn
+from ..sdk.dofn.async_dofn import check_async, is_async
 from ..sdk.dofn.batched_dofn import BatchedDoFn, batched, takes_arrays
 from ..sdk.dofn.dofn import (
     CallableDoFn,
@@ -139,6 +140,7 @@ class ParDo(PTransform):
         kwargs = {name: argument(value) for name, value in self.kwargs.items()}
         if pcoll.pipeline.options.view_as(TypeOptions).pipeline_type_check:
             check_argument_types(self.fn, self.given_input_types, pcoll.element_type, self.args, self.kwargs, label)
+        check_async(self.fn, label)
         check_signature(self.fn, args, kwargs, label)
         check_operation(self.fn.column_operation, pcoll.checked_type, label)
         keyed = self._keyed(pcoll, label)
@@ -379,6 +381,12 @@ class ExceptionHandling(PTransform):
             raise UnsupportedError(
                 f"{label}: a splittable DoFn can't have its exceptions handled, since its element is processed in "
                 "parts; catch them in its process, and yield a TaggedOutput to a step after it"
+            )
+        check_async(pardo.fn, label)
+        if self.use_subprocess and is_async(pardo.fn):
+            raise UnsupportedError(
+                f"{label}: use_subprocess of with_exception_handling can't run an async DoFn, whose calls share the "
+                "event loop of the worker"
             )
         check_signature(pardo.fn, pardo.args, pardo.kwargs, label)
         check_operation(pardo.fn.column_operation, pcoll.checked_type, label)

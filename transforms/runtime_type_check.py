@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
+from ..sdk.dofn.async_dofn import as_they_come, is_async, with_process
 from ..sdk.dofn.dofn import DoFn, DoFnParam, WrappingDoFn
 from ..sdk.elements.element_wrappers import BatchOutput, Remainder, Retracted, TaggedOutput, unwrapped
 from ..sdk.typehints.beam.constraints import TypeCheckError, check_constraint
@@ -46,19 +46,29 @@ class TypeCheckedDoFn(WrappingDoFn):
         accepted = _constraint(self.accepted)
         produced = {tag: _constraint(hint) for tag, hint in self.produced.items()}
 
-        def checked(*args: Any, **kwargs: Any) -> Iterable[Any]:
+        def check_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
             given = kwargs[name] if name in kwargs else args[element]
             input_is = f"Type-hint for argument: {name!r} violated. Expected an instance of {accepted!r}, instead found"
             _check(accepted, given, f"{label}: {input_is}")
-            for output in _iterable(fn.process(*args, **kwargs), label):
-                tag, value = _parts(output)
-                if tag in produced and type(value) not in (Remainder, BatchOutput):
-                    hint = f"According to type-hint expected output should be of type {produced[tag]!r}."
-                    _check(produced[tag], value, f"{label}: {hint} Instead, received")
-                yield output
 
-        checked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return checked
+        def checked_output(output: Any) -> Any:
+            tag, value = _parts(output)
+            if tag in produced and type(value) not in (Remainder, BatchOutput):
+                hint = f"According to type-hint expected output should be of type {produced[tag]!r}."
+                _check(produced[tag], value, f"{label}: {hint} Instead, received")
+            return output
+
+        def checked(*args: Any, **kwargs: Any) -> Iterable[Any]:
+            check_input(args, kwargs)
+            for output in _iterable(fn.process(*args, **kwargs), label):
+                yield checked_output(output)
+
+        async def checked_awaited(*args: Any, **kwargs: Any) -> AsyncIterable[Any]:
+            check_input(args, kwargs)
+            async for output in as_they_come(fn.process(*args, **kwargs)):
+                yield checked_output(output)
+
+        return with_process(parameters, checked_awaited if is_async(fn) else checked)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "process"}

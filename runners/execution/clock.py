@@ -35,7 +35,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
+
+from .wakeup import Wakeup
 
 # The advance over the monotonic clock, in microseconds, from which the wall clock counts as set and not adjusted.
 _JUMP = 100_000
@@ -140,7 +143,10 @@ class TimeSlice:
       began: the time when the step began, in microseconds; None between steps.
       steps: the number of steps that have begun.
       task: the label of the step's task.
+      is_simulated: True if everything happens in one thread, by a seed.
     """
+
+    is_simulated: ClassVar[bool] = False
 
     def __init__(self, length: int = SLICE, clock: Callable[[], int] = steady_time) -> None:
         self.length = length
@@ -149,6 +155,11 @@ class TimeSlice:
         self.began: int | None = None
         self.steps = 0
         self.task = ""
+
+    @cached_property
+    def wakeup(self) -> Wakeup:
+        """The flag that ends the worker's wait, set when a call in the background has ended."""
+        return Wakeup()
 
     def begin(self) -> None:
         """Begin a step."""

@@ -151,6 +151,9 @@ class DoFn:
     `WindowedValue`s, or `TaggedOutput`s of these.  Parameters whose default is a marker below get the requested
     property.  The others get the element, then the arguments of `ParDo`.
 
+    `process` may be async: a coroutine function that returns outputs, or an async generator function.  Then up to
+    `concurrency` calls run at once (docs/async.md), and `setup` and `teardown` may be async as well.
+
     >>> class Exclaim(DoFn):
     ...     def process(self, element, timestamp=DoFn.TimestampParam):
     ...         yield element + "!"
@@ -180,6 +183,10 @@ class DoFn:
     # Whether it retracts outputs (`Retracted`) though its input has no retractions: a stateful DoFn that corrects its
     # earlier outputs.
     retracts: ClassVar[bool] = False
+    # Of an async DoFn: the greatest number of simultaneous calls in a subtask; and whether outputs are
+    # in the order of their inputs: False, True, or "key" for the inputs of each key.
+    concurrency: ClassVar[int] = 100
+    ordered: ClassVar[bool | str] = False
     # What it does as an operation on columns (`ColumnOperation`, `BatchedDoFn`), if it can.
     column_operation: Any = None
     # Whether outputs may be whole bundles (`BatchOutput`), which are passed on as such.
@@ -385,6 +392,8 @@ class WrappingDoFn(DoFn):
         self.fn = fn
         self.deterministic = fn.deterministic  # type: ignore[misc]
         self.retracts = fn.retracts  # type: ignore[misc]
+        self.concurrency = fn.concurrency  # type: ignore[misc]
+        self.ordered = fn.ordered  # type: ignore[misc]
 
     def __getattr__(self, name: str) -> Any:
         # The methods that timers and windows call.

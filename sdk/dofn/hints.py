@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from typing import Any, get_args, get_origin
 
 from ..elements.element_wrappers import TaggedOutput
@@ -12,6 +12,7 @@ from ..typehints.callables import POSITIONAL
 from ..typehints.schema import schemas_of
 from ..typehints.simplified import NoneType, class_and_args, members, simplified, union_of
 from ..user_code.signatures import signature
+from .async_dofn import is_coroutine_function
 from .dofn import (
     CallableDoFn,
     ColumnDoFn,
@@ -26,6 +27,7 @@ from .dofn import (
     WrappingDoFn,
     overrides,
 )
+from .signature import user_function
 from .stateful_dofn import is_stateful_dofn
 
 
@@ -70,6 +72,7 @@ def _of_wrapped(dofn: CallableDoFn) -> tuple[Any, Any]:
         return accepted, None
     if not isinstance(dofn, FlatMapDoFn):
         return accepted, _without_wrappers(output)
+    output = _yielded(output)
     _check_iterable(output, dofn.fn)
     return accepted, _without_wrappers(element_of(output))
 
@@ -86,6 +89,8 @@ def inferred_output(dofn: DoFn, input_type: Any) -> Any:
     # It isn't needed to start a pipeline whose functions have annotations.
     from ..typehints.results import infer_result
 
+    if is_coroutine_function(user_function(dofn)):
+        return Any
     if not isinstance(dofn, CallableDoFn):
         return _inferred_of_process(dofn, input_type)
     inputs = [input_type]
@@ -144,8 +149,15 @@ def _of_process(dofn: DoFn) -> tuple[Any, Any]:
         accepted = candidates[0] if candidates else None
     if output is None:
         return accepted, None
+    output = _yielded(output)
     _check_iterable(output, dofn.process)
     return accepted, _without_wrappers(element_of(output))
+
+
+def _yielded(output: Any) -> Any:
+    """Return the result type of a function as that of one that isn't async."""
+    kind, args = get_origin(output), get_args(output)
+    return Iterable[args[0]] if args and isinstance(kind, type) and issubclass(kind, AsyncIterable) else output  # type: ignore[valid-type]
 
 
 def _check_iterable(output: Any, fn: Any) -> None:

@@ -22,6 +22,8 @@ from .reporting import (
     StepMetrics,
     StringSet,
     at_step,
+    merge_apart,
+    report_apart,
     runs_step,
     scoped,
 )
@@ -38,6 +40,8 @@ __all__ = [
     "scoped",
     "at_step",
     "runs_step",
+    "report_apart",
+    "merge_apart",
     "STEPS_OF_LINES",
     "MetricsFilter",
     "MetricKey",

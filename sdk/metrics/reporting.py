@@ -235,6 +235,18 @@ def scoped(container: MetricsContainer | None, step: str = "") -> AbstractContex
     return _entered(_Scope(container.step(step) if step else _StepsByCaller(container), container.clock))
 
 
+def report_apart(container: MetricsContainer, step: str) -> None:
+    """Send the reports of this asyncio task to `container` until the task ends, whatever its thread counts for."""
+    _active.set(_Scope(container.step(step), container.clock))
+
+
+def merge_apart(container: MetricsContainer) -> None:
+    """Merge reports that were made apart into the container in scope, if there is one."""
+    scope = _active.get()
+    if container.steps and isinstance(scope, _Scope) and isinstance(scope.reports, _StepsByCaller):
+        scope.reports.container.merge(container)
+
+
 def at_step(label: str) -> AbstractContextManager[None]:
     """Send reports within the block to this step of the container in scope."""
     scope = _active.get()

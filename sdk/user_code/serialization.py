@@ -62,6 +62,11 @@ class Serialized(Generic[T]):
             copy = cloudpickle.loads(dumps(self.object, self.label))
         return copy
 
+    @classmethod
+    def loaded(cls, obj: T, label: str) -> Serialized[T]:
+        """Return one that holds a worker's own copy: `load` returns the object itself."""
+        return _restored(obj, label)
+
     def __repr__(self) -> str:
         return f"Serialized({self.object!r})"
 

@@ -25,13 +25,14 @@ from ....sdk.sources.bounded import BoundedSource
 from ..clock import Clock
 from ..counters import Counts, StepCount
 from ..operators.dataflow import Dataflow, Receiver
-from ..plan.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step
+from ..plan.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, has_async
 from ..plan.segments import Segment, Stored
 from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
 from ..user_errors import guarded, guarded_items
 
 if TYPE_CHECKING:
+    from ..operators.async_run import AsyncRuns
     from ..operators.keyed import KeyedRun
     from .groupings import Groupings
 
@@ -113,7 +114,13 @@ class SegmentTask:
         self.outputs = [OutputRun(t, transaction, counts, unit) for t in outputs if t.label not in self._sinks]
         receivers: dict[str, Receiver] = {output.label: output.receive for output in self.outputs}
         receivers |= {label: sink.receive for label, sink in self._sinks.items()}
-        wire = partial(Dataflow, plan, steps, views, outputs=receivers, counts=counts)
+        self._async_runs: AsyncRuns | None = None
+        if has_async(steps):
+            # As `Groupings`.
+            from ..operators.async_run import AsyncRuns
+
+            self._async_runs = AsyncRuns()
+        wire = partial(Dataflow, plan, steps, views, outputs=receivers, counts=counts, async_stages=self._async_runs)
         if self._groupings is None:
             self._dataflow = wire({}, bundles={})
         else:
@@ -189,12 +196,19 @@ class SegmentTask:
         else:
             assert self._groupings is not None
             yield from self._groupings.run(root, partition, self._dataflow)
+        self._drain()
         if self._waiting is not None:
             self._unblock(self._waiting.ready_after(segment))
 
     def _unblock(self, steps: Iterable[Step]) -> None:
         for step in steps:
             self._dataflow.stages[step.id].unblock()
+            self._drain()
+
+    def _drain(self) -> None:
+        """Wait for the calls of async stages."""
+        if self._async_runs is not None:
+            self._async_runs.drain()
 
     def _read(self, root: Source, splits: Iterable[Any]) -> Iterator[None]:
         primitive = root.transform.primitive

@@ -70,6 +70,10 @@ class LeavingStep:
         self.is_behind = is_due or bool(self.left)
         (self._behind.add if self.is_behind else self._behind.discard)(self)
 
+    def left_work(self) -> list[Left]:
+        """Return the elements that a snapshot has to contain, in their order."""
+        return list(self.left)
+
     def resume(self) -> None:
         """Continue with the left work, until none remains or the slice is over."""
         raise NotImplementedError
@@ -97,6 +101,20 @@ class GroupingInput(Protocol):
     def cells(self) -> Cells: ...
 
 
+class AsyncStages(Protocol):
+    """Opens the stages whose calls run in an event loop."""
+
+    def open(
+        self,
+        stage: Stage,
+        emit: Emit,
+        counts: Counts,
+        views: SideInputViews,
+        time_slice: TimeSlice | None,
+        behind: set[LeavingStep] | None,
+    ) -> StageRun: ...
+
+
 class Dataflow:
     """Some steps of a plan, wired.
 
@@ -113,6 +131,7 @@ class Dataflow:
       arrivals: the inputs that other tasks send, as the id of a step and a PCollection.  They are not wired to the
         producer of the PCollection, should that run here too.
       tracking: True if snapshots will be taken of the ParDos with state.
+      async_stages: opens async stages; None if there are none.
 
     Attributes:
       entries: by the id of a step and a PCollection, the receiver of that input.
@@ -133,6 +152,7 @@ class Dataflow:
         tracking: bool = False,
         time_slice: TimeSlice | None = None,
         behind: set[LeavingStep] | None = None,
+        async_stages: AsyncStages | None = None,
     ) -> None:
         over = None if time_slice is None else time_slice.over
         self.stages: dict[str, StageRun] = {}
@@ -141,7 +161,12 @@ class Dataflow:
         self._hops = _Hops()
         self._receivers: dict[int, list[Receiver]] = {i: [] for i in plan.graph.pcollections}
         for step in steps:
-            if isinstance(step, Stage):
+            if isinstance(step, Stage) and step.is_async:
+                assert async_stages is not None
+                run = async_stages.open(step, self.emit_of(step, counts), counts, views, time_slice, behind)
+                self.stages[step.id] = run
+                self._enter(step, step.input, run.receive)
+            elif isinstance(step, Stage):
                 grouping = groupings[step.fold.label] if step.fold is not None else None
                 executor = StageExecutor(step, self.emit_of(step, counts), views, *_folding(grouping), over=over)
                 cut = None if step.fold is None else (portions or {}).get(step.fold.label)
@@ -247,6 +272,7 @@ class StageRun(LeavingStep):
     """A stage at work, with the bundles that wait for its side inputs or for its next slice of time.
 
     Attributes:
+      waits_for_calls: True if its elements may be in an event loop, and have to be waited for (`drain`).
       is_ready: returns True if the side inputs are ready for elements of a window.
       tick: called before a bundle is processed, to advance a clock.
     """
@@ -261,6 +287,7 @@ class StageRun(LeavingStep):
     ) -> None:
         super().__init__(time_slice, behind)
         self.executor = executor
+        self.waits_for_calls = False
         self._cut = cut
         self.is_ready: Callable[[BoundedWindow], bool] = _not_yet
         self.tick: Callable[[], None] | None = None
@@ -312,6 +339,9 @@ class StageRun(LeavingStep):
             if self.over:
                 break
         self.look_at_due()
+
+    def drain(self) -> None:
+        """Wait for the elements that are in an event loop."""
 
     def _split(self, bundle: Bundle) -> tuple[Bundle, Bundle]:
         nothing = Bundle([])

@@ -3,19 +3,21 @@
 A stage is a maximal chain of them without a shuffle: the output of each is the input of the next alone.  The stage ends
 where a PCollection has several consumers, or is a side input, or is one of several tagged outputs.  Where the last
 output goes to a combining grouping alone, the grouping's fold belongs to the stage.  A ParDo with state or timers needs
-all elements of a key in one subtask, so it is a step of its own.
+all elements of a key in one subtask, so it is a step of its own.  So is an async ParDo, whose elements stay there while
+their calls run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
 import attrs
 
 from ....sdk import graph
+from ....sdk.dofn.async_dofn import is_async
 from ....sdk.dofn.batched_dofn import BatchedDoFn, BundleDoFn
 from ....sdk.dofn.dofn import ExpressionDoFn, FilterDoFn, MapDoFn, TimestampDoFn
 from .coded_keys import with_coded_keys
@@ -25,7 +27,7 @@ from .read_columns import with_read_columns
 MAX_OPERATIONS = 12
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Stage:
     """A fused chain.
 
@@ -49,6 +51,11 @@ class Stage:
         """Return its name in logs, metrics and errors."""
         names = [t.label for t in self.operations] + ([self.fold.label] if self.fold else [])
         return " + ".join(names)
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether it is a ParDo whose DoFn is async."""
+        return _is_async(self.operations[0])
 
     @property
     def outputs(self) -> dict[graph.Tag, int]:
@@ -182,6 +189,11 @@ class Plan:
         return _side_input_ids(self.graph)
 
 
+def has_async(steps: Iterable[Step]) -> bool:
+    """Return True if a step is an async stage."""
+    return any(isinstance(step, Stage) and step.is_async for step in steps)
+
+
 def is_final(grouping: graph.GroupByKeyAndWindow) -> bool:
     """Return True if each window of a bounded input has one result, in whatever order the input arrives.
 
@@ -271,7 +283,8 @@ def fuse(pipeline: graph.Graph, may_fold: MayFold = never) -> Plan:
                 order.append(chain)
             chain.append(transform)
             (output, *others) = transform.outputs.values()
-            if not others and uses[output] == 1 and output not in side_inputs and not _yields_bundles(transform):
+            ends = _yields_bundles(transform) or _is_async(transform)
+            if not others and uses[output] == 1 and output not in side_inputs and not ends:
                 open_chains[output] = chain
     steps: list[Step] = []
     for item in order:
@@ -283,7 +296,10 @@ def fuse(pipeline: graph.Graph, may_fold: MayFold = never) -> Plan:
 
 
 def _begins(transform: graph.Transform, chain: Sequence[graph.Transform]) -> bool:
-    """Return True if a transform needs columns or batches, and a stage of these could not give them to it."""
+    """Return True if a transform can't be fused to these: it needs columns or batches that they don't give, or is
+    async."""
+    if _is_async(transform):
+        return True
     operation = transform.column_operation
     if operation is None or not operation.is_needed:
         return False
@@ -291,6 +307,11 @@ def _begins(transform: graph.Transform, chain: Sequence[graph.Transform]) -> boo
         # A batch is a list, too, of which columns may not be possible.
         return any(t.column_operation is None or not t.column_operation.is_needed for t in chain)
     return not all(t.understands_columns for t in chain)
+
+
+def _is_async(transform: graph.Transform) -> bool:
+    primitive = transform.primitive
+    return isinstance(primitive, graph.ParDo) and primitive.fn is not None and is_async(primitive.fn.object[0])
 
 
 def _yields_bundles(transform: graph.Transform) -> bool:

@@ -160,9 +160,7 @@ def function_type(result: Any) -> type:
     """
     if result is not None and not hasattr(result, "__iter__") and not hasattr(result, "__getitem__"):
         is_async = hasattr(result, "__await__") or hasattr(result, "__aiter__")
-        instead = (
-            "async functions aren't supported; use asyncio.run within a function" if is_async else "did you mean Map?"
-        )
+        instead = "declare the function itself async, or use AsyncMap" if is_async else "did you mean Map?"
         raise TypeError(
             f"FlatMap and ParDo must return an iterable of outputs or None, got {shortened(result)}; {instead} "
             f"{type(result).__name__!r} object is not iterable"

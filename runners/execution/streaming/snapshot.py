@@ -98,11 +98,12 @@ def _left(execution: TaskExecution) -> Iterator[Chunk]:
     """Yield the work that steps left when their slice of time was over."""
     for step, run in execution.leaving:
         label, is_keyed = label_of(step), isinstance(step, (Keyed, Grouping))
-        bundles = [bundle for place, bundle in run.left if not place]
+        left = run.left_work()
+        bundles = [bundle for place, bundle in left if not place]
         folded = [bundle for bundle in bundles if isinstance(bundle, FoldedBundle)]
         yield from _kept(label, [b for b in bundles if not isinstance(b, FoldedBundle)], is_keyed, LEFT)
         yield from _kept(label, folded, is_keyed, FOLDED)
-        within = [(place, list(bundle.rows())) for place, bundle in run.left if place]
+        within = [(place, list(bundle.rows())) for place, bundle in left if place]
         if within:
             yield Chunk(label, WITHIN, None, within)
     for label, waiting in execution.loops.waiting():

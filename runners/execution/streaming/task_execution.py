@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ....sdk.metrics import MetricsContainer
 from ....triggers import DefaultTrigger
@@ -24,10 +25,13 @@ from ..operators.dataflow import Arrival, Dataflow, LeavingStep, Receiver
 from ..operators.grouping import GroupingRun
 from ..operators.keyed import KeyedRun
 from ..plan.execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, outputs_of
-from ..plan.fusion import Grouping, Head, Keyed, Output, Plan, Stage, Step, Union
+from ..plan.fusion import Grouping, Head, Keyed, Output, Plan, Stage, Step, Union, has_async
 from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
 from .feedback import TaskLoops
+
+if TYPE_CHECKING:
+    from ..operators.async_run import AsyncRuns
 
 
 class TaskExecution:
@@ -47,6 +51,7 @@ class TaskExecution:
       outputs: its sinks at work.
       views: its side inputs.
       loops: its loops.
+      async_runs: its async stages; None if there are none.
     """
 
     def __init__(
@@ -100,6 +105,12 @@ class TaskExecution:
         self._idle: set[int] = set()
         broadcast = {edge.pcollection: edge.id for edge in task.inputs if edge.kind is EdgeKind.BROADCAST}
         self._side_input_edges = broadcast
+        self.async_runs: AsyncRuns | None = None
+        if has_async(steps):
+            # asyncio takes longer to import than a small pipeline without it runs.
+            from ..operators.async_run import AsyncRuns
+
+            self.async_runs = AsyncRuns()
         self.dataflow = Dataflow(
             plan,
             steps,
@@ -112,6 +123,7 @@ class TaskExecution:
             tracking=tracking,
             time_slice=time_slice,
             behind=self._behind,
+            async_stages=self.async_runs,
         )
         for grouping in self.groupings.values():
             grouping.wire(self.dataflow)
@@ -149,6 +161,16 @@ class TaskExecution:
     def is_behind(self) -> bool:
         """Return True if a step has left work, which comes before any other input."""
         return bool(self._behind) or bool(self.loops.within and self.loops.are_waiting)
+
+    @property
+    def is_waiting_for_calls(self) -> bool:
+        """Return True if all steps that have left work wait for the end of a call."""
+        return self.async_runs is not None and bool(self._behind) and self.async_runs.are_full(self._behind)
+
+    @property
+    def has_results(self) -> bool:
+        """Return True if calls have ended whose outputs are to be emitted."""
+        return self.async_runs is not None and self.async_runs.has_results
 
     def resume(self) -> None:
         """Continue with left work, until none remains or the slice is over."""
@@ -306,7 +328,7 @@ class TaskExecution:
         if isinstance(step, Union):
             known = [(pcollection, *self._known_at(step, pcollection)) for pcollection in inputs_of(step)]
             return partial(self._advance_union, step, known, outputs[0])
-        if isinstance(step, Stage) and not step.side_inputs:
+        if isinstance(step, Stage) and not step.side_inputs and not step.is_async:
             return through
         if isinstance(step, Head):
             return partial(self._advance_loop, step.transform.label, outputs[0])
@@ -334,7 +356,11 @@ class TaskExecution:
 
     def _advance_stage(self, stage: Stage, watermark: int) -> int:
         kept = self._let_through(stage)
-        if self.dataflow.stages[stage.id].is_behind:
+        run = self.dataflow.stages[stage.id]
+        if run.waits_for_calls:
+            run.drain()
+            kept = run.hold()
+        if run.is_behind:
             # Elements that were let through and left are not among the kept ones.
             return MIN_MICROS
         return watermark if kept is None else min(watermark, kept)
@@ -394,7 +420,7 @@ class TaskExecution:
         """
         runs: list[GroupingRun | KeyedRun] = [*self.groupings.values(), *self.keyed.values()]
         times = {run.next_event_time() for run in runs}
-        times |= {MIN_MICROS for run in self.dataflow.stages.values() if run.hold() is not None}
+        times |= {MIN_MICROS for run in self.dataflow.stages.values() if run.kept()}
         return {time for time in times if time is not None}
 
     def watermarks(self) -> dict[str, int]:
@@ -412,6 +438,11 @@ class TaskExecution:
         if any(self._edge_watermarks[edge.id] < MAX_MICROS for edge in self.task.inputs):
             return False
         return all(self._watermarks[i] >= MAX_MICROS for step in self._labels for i in self._outputs[step])
+
+    def abandon_calls(self) -> None:
+        """Cancel all calls of async DoFns, after a failure."""
+        if self.async_runs is not None:
+            self.async_runs.abandon()
 
     def teardown(self) -> None:
         """Tear down user code."""

@@ -28,6 +28,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ....sdk import graph
+from ....sdk.dofn.async_dofn import is_async
 from ....sdk.dofn.dofn import DoFn
 from ....sdk.sources.scripted_source import Script
 from ....sdk.sources.unbounded import UnboundedSource
@@ -141,6 +142,8 @@ def _of_stage(task: Task, step: Step) -> str | None:
         if not isinstance(primitive, graph.ParDo) or primitive.fn is None:
             continue
         fn = primitive.fn.object[0]
+        if is_async(fn):
+            return f"the calls of {operation.label} may end in another order when they are repeated"
         if not fn.deterministic:
             return f"the DoFn of {operation.label} is declared not to be deterministic"
         for method in ("start_bundle", "finish_bundle"):

@@ -247,6 +247,8 @@ class DiskOfWorld(SimulatedDisk):
 class SimulatedSlice(TimeSlice):
     """Slice of time that is over at random: in some worlds never, in some before every third element."""
 
+    is_simulated = True
+
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(clock=world.clock)
         self.over = _RandomFlag(world.slices)

@@ -218,7 +218,7 @@ class Subtask:
 
         A worker asks each of its subtasks between any two messages, and in a long pipeline nearly all of them wait.
         """
-        if self._may_begin or self._has_paused or self.execution.is_behind:
+        if self._may_begin or self._has_paused or self.execution.is_behind or self.execution.has_results:
             return False
         return not any(channel.queue for channel in self.inputs.values())
 
@@ -232,19 +232,31 @@ class Subtask:
             exchange.pump()
         if any(exchange.is_full for exchange in self.exchanges):
             return False
-        if self.execution.is_behind:
+        execution = self.execution
+        if execution.is_behind and not execution.is_waiting_for_calls:
             return self._go_on()
+        if execution.async_runs is not None and execution.async_runs.has_results:
+            execution.async_runs.emit_results()
+            self._moved()
+            return True
+        if execution.is_behind:
+            return self._take_before_barrier()
         return self._take() or self._poll()
 
     def _go_on(self) -> bool:
         """Take a message from before a barrier that is expected, or go on with work that was left."""
+        if not self._take_before_barrier():
+            self.execution.resume()
+            self._moved()
+        return True
+
+    def _take_before_barrier(self) -> bool:
+        """Take a message from before a barrier that is expected, if there is one."""
         waiting = self.barriers.before_expected(self.ready())
-        if waiting is not None:
-            self._pause_senders(True)
-            self.take(waiting)
-            return True
-        self.execution.resume()
-        self._moved()
+        if waiting is None:
+            return False
+        self._pause_senders(True)
+        self.take(waiting)
         return True
 
     def _pause_senders(self, is_paused: bool) -> None:
@@ -459,6 +471,7 @@ class Subtask:
     def abandon(self) -> None:
         """Close what is open, without calling user code."""
         self._sources.close()
+        self.execution.abandon_calls()
         for output in self.execution.outputs:
             output.discard()
 

@@ -180,8 +180,10 @@ class WorkersInThisProcess(Workers):
                 self.slot.tick()
             if self._reports or time.monotonic() >= until:
                 break
-            if not worked:
+            if not worked and self.slot.wakeup is None:
                 self._sleep(IDLE)
+            elif not worked and self.slot.wakeup is not None:
+                self.slot.wakeup.wait(IDLE)
         taken, self._reports[:] = list(self._reports), []
         return taken
 

@@ -17,6 +17,7 @@ from ...execution.clock import ProcessingTime
 from ...execution.error_transport import RemoteError
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
+from ...execution.wakeup import Wakeup
 from ..channels.channel import Channel, ChannelId, ReceivingEnd, SendingEnd
 from ..channels.messages import BarrierKind
 from .pool import IDLE, MOMENT, SOON
@@ -145,6 +146,8 @@ class SlotProcess:
         slot = self._slot
         assert slot is not None
         counts_at = self._clock() + _COUNTS
+        if slot.wakeup is not None:
+            self._selector.register(slot.wakeup, selectors.EVENT_READ, slot.wakeup)
         while True:
             worked = slot.work()
             if worked:
@@ -193,6 +196,8 @@ class SlotProcess:
             end = key.data
             if end is None:
                 has_command = True
+            elif isinstance(end, Wakeup):
+                end.clear()
             elif isinstance(end, SendingEnd):
                 end.flush()
                 end.look()

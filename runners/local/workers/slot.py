@@ -14,6 +14,8 @@ from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import LONG_SLICE, SLICE, Clock, ProcessingTime, TimeSlice
 from ...execution.error_transport import remote
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
+from ...execution.plan.fusion import has_async
+from ...execution.wakeup import Wakeup
 from ..channels.channel import Channel, ChannelId
 from ..subtask.reports import Report as SubtaskReport
 from ..subtask.reports import Snapshot, TaskMetrics, sum_of
@@ -86,6 +88,7 @@ class Slot:
         self._ticks_at = 0
         self.time_slice = start.time_slice or TimeSlice(LONG_SLICE if start.has_script else SLICE)
         self._ids = tuple(ids)
+        self._has_calls = has_async(execution_graph.plan.steps)
         for id in ids:
             self._make(id, start, channels)
 
@@ -137,6 +140,11 @@ class Slot:
         """Start all subtasks: at the beginning, or from the checkpoint."""
         for id in list(self.subtasks):
             self._begin(id, self._start)
+
+    @property
+    def wakeup(self) -> Wakeup | None:
+        """The flag that is set when a call in the background has ended; None if no step has such calls."""
+        return self.time_slice.wakeup if self._has_calls else None
 
     @property
     def is_behind(self) -> bool:

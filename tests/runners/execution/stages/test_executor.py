@@ -363,7 +363,7 @@ async def numbers(_x: Any) -> Any:
     ("transform", "message"),
     [
         (beam.FlatMap(lambda x: 5), "must return an iterable of outputs or None, got 5; did you mean Map?"),
-        (beam.FlatMap(numbers), "async functions aren't supported; use asyncio.run within a function"),
+        (beam.FlatMap(lambda x: numbers(x)), "declare the function itself async, or use AsyncMap"),
         (beam.MapTuple(lambda a, b, c: a), "missing 1 required positional argument: 'c'"),
         (beam.WithTimestamps(lambda x: "noon"), "expected a number of seconds, a Timestamp or a Duration, got 'noon'"),
         (beam.WithTimestamps(lambda x: 10**15), r"expected a timestamp within \[.*, got 1000000000000000.0"),

@@ -1,0 +1,225 @@
+"""A stage of one async DoFn: its calls run in the process's event loop, and their outputs are emitted as they end.
+
+The elements of unfinished calls are *in flight*.  They are part of each snapshot, like left work, so that a restart
+calls again for each of them; and they hold the watermark.  Up to `concurrency` calls run at once.  As many elements
+again wait in the event loop, so that the next call starts as soon as one ends.  Elements beyond these are left, and the
+task takes no other input meanwhile.
+
+Where a worker does everything at once (a batch, a micro-batch, a script), it waits for the calls: when the limit is
+reached, at the end of a partition, and before a watermark advances.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from ....sdk.columns.column_bundle import ColumnBundle
+from ....sdk.elements.bundle import Bundle
+from ....windowing.timestamp import MAX_MICROS
+from ..clock import TimeSlice
+from ..counters import Counts
+from ..plan.fusion import Stage
+from ..stages.executor import Emit
+from ..stages.side_input_views import SideInputViews
+from ..user_errors import guarded, pair_type, unhashable
+from ..wakeup import Wakeup
+from .async_executor import AsyncExecutor
+from .dataflow import LeavingStep, Left, StageRun
+from .running_calls import Call
+
+
+class AsyncRun(StageRun):
+    """A stage of one async DoFn at work."""
+
+    executor: AsyncExecutor
+
+    def __init__(
+        self,
+        executor: AsyncExecutor,
+        counts: Counts,
+        wakeup: Wakeup,
+        time_slice: TimeSlice | None = None,
+        behind: set[LeavingStep] | None = None,
+    ) -> None:
+        super().__init__(executor, counts, None, time_slice, behind)
+        self.waits_for_calls = time_slice is None or time_slice.is_simulated
+        self._wakeup = wakeup
+        self._capacity = 2 * executor.fn.concurrency
+        # In their order.
+        self._in_flight: dict[Call, None] = {}
+        self._is_simulated = time_slice is not None and time_slice.is_simulated
+        # By lane, the calls that are not emitted; None if calls are emitted as they end.
+        self._lanes: dict[Any, deque[Call]] | None = {} if executor.ordered or self._is_simulated else None
+        self._earliest: int | None = None
+
+    # Elements
+
+    def _process(self, bundle: Bundle, place: int) -> None:
+        for portion in bundle.portions() if isinstance(bundle, ColumnBundle) else (bundle,):
+            self._start(portion)
+
+    def _start(self, bundle: Bundle) -> None:
+        """Start the calls of elements; leave those for which there is no room, or wait for room."""
+        done, n = 0, len(bundle)
+        while done < n:
+            room = self._capacity - len(self._in_flight)
+            if room > 0:
+                stop = min(n, done + room)
+                self._register(self.executor.start(bundle if stop - done == n else bundle.part(done, stop)))
+                done = stop
+            elif self.waits_for_calls:
+                self._wait()
+            else:
+                self.leave([(0, bundle.part(done, n))])
+                return
+
+    def _register(self, calls: list[Call]) -> None:
+        lanes = self._lanes
+        executor = self.executor
+        for call in calls:
+            self._in_flight[call] = None
+            if lanes is not None:
+                if executor.ordered == "key":
+                    call.lane = guarded(executor.label, lambda call=call: _key_of(call.element))  # type: ignore[misc]
+                lanes.setdefault(call.lane, deque()).append(call)
+            micros = call.row[1]
+            if self._earliest is None or micros < self._earliest:
+                self._earliest = micros
+        executor.calls.finished.extend(call for call in calls if call.pending is None)
+        # From now on the calls are the event loop's, until it returns them.
+        executor.calls.submit([call for call in calls if call.pending is not None])
+
+    @property
+    def is_full(self) -> bool:
+        """Return True if an element has to wait for the end of a call."""
+        return len(self._in_flight) >= self._capacity
+
+    @property
+    def has_results(self) -> bool:
+        """Return True if calls have ended whose outputs are to be emitted."""
+        return bool(self.executor.calls.finished) and not self.waits_for_calls
+
+    def emit_results(self) -> None:
+        """Emit the outputs of the calls that have ended, as far as their order allows."""
+        finished, lanes = self.executor.calls.finished, self._lanes
+        ready: list[Call] = []
+        while finished:
+            call = finished.popleft()
+            call.is_finished = True
+            if lanes is None:
+                ready.append(call)
+                continue
+            lane = lanes[call.lane]
+            while lane and lane[0].is_finished:
+                ready.append(lane.popleft())
+            if not lane:
+                del lanes[call.lane]
+        if not ready:
+            return
+        for call in ready:
+            del self._in_flight[call]
+        self._earliest = min((call.row[1] for call in self._in_flight), default=None)
+        self._count.read += len(ready)
+        self.executor.emit_results(ready)
+
+    def _wait(self) -> None:
+        """Wait until a call ends, and emit what is ready."""
+        finished = self.executor.calls.finished
+        # A simulation's trace is the same whichever call ends first.
+        least = len(self._in_flight) if self._is_simulated else 1
+        while len(finished) < least:
+            self._wakeup.wait()
+        self._wakeup.clear()
+        self.emit_results()
+
+    def drain(self) -> None:
+        """Wait for all calls, those of left elements included."""
+        while self.left or self._in_flight:
+            if self._in_flight:
+                self._wait()
+            else:
+                self.resume()
+
+    def resume(self) -> None:
+        while self.left and not self.is_full:
+            _, bundle = self.left.popleft()
+            self._process(bundle, 0)
+            if self.over:
+                break
+        self.note()
+
+    def left_work(self) -> list[Left]:
+        """Return the elements in flight, and those that are left."""
+        if not self._in_flight:
+            return list(self.left)
+        rows = [call.row for call in self._in_flight]
+        return [(0, Bundle(*map(list, zip(*rows, strict=True)))), *self.left]
+
+    def hold(self) -> int | None:
+        kept = super().hold()
+        if self._earliest is None:
+            return kept
+        earliest = self._earliest if kept is None else min(self._earliest, kept)
+        # Before the end of time, or its task would be complete.
+        return min(earliest, MAX_MICROS - 1)
+
+
+def _key_of(element: Any) -> Any:
+    pair_type(element)
+    key = element[0]
+    try:
+        hash(key)
+    except TypeError:
+        raise unhashable(key) from None
+    return key
+
+
+class AsyncRuns:
+    """The async stages of a task.
+
+    Attributes:
+      runs: the stages at work, in the plan's order.
+    """
+
+    def __init__(self) -> None:
+        self.runs: list[AsyncRun] = []
+
+    def open(
+        self,
+        stage: Stage,
+        emit: Emit,
+        counts: Counts,
+        views: SideInputViews,
+        time_slice: TimeSlice | None,
+        behind: set[LeavingStep] | None,
+    ) -> AsyncRun:
+        """Return a stage at work, one of these from now on."""
+        wakeup = Wakeup() if time_slice is None else time_slice.wakeup
+        self.runs.append(AsyncRun(AsyncExecutor(stage, emit, views, wakeup), counts, wakeup, time_slice, behind))
+        return self.runs[-1]
+
+    @property
+    def has_results(self) -> bool:
+        """Return True if calls have ended whose outputs are to be emitted."""
+        return any(run.has_results for run in self.runs)
+
+    def emit_results(self) -> None:
+        """Emit the outputs of the calls that have ended, as far as their order allows."""
+        for run in self.runs:
+            if run.has_results:
+                run.emit_results()
+
+    def are_full(self, behind: set[LeavingStep]) -> bool:
+        """Return True if all steps that have left work are among these, and wait for the end of a call."""
+        return behind.issubset(self.runs) and all(run.is_full for run in self.runs if run.is_behind)
+
+    def drain(self) -> None:
+        """Wait for all calls, and for those that follow from their outputs."""
+        for run in self.runs:
+            run.drain()
+
+    def abandon(self) -> None:
+        """Cancel all calls, after a failure."""
+        for run in self.runs:
+            run.executor.calls.close()

@@ -1,0 +1,131 @@
+"""Calls of async DoFns: those of one step in the event loop, up to `concurrency` of which run at once."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from typing import Any
+
+from ....sdk.dofn.async_dofn import collected
+from ....sdk.metrics import MetricsContainer, report_apart
+from ..event_loop import EventLoop
+from ..wakeup import Wakeup
+
+
+class Call:
+    """The call of one element.
+
+    Attributes:
+      pending: the coroutine or async generator; None if there is nothing to call.
+      row: the element, its timestamp, windows, pane and sign.
+      lane: calls of one lane are emitted in their order.
+      outputs, error: the result, once it is finished.
+      metrics: what the call has reported.
+    """
+
+    __slots__ = ("element", "error", "is_finished", "lane", "metrics", "outputs", "pending", "row")
+
+    def __init__(self, element: Any, pending: Any) -> None:
+        self.element = element
+        self.pending = pending
+        self.row: Any = None
+        self.lane: Any = None
+        self.outputs: list[Any] = []
+        self.error: BaseException | None = None
+        self.is_finished = False
+        self.metrics = MetricsContainer()
+
+    def __repr__(self) -> str:
+        # An error of the call names the element.
+        return repr(self.element)
+
+
+class RunningCalls:
+    """The calls of one step in the event loop.
+
+    Attributes:
+      finished: the calls that have ended; the worker takes them.
+
+    Args:
+      concurrency: the greatest number of simultaneous calls.
+      wakeup: set when a call ends.
+    """
+
+    def __init__(self, label: str, concurrency: int, wakeup: Wakeup) -> None:
+        self._label = label
+        self._concurrency = concurrency
+        self._wakeup = wakeup
+        self.finished: deque[Call] = deque()
+        self._loop: EventLoop | None = None
+        # These are the loop's.
+        self._waiting: deque[Call] = deque()
+        self._tasks: dict[asyncio.Task[None], Call] = {}
+        self._is_closed = False
+
+    def open(self) -> EventLoop:
+        """Return the process's event loop, which runs until `close`."""
+        if self._loop is None:
+            self._loop = EventLoop.acquire()
+        return self._loop
+
+    def run(self, awaitable: Any) -> Any:
+        """Wait for the result of an awaitable."""
+
+        async def awaited() -> Any:
+            return await awaitable
+
+        return self.open().run(awaited())
+
+    def submit(self, calls: list[Call]) -> None:
+        """Start calls, as soon as there is room."""
+        if calls:
+            self.open().soon(self._accept, calls)
+
+    def close(self) -> None:
+        """Cancel all calls, and leave the event loop."""
+        self._is_closed = True
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.soon(self._cancel)
+            loop.release()
+
+    # In the loop's thread
+
+    def _accept(self, calls: list[Call]) -> None:
+        self._waiting.extend(calls)
+        self._fill()
+
+    def _fill(self) -> None:
+        loop = self._loop
+        while self._waiting and len(self._tasks) < self._concurrency and loop is not None:
+            call = self._waiting.popleft()
+            task = loop.create_task(self._finish(call))
+            self._tasks[task] = call
+            task.add_done_callback(self._ended)
+
+    async def _finish(self, call: Call) -> None:
+        report_apart(call.metrics, self._label)
+        try:
+            call.outputs = await collected(call.pending)
+        except BaseException as error:
+            # An interrupt, too, is raised in the worker's thread.
+            call.error = error
+        call.pending = None
+        self.finished.append(call)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not self._is_closed:
+            self._wakeup.set()
+            self._fill()
+
+    def _cancel(self) -> None:
+        for call in (*self._waiting, *self._tasks.values()):
+            # A coroutine that was never awaited would be warned of.
+            pending = call.pending
+            if inspect.iscoroutine(pending) and inspect.getcoroutinestate(pending) == inspect.CORO_CREATED:
+                pending.close()
+        self._waiting.clear()
+        for task in list(self._tasks):
+            task.cancel()
