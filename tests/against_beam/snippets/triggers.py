@@ -434,3 +434,16 @@ def panes_on_time_without_elements() -> None:
 def elements_after_the_trigger_has_finished() -> None:
     windowing = beam.WindowInto(FixedWindows(10), trigger=AfterCount(2), accumulation_mode=AccumulationMode.DISCARDING)
     _panes(_two_and_one_and_one(), windowing, "--allow_unsafe_triggers")
+
+
+def elements_that_no_trigger_has_emitted_in_a_bounded_pipeline() -> None:
+    with beam.Pipeline() as p:
+        (
+            p
+            | beam.Create([("a", 1), ("a", 2)])
+            | beam.WindowInto(
+                GlobalWindows(), trigger=Repeatedly(AfterCount(10)), accumulation_mode=AccumulationMode.ACCUMULATING
+            )
+            | beam.CombinePerKey(sum)
+            | beam.Map(print)
+        )
