@@ -12,7 +12,6 @@ marks, and gives no moment at which all rows were valid.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -21,28 +20,34 @@ from .pgoutput import Begin, Change, Relation, Truncate, Values, is_change, mess
 from .postgres_slot import ReplicationSlot
 from .postgres_tables import RowReader, Table
 
-_logger = logging.getLogger(__name__)
-
 # The texts of a primary key.
 Key = tuple[str, ...]
 
 
+def earlier_ended(control: Any, begun: int) -> bool:
+    """Return whether transactions have ended whose commits may be in the log before the slot's begin.
+
+    Until then a snapshot may not see them.
+
+    Args:
+      begun: the id of the first transaction that was begun later.
+    """
+    (first,) = control.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::numeric::int8").fetchone()
+    return bool(first >= begun)
+
+
 class TableSnapshot:
-    """A transaction that reads rows, with the changes to undo.
+    """A transaction that reads rows, with the changes to undo.  It is begun once `earlier_ended`.
 
     Args:
       connection: for the transaction alone.
       control: another connection, which reads the slot.
       readers: of the rows, by table.
-      begun: the id of the first transaction that was begun after the slot.
     """
 
-    def __init__(
-        self, slot: ReplicationSlot, connection: Any, control: Any, readers: Sequence[RowReader], begun: int
-    ) -> None:
+    def __init__(self, slot: ReplicationSlot, connection: Any, control: Any, readers: Sequence[RowReader]) -> None:
         self._connection = connection
         self._readers = readers
-        self._wait_for_earlier_transactions(control, begun)
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         # The position is later than the snapshot: the commits that the snapshot sees are before it.
         snapshot, inserted = connection.execute(
@@ -114,16 +119,6 @@ class TableSnapshot:
                 if len(undone) == limit:
                     return undone, key
         return undone, None
-
-    def _wait_for_earlier_transactions(self, control: Any, begun: int) -> None:
-        """Wait for transactions whose commits may be in the log before the slot's begin, and not visible yet."""
-        since, said = time.monotonic(), False
-        sql = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::numeric::int8"
-        while control.execute(sql).fetchone()[0] < begun:
-            if not said and time.monotonic() - since > 5:
-                said = True
-                _logger.warning("waiting for transactions that are open, before a snapshot of tables is read")
-            time.sleep(0.02)
 
     def _wait_until_durable(self, control: Any, lsn: int) -> None:
         """Wait until the commits that the snapshot sees are durable, and so readable from the slot."""

@@ -20,7 +20,7 @@ from ...windowing.timestamp import Timestamp
 from .pgoutput import Begin, Change, Commit, Message, Relation, Truncate, is_change, message_of
 from .postgres_server import PostgresServer, psycopg_of
 from .postgres_slot import IN_USE_WITHIN, Peeked, Position, ReplicationSlot, lsn_text
-from .postgres_snapshot import Key, TableSnapshot, missing_former_row, truncated
+from .postgres_snapshot import Key, TableSnapshot, earlier_ended, missing_former_row, truncated
 from .postgres_tables import RowReader, Table, check_identities, completed, quoted, tables_of
 from .row_change import RowChange
 
@@ -29,6 +29,9 @@ _logger = logger_of(__name__)
 # How long a server is waited for before a run starts, in seconds, and at most between two attempts later.
 REACHED_WITHIN = 20.0
 _RETRIED_AFTER = 1.0
+
+# How long open transactions are waited for without saying so, in seconds.
+_SAID_AFTER = 5.0
 
 # A commit is in the log at most so many microseconds after its time, so far as an idle source's watermark knows.
 _COMMIT_TAKES = 2_000_000
@@ -156,8 +159,8 @@ class PostgresSource(UnboundedSource[RowChange]):
         position = slot.start(connection, from_now=reading.snapshot)
         system, timeline = _identity_of(connection)
         table = 0 if reading.snapshot else None
-        sql = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric::int8"
-        (begun,) = connection.execute(sql).fetchone()
+        # An id of its own: the end of a snapshot may be less than those of open transactions.
+        (begun,) = connection.execute("SELECT pg_current_xact_id()::text::numeric::int8").fetchone()
         return Offset(system, timeline, tables, begun, position.confirmed, position.micros, table)
 
 
@@ -198,6 +201,9 @@ class PostgresReader(EventTimeReader[RowChange]):
         self._seen = 0
         self._read = 0
         self._in_use_since: float | None = None
+        # Since when open transactions are waited for, and whether that was said.
+        self._waits_since: float | None = None
+        self._has_said = False
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[RowChange], list[int] | None]:
         if self._lost_at is not None and self.end is None and time.monotonic() < self._retry_at:
@@ -312,6 +318,8 @@ class PostgresReader(EventTimeReader[RowChange]):
 
     def _elements(self, max_elements: int, now: Timestamp) -> tuple[list[RowChange], list[int] | None]:
         while self._offset.table is not None and self._offset != self.end:
+            if self._snapshot is None and not self._can_begin():
+                return [], None
             rows = self._rows(max_elements)
             if rows:
                 return rows, [self._offset.micros] * len(rows)
@@ -320,14 +328,31 @@ class PostgresReader(EventTimeReader[RowChange]):
             self._snapshot = None
         return self._changes(max_elements, now)
 
+    def _can_begin(self) -> bool:
+        """Return whether a snapshot sees all commits before the slot.  Says so if it doesn't for a while."""
+        while not earlier_ended(self._connection, self._offset.begun):
+            if self._waits_since is None:
+                self._waits_since = time.monotonic()
+            elif not self._has_said and time.monotonic() - self._waits_since > _SAID_AFTER:
+                self._has_said = True
+                _logger.warning(
+                    "%s: %s: transactions are open that were begun before the slot; waiting for their end before rows "
+                    "are read",
+                    *(self._server.transform, self._server),
+                )
+            if self.end is None:
+                return False
+            time.sleep(0.1)
+        return True
+
     def _rows(self, limit: int) -> list[RowChange]:
         """Return rows of the snapshot, and follow the position."""
         number, end = self._offset.table, self.end
         assert number is not None
         if self._snapshot is None:
-            connection, begun = self._server.connect(), self._offset.begun
+            connection = self._server.connect()
             try:
-                self._snapshot = TableSnapshot(self._slot, connection, self._connection, self._readers, begun)
+                self._snapshot = TableSnapshot(self._slot, connection, self._connection, self._readers)
             except BaseException:
                 connection.close()
                 raise

@@ -166,6 +166,24 @@ def test_a_snapshot_leaves_out_what_a_long_transaction_commits_later(tables: Tab
     assert [(+1, 2, 20), (-1, 1, 10), (+1, 1, 77)] == signed(read_all(reader))
 
 
+def test_a_snapshot_waits_for_transactions_that_are_older_than_the_slot(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says so, and doesn't block: their commits may be before the slot or behind it."""
+    import psycopg
+
+    monkeypatch.setattr(postgres_source, "_SAID_AFTER", 0)
+    tables.make(rows=2)
+    tables.open().close()
+    options = f"-c search_path={tables.schema} -c synchronous_commit=on"
+    with psycopg.connect(tables.server.dsn, options=options) as other:
+        other.execute("UPDATE orders SET price = 77 WHERE id = 1")
+        reader = tables.open()
+        assert [[], [], []] == [poll(reader) for _ in range(3)]
+    assert [(+1, 1, 10), (+1, 2, 20), (-1, 1, 10), (+1, 1, 77)] == signed(read_all(reader))
+    assert 1 == caplog.text.count("transactions are open that were begun before the slot; waiting for their end")
+
+
 # Transactions
 
 
