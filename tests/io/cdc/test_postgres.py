@@ -7,15 +7,17 @@ import decimal
 import pickle
 import random
 import sqlite3
+import threading
 import time
 import uuid
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 import pytest
 from changing_tables import Tables, poll, read_all, signed
 from recording import Recording
+from running_program import wait_until
 
 import penstock as beam
 from penstock.io.cdc import postgres_source
@@ -182,6 +184,64 @@ def test_a_snapshot_waits_for_transactions_that_are_older_than_the_slot(
         assert [[], [], []] == [poll(reader) for _ in range(3)]
     assert [(+1, 1, 10), (+1, 2, 20), (-1, 1, 10), (+1, 1, 77)] == signed(read_all(reader))
     assert 1 == caplog.text.count("transactions are open that were begun before the slot; waiting for their end")
+
+
+STATEMENTS = [
+    "INSERT INTO orders VALUES (%s, 1) ON CONFLICT (id) DO UPDATE SET price = orders.price + 1",
+    "UPDATE orders SET price = price + 1 WHERE id = %s",
+    "DELETE FROM orders WHERE id = %s",
+    "UPDATE orders SET id = id + 100 WHERE id = %s",
+]
+
+
+def write(tables: Tables, seed: int, is_over: threading.Event) -> None:
+    """Commit random transactions, durably or not; those that collide are rolled back."""
+    import psycopg
+
+    choose = random.Random(seed)
+    with psycopg.connect(tables.server.dsn, autocommit=True) as connection:
+        connection.execute(f"SET search_path = {tables.schema}")
+        connection.execute(f"SET synchronous_commit = {'on' if seed % 2 else 'off'}")
+        while not is_over.is_set():
+            with suppress(psycopg.Error), connection.transaction():
+                for _ in range(choose.randrange(1, 4)):
+                    connection.execute(choose.choice(STATEMENTS), (choose.randrange(100),))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_rows_and_changes_add_up_to_the_table_while_others_write(tables: Tables, seed: int) -> None:
+    """From the first look at the slot on; and no row is retracted that isn't there."""
+    tables.make(rows=60)
+    is_over, choose = threading.Event(), random.Random(seed)
+    writers = [threading.Thread(target=write, args=(tables, 10 * seed + n, is_over)) for n in range(3)]
+    for writer in writers:
+        writer.start()
+    left: Counter[Any] = Counter()
+    try:
+        time.sleep(0.1)
+        reader = tables.open()
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until or reader.offset().table is not None:
+            for sign, *row in signed(poll(reader, choose.choice([7, 50, 1000]))):
+                left[tuple(row)] += sign
+                assert left[tuple(row)] in (0, 1)
+            if choose.random() < 0.1:
+                reader.close()
+                reader = tables.open(offset=reader.offset())
+    finally:
+        is_over.set()
+        for writer in writers:
+            writer.join()
+    # A commit that makes those before it durable.
+    tables.run("INSERT INTO orders VALUES (-1, 0)")
+    wait_until(lambda: poll_into(left, reader) or left[-1, 0], "the last commit is read")
+    assert sorted(tables.run("SELECT * FROM orders")) == sorted(row for row, count in left.items() if count)
+
+
+def poll_into(left: Counter[Any], reader: Any) -> None:
+    """Add the next elements to the rows that are left."""
+    for sign, *row in signed(poll(reader)):
+        left[tuple(row)] += sign
 
 
 # Transactions
