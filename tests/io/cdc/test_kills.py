@@ -171,6 +171,8 @@ def test_the_table_equals_the_view(own_server: PostgreSQL, tmp_path: Path) -> No
     try:
         view.start()
         looking.start()
+        # A database that isn't there when a program is started is an error.
+        assert view.wait_for(lambda: not shop.differs()), view.log
         for number in range(KILLS):
             shop.change(EACH)
             time.sleep(choose.uniform(0, 0.5))
