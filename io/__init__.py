@@ -22,6 +22,7 @@ write_into.py          base class of the transforms that write into a sink
 records.py             fields of dicts, Rows, named tuples and dataclasses
 dead_letters.py        records that a sink's target refuses
 transaction_series.py  order of the transactions of one run
+waiting.py             waits for a store that doesn't answer
 optional_package.py    packages that only some formats need, imported when such a format is used
 """
 

@@ -16,6 +16,7 @@ host=db user=ann password=***
 from __future__ import annotations
 
 import logging
+import os
 import re
 
 HIDDEN = "***"
@@ -61,6 +62,14 @@ def redacted(text: str) -> str:
     if "=" in text:
         text = _QUERY_VALUE.sub(_without_value, text)
     return text
+
+
+def without_environment(text: str) -> str:
+    """Return a text, such as a client's message, without secrets, those of environment variables included."""
+    for name, value in os.environ.items():
+        if len(value) >= 8 and looks_secret(name):
+            text = text.replace(value, HIDDEN)
+    return redacted(text)
 
 
 def redacted_cause(error: BaseException | None) -> BaseException | None:

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...sdk.errors import PenstockError, SinkError, SourceError, UnsupportedError
-from ...sdk.redaction import looks_secret, redacted, redacted_cause
+from ...sdk.redaction import redacted, redacted_cause, without_environment
 from ..files.filesystem import AnyPath, absolute_path, path_string
-from ..lakehouse.waiting import is_lost
 from ..optional_package import optional_package
+from ..waiting import is_lost
 
 # The process in which the client was used first.  In its forked children the client doesn't work.
 _users: list[int] = []
@@ -83,7 +83,7 @@ def explained(
     except (delta.DeltaError, OSError, ValueError) as error:
         if is_lost(error):
             raise
-        said = without_secrets(str(error))
+        said = without_environment(str(error))
         advice = ""
         if any(
             word in said for word in ("403", "401", "Forbidden", "AccessDenied", "InvalidAccessKeyId", "credential")
@@ -92,11 +92,3 @@ def explained(
         elif "No such file or directory" in said and kind is SourceError:
             advice = "; was the file removed by vacuum?"
         raise kind(f"{transform}: Delta table {uri!r} {what}: {said}{advice}") from redacted_cause(error)
-
-
-def without_secrets(text: str) -> str:
-    """Return a text without the values of environment variables that look secret."""
-    for name, value in os.environ.items():
-        if len(value) >= 8 and looks_secret(name):
-            text = text.replace(value, "***")
-    return redacted(text)

@@ -18,7 +18,7 @@ from ...transforms.read import Read
 from ...windowing.duration import DurationTypes, seconds_of_span
 from ..files.filesystem import AnyPath
 from ..lakehouse.filters import arrow_filter, fields_of_filter
-from ..lakehouse.waiting import patiently
+from ..waiting import patiently
 from .log import schema_of
 from .package import explained, package, uri_of
 from .source import DeltaSource, Reading

@@ -13,8 +13,9 @@ import attrs
 import msgspec
 
 from ...sdk.errors import SourceError
+from ...sdk.redaction import without_environment
 from .log import DataFile, check_protocol, files_of
-from .package import is_forked, opened, without_secrets
+from .package import is_forked, opened
 
 
 @attrs.frozen
@@ -35,7 +36,7 @@ def snapshot_of(uri: str, label: str, version: int | None = None) -> Snapshot:
     asked = subprocess.run(command, capture_output=True, check=False)
     if asked.returncode:
         said = asked.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        raise SourceError(f"{label}: Delta table {uri!r} can't be read: {without_secrets(said[-1])}")
+        raise SourceError(f"{label}: Delta table {uri!r} can't be read: {without_environment(said[-1])}")
     return msgspec.msgpack.decode(asked.stdout, type=Snapshot)
 
 

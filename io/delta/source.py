@@ -13,7 +13,7 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import ColumnError, SourceError
 from ...sdk.sources.bounded import BoundedSource
 from ..files.filesystem import filesystem_for, join_path
-from ..lakehouse.waiting import patiently
+from ..waiting import patiently
 from .log import DataFile, check_protocol, files_of
 from .package import explained, opened
 from .table import arrow_schema

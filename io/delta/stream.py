@@ -9,7 +9,7 @@ from ...sdk.errors import SourceError
 from ...sdk.sources.event_time_reader import EventTimes
 from ..files.filesystem import filesystem_for
 from ..lakehouse.added_rows import AddedRowsSource, Position
-from ..lakehouse.waiting import patiently
+from ..waiting import patiently
 from .log import added_by, commit_path, last_version
 from .package import explained
 from .snapshot import snapshot_of

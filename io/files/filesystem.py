@@ -21,10 +21,11 @@ from typing import Any, BinaryIO, TypeAlias, cast
 
 import attrs
 
-from ...sdk.errors import OptionsError, PenstockError, SourceError
+from ...sdk.errors import OptionsError, PenstockError, SourceError, missing_extra
 from ...sdk.options.value_provider import ValueProvider, value_of
-from ...sdk.redaction import redacted_cause
+from ...sdk.redaction import redacted, redacted_cause
 from ...stored import stored_as
+from . import object_store
 
 AnyPath: TypeAlias = str | os.PathLike[str] | ValueProvider
 
@@ -258,11 +259,16 @@ class FsspecFileSystem(FileSystem):
         # fsspec caches its file systems by process, so a forked child gets its own.
         from fsspec.core import url_to_fs
 
+        is_object = path.startswith(object_store.PROTOCOLS)
         try:
-            fs, stripped = url_to_fs(path)
-        except (ImportError, ValueError) as error:
+            fs, stripped = url_to_fs(path, **(object_store.OPTIONS if is_object else {}))
+        except ImportError as error:
+            if is_object:
+                raise missing_extra("s3fs", "s3", redacted(path)) from error
             raise self._error(f"{path!r} can't be reached: {error}") from redacted_cause(error)
-        return fs, cast(str, stripped)
+        except ValueError as error:
+            raise self._error(f"{path!r} can't be reached: {error}") from redacted_cause(error)
+        return object_store.ObjectStore(fs, path) if is_object else fs, cast(str, stripped)
 
     def match(self, pattern: str) -> list[FileMetadata]:
         fs, stripped = self.resolve(pattern)

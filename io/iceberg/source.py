@@ -13,7 +13,7 @@ from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_ro
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SourceError
 from ...sdk.sources.bounded import BoundedSource
-from ..lakehouse.waiting import patiently
+from ..waiting import patiently
 from .catalog import Catalog, explained, package
 from .data_files import arrow_schema
 

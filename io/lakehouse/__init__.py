@@ -2,5 +2,5 @@
 
 `sink` has the two phases of a write, `staging` the data of a worker until its commit, `commits` the names by which a
 table knows its commits.  `rows` converts elements to the columns of a table, `changes` nets signed rows by key.
-`table` is the interface of a table format; `waiting` waits for a store that doesn't answer.
+`table` is the interface of a table format.
 """

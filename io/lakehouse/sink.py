@@ -23,12 +23,12 @@ from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.retry import FuzzedExponentialIntervals
 from ...sdk.sink import Sink, SinkWriter
 from ..files.filesystem import filesystem_for, join_path
+from ..waiting import patiently
 from .changes import Net, net_of, with_signs
 from .commits import CommitName
 from .rows import ColumnsOf
 from .staging import Buffer, Staged, joined, stream_of, token_of
 from .table import ConflictError, DataFiles, LakehouseTable, LoadedTable
-from .waiting import patiently
 
 T = TypeVar("T")
 

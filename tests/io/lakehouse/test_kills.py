@@ -71,7 +71,11 @@ def look(table: LakeTable, key: str, wrong: list[object], is_over: threading.Eve
         seen = total
 
 
-@pytest.mark.parametrize("key", ["", "word"], ids=["append", "upsert"])
+# Each format appends and changes rows, if there is time for it.
+CASES = [("delta", ""), ("iceberg", "word"), ("delta", "word"), ("iceberg", "")][: None if "KILLS" in os.environ else 2]
+
+
+@pytest.mark.parametrize(("format", "key"), CASES)
 def test_each_row_is_written_once(format: str, key: str, tmp_path: Path) -> None:
     """And a reader, at any time, sees none twice, and none disappear."""
     choose = random.Random(int(os.environ.get("SEED", "1")))

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from ...sdk.redaction import logger_of, redacted
-from ...sdk.retry import FuzzedExponentialIntervals
+from ..sdk.redaction import logger_of, redacted
+from ..sdk.retry import FuzzedExponentialIntervals
 
 T = TypeVar("T")
 
@@ -35,6 +35,9 @@ _LOST = (
     "serviceunavailable",
     "internal error",
     "internalerror",
+    "internal server error",
+    "bad gateway",
+    "gateway timeout",
     "503",
     "database is locked",
 )
@@ -50,9 +53,21 @@ def is_lost(error: BaseException) -> bool:
         return True
     if isinstance(error, (PermissionError, FileNotFoundError, FileExistsError)):
         return False
+    if _status_of(error) >= 500:
+        return True
     # The text of Rust's and of botocore's errors; their classes don't tell lost connections from refusals.
     text = f"{type(error).__name__}: {error}".lower()
     return any(each in text for each in _LOST)
+
+
+def _status_of(error: BaseException | None) -> int:
+    """Return the HTTP status in an error of botocore, or in its cause; 0 if there is none."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        if isinstance(response, dict):
+            return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        error = error.__cause__
+    return 0
 
 
 def patiently(label: str, store: str, call: Callable[[], T], seconds: float = WAITS) -> T:

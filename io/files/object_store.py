@@ -1,0 +1,150 @@
+"""Object stores: file systems of fsspec that wait for a store that doesn't answer.
+
+An object is put whole, and listed from then on.  A rename copies the object and then removes it, so a crash in between
+leaves both.  A file that is created is written to the local disk first: its object is put when the file is closed, and
+not after an error.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from ...sdk.redaction import redacted, without_environment
+from ..waiting import is_lost, patiently
+
+PROTOCOLS = ("s3://", "s3a://")
+
+# Settings of fsspec's file system.  Listings that are kept hide the objects of other processes.  The client's own tries
+# are few, since they are silent.
+OPTIONS: dict[str, Any] = {
+    "use_listings_cache": False,
+    "config_kwargs": {"retries": {"mode": "standard", "max_attempts": 2}},
+}
+
+# The bytes that are read at once.
+_BUFFER = 1 << 20
+
+
+class ObjectStore:
+    """fsspec's file system of an object store; its calls wait for a store that doesn't answer.
+
+    Errors of the client that aren't `OSError`s become such.
+    """
+
+    def __init__(self, fs: Any, url: str) -> None:
+        self._fs = fs
+        self._name = redacted("/".join(url.split("/")[:3]))
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._fs, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            return self._reached(lambda: found(*arguments, **options))
+
+        return call
+
+    def open(self, path: str, mode: str) -> Any:
+        """Open an object to read, or create one."""
+        if mode == "wb":
+            # An object that can't be put is reported before its content is made.
+            return _Upload(self, path)
+        return io.BufferedReader(_Download(self._reached(lambda: self._fs.open(path, mode)), self._reached), _BUFFER)
+
+    def _reached(self, call: Callable[[], Any]) -> Any:
+        try:
+            return patiently("object store", self._name, call)
+        except OSError as error:
+            text = without_environment(str(error))
+            if text == str(error):
+                raise
+            raise type(error)(text) from None
+        except Exception as error:
+            text = without_environment(str(error))
+            if "credentials" in text.lower():
+                text = f"{text}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what else the client looks for"
+                raise PermissionError(f"{self._name}: {text}") from None
+            if is_lost(error):
+                raise ConnectionError(f"{self._name} doesn't answer: {text}") from None
+            raise OSError(f"{self._name}: {type(error).__name__}: {text}") from None
+
+
+class _Download(io.RawIOBase):
+    """An object that is read; a read waits for a store that doesn't answer."""
+
+    def __init__(self, file: Any, reached: Callable[[Callable[[], Any]], Any]) -> None:
+        self._file = file
+        self._reached = reached
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        place = self._file.tell()
+
+        def read() -> bytes:
+            self._file.seek(place)
+            data: bytes = self._file.read(-1 if size is None else size)
+            return data
+
+        found: bytes = self._reached(read)
+        return found
+
+    def readall(self) -> bytes:
+        return self.read(-1)
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        place: int = self._file.seek(offset, whence)
+        return place
+
+    def tell(self) -> int:
+        place: int = self._file.tell()
+        return place
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+class _Upload(io.BufferedWriter):
+    """A file on the local disk, which becomes an object when it is closed."""
+
+    def __init__(self, store: ObjectStore, path: str) -> None:
+        self._store = store
+        self._path = path
+        self._is_abandoned = False
+        descriptor, self._local = tempfile.mkstemp()
+        super().__init__(io.FileIO(descriptor, "wb"))
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            super().close()
+            if not self._is_abandoned:
+                self._store.put_file(self._local, self._path)
+        finally:
+            os.unlink(self._local)
+
+    def __exit__(self, kind: Any, *details: Any) -> None:
+        self._is_abandoned = self._is_abandoned or kind is not None
+        self.close()
+
+    def __del__(self) -> None:
+        # It wasn't closed, so its content isn't complete.
+        self._is_abandoned = True
+        self.close()

@@ -1,0 +1,179 @@
+"""Files, tables and checkpoints in a store with the API of S3, whose requests fail, are slow, and are throttled."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import threading
+import time
+from typing import Any
+
+import pytest
+import s3fs
+from click.testing import CliRunner
+from lakehouse_tables import WORDS, ApacheIcebergTable, DeltaLakeTable, LakeTable
+from running_program import wait_until
+from servers.s3_server import SECRET, S3Server
+
+import penstock as beam
+from penstock.__main__ import main
+from penstock.io.files.filesystem import filesystem_for
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.sdk.errors import SinkError, SourceError
+from penstock.testing import TestPipeline, assert_that, equal_to
+
+# The shares of requests that fail.
+FAULTS = {"throttled": 0.02, "failed": 0.02, "lost": 0.03, "slow": 0.02}
+
+
+def test_files_are_written_and_read_on_each_runner(
+    directory: str, s3: S3Server, make_pipeline: Any, runner_name: str, request: pytest.FixtureRequest
+) -> None:
+    """Although requests fail; nothing that was staged is left."""
+    if runner_name.startswith("spark"):
+        # Of workers that are started from now on.
+        request.getfixturevalue("spark").sparkContext.environment.update(s3.environment)
+    with s3.faults(**FAULTS):
+        with make_pipeline() as p:
+            _ = p | beam.Create(map(str, range(2000))) | beam.io.WriteToText(f"{directory}/out", ".txt.gz")
+        with make_pipeline() as p:
+            assert_that(p | beam.io.ReadFromText(f"{directory}/out*"), equal_to(list(map(str, range(2000)))))
+    assert [] == [file.path for file in filesystem_for(directory).match(f"{directory}/**") if "penstock" in file.path]
+
+
+@pytest.mark.parametrize(("format", "key"), [("delta", None), ("delta", "n"), ("iceberg", None)])
+def test_tables_are_written_and_read(
+    directory: str, s3: S3Server, tmp_path: pathlib.Path, format: str, key: str | None
+) -> None:
+    """Although requests fail, also after they took effect."""
+    table = table_at(directory, tmp_path, format)
+    with s3.faults(**FAULTS):
+        for start in (0, 100):
+            with TestPipeline() as p:
+                rows = [beam.Row(word=str(n % 3), n=n) for n in range(start, start + 100)]
+                _ = p | beam.Create(rows) | table.write(WORDS, key=key, target_file_size=1000)
+        with TestPipeline() as p:
+            found = p | table.read(filter=beam.col("n") >= 50) | beam.Map(lambda row: row.n)
+            assert_that(found, equal_to(list(range(50, 200))))
+
+
+def table_at(directory: str, tmp_path: pathlib.Path, format: str) -> LakeTable:
+    if format == "delta":
+        return DeltaLakeTable(directory)
+    catalog = f"sqlite:///{tmp_path}/catalog.db"
+    return ApacheIcebergTable(directory, properties={"type": "sql", "uri": catalog, "warehouse": directory})
+
+
+def test_a_stream_resumes_from_checkpoints_in_the_store(directory: str, s3: S3Server) -> None:
+    """A crash of all processes in between is tested by test_s3_kills.py."""
+    for count in (5, 25):
+        flags = {"checkpoint_dir": f"{directory}/kept", "checkpoint_interval": 0.2}
+        p = beam.Pipeline(options=PipelineOptions([], **flags))
+        numbers = p | beam.io.GenerateSequence(0, elements_per_period=20, period=0.1)
+        _ = numbers | beam.Map(str) | beam.io.WriteToText(f"{directory}/out", ".txt")
+        with s3.faults(**FAULTS):
+            result = p.run()
+            wait_until(lambda wanted=count: len(written(directory)) >= wanted, "lines were published")
+            result.cancel()
+    found = written(directory)
+    assert list(range(len(found))) == sorted(found)
+
+
+def written(directory: str) -> list[int]:
+    fs = filesystem_for(directory)
+    found = []
+    for file in fs.match(f"{directory}/out*"):
+        with fs.open(file.path) as opened:
+            found += [int(line) for line in opened.read().split()]
+    return found
+
+
+def test_a_lost_connection_is_waited_for(directory: str, s3: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+    """With one line in the log, and one when it is over."""
+    disk = disk_of(directory)
+    disk.write_atomically(f"{directory}/a", b"one")
+    found: list[Any] = []
+    with s3.stopped():
+        reading = threading.Thread(target=lambda: found.append(disk.read(f"{directory}/a")))
+        reading.start()
+        wait_until(lambda: "doesn't answer" in caplog.text, "the loss was logged")
+        time.sleep(0.5)
+    reading.join()
+    assert [b"one"] == found
+    lines = [message for message in caplog.messages if "object store: s3://lake" in message]
+    assert ["doesn't answer", "answers again"] == [
+        words for line in lines for words in ("doesn't answer", "answers again") if words in line
+    ]
+
+
+def test_wrong_or_missing_credentials_are_an_error_at_once(
+    directory: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That shows none of them."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "guessed")
+    # A process asks the environment once.
+    s3fs.S3FileSystem.clear_instance_cache()
+    with pytest.raises(SinkError, match=r"Forbidden|InvalidAccessKeyId") as e, TestPipeline() as p:
+        _ = p | "Other" >> beam.Create(["a"]) | beam.io.WriteToText(f"{directory}/guessed/out")
+    assert SECRET not in str(e.value)
+    for read in (beam.io.ReadFromText(f"{directory}/*"), beam.io.ReadFromDelta(f"{directory}/table")):
+        with pytest.raises(SourceError) as e:
+            _ = TestPipeline() | read
+        assert SECRET not in str(e.value)
+
+
+def test_objects_of_other_processes_are_seen_at_once(directory: str, s3: S3Server) -> None:
+    """No listing is kept."""
+    import boto3
+
+    fs, client = filesystem_for(directory), boto3.client("s3")
+    fs.create(f"{directory}/a").close()
+    assert ["a"] == fs.list_files(directory)
+    bucket, _, key = directory.removeprefix("s3://").partition("/")
+    client.put_object(Bucket=bucket, Key=f"{key}/b", Body=b"b")
+    assert fs.exists(f"{directory}/b")
+    assert ["a", "b"] == [file.path.rpartition("/")[2] for file in fs.match(f"{directory}/*")]
+    client.delete_object(Bucket=bucket, Key=f"{key}/a")
+    assert not fs.exists(f"{directory}/a")
+
+
+def test_an_object_is_put_whole_or_not_at_all(directory: str, s3: S3Server) -> None:
+    """An error, or a writer that is dropped, leaves none."""
+    fs = filesystem_for(directory)
+
+    def fail() -> None:
+        with fs.create(f"{directory}/a") as file:
+            file.write(b"a")
+            raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        fail()
+    dropped = fs.create(f"{directory}/b")
+    dropped.write(b"b")
+    del dropped
+    assert [] == fs.list_files(directory)
+
+
+def test_secrets_are_in_no_checkpoint_and_no_log(
+    directory: str, s3: S3Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor in the listing of checkpoints."""
+    caplog.set_level(logging.DEBUG)
+    flags = {"checkpoint_dir": f"{directory}/kept", "checkpoint_interval": 0.1}
+    p = beam.Pipeline(options=PipelineOptions([], **flags))
+    numbers = p | beam.io.GenerateSequence(0, elements_per_period=20, period=0.1)
+    _ = numbers | beam.Map(str) | beam.io.WriteToText(f"{directory}/out", ".txt")
+    result = p.run()
+    wait_until(lambda: written(directory), "lines were published")
+    shown = [repr(p), str(p.graph()), repr(result), str(result.metrics().query())]
+    result.cancel()
+    listed = CliRunner().invoke(main, ["checkpoints", "list", f"{directory}/kept"])
+    assert 0 == listed.exit_code
+    fs = filesystem_for(directory)
+    for file in fs.match(f"{directory}/kept/**"):
+        with fs.open(file.path) as opened:
+            shown.append(str(opened.read()))
+    shown += [listed.output, *(m for r, m in zip(caplog.records, caplog.messages) if "penstock" in r.name)]
+    assert "checkpoint" in listed.output
+    assert SECRET not in "".join(shown)
