@@ -24,6 +24,9 @@ _logger = logging.getLogger(__name__)
 # How long a cluster is looked for, in seconds, before a run starts and when it ends: Java's clients do as long.
 REACHED_WITHIN = 60.0
 
+# How long the brokers may need to know a new topic, in seconds.
+_CREATED_WITHIN = 3.0
+
 # The names of the client's reports: that a partition's end is reached, and that an offset isn't there.
 PARTITION_EOF = "_PARTITION_EOF"
 OFFSET_LOST = "_AUTO_OFFSET_RESET"
@@ -372,6 +375,20 @@ def metadata(connection: Connection, client: Any, topic: str | None = None, seco
         else:
             connection.answers()
             return found
+
+
+def described(connection: Connection, client: Any, topic: str, seconds: float | None = None) -> Any:
+    """Return the metadata of a topic, or None if there is none; a topic that was just created is waited for.
+
+    Raises `KafkaException` as `metadata` does.
+    """
+    until = time.monotonic() + _CREATED_WITHIN
+    while True:
+        # All topics: asked for one, a broker may create it.
+        found = metadata(connection, client, seconds=seconds).topics.get(topic)
+        if found is not None or time.monotonic() > until:
+            return found
+        time.sleep(0.1)
 
 
 def attempts() -> Iterator[Callable[[], bool]]:

@@ -20,7 +20,7 @@ from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import Sink, SinkWriter
 from ..records import as_dict, is_record
 from ..transaction_series import series_of
-from .client import Connection, administration, closed, explained, metadata, package
+from .client import Connection, administration, closed, described, explained, metadata, package
 from .publisher import TOKENS, Publisher, Series, create_topic
 from .registry.formats import RegistryFormat, RegistryWriter
 from .serialization import Encoder
@@ -179,7 +179,7 @@ class KafkaSink(Sink[Any]):
         with writing.explained("it can't be written to"):
             admin = writing.connection.admin()
             topics = metadata(writing.connection, admin).topics
-            if isinstance(writing.topic, str) and writing.topic not in topics:
+            if isinstance(writing.topic, str) and described(writing.connection, admin, writing.topic) is None:
                 raise SinkError(
                     f"{writing.label}: Kafka at {writing.connection.settings.servers} has no topic {writing.topic!r}; "
                     "create it, with the partitions and the retention that its readers need"

@@ -23,6 +23,7 @@ from .client import (
     Connection,
     attempts,
     closed,
+    described,
     error_of,
     explained,
     fetched,
@@ -129,7 +130,10 @@ class Reading:
                 closed(consumer)
 
     def _partitions_of(self, consumer: Any, topic: str, seconds: float | None) -> list[TopicPartition]:
-        found = metadata(self.connection, consumer, topic, seconds).topics[topic]
+        found = described(self.connection, consumer, topic, seconds)
+        if found is None or found.error is not None:
+            # Asked for one topic, the brokers say what is wrong.
+            found = metadata(self.connection, consumer, topic, seconds).topics[topic]
         if found.error is not None:
             raise SourceError(
                 f"{self.label}: topic {topic!r} of Kafka at {self.connection.settings.servers} can't be read: "

@@ -1,4 +1,4 @@
-"""Copies numbers from one topic to another, in processes that are killed: `python killed_copy.py SERVERS IN OUT`.
+"""Copies numbers between topics, in processes that are killed: `python killed_copy.py RUNNER SERVERS IN OUT`.
 
 It runs until there is a file called `drain`.
 """
@@ -15,10 +15,16 @@ from penstock.options.pipeline_options import PipelineOptions
 LOOK = 100
 
 
-def main(servers: str, source: str, target: str) -> None:
-    """Sum the numbers by key and second, and copy them, until it is told to drain."""
-    flags = {"checkpoint_dir": "kept", "checkpoint_interval": 0.1, "parallelism": 2, "max_restarts": 1000}
-    p = beam.Pipeline(options=PipelineOptions([], restart_delay=0.01, **flags))
+# The options of a run, by runner.
+FLAGS = {
+    "local": {"checkpoint_interval": 0.1, "parallelism": 2, "max_restarts": 1000, "restart_delay": 0.01},
+    "spark-microbatch": {"spark_master": "local[2]"},
+}
+
+
+def main(runner: str, servers: str, source: str, target: str) -> None:
+    """Copy the numbers until it is told to drain."""
+    p = beam.Pipeline(runner, options=PipelineOptions([], checkpoint_dir="kept", **FLAGS[runner]))
     config = {"bootstrap.servers": servers}
     read = beam.io.ReadFromKafka(config | {"auto.offset.reset": "earliest"}, source, timestamp_policy="CreateTime")
     _ = p | read | beam.Reshuffle() | beam.io.WriteToKafka(config, target)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import time
 import traceback
 import urllib.request
@@ -11,6 +13,8 @@ from typing import Any
 
 import pytest
 from kafka.broker import PASSWORD, KafkaBroker
+from kafka.registry import PASSWORD as PASSWORD_OF_REGISTRY
+from kafka.registry import USER, Registry
 from kafka.topics import Topic
 from running_program import wait_until
 
@@ -39,31 +43,48 @@ def test_wrong_credentials_are_refused_before_the_run(topic: Topic, broker: Kafk
 
 
 def test_a_password_is_in_no_checkpoint_no_log_and_no_metric(
-    topic: Topic, other_topic: Topic, broker: KafkaBroker, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    topic: Topic,
+    other_topic: Topic,
+    broker: KafkaBroker,
+    registry: Registry,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
 ) -> None:
-    """Of a stream from topic to topic by a user who logs in; nor in what it shows of itself."""
+    """Of a stream from topic to topic by a user who logs in, also to the registry; nor in what it shows of itself."""
     caplog.set_level(logging.DEBUG)
     topic.write(range(10))
     kept = tmp_path / "kept"
     flags: dict[str, Any] = {"checkpoint_dir": str(kept), "checkpoint_interval": 0.1, "metrics_port": 0}
     p = beam.Pipeline(options=PipelineOptions(parallelism=2, **flags))
-    read = beam.io.ReadFromKafka(broker.of_ann() | {"auto.offset.reset": "earliest"}, topic.name)
-    write = beam.io.WriteToKafka(broker.of_ann(), other_topic.name)
-    _ = p | read | beam.Reshuffle() | write
-    shown = [repr(p), str(p.graph()), *mime_bundle(p.graph()).values()]
-    shown += [
-        f"{one!r} {one} {vars(one)}"
-        for one in (read, write, read.display_data(), write.sink, write.sink.writing)
-        if hasattr(one, "__dict__")
-    ]
-    result = p.run()
-    try:
-        wait_until(lambda: len(other_topic.found()) == 10, "the records were written")
-        with urllib.request.urlopen(result.metrics_url, timeout=30) as answer:
-            shown += [answer.read().decode(), repr(result), str(result.metrics().query())]
-    finally:
-        result.cancel()
+    with registry.behind_a_login() as server:
+        schemas = beam.io.SchemaRegistry({"url": server.url, "basic.auth.user.info": f"{USER}:{PASSWORD_OF_REGISTRY}"})
+        read = beam.io.ReadFromKafka(broker.of_ann() | {"auto.offset.reset": "earliest"}, topic.name)
+        write = beam.io.WriteToKafka(broker.of_ann(), other_topic.name, value_serializer=schemas.avro('"bytes"'))
+        _ = p | read | beam.Reshuffle() | write
+        shown = [repr(p), str(p.graph()), repr(schemas), *mime_bundle(p.graph()).values()]
+        shown += [
+            f"{one!r} {one} {vars(one)}"
+            for one in (read, write, read.display_data(), write.sink, write.sink.writing, schemas)
+            if hasattr(one, "__dict__")
+        ]
+        result = p.run()
+        try:
+            wait_until(lambda: len(other_topic.found()) == 10, "the records were written")
+            with urllib.request.urlopen(result.metrics_url, timeout=30) as answer:
+                shown += [answer.read().decode(), repr(result), str(result.metrics().query())]
+        finally:
+            result.cancel()
     files = [path for path in kept.rglob("*") if path.is_file()]
     assert files
-    text = "".join([*map(str, shown), caplog.text, *(f"{path}{path.read_bytes()!r}" for path in files)])
-    assert PASSWORD not in text
+    listing = "".join(
+        subprocess.run(
+            [sys.executable, "-m", "penstock", "checkpoints", command, str(kept)],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+        for command in ("list", "show")
+    )
+    assert listing
+    text = "".join([*map(str, shown), listing, caplog.text, *(f"{path}{path.read_bytes()!r}" for path in files)])
+    assert [] == [password for password in (PASSWORD, PASSWORD_OF_REGISTRY) if password in text]

@@ -1,6 +1,7 @@
 """A stream from topic to topic whose processes, and whose broker, are killed again and again: each record once.
 
-`KILLS=20 pytest tests/io/kafka/test_kills.py` kills more often, and `SEED` chooses the moments.
+`KILLS=20 pytest tests/io/kafka/test_kills.py` kills more often, and `SEED` chooses the moments.  With
+`RUNNER=spark-microbatch` it kills drivers of micro-batches with their JVM and workers.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from kafka.broker import KafkaBroker
 from kafka.topics import Topic
 from kills.killed_program import KilledProgram
 from kills.sessions import kill_session, session_of
+from spark_programs import environment
 
 PROGRAM = Path(__file__).with_name("killed_copy.py")
 KILLS = int(os.environ.get("KILLS", "3"))
+RUNNER = os.environ.get("RUNNER", "local")
 
 # The records that are produced before each kill.
 EACH = 300
@@ -48,7 +51,8 @@ class KilledCopy(KilledProgram):
 
     def start(self) -> None:
         """Start the program, or start it again."""
-        self.launch(PROGRAM, self.source.broker.address, self.source.name, self.target.name)
+        arguments = (RUNNER, self.source.broker.address, self.source.name, self.target.name)
+        self.launch(PROGRAM, *arguments, environment=environment())
 
     def copied(self) -> int:
         """How many records readers of committed records see."""
@@ -56,8 +60,9 @@ class KilledCopy(KilledProgram):
 
     def kill_worker(self, choose: random.Random) -> None:
         """Kill one of the worker processes; the others go on."""
-        workers = [pid for pid in session_of(self.process.pid) if pid != self.process.pid]
-        if workers:
+        if RUNNER != "local":
+            self.kill_all()
+        elif workers := [pid for pid in session_of(self.process.pid) if pid != self.process.pid]:
             os.kill(choose.choice(workers), signal.SIGKILL)
             self.kills += 1
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.broker import KafkaBroker
+from kafka.broker import KafkaBroker, Record
 from kafka.topics import BEGIN, Topic
 from recording import Recording
 from running_program import wait_until
@@ -24,6 +24,7 @@ from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import expanded
 from penstock.sdk.errors import MissingExtraError, SinkError, SourceError
 from penstock.sdk.runner import PipelineState
+from penstock.sdk.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator
 from penstock.testing import assert_that, equal_to
 from penstock.windowing import Timestamp
 
@@ -144,6 +145,73 @@ def test_where_reading_begins(topic: Topic) -> None:
     reader.close()
 
 
+def test_a_partition_has_a_watermark_of_its_own(topic: Topic, broker: KafkaBroker) -> None:
+    """By the time of the producer, of the broker, of reading, or of a function; held back by what may be late."""
+    at = (0, 30, 20)
+    broker.write(topic.name, [Record(0, None, b"%d" % n, (BEGIN + n) * 1000) for n in at])
+    appended = Topic(broker, 1, **{"message.timestamp.type": "LogAppendTime"})
+    broker.write(appended.name, [Record(0, None, b"%d" % n, (BEGIN + n) * 1000) for n in at])
+    late = BoundedOutOfOrdernessWatermarkEstimator(15)
+
+    def read(of: Topic = topic, **options: Any) -> tuple[list[int], int, list[bool]]:
+        """The event times, the watermark, and whether the partition is idle, at once and after a minute."""
+        source = source_of(ReadFromKafka(of.config, of.name, **options))
+        reader = source.open(source.partitions()[0], None)
+        try:
+            found: list[int] = []
+            wait_until(lambda: found.extend(_micros(reader.poll(1000, NOW))) or len(found) == 3, "three records came")
+            idle = [reader.is_idle(NOW), reader.is_idle(NOW + 60)]
+            return found, reader.watermark(NOW), idle
+        finally:
+            reader.close()
+
+    created = [(BEGIN + n) * 1_000_000 for n in at]
+    disordered = {"watermark_estimator": late, "idle_after": 60}
+    assert (created, (BEGIN + 15) * 1_000_000, [False, True]) == read(timestamp_policy="CreateTime", **disordered)
+    of_value = {"timestamp_fn": lambda pair: BEGIN + 2 * int(pair[1]), "value_deserializer": int}
+    assert [(BEGIN + 2 * n) * 1_000_000 for n in at] == read(watermark_estimator=late, **of_value)[0]
+    assert (3 * [NOW.micros], NOW.micros, [False, False]) == read()
+    times, watermark, _ = read(appended, timestamp_policy="LogAppendTime")
+    assert times == sorted(times)
+    assert max(created) < times[0] <= watermark <= time.time_ns() // 1000
+    for of, policy, said in (
+        (topic, "LogAppendTime", "expected records with a LogAppendTime, found one with CreateTime at offset 0"),
+        (appended, "CreateTime", "expected records with a CreateTime, found one with LogAppendTime at offset 0"),
+    ):
+        with pytest.raises(SourceError, match=said):
+            read(of, timestamp_policy=policy)
+    with pytest.raises(ValueError, match="if timestamps may go back, give a bound"):
+        read(timestamp_policy="CreateTime")
+    bounded = source_of(ReadFromKafka(topic.config, topic.name, timestamp_policy="CreateTime", bounded=True))
+    bundles = [bundle for split in bounded.split(1) for bundle in bounded.read_bundles(split)]
+    assert created == [micros for bundle in bundles for micros in _micros(bundle)]
+
+
+def _micros(bundle: Any) -> list[int]:
+    return [] if bundle is None else expanded(bundle.timestamps, len(bundle))
+
+
+def test_records_of_open_and_aborted_transactions_are_not_read(topic: Topic, broker: KafkaBroker) -> None:
+    """Unless the settings say it."""
+    from confluent_kafka import Producer
+
+    for end in ("commit_transaction", "abort_transaction"):
+        producer = Producer({"bootstrap.servers": broker.address, "transactional.id": f"{topic.name}-{end}"})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic.name, end.encode(), partition=0)
+        producer.flush(60)
+        getattr(producer, end)(60)
+
+    def found(**settings: str) -> list[bytes]:
+        source = source_of(ReadFromKafka(topic.config | settings, topic.name, bounded=True))
+        bundles = [bundle for split in source.split(1) for bundle in source.read_bundles(split)]
+        return sorted(value for bundle in bundles for _, value in bundle.values)
+
+    assert [b"commit_transaction"] == found()
+    assert [b"abort_transaction", b"commit_transaction"] == found(**{"isolation.level": "read_uncommitted"})
+
+
 def test_a_stream_resumes_from_its_checkpoint(topic: Topic, tmp_path: Path) -> None:
     """Each record counts once, whatever came meanwhile; a new partition is read from its first record."""
 
@@ -250,6 +318,13 @@ def test_lost_records_are_never_skipped_silently(topic: Topic, caplog: pytest.Lo
     with caplog.at_level(logging.ERROR):
         assert [20, 22, 24, 26, 28] == read(2, on_lost_offsets="earliest")
     assert "the records before 10 were removed" in caplog.text
+    assert "reading goes on at 10 (on_lost_offsets='earliest')" in caplog.text
+    source = source_of(ReadFromKafka(topic.config, topic.name, on_lost_offsets="latest"))
+    reader = source.open(source.partitions()[0], 2)
+    wait_until(lambda: reader.poll(1000, NOW) is None and reader.offset() == 15, "it has found the end")
+    topic.write(range(30, 31))
+    assert [b"30"] == [value for _, value in values(reader, 1)]
+    reader.close()
 
 
 def test_what_is_wrong_is_said_by_name(topic: Topic) -> None:
