@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pyarrow
@@ -14,9 +15,11 @@ from running_program import wait_until
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.plan.read_columns import with_read_columns
+from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.columns.column_bundle import ColumnBundle
 from penstock.sdk.elements.row import Row
 from penstock.sdk.errors import SourceError
+from penstock.sdk.runner import PipelineState
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.windowing import Timestamp
 
@@ -174,3 +177,21 @@ def test_times_of_nanoseconds_are_those_of_python(table: LakeTable) -> None:
     table.append({"moment": pyarrow.array([NOON], pyarrow.timestamp("us", "UTC"))})
     with TestPipeline() as p:
         assert_that(p | table.read() | beam.Map(lambda row: plain([row.moment])), equal_to([(NOON,)]))
+
+
+def test_a_stream_on_spark_from_table_to_table(
+    table: LakeTable, other_table: LakeTable, spark: Any, tmp_path: Path
+) -> None:
+    """In micro-batches, from where the batch before ended; each row is written once."""
+
+    def run() -> list[int]:
+        options = PipelineOptions([], checkpoint_dir=str(tmp_path / "checkpoints"), available_now=True)
+        p = beam.Pipeline(SparkMicroBatchRunner(spark), options=options)
+        _ = p | table.read(streaming=True, poll_interval=0.01) | other_table.write()
+        assert PipelineState.DONE == p.run().wait_until_finish()
+        return other_table.values()
+
+    table.append({"n": list(range(100)), "word": ["a"] * 100})
+    assert list(range(100)) == run()
+    table.append({"n": list(range(100, 150)), "word": ["a"] * 50})
+    assert list(range(150)) == run()
