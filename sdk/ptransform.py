@@ -116,6 +116,13 @@ class PTransform(Generic[InputT, OutputT]):
         self._tagged_hints = {tag: declared(one) for tag, one in tagged.items()}
         return self
 
+    def default_type_hints(self) -> Any:
+        """Return the types, as Beam's `IOTypeHints`, of what isn't declared otherwise; None for none.
+
+        A subclass may define it.
+        """
+        return None
+
     def get_type_hints(self) -> Any:
         """Return the types of its elements as Beam's `IOTypeHints`."""
         from .typehints.beam.io_type_hints import IOTypeHints, hints_of_built_in

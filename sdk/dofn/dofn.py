@@ -254,6 +254,13 @@ class DoFn:
         """Declare output types: see `penstock.typehints`."""
         return with_output_types(hint, **tagged)(self)
 
+    def default_type_hints(self) -> Any:
+        """Return the types, as Beam's `IOTypeHints`, of what isn't declared otherwise; None for none.
+
+        A subclass may define it.
+        """
+        return None
+
     def get_type_hints(self) -> Any:
         """Return the types of its elements as Beam's `IOTypeHints`."""
         from ..typehints.beam.io_type_hints import hints_of_process

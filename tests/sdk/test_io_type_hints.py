@@ -223,3 +223,24 @@ def test_an_annotated_expand_is_any_where_it_tells_nothing(caplog):
     assert not caplog.records
     assert (None, ((str,), {})) == Wrong().get_type_hints()[:2]
     assert "the input is annotated as <class 'int'>, which is ignored" in caplog.text
+
+
+def test_default_types_may_ask_the_base_class():
+    """Which has none; so that an override can fall back on it, as in Beam."""
+
+    class Parse(beam.DoFn):
+        def process(self, element):
+            yield int(element)
+
+        def default_type_hints(self):
+            return super().default_type_hints() or IOTypeHints.empty().with_output_types(int)
+
+    class Parsed(beam.PTransform):
+        def expand(self, pcoll):
+            return pcoll | beam.ParDo(Parse())
+
+        def default_type_hints(self):
+            return super().default_type_hints()
+
+    with beam.Pipeline() as p:
+        assert int is (p | beam.Create(["1"]) | Parsed()).element_type
