@@ -157,7 +157,7 @@ class LoadedDelta(LoadedTable):
         others = [
             field.name for field in self._schema if field.name not in key and not pyarrow.types.is_nested(field.type)
         ]
-        same = "".join(f" AND {_q('t', name)} IS NOT DISTINCT FROM {_q('s', name)}" for name in others)
+        same = "".join(f" AND ({_q('t', name)} IS NOT DISTINCT FROM {_q('s', name)})" for name in others)
         updates = {f"`{name}`": _q("s", name) for name in self._schema.names}
         with self._conflicts():
             merge = self._table.merge(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import pickle
 import threading
 import uuid
@@ -265,3 +267,41 @@ def test_a_stream_commits_each_checkpoint_once(table: LakeTable, flags: dict[str
         numbers = p | beam.io.GenerateSequence(0, 300, 1000, 1, partitions=3)
         _ = numbers | beam.Map(lambda n: Row(word=str(n), n=n)) | table.write(WORDS)
     assert list(range(300)) == table.values()
+
+
+OF_ALL_TYPES = pyarrow.schema(
+    [
+        ("word", pyarrow.string()),
+        ("n", pyarrow.int64()),
+        ("price", pyarrow.decimal128(10, 2)),
+        ("parts", pyarrow.list_(pyarrow.int64())),
+        ("place", pyarrow.struct([("street", pyarrow.string())])),
+        ("raw", pyarrow.binary()),
+        ("share", pyarrow.float64()),
+        ("day", pyarrow.date32()),
+        ("moment", pyarrow.timestamp("us", "UTC")),
+    ]
+)
+
+
+def test_rows_of_all_types_are_retracted_by_a_key_of_two_columns(table: LakeTable) -> None:
+    """A row with another value stays; nulls and NaN are equal to themselves."""
+    first, second = names(2)
+    noon = datetime.datetime(2026, 1, 2, 12, tzinfo=datetime.UTC)
+    values = {
+        "price": decimal.Decimal("1.50"),
+        "parts": [1, 2],
+        "place": {"street": "x"},
+        "raw": b"\0\xff",
+        "share": float("nan"),
+        "day": noon.date(),
+        "moment": noon,
+    }
+    full = [Row(word="a", n=n, **values) for n in range(2)]
+    empty = Row(word="b", n=0, **dict.fromkeys(values))
+    sink = sink_of(table, OF_ALL_TYPES, key=("word", "n"), partition_by="day")
+    sink.commit(first, [stage(sink, first, [*full, empty])])
+    assert [("a", 0), ("a", 1), ("b", 0)] == table.rows("SELECT word, n FROM lake ORDER BY ALL")
+    other = Row(word="a", n=1, **values | {"share": 0.5})
+    sink.commit(second, [stage(sink, second, [full[0], other, empty], -1)])
+    assert [("a", 1)] == table.rows("SELECT word, n FROM lake ORDER BY ALL")
