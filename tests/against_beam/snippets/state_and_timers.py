@@ -360,3 +360,20 @@ def outputs_of_timers_with_tags() -> None:
         found = p | beam.Create([("a", 1)]) | beam.ParDo(Tagged()).with_outputs("fired", main="main")
         found.main | "1" >> beam.Map(lambda x: print("main", x))
         found.fired | "2" >> beam.Map(lambda x: print("fired", x))
+
+
+def a_timer_that_is_due_when_a_stream_ends() -> None:
+    class Buffered(beam.DoFn):
+        DUE = TimerSpec("due", TimeDomain.WATERMARK)
+
+        def process(self, element, time=beam.DoFn.TimestampParam, due=beam.DoFn.TimerParam(DUE)):
+            due.set(time + 5)
+            return [("element", element)]
+
+        @on_timer(DUE)
+        def fire(self, key=beam.DoFn.KeyParam):
+            return [("timer", key)]
+
+    stream = TestStream().add_elements([window.TimestampedValue(("k", 1), 1)]).advance_watermark_to_infinity()
+    with beam.Pipeline(options=PipelineOptions(streaming=True)) as p:
+        p | stream | beam.ParDo(Buffered()) | beam.Map(print)
