@@ -122,13 +122,17 @@ def file_connectors(url: str) -> list[Callable[[], Any]]:
         lambda: beam.io.WriteToAvro(url, schema),
         lambda: beam.io.WriteToChangelog(url),
         lambda: fileio.WriteToFiles(url),
+        lambda: beam.io.ReadFromDelta(url),
+        lambda: beam.io.WriteToDelta(url),
+        lambda: beam.io.ReadFromIceberg("a.b", catalog_properties={"type": "sql", "uri": url}),
+        lambda: beam.io.WriteToIceberg("a.b", catalog_properties={"type": "rest", "uri": url, "token": SECRET}),
     ]
 
 
 CASES = [
     *((url, i, redis_connectors) for url in REDIS for i in range(3)),
     *((url, i, sql_connectors) for url in SQL for i in range(4)),
-    *((url, i, file_connectors) for url in FILES for i in range(16)),
+    *((url, i, file_connectors) for url in FILES for i in range(20)),
 ]
 
 
