@@ -24,7 +24,8 @@ INSTEAD: Final[dict[str, str]] = {
     "internal": _INTERNAL,
     "io.aws": _FILES.format("s3fs for s3://"),
     "io.azure": _FILES.format("adlfs for abfs://"),
-    "io.debezium": "let Debezium write the changes to Kafka, and read them by beam.io.ReadFromKafka",
+    "io.debezium": "read PostgreSQL by beam.io.ReadFromPostgresChanges; or let Debezium write changes to Kafka, and "
+    "read them by beam.io.ReadFromKafka and beam.io.FromDebezium",
     "io.external": "cross-language transforms need Java; write the source as a beam.io.UnboundedSource in Python",
     "io.flink": "read with a beam.io.UnboundedSource, such as beam.io.GenerateSequence",
     "io.gcp": _OWN_CLIENT,
