@@ -68,6 +68,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "io.restriction_trackers": ("sdk.dofn.offset_range", "sdk.dofn.splittable_dofn"),
     "io.kafka": ("io.kafka.read", "io.kafka.write"),
     "io.parquetio": ("io.files.parquet", "io"),
+    "io.requestresponse": ("transforms.request_response", "transforms.response_caches"),
     "io.textio": ("io.files.text", "io"),
     "io.source_test_utils": ("io.beam.source_test_utils",),
     "io.tfrecordio": ("io.beam.tf_record",),
@@ -114,6 +115,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "testing.util": ("testing.util",),
     "transforms": ("transforms", "sdk.ptransform"),
     "transforms.async_dofn": ("transforms.async_dofn",),
+    "transforms.enrichment": ("transforms.enrichment", "transforms.request_response", "transforms.response_caches"),
     "transforms.combiners": ("transforms.combiners", "transforms"),
     "transforms.core": (
         "transforms",

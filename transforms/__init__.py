@@ -61,6 +61,9 @@ stats.py              the approximate ones, under Beam's module name
 Imported when used:
 
 async_map.py          AsyncMap: async functions of elements, with timeouts, retries and rate limits
+enrichment.py         Enrichment: rows joined with the answers of a service, which may be cached
+request_response.py   RequestResponseIO: the answers of a service, with throttling and repeats
+response_caches.py    caches of answers, in memory and in Redis
 async_dofn.py         AsyncWrapper: the calls of a DoFn in the background
 sql/                  SqlTransform: SQL by DuckDB
 """

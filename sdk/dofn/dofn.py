@@ -192,7 +192,7 @@ class DoFn:
     # Whether outputs may be whole bundles (`BatchOutput`), which are passed on as such.
     yields_bundles: bool = False
 
-    def setup(self) -> None:
+    def setup(self) -> Any:
         """Prepare the DoFn.  Called once in each worker, before the other methods."""
 
     def start_bundle(self) -> None:
@@ -221,7 +221,7 @@ class DoFn:
     def finish_bundle(self) -> Iterable[Any] | None:
         """End a bundle.  Called after its last element; outputs must be `WindowedValue`s."""
 
-    def teardown(self) -> None:
+    def teardown(self) -> Any:
         """Release resources.  Called when the worker ends normally."""
 
     def default_label(self) -> str:
@@ -414,8 +414,9 @@ class WrappingDoFn(DoFn):
     def display_data(self) -> dict[str, Any]:
         return self.fn.display_data()
 
-    def setup(self) -> None:
-        self.fn.setup()
+    def setup(self) -> Any:
+        # It may be awaitable.
+        return self.fn.setup()
 
     def start_bundle(self) -> None:
         self.fn.start_bundle()
@@ -423,8 +424,8 @@ class WrappingDoFn(DoFn):
     def finish_bundle(self) -> Iterable[Any] | None:
         return self.fn.finish_bundle()
 
-    def teardown(self) -> None:
-        self.fn.teardown()
+    def teardown(self) -> Any:
+        return self.fn.teardown()
 
 
 class TimestampDoFn(CallableDoFn):

@@ -233,6 +233,13 @@ def test_dead_letters_of_an_async_generator_may_keep_its_outputs(pipeline: Any) 
         check([], dropped)
 
 
+def test_an_async_setup_is_awaited_with_exception_handling_too(pipeline: Any) -> None:
+    """The process needs what it has prepared."""
+    with pipeline as p:
+        good, _ = p | beam.Create([TimestampedValue(1, 1)]) | beam.ParDo(Both(), 10).with_exception_handling()
+        check([10, 20], good)
+
+
 def test_a_failing_call_is_repeated_as_often_as_allowed(pipeline: Any) -> None:
     """It succeeds the third time."""
 

@@ -1,0 +1,80 @@
+"""HttpEnrichmentHandler: asks a web service for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from ...sdk.elements.row import Row
+from ...sdk.redaction import redacted
+from ...transforms.enrichment import EnrichmentSourceHandler
+from ...transforms.request_response import UserCodeExecutionException, UserCodeQuotaException
+from ..optional_package import optional_package
+
+
+class HttpEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
+    """The JSON object that a URL returns for a row, as a row.
+
+    A status of 429 or 503 raises `UserCodeQuotaException`, which is repeated, and any other error status a
+    `UserCodeExecutionException`.
+
+    Args:
+      url: the URL, with the names of fields in braces, whose values are quoted: "http://127.0.0.1:8000/items/{item}";
+        or a function of a row that returns it.
+      response_fn: returns the fields of the answer for the decoded JSON; by default it is an object with them.
+      settings: of `httpx.AsyncClient`, such as `headers`, `auth` and `verify`.
+
+    Raises `MissingExtraError` without the extra `enrichment`.
+    """
+
+    def __init__(
+        self,
+        url: str | Callable[[Row], str],
+        response_fn: Callable[[Any], Mapping[str, Any]] | None = None,
+        **settings: Any,
+    ) -> None:
+        optional_package("httpx", extra="enrichment", needed_for="HttpEnrichmentHandler")
+        if not isinstance(url, str) and not callable(url):
+            raise TypeError(f"HttpEnrichmentHandler: expected a URL or a function of a row, got {url!r}")
+        self._url = url
+        self._response_fn = response_fn
+        self._settings = settings
+        self._client: Any = None
+
+    def __repr__(self) -> str:
+        # The settings may have a password.
+        return f"<HttpEnrichmentHandler {redacted(self._url) if isinstance(self._url, str) else self._url!r}>"
+
+    async def __aenter__(self) -> HttpEnrichmentHandler:
+        httpx = optional_package("httpx", extra="enrichment", needed_for="HttpEnrichmentHandler")
+        # The transform limits the number of calls and their time.
+        limits = httpx.Limits(max_connections=None)
+        self._client = httpx.AsyncClient(**{"timeout": None, "limits": limits, **self._settings})
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._client.aclose()
+
+    def _url_of(self, row: Row) -> str:
+        if isinstance(self._url, str):
+            return self._url.format(**{name: quote(str(value), safe="") for name, value in row.as_dict().items()})
+        return self._url(row)
+
+    async def __call__(self, request: Row, *args: Any, **kwargs: Any) -> tuple[Row, Row]:
+        url = self._url_of(request)
+        response = await self._client.get(url)
+        if response.is_error:
+            kind = UserCodeQuotaException if response.status_code in (429, 503) else UserCodeExecutionException
+            raise kind(f"{redacted(url)} has answered with status {response.status_code} {response.reason_phrase}")
+        content = response.json()
+        fields = content if self._response_fn is None else self._response_fn(content)
+        if not isinstance(fields, Mapping):
+            raise UserCodeExecutionException(
+                f"{redacted(url)} has answered with a {type(fields).__name__}, not an object; give a response_fn"
+            )
+        return request, Row(**fields)
+
+    def get_cache_key(self, request: Row) -> str:
+        """Return the URL."""
+        return self._url_of(request)

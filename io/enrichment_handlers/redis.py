@@ -1,0 +1,53 @@
+"""RedisEnrichmentHandler: asks a Redis server for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...sdk.elements.row import Row
+from ...transforms.enrichment import EnrichmentSourceHandler
+from ...transforms.request_response import UserCodeExecutionException
+from ..optional_package import optional_package
+from ..redis.server import address_of, check_url
+
+
+class RedisEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
+    """The fields of a hash in Redis, as a row of texts.
+
+    Args:
+      url: the server's URL, such as "redis://localhost:6379/0".
+      key: the key of the hash, with the names of fields in braces: "item:{item}"; or a function of a row.
+      default: the fields of the answer where there is no such key; without it that is an error.
+
+    Raises `ValueError` for an invalid URL, and `MissingExtraError` without the extra `redis`.
+    """
+
+    def __init__(self, url: str, key: str | Callable[[Row], str], default: dict[str, Any] | None = None) -> None:
+        check_url(url, "RedisEnrichmentHandler")
+        self._url = url
+        self._key = key
+        self._default = default
+        self._client: Any = None
+
+    def __repr__(self) -> str:
+        return f"<RedisEnrichmentHandler {address_of(self._url)}>"
+
+    async def __aenter__(self) -> RedisEnrichmentHandler:
+        package = optional_package("redis.asyncio", extra="redis", needed_for="RedisEnrichmentHandler")
+        self._client = package.Redis.from_url(self._url, decode_responses=True)
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._client.aclose()
+
+    def get_cache_key(self, request: Row) -> str:
+        """Return the key of the hash."""
+        return self._key.format(**request.as_dict()) if isinstance(self._key, str) else self._key(request)
+
+    async def __call__(self, request: Row, *args: Any, **kwargs: Any) -> tuple[Row, Row]:
+        key = self.get_cache_key(request)
+        fields = await self._client.hgetall(key) or self._default
+        if fields is None:
+            raise UserCodeExecutionException(f"{address_of(self._url)}: there is no hash {key!r}; give a default")
+        return request, Row(**fields)
