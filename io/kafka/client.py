@@ -27,6 +27,9 @@ REACHED_WITHIN = 60.0
 # How long the brokers may need to know a new topic, in seconds.
 _CREATED_WITHIN = 3.0
 
+# How long, in seconds, answers of before a loss may still be under way from the client's threads.
+_UNDER_WAY = 0.5
+
 # The names of the client's reports: that a partition's end is reached, and that an offset isn't there.
 PARTITION_EOF = "_PARTITION_EOF"
 OFFSET_LOST = "_AUTO_OFFSET_RESET"
@@ -170,8 +173,8 @@ class Connection:
 
     def answers(self) -> None:
         """Note that the cluster has answered."""
-        if self._lost_at is not None:
-            seconds, self._lost_at = time.monotonic() - self._lost_at, None
+        if self._lost_at is not None and (seconds := time.monotonic() - self._lost_at) > _UNDER_WAY:
+            self._lost_at = None
             _logger.warning(
                 "%s: Kafka at %s answers again, after %.0f s", self.transform, self.settings.servers, seconds
             )

@@ -337,8 +337,8 @@ class KafkaReader(EventTimeReader[Any]):
             reports = [message for message in found if message.error() is not None]
         else:
             kept, reports = found, []
-        self._reading.connection.answers()
         if kept:
+            self._reading.connection.answers()
             kept = self._unread(kept)
         for report in reports:
             self._report(report)
@@ -367,6 +367,7 @@ class KafkaReader(EventTimeReader[Any]):
         kafka = package(self._reading.label)
         error = report.error()
         if error.name() == PARTITION_EOF:
+            self._reading.connection.answers()
             # Beyond records that were compacted, and the marks of transactions.
             self._next = max(self._next, report.offset())
         elif error.name() == OFFSET_LOST:
