@@ -67,7 +67,7 @@ def table_at(directory: str, tmp_path: pathlib.Path, format: str) -> LakeTable:
 
 def test_a_stream_resumes_from_checkpoints_in_the_store(directory: str, s3: S3Server) -> None:
     """A crash of all processes in between is tested by test_s3_kills.py."""
-    for count in (5, 25):
+    for count in (2, 6):
         flags = {"checkpoint_dir": f"{directory}/kept", "checkpoint_interval": 0.2}
         p = beam.Pipeline(options=PipelineOptions([], **flags))
         numbers = p | beam.io.GenerateSequence(0, elements_per_period=20, period=0.1)
