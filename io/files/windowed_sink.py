@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from ...sdk.elements.bundle import Bundle, expanded
-from ...sdk.errors import UnsupportedError
 from ...sdk.pvalue import PCollection, WriteOutput
 from ...transforms.assign_windows import WindowInto
 from ...transforms.pardo import ParDo
@@ -62,7 +63,7 @@ class WindowedSink(FileSink):
 
     A file is published when its window is complete.  Its name has the window in it: `-W-SSSSS-of-NNNNN` is the default
     template.  The number of a pane follows the window, except for the first pane's.  A shard without elements has no
-    file.
+    file.  With a limit of the records or bytes of a file, each pane has as many files as its elements need.
 
     Args:
       sink: the sink that opens files.
@@ -72,11 +73,6 @@ class WindowedSink(FileSink):
     max_open_files = 20
 
     def __init__(self, sink: FileSink, shards: int) -> None:
-        if sink.max_records_per_shard or sink.max_bytes_per_shard:
-            raise UnsupportedError(
-                f"{sink.transform}: max_records_per_shard and max_bytes_per_shard are for a bounded input; give "
-                "num_shards, the number of files of each window"
-            )
         template = sink.shard_name_template
         if template == DEFAULT_SHARD_NAME_TEMPLATE:
             template = WINDOWED_SHARD_NAME_TEMPLATE
@@ -85,6 +81,8 @@ class WindowedSink(FileSink):
             file_name_suffix=sink.file_name_suffix,
             shard_name_template=template,
             sharded=True,
+            max_records_per_shard=sink.max_records_per_shard,
+            max_bytes_per_shard=sink.max_bytes_per_shard,
             skip_if_empty=True,
             transform=sink.transform,
         )
@@ -103,12 +101,21 @@ class WindowedSink(FileSink):
     @contextmanager
     def open_file(self, path: str, group: Any = None) -> Iterator[RecordWriter]:
         with self.sink.open_file(path) as writer:
+            self.counted = self.sink.counted
             yield writer
 
     def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
-        return [Renaming(file.name, self._final(file), file.size) for file in files]
+        if self.max_records_per_shard is None and self.max_bytes_per_shard is None:
+            return [Renaming(file.name, self._final(file, file.shard or 0, self.shards), file.size) for file in files]
+        # The files of a pane are staged by one writer, in order.
+        shards = Counter(file.group for file in files)
+        numbers = {group: count() for group in shards}
+        return [
+            Renaming(file.name, self._final(file, next(numbers[file.group]), shards[file.group]), file.size)
+            for file in files
+        ]
 
-    def _final(self, file: StagedFile) -> str:
+    def _final(self, file: StagedFile, shard: int, shards: int) -> str:
         window, pane = file.group
-        name = shard_name(self.shard_name_template, file.shard or 0, self.shards, window, pane)
+        name = shard_name(self.shard_name_template, shard, shards, window, pane)
         return f"{self.file_path_prefix}{name}{self.file_name_suffix}"

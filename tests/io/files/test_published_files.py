@@ -223,3 +223,22 @@ def test_windows_of_a_bounded_input_have_files_of_their_own(tmp_path: pathlib.Pa
         results = words | fileio.WriteToFiles(str(tmp_path), fileio.default_file_naming("out"), shards=1)
         assert_that(results | beam.Map(lambda r: r.window.start), equal_to([0, 1]))
     assert [f"out-1970-01-01T00:00:0{t}-1970-01-01T00:00:0{t + 1}-00000-of-00001" for t in (0, 1)] == names_of(tmp_path)
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("limit", [{"max_records_per_shard": 2}, {"max_bytes_per_shard": 3}])
+def test_windows_have_as_many_files_as_a_limit_asks_for(tmp_path: pathlib.Path, limit: Any, used: bool) -> None:
+    """The number of a window's files is in their names, and a window with more files than may be open is whole."""
+    words = [beam.window.TimestampedValue(f"{n}", 1) for n in range(7)]
+    many = [beam.window.TimestampedValue(f"{n % 10}", 9) for n in range(50)]
+    given = TestStream().add_elements(words + many).advance_watermark_to_infinity()
+    with TestPipeline() as p:
+        written = p | given | beam.io.WriteToText(str(tmp_path / "out"), triggering_frequency=8, **limit)
+        if used:
+            assert_that(written | beam.Map(os.path.exists), equal_to([True] * (4 + 25)))
+    names = [f"out-[0.0, 8.0)-0000{shard}-of-00004" for shard in range(4)]
+    assert names == [name for name in names_of(tmp_path) if name.startswith("out-[0.0")]
+    assert [2, 2, 2, 1] == [len((tmp_path / name).read_text().split()) for name in names]
+    lines = [line for path in tmp_path.glob("out-[[]8.0*") for line in path.read_text().split()]
+    assert sorted(f"{n % 10}" for n in range(50)) == sorted(lines)
+    assert [] == [name for name in names_of(tmp_path) if name.startswith(".")]
