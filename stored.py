@@ -58,7 +58,7 @@ _LATER = {
     "multiset": "runners.execution.windows.retractions",
     "not-a-number": "runners.execution.windows.retractions",
     "offset-range": "sdk.dofn.offset_range",
-    "postgres-changes-offset": "io.cdc.postgres_source",
+    "postgres-changes-offset": "io.cdc.postgres_log",
     "postgres-table": "io.cdc.postgres_tables",
     "readable-file": "io.files.matching",
     "redis-stream-entry": "io.redis.source",

@@ -3,7 +3,9 @@
 debezium.py            FromDebezium: the envelopes that Debezium writes to Kafka's topics and elsewhere
 logical_types.py       the values of an envelope by its schema: dates, times, decimals
 postgres.py            ReadFromPostgresChanges: tables of PostgreSQL, from a replication slot
-postgres_source.py     the snapshot and the changes as a source, with positions in checkpoints
+postgres_source.py     the snapshot and the changes as a source, which waits for a lost server
+postgres_rows.py       the rows of tables as a bounded source
+postgres_log.py        changes that the server has decoded, and positions in checkpoints
 postgres_snapshot.py   the rows that tables had where the slot begins
 postgres_slot.py       the slot and its publication: made, checked, read and advanced
 postgres_tables.py     tables in the catalog, and rows from texts

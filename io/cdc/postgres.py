@@ -20,9 +20,10 @@ from ...transforms.pardo import ParDo
 from ...transforms.read import Read
 from ...windowing.duration import DurationTypes, micros_of_span
 from ..record_types import Maker, hint_of_type
+from .postgres_rows import PostgresRows
 from .postgres_server import PostgresServer
 from .postgres_slot import ReplicationSlot
-from .postgres_source import PostgresRows, PostgresSource, Reading
+from .postgres_source import PostgresSource, Reading
 from .row_change import RowChange, SignedRows
 
 

@@ -1,27 +1,22 @@
-"""PostgresSource: the snapshot and the changes of tables as an unbounded source; PostgresRows: the rows, once."""
+"""PostgresSource: the snapshot and the changes of tables as an unbounded source."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
-from ...sdk.elements.bundle import Bundle
 from ...sdk.redaction import logger_of
-from ...sdk.sources.bounded import BoundedSource
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
-from ...stored import stored_as
 from ...windowing.timestamp import Timestamp
-from .pgoutput import Begin, Change, Commit, Message, Relation, Truncate, is_change, message_of
+from .postgres_log import ChangeLog, Offset
 from .postgres_server import PostgresServer, psycopg_of
-from .postgres_slot import IN_USE_WITHIN, Peeked, Position, ReplicationSlot, lsn_text
-from .postgres_snapshot import Key, TableSnapshot, earlier_ended, missing_former_row, truncated
-from .postgres_tables import RowReader, Table, check_identities, completed, quoted, tables_of
+from .postgres_slot import IN_USE_WITHIN, ReplicationSlot, lsn_text
+from .postgres_snapshot import TableSnapshot, earlier_ended
+from .postgres_tables import RowReader, Table, check_identities, tables_of
 from .row_change import RowChange
 
 _logger = logger_of(__name__)
@@ -41,44 +36,6 @@ _TOGETHER = 20_000
 
 # Bytes of the log without changes of the tables after which the slot is advanced.
 _SILENT = 1 << 24
-
-# Rows of the bounded source that are fetched together.
-_FETCHED = 10_000
-
-
-@stored_as("postgres-changes-offset", 1)
-@attrs.frozen
-class Offset:
-    """A position in a snapshot, or in the changes behind it.
-
-    Attributes:
-      system: the server's system identifier, which its standbys share.
-      timeline: the server's timeline, which a failover changes.
-      tables: the tables, as they were when reading began.
-      begun: the id of the first transaction that was begun after reading began.
-      lsn: the place in the log before which all commits were read; during a snapshot, the place whose rows it has.
-      micros: the event time of the last element.
-      table: the index of the table that the snapshot is at; None behind the snapshot.
-      key: the last key of that table that was read.
-      commit: the place of the commit that was read in part; 0 for none.
-      count: how many changes of it were read.
-    """
-
-    system: str
-    timeline: str
-    tables: tuple[Table, ...]
-    begun: int
-    lsn: int
-    micros: int
-    table: int | None = None
-    key: Key | None = None
-    commit: int = 0
-    count: int = 0
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """The place in the changes, as that of a step."""
-        return max(self.lsn, self.commit), self.count
 
 
 @attrs.frozen
@@ -187,7 +144,7 @@ class PostgresReader(EventTimeReader[RowChange]):
         self._connection: Any = None
         self._readers: list[RowReader] = []
         self._snapshot: TableSnapshot | None = None
-        self._log: _Log | None = None
+        self._log: ChangeLog | None = None
         # Before this, by the monotonic clock, a lost server isn't tried again.
         self._retry_at = 0.0
         self._lost_at: float | None = None
@@ -407,7 +364,7 @@ class PostgresReader(EventTimeReader[RowChange]):
         # What another reader has removed meanwhile isn't among the changes.
         self._slot.check_not_ahead(self._slot.position(connection), self._offset.lsn)
         self._slot.check_published(connection, self._offset.tables)
-        self._log = _Log(self._slot, self._readers, peeked, self._offset, position)
+        self._log = ChangeLog(self._slot, self._readers, peeked, self._offset, position)
         return True
 
     def _wait_for_reader(self, error: BaseException, now: Timestamp) -> None:
@@ -419,7 +376,7 @@ class PostgresReader(EventTimeReader[RowChange]):
             time.sleep(0.1)
         self._look_at = now.micros + self._reading.poll_interval
 
-    def _end_log(self, log: _Log, now: Timestamp) -> None:
+    def _end_log(self, log: ChangeLog, now: Timestamp) -> None:
         """Leave a log that was read to its end."""
         self._log = None
         self._read = log.number
@@ -435,194 +392,3 @@ class PostgresReader(EventTimeReader[RowChange]):
         """Note that there were no more changes at a time of the server's, and look again after a while."""
         self._quiet_until = micros - _COMMIT_TAKES
         self._look_at = now.micros + self._reading.poll_interval
-
-
-class _Step(NamedTuple):
-    """A change, or the end of a transaction, and the position after it."""
-
-    change: RowChange | None
-    lsn: int
-    commit: int
-    number: int
-    micros: int
-
-    def offset(self, before: Offset) -> Offset:
-        return attrs.evolve(before, lsn=self.lsn, commit=self.commit, count=self.number, micros=self.micros)
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """The place in the changes, by which steps are ordered."""
-        return max(self.lsn, self.commit), self.number
-
-
-class _Log:
-    """Changes that the server has decoded, from a position on.
-
-    Attributes:
-      upto: the place in the log up to which commits are among them.
-      micros: the server's time before it decoded them.
-    """
-
-    def __init__(
-        self, slot: ReplicationSlot, readers: Sequence[RowReader], peeked: Peeked, start: Offset, position: Position
-    ) -> None:
-        self.upto = position.flushed
-        self.micros = position.micros
-        self._slot = slot
-        self._readers = {reader.table.oid: (number, reader) for number, reader in enumerate(readers)}
-        self._peeked = peeked
-        self._messages = peeked.messages()
-        self._start = start
-        self._ahead: deque[_Step] = deque()
-        # The position after the last step, and the transaction that was begun; None for one that was read before.
-        self._last = _Step(None, start.lsn, start.commit, start.count, start.micros)
-        self._begun: Begin | None = None
-        self._count = 0
-
-    @property
-    def has_more(self) -> bool:
-        """Whether there are steps that weren't taken."""
-        return bool(self._ahead)
-
-    @property
-    def number(self) -> int:
-        """How many messages were read."""
-        return self._peeked.number
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether these are all changes up to `upto`, once they are taken."""
-        return self._peeked.is_whole
-
-    def take(self, limit: int, end: tuple[int, int] | None) -> list[_Step]:
-        """Return steps with at most `limit` changes: whole transactions, or a part of one that is larger.
-
-        Args:
-          end: the place behind which none is taken.
-        """
-        taken = whole = changes = 0
-        while taken < len(self._ahead) or self._pull():
-            step = self._ahead[taken]
-            if end is not None and step.place > end:
-                break
-            if step.change is not None:
-                if changes == limit:
-                    break
-                changes += 1
-            taken += 1
-            if step.change is None:
-                whole = taken
-        return [self._ahead.popleft() for _ in range(whole or taken)]
-
-    def _pull(self) -> bool:
-        """Add the steps of the next messages.  Returns False if there are no more."""
-        for data in self._messages:
-            if self._begun is None and is_change(data):
-                continue
-            steps = self._steps(message_of(data))
-            if steps:
-                self._ahead.extend(steps)
-                return True
-        return False
-
-    def _steps(self, message: Message) -> list[_Step]:
-        if isinstance(message, Begin):
-            self._begun = message if message.commit >= self._start.lsn else None
-            self._count = 0
-        elif isinstance(message, Relation):
-            if message.oid in self._readers:
-                self._readers[message.oid][1].follow(message)
-        elif self._begun is None:
-            return []
-        elif isinstance(message, Change):
-            if message.oid in self._readers:
-                return self._changed(message, self._begun)
-        elif isinstance(message, Commit):
-            micros = self._micros_of(self._begun) if self._count else self._last.micros
-            self._last = _Step(None, message.end, 0, 0, micros)
-            return [self._last]
-        elif isinstance(message, Truncate):
-            tables = [self._readers[oid][1].table for oid in message.oids if oid in self._readers]
-            if tables:
-                raise truncated(self._slot, tables)
-        return []
-
-    def _changed(self, change: Change, begun: Begin) -> list[_Step]:
-        number, reader = self._readers[change.oid]
-        old = None if change.old is None else reader.values(change.old)
-        new = None if change.new is None else reader.values(change.new)
-        if old is None and change.kind != "I":
-            raise missing_former_row(reader)
-        steps = []
-        for sign, values in ((-1, old), (+1, new)):
-            if values is None:
-                continue
-            self._count += 1
-            if begun.commit == self._start.commit and self._count <= self._start.count:
-                continue
-            row = reader.row(values if sign < 0 else completed(values, old))
-            micros = self._micros_of(begun)
-            self._last = _Step(RowChange(sign, row, table=number), self._last.lsn, begun.commit, self._count, micros)
-            steps.append(self._last)
-        return steps
-
-    def _micros_of(self, begun: Begin) -> int:
-        """Return the event time of a transaction."""
-        return max(begun.micros, self._last.micros)
-
-
-class PostgresRows(BoundedSource[RowChange]):
-    """The rows that tables have when they are read, in one transaction: one split."""
-
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
-
-    def identity(self) -> Mapping[str, Any]:
-        return {"database": self.reading.server.database, "tables": list(self.reading.tables)}
-
-    def split(self, desired_splits: int) -> Sequence[int]:
-        with self._connected() as connection:
-            tables_of(self.reading.server, connection, self.reading.tables, with_keys=False)
-        return [0]
-
-    def read_bundles(self, split: int) -> Iterator[Bundle]:
-        reading = self.reading
-        with self._connected() as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            sql = "SELECT (extract(epoch FROM now()) * 1000000)::int8"
-            (micros,) = connection.execute(sql).fetchone()
-            tables = tables_of(reading.server, connection, reading.tables, with_keys=False)
-            for number, reader in enumerate(reading.readers(connection, tables)):
-                for rows in _all_rows(connection, reader):
-                    values = [RowChange(+1, row, table=number) for row in rows]
-                    times: Any = micros
-                    if reading.times.timestamp_fn is not None:
-                        times = [Timestamp.of(reading.times.timestamp_fn(value)).micros for value in values]
-                    yield Bundle(values, times)
-
-    @contextmanager
-    def _connected(self) -> Iterator[Any]:
-        server = self.reading.server
-        try:
-            with server.explained("the tables can't be read"):
-                connection = server.connect()
-                try:
-                    yield connection
-                finally:
-                    connection.close()
-        except psycopg_of(server.transform).Error as error:
-            raise server.error(f"the server doesn't answer: {server.said(error)}", error) from None
-
-
-def _all_rows(connection: Any, reader: RowReader) -> Iterator[list[Any]]:
-    """Yield the rows of a table in parts."""
-    table = reader.table
-    names = ", ".join(quoted(name) for name, _ in table.columns)
-    connection.execute(f"DECLARE penstock_rows NO SCROLL CURSOR FOR SELECT {names} FROM ONLY {table.quoted}")
-    columns = range(len(table.columns))
-    while True:
-        result = connection.execute(f"FETCH FORWARD {_FETCHED} FROM penstock_rows").pgresult
-        if not result.ntuples:
-            break
-        yield [reader.row([result.get_value(row, column) for column in columns]) for row in range(result.ntuples)]
-    connection.execute("CLOSE penstock_rows")

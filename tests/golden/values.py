@@ -12,7 +12,7 @@ import pyarrow
 
 import penstock as beam
 from penstock.io.beam.unbounded_source import Part
-from penstock.io.cdc.postgres_source import Offset
+from penstock.io.cdc.postgres_log import Offset
 from penstock.io.cdc.postgres_tables import Table
 from penstock.io.cdc.row_change import RowChange
 from penstock.io.files.filesystem import FileMetadata
