@@ -23,6 +23,7 @@ watermark_lag       (d) of three stages: MillWheel, figure 15
 running_sum         (e) a sum of each key, again and again
 snapshot_pause      (f) of a million keys
 snapshot_changes    (g) of timers, side inputs and remembered outputs
+async_calls         (i) of a service, 200 at once, against asyncio by hand
 kafka               (h) a topic of Kafka, summed, against a loop over `consume()`; latency from topic to topic
 
 Of micro-batches on Spark, whose figures are in docs/spark_streaming_performance.md:
@@ -63,6 +64,7 @@ BENCHMARKS = {
     "running_sum": "streaming.running_sum",
     "snapshot_pause": "streaming.snapshot_pause",
     "snapshot_changes": "streaming.snapshot_changes",
+    "async_calls": "streaming.async_calls",
     "kafka": "streaming.kafka",
     "spark_micro_batch": "spark.micro_batch",
     "shard_memory": "spark.shard_memory",

@@ -80,6 +80,10 @@ class EventLoop:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback, *args)
 
+    def next_turn(self, callback: Callable[[], Any]) -> None:
+        """Call a function in the loop's next turn, from the loop's thread."""
+        self._loop.call_soon(callback)
+
     def create_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a task, from the loop's thread."""
         return self._loop.create_task(coroutine)

@@ -12,6 +12,7 @@ reached, at the end of a partition, and before a watermark advances.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import Any
 
 from ....sdk.columns.column_bundle import ColumnBundle
@@ -77,11 +78,11 @@ class AsyncRun(StageRun):
     def _register(self, calls: list[Call]) -> None:
         lanes = self._lanes
         executor = self.executor
+        if executor.ordered == "key":
+            guarded(executor.label, partial(_set_lanes, calls))
         for call in calls:
             self._in_flight[call] = None
             if lanes is not None:
-                if executor.ordered == "key":
-                    call.lane = guarded(executor.label, lambda call=call: _key_of(call.element))  # type: ignore[misc]
                 lanes.setdefault(call.lane, deque()).append(call)
             micros = call.row[1]
             if self._earliest is None or micros < self._earliest:
@@ -163,6 +164,17 @@ class AsyncRun(StageRun):
         earliest = self._earliest if kept is None else min(self._earliest, kept)
         # Before the end of time, or its task would be complete.
         return min(earliest, MAX_MICROS - 1)
+
+
+def _set_lanes(calls: list[Call]) -> None:
+    """Make the key of each element its lane."""
+    try:
+        for call in calls:
+            call.lane = _key_of(call.element)
+    except BaseException:
+        for call in calls:
+            call.discard()
+        raise
 
 
 def _key_of(element: Any) -> Any:

@@ -36,6 +36,12 @@ class Call:
         self.is_finished = False
         self.metrics = MetricsContainer()
 
+    def discard(self) -> None:
+        """Close its coroutine, unless it has begun: Python warns of one that is never awaited."""
+        pending = self.pending
+        if inspect.iscoroutine(pending) and inspect.getcoroutinestate(pending) == inspect.CORO_CREATED:
+            pending.close()
+
     def __repr__(self) -> str:
         # An error of the call names the element.
         return repr(self.element)
@@ -61,6 +67,7 @@ class RunningCalls:
         # These are the loop's.
         self._waiting: deque[Call] = deque()
         self._tasks: dict[asyncio.Task[None], Call] = {}
+        self._is_noted = False
         self._is_closed = False
 
     def open(self) -> EventLoop:
@@ -116,16 +123,22 @@ class RunningCalls:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
-        if not self._is_closed:
-            self._wakeup.set()
-            self._fill()
+        loop = self._loop
+        if self._is_closed or loop is None:
+            return
+        self._fill()
+        if not self._is_noted:
+            # Once for all calls that end in this turn of the loop: a wakeup costs more than a call.
+            self._is_noted = True
+            loop.next_turn(self._note)
+
+    def _note(self) -> None:
+        self._is_noted = False
+        self._wakeup.set()
 
     def _cancel(self) -> None:
         for call in (*self._waiting, *self._tasks.values()):
-            # A coroutine that was never awaited would be warned of.
-            pending = call.pending
-            if inspect.iscoroutine(pending) and inspect.getcoroutinestate(pending) == inspect.CORO_CREATED:
-                pending.close()
+            call.discard()
         self._waiting.clear()
         for task in list(self._tasks):
             task.cancel()
