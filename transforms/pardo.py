@@ -222,6 +222,7 @@ class ParDo(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         label = pcoll.pipeline.full_label
+        check_async(self.fn, label)
         signature = splittable_signature(self.fn, label)
         if signature is None:
             return self.add_to(pcoll, any_tag=True)[None]

@@ -24,6 +24,9 @@ from ...sdk.options.context import inside_a_run
 
 T = TypeVar("T")
 
+# Seconds that the end of the loop may take.
+_PATIENCE = 5.0
+
 
 class EventLoop:
     """A running event loop, shared by its users in this process."""
@@ -56,7 +59,8 @@ class EventLoop:
             if EventLoop._running is self:
                 EventLoop._running = None
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        # A call that blocks the loop would block its end, too.
+        self._thread.join(_PATIENCE)
 
     def _run(self) -> None:
         with scoped(None), inside_a_run():

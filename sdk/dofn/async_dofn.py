@@ -17,9 +17,13 @@ from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Any
 
 from ..errors import UnsupportedError
-from .dofn import CallableDoFn, DoFn, FlatMapDoFn, WrappingDoFn, overrides
+from ..user_code.signatures import signature
+from .dofn import CallableDoFn, DoFn, DoFnParam, FlatMapDoFn, WrappingDoFn, overrides
 from .signature import user_function
 from .stateful_dofn import is_stateful_dofn
+
+_OF_A_BUNDLE = ("BundleFinalizerParam", "BundleContextParam")
+_SPLITTABLE = ("RestrictionParam", "WatermarkEstimatorParam")
 
 
 def is_coroutine_function(fn: Any) -> bool:
@@ -54,6 +58,12 @@ def check_async(fn: DoFn, label: str) -> None:
             f"{label}: an async DoFn can't have state or timers, since its calls for one key overlap; "
             "have a stateful DoFn before or behind it"
         )
+    for parameter in signature(user_function(fn)).parameters.values():
+        marker = getattr(parameter.default, "name", "") if isinstance(parameter.default, DoFnParam) else ""
+        if marker in _OF_A_BUNDLE:
+            raise UnsupportedError(f"{label}: an async DoFn can't have a {marker}, since its calls outlast bundles")
+        if marker in _SPLITTABLE:
+            raise UnsupportedError(f"{label}: an async DoFn can't be splittable, but its process has a {marker}")
     users = fn
     while isinstance(users, WrappingDoFn):
         users = users.fn

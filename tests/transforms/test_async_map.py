@@ -12,8 +12,11 @@ import pytest
 from checks import check
 
 import penstock as beam
+from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from penstock.metrics import Metrics
+from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.dofn.hints import hints_of_dofn
+from penstock.sdk.dofn.splittable_dofn import RestrictionProvider
 from penstock.sdk.errors import PenstockError, UnsupportedError
 from penstock.sdk.side_inputs import AsDict
 from penstock.sdk.userstate import BagStateSpec
@@ -30,6 +33,19 @@ async def reversing(n: int) -> int:
     """End in the reverse order of five."""
     await asyncio.sleep(0.02 * (4 - n % 5))
     return n
+
+
+class Numbers(RestrictionProvider):
+    """The numbers up to an element."""
+
+    def initial_restriction(self, n: int) -> OffsetRange:
+        return OffsetRange(0, n)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, n: int, restriction: OffsetRange) -> float:
+        return restriction.size()
 
 
 class Both(beam.DoFn):
@@ -101,11 +117,17 @@ def test_a_function_for_pardo_and_flatmap_may_be_async(pipeline: Any) -> None:
 
     async def none(n: int) -> None: ...
 
+    async def each(*items: int) -> AsyncIterator[int]:
+        for item in items:
+            yield item
+
     with pipeline as p:
         ones = p | beam.Create([1])
         check([1, 1], ones | beam.ParDo(twice))
         check([1, 1], ones | beam.FlatMap(twice))
         check([], ones | "none" >> beam.ParDo(none))
+        pairs = p | "pairs" >> beam.Create([(1, 2)])
+        check([1, 2, 3], pairs | beam.FlatMapTuple(each, 3))
 
 
 def test_calls_follow_each_other_and_groupings(pipeline: Any) -> None:
@@ -305,6 +327,29 @@ def test_retractions_of_an_answer_retract_the_answer_that_was_given() -> None:
         check([((1, 1), 1), ((1, 1), -1), ((3, 2), 1)], signed)
 
 
+def test_types_are_checked_at_run_time_if_asked_for() -> None:
+    """Of elements, and of each output of a coroutine or an async generator."""
+
+    async def wrong(n: int) -> list[str]:
+        return [n]  # type: ignore[list-item]
+
+    for transform, message in [(beam.ParDo(wrong), "Ask: .*str.*received"), (beam.ParDo(Both(), 2), None)]:
+        p = beam.Pipeline(options=PipelineOptions([], runtime_type_check=True))
+        _ = p | beam.Create([TimestampedValue(1, 1)]) | "Ask" >> transform
+        if message is None:
+            p.run()
+        else:
+            with pytest.raises(PenstockError, match=message):
+                p.run()
+
+
+def test_workers_of_a_batch_have_an_event_loop_each() -> None:
+    """Forked after a run in this process."""
+    assert [2] == ([1] | beam.AsyncMap(double))
+    with beam.Pipeline(options=PipelineOptions([], parallelism=2)) as p:
+        check([2 * n for n in range(100)], p | beam.Create(range(100)) | beam.Reshuffle() | beam.AsyncMap(double))
+
+
 # --- Refusals
 
 
@@ -322,6 +367,12 @@ def test_what_an_async_dofn_can_not_have_is_refused_by_name() -> None:
     async def plain(n: Any) -> Any:
         return n
 
+    class Finalized(beam.DoFn):
+        async def process(self, n: Any, at_end: Any = beam.DoFn.BundleFinalizerParam) -> None: ...
+
+    class Splittable(beam.DoFn):
+        async def process(self, n: Any, tracker: Any = beam.DoFn.RestrictionParam(Numbers())) -> None: ...
+
     class Zero(beam.DoFn):
         concurrency = 0
 
@@ -332,6 +383,8 @@ def test_what_an_async_dofn_can_not_have_is_refused_by_name() -> None:
 
     for transform, message in [
         (beam.ParDo(WithState()), "Ask: an async DoFn can't have state or timers"),
+        (beam.ParDo(Finalized()), "Ask: an async DoFn can't have a BundleFinalizerParam"),
+        (beam.ParDo(Splittable()), "Ask: an async DoFn can't be splittable, but its process has a RestrictionParam"),
         (beam.ParDo(WithBundles()), "Ask: an async DoFn can't have a finish_bundle"),
         (beam.Map(plain), "Ask: Map would output coroutines.*use beam.AsyncMap"),
         (beam.Filter(plain), "Ask: Filter would output coroutines.*use beam.AsyncMap"),

@@ -17,7 +17,6 @@ import attrs
 from ....sdk import graph
 from ....sdk.dofn.async_dofn import with_process
 from ....sdk.dofn.dofn import DoFn, DoFnParam, WrappingDoFn
-from ....sdk.dofn.signature import called_function
 from ....sdk.elements.bundle import Bundle, narrowed
 from ....sdk.metrics import merge_apart
 from ....sdk.user_code.serialization import Serialized
@@ -44,7 +43,7 @@ class _Starting(WrappingDoFn):
             for i, p in enumerate(parameters)
             if p.default is DoFn.ElementParam or not isinstance(p.default, DoFnParam)
         )
-        function = called_function(self.fn)
+        function = self.fn.process
 
         def started(*args: Any, **kwargs: Any) -> tuple[Call]:
             element = kwargs[name] if name in kwargs else args[place]
