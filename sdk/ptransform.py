@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, get_args, get_origin
 
 from .typehints import declared_hints, declared_tags, hints_of_callable
-from .typehints.decorators import given_inputs
+from .typehints.decorators import given_inputs, of_annotations
 from .typehints.simplified import declared, native, simplified
 from .user_code.signatures import signature
 
@@ -116,12 +116,16 @@ class PTransform(Generic[InputT, OutputT]):
         self._tagged_hints = {tag: declared(one) for tag, one in tagged.items()}
         return self
 
+    @of_annotations
     def default_type_hints(self) -> Any:
-        """Return the types, as Beam's `IOTypeHints`, of what isn't declared otherwise; None for none.
+        """Return the types of its elements, as Beam's `IOTypeHints`, by the annotations of `expand`.
 
-        A subclass may define it.
+        What a subclass returns counts before the annotations.
         """
-        return None
+        from .typehints.beam.io_type_hints import IOTypeHints
+
+        accepted, produced = _annotated_types(type(self).expand)
+        return IOTypeHints.of(None if accepted is None else (accepted,), produced, {})
 
     def get_type_hints(self) -> Any:
         """Return the types of its elements as Beam's `IOTypeHints`."""

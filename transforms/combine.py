@@ -237,6 +237,12 @@ class CombineValues(PTransform):
     def default_label(self) -> str:
         return f"CombineValues({self.fn_label})"
 
+    def element_types(self) -> tuple[Any, Any]:
+        accepted, produced = super().element_types()
+        value = declared_hints(self.combine_fn)[0]
+        values = Iterable[value]  # type: ignore[valid-type]
+        return pair_of(Any, values) if accepted is None and value is not None else accepted, produced
+
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         if any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values())):
             combine = ParDo(_CombineValues(self.combine_fn), *self.args, **self.kwargs)

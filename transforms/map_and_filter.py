@@ -17,6 +17,7 @@ from ..sdk.dofn.dofn import (
     MapDoFn,
     MapTupleDoFn,
 )
+from ..sdk.dofn.hints import hints_of_dofn
 from ..sdk.ptransform import PTransform
 from .pardo import ParDo
 
@@ -111,6 +112,12 @@ class Filter(_CallableParDo):
 
     dofn = FilterDoFn
     operation = Selection
+
+    def get_type_hints(self) -> Any:
+        """Return the types of its elements as Beam's `IOTypeHints`: those that the function takes are its outputs."""
+        hints = super().get_type_hints()
+        taken, _ = hints_of_dofn(self.fn)
+        return hints if taken is None or hints.output_types else hints.with_output_types(taken)
 
 
 class MapTuple(_CallableParDo):

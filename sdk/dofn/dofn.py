@@ -10,6 +10,7 @@ from ...windowing.timestamped_value import TimestampedValue
 from ..columns.expressions import ColumnOperation, Stamps, bundle_of_records
 from ..typehints import hints_of_callable, with_input_types, with_output_types
 from ..typehints.callables import yielded_hint
+from ..typehints.decorators import of_annotations
 from ..user_code.signatures import label_of, signature
 from ..userstate.state_spec import StateSpec
 from ..userstate.timer_spec import TimerSpec
@@ -254,18 +255,21 @@ class DoFn:
         """Declare output types: see `penstock.typehints`."""
         return with_output_types(hint, **tagged)(self)
 
+    @of_annotations
     def default_type_hints(self) -> Any:
-        """Return the types, as Beam's `IOTypeHints`, of what isn't declared otherwise; None for none.
+        """Return the types of its elements, as Beam's `IOTypeHints`, by the annotations of `process`.
 
-        A subclass may define it.
+        What a subclass returns counts before the annotations.
         """
-        return None
+        from ..typehints.beam.io_type_hints import hints_of_elements
+
+        return hints_of_elements(self.process)
 
     def get_type_hints(self) -> Any:
         """Return the types of its elements as Beam's `IOTypeHints`."""
-        from ..typehints.beam.io_type_hints import hints_of_process
+        from ..typehints.beam.io_type_hints import get_type_hints
 
-        return hints_of_process(self)
+        return get_type_hints(self).with_defaults(self.default_type_hints())
 
     @staticmethod
     def yields_elements(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -319,7 +323,20 @@ class MapDoFn(CallableDoFn):
 
 
 class FlatMapDoFn(CallableDoFn):
-    """Any number of outputs for each element: the items of the function's result."""
+    """Any number of outputs for each element: the items of the function's result.
+
+    Beam's `fullargspec` has no effect: the parameters are those of the function.
+    """
+
+    def __init__(self, fn: Callable[..., Any], fullargspec: Any = None) -> None:
+        super().__init__(fn)
+
+    @of_annotations
+    def default_type_hints(self) -> Any:
+        """Return the types of its elements, as Beam's `IOTypeHints`, by the annotations of the function."""
+        from ..typehints.beam.io_type_hints import hints_of_elements
+
+        return hints_of_elements(self.fn)
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any] | None:
         return self.fn(element, *args, **kwargs)  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ from .simplified import declared
 T = TypeVar("T")
 
 _ATTRIBUTE = "_penstock_type_hints"
+_OF_ANNOTATIONS = "_penstock_of_annotations"
 
 
 @attrs.frozen
@@ -97,12 +98,20 @@ def declared_tags(target: Any) -> Mapping[str, Any]:
     return _declarations(target).tagged
 
 
+def of_annotations(method: T) -> T:
+    """Mark a `default_type_hints` of the library, which returns the types of annotations."""
+    setattr(method, _OF_ANNOTATIONS, True)
+    return method
+
+
 def _declarations(target: Any) -> _Declared:
     found = getattr(target, _ATTRIBUTE, None)
     found = found if isinstance(found, _Declared) else _Declared()
     # A class of the user may define Beam's `default_type_hints`.
     defaults = getattr(target, "default_type_hints", None)
-    hints = None if defaults is None or isinstance(target, type) else defaults()
+    if isinstance(target, type) or getattr(defaults, _OF_ANNOTATIONS, False):
+        defaults = None
+    hints = None if defaults is None else defaults()
     if hints is None:
         return found
     # Those of an instance count first, then the defaults, then those of its class.

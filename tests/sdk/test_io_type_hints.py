@@ -1,11 +1,12 @@
 """Beam's `IOTypeHints`, types of tagged outputs, and annotations that don't count."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import pytest
 
 import penstock as beam
+from penstock.sdk.dofn.dofn import FlatMapDoFn
 from penstock.sdk.typehints import callables
 from penstock.sdk.typehints.beam.io_type_hints import IOTypeHints, WithTypeHints, get_type_hints
 from penstock.typehints import KV, Any, Dict, List, Tuple, no_annotations, with_input_types, with_output_types
@@ -225,22 +226,55 @@ def test_an_annotated_expand_is_any_where_it_tells_nothing(caplog):
     assert "the input is annotated as <class 'int'>, which is ignored" in caplog.text
 
 
-def test_default_types_may_ask_the_base_class():
-    """Which has none; so that an override can fall back on it, as in Beam."""
+def test_default_types_of_the_base_class_are_those_of_annotations():
+    """So that an override can change them, as in Beam."""
 
     class Parse(beam.DoFn):
-        def process(self, element):
+        def process(self, element: str) -> Iterator[float]:
             yield int(element)
 
         def default_type_hints(self):
-            return super().default_type_hints() or IOTypeHints.empty().with_output_types(int)
+            return super().default_type_hints().with_output_types(int)
 
     class Parsed(beam.PTransform):
-        def expand(self, pcoll):
+        def expand(self, pcoll: beam.PCollection[str]) -> beam.PCollection[bytes]:
             return pcoll | beam.ParDo(Parse())
 
         def default_type_hints(self):
-            return super().default_type_hints()
+            return super().default_type_hints().with_output_types(int)
 
+    class Bare(beam.DoFn):
+        def process(self, element):
+            yield element
+
+    expected = IOTypeHints.empty().with_input_types(str).with_output_types(int)
+    assert expected == Parse().default_type_hints() == Parse().get_type_hints() == beam.ParDo(Parse()).get_type_hints()
+    assert expected == Parsed().get_type_hints()
+    assert IOTypeHints.empty() == Bare().default_type_hints()
     with beam.Pipeline() as p:
-        assert int is (p | beam.Create(["1"]) | Parsed()).element_type
+        lines = p | beam.Create(["1"])
+        assert (int, int) == ((lines | beam.ParDo(Parse())).element_type, (lines | Parsed()).element_type)
+
+
+def test_a_filter_has_the_type_that_its_function_takes():
+    def is_small(n: int) -> bool:
+        return n < 3
+
+    @with_input_types(int)
+    def is_large(n):
+        return n > 3
+
+    expected = IOTypeHints.empty().with_input_types(int).with_output_types(int)
+    assert [expected] * 2 == [beam.Filter(fn).get_type_hints() for fn in (is_small, is_large)]
+    assert IOTypeHints.empty() == beam.Filter(lambda n: n > 3).get_type_hints()
+    declared = beam.Filter(lambda n: n > 3).with_input_types(int).get_type_hints()
+    assert IOTypeHints.empty().with_input_types(int) == declared
+
+
+def test_the_dofn_of_a_function_has_the_types_of_its_annotations():
+    def split(line: str) -> list[int]:
+        return [len(line)]
+
+    expected = IOTypeHints.empty().with_input_types(str).with_output_types(int)
+    dofn = FlatMapDoFn(split, fullargspec=None)
+    assert [expected] * 2 == [dofn.default_type_hints(), dofn.get_type_hints()]

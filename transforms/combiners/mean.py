@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Number
 from typing import Any
 
 from ...sdk.columns.arrow_fold import MEAN
 from ...sdk.combine_fn import CombineFn, InlineFold, inexact_retraction, retracts_exactly
+from ...sdk.typehints import with_input_types
+from ...sdk.typehints.simplified import members
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 
+@with_input_types(Number)
 class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
     """The arithmetic mean; NaN for no elements.
 
@@ -39,7 +43,7 @@ class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
         return total, count
 
     def infer_output_type(self, input_type: Any) -> Any:
-        return float if input_type in (int, float, bool) else Any
+        return float if set(members(input_type) or (input_type,)) <= {int, float, bool} else Any
 
     def extract_output(self, accumulator: tuple[Any, int]) -> Any:
         total, count = accumulator

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...sdk.combine_fn import CombineFn
-from ...sdk.typehints import key_type, value_type
+from ...sdk.typehints import key_type, value_type, with_input_types
 from .globally_and_per_key import GlobalCombiner
 
 
+@with_input_types(tuple[Any, Any])
 class ToDictCombineFn(CombineFn[tuple[Any, Any], dict[Any, Any], dict[Any, Any]]):
     """The pairs as a dict, with any one of several values of a key.
 

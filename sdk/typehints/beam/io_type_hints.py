@@ -223,10 +223,14 @@ def get_type_hints(fn: Any) -> IOTypeHints:
     return IOTypeHints.of(declared_inputs(fn), declared_hints(fn)[1], declared_tags(fn))
 
 
-def hints_of_process(dofn: Any) -> IOTypeHints:
-    """Return the types of a DoFn's elements: those of its decorators, else of the annotations of `process`."""
-    annotated = IOTypeHints.from_callable(dofn.process)
-    return get_type_hints(dofn).with_defaults(annotated and annotated.strip_iterable())
+def hints_of_elements(fn: Any) -> IOTypeHints:
+    """Return the types of elements of a function that returns an iterable, by its decorators, else its annotations.
+
+    >>> def split(line: str) -> list[str]: ...
+    >>> hints_of_elements(split)
+    IOTypeHints[inputs=((<class 'str'>,), {}), outputs=((<class 'str'>,), {})]
+    """
+    return get_type_hints(fn).with_defaults(IOTypeHints.from_callable(fn)).strip_iterable()
 
 
 def _declared_by(method: str) -> str:

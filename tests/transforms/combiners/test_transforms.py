@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 import penstock as beam
 from penstock import combiners, window
+from penstock.sdk.errors import TypeHintError
 
 VALUES = [6, 3, 1, 1, 9, 1, 5, 2, 0, 6]
 PAIRS = [*(("a", value) for value in VALUES), ("b", 4)]
@@ -168,3 +172,33 @@ def test_every_combiner_can_be_spread_out(fanout: int) -> None:
     assert [[9, 6]] == VALUES | combiners.Top.Largest(2).with_fanout(fanout)
     assert {"a": 3.4, "b": 4.0} == dict(PAIRS | combiners.Mean.PerKey().with_hot_key_fanout(fanout))
     assert [[0, 2, 9]] == VALUES | beam.ApproximateQuantiles.Globally(3).with_fanout(fanout)
+
+
+@pytest.mark.parametrize(
+    ("values", "transform", "expected"),
+    [
+        (["a"], combiners.Mean.Globally(), "at Mean.Globally: expected <class 'numbers.Number'>, got <class 'str'>"),
+        ([("a", "b")], combiners.Mean.PerKey(), "at Mean.PerKey: expected Tuple[Any, <class 'numbers.Number'>], got"),
+        ([("a", ["b"])], beam.CombineValues(combiners.MeanCombineFn()), "expected Tuple[Any, Iterable[<class 'num"),
+        ([1], combiners.ToDict(), "at ToDict: expected Tuple[Any, Any], got <class 'int'>"),
+        ([(1, 2, 3)], combiners.ToDict(), "at ToDict: expected Tuple[Any, Any], got Tuple[<class 'int'>, <class"),
+    ],
+)
+def test_combiners_refuse_inputs_of_another_type_when_the_pipeline_is_built(
+    values: list[Any], transform: beam.PTransform, expected: str
+) -> None:
+    p = beam.Pipeline()
+    with pytest.raises(TypeHintError, match=re.escape(expected)):
+        _ = p | beam.Create(values) | transform
+
+
+def test_combiners_take_numbers_of_all_types_and_named_pairs() -> None:
+    numpy = pytest.importorskip("numpy")
+    of_union = beam.Pipeline() | beam.Create([1, 2.5]) | combiners.Mean.Globally()
+    assert float is of_union.element_type
+    numbers = [True, 2, 1.5, Fraction(3, 2), Decimal(4), numpy.int64(1), numpy.float32(2)]
+    assert [[n] for n in numbers] == [[n] | combiners.Mean.Globally() for n in numbers]
+    assert [("a", 1.5)] == [("a", 1), ("a", 2)] | beam.CombinePerKey(combiners.MeanCombineFn())
+    assert [("a", 1.5)] == [("a", [1, 2])] | beam.CombineValues(combiners.MeanCombineFn())
+    named = [Counter(a=1).most_common()[0]]
+    assert [{"a": 1}] == named | combiners.ToDict()
