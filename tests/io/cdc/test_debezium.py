@@ -8,6 +8,7 @@ import datetime
 import decimal
 import json
 import uuid
+from collections import Counter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,7 +18,7 @@ from recording import SECOND, record
 import penstock as beam
 from penstock.io import FromDebezium, KafkaRecord
 from penstock.sdk.errors import SourceError, UnsupportedError
-from penstock.testing import TestPipeline, assert_that, equal_to
+from penstock.testing import TestPipeline, TestStream, assert_that, equal_to
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 from penstock.windowing import Timestamp
 
@@ -115,6 +116,31 @@ def test_an_aggregate_is_maintained_on_each_runner(make_pipeline: Any) -> None:
     """As if it were computed of the rows that are left."""
     with make_pipeline() as p:
         assert_that(maintained(p | beam.Create(CHANGES) | FromDebezium()), equal_to([("all", 41)]))
+
+
+@pytest.fixture(params=["local", "spark-microbatch"])
+def streaming_runner(request: pytest.FixtureRequest) -> Any:
+    """Each runner that takes a TestStream, in turn."""
+    if request.param == "local":
+        return "local"
+    from penstock.runners.spark import SparkMicroBatchRunner
+
+    return SparkMicroBatchRunner(spark_session=request.getfixturevalue("spark"))
+
+
+@pytest.mark.parametrize("key", [None, "id"], ids=["former rows of the envelopes", "former rows in state"])
+def test_an_aggregate_of_a_stream_is_corrected_by_each_change(streaming_runner: Any, key: str | None) -> None:
+    """Those of a later bundle retract what was added by an earlier one."""
+    stream = TestStream().add_elements(CHANGES[:2]).advance_processing_time(1).add_elements(CHANGES[2:])
+    with TestPipeline(streaming_runner) as p:
+        sums = record(maintained(p | stream.advance_watermark_to_infinity() | FromDebezium(key=key)))
+    signed = [(change.sign, change.value[1]) for change in sums.changes]
+    net = Counter[int]()
+    for sign, total in signed:
+        net[total] += sign
+    # The sum of the first two rows was published, and taken back.
+    assert {(+1, 30), (-1, 30)} <= set(signed)
+    assert {41: 1} == {total: count for total, count in net.items() if count}
 
 
 def test_a_sink_that_only_appends_is_refused_when_the_pipeline_is_built() -> None:

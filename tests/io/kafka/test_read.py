@@ -12,20 +12,21 @@ from typing import Any
 
 import pytest
 from kafka.broker import KafkaBroker, Record
+from kafka.registry import Registry
 from kafka.topics import BEGIN, Topic
-from recording import Recording
+from recording import Recording, record
 from running_program import wait_until
 from servers.loopback_server import free_port
 
 import penstock as beam
-from penstock.io import KafkaRecord, ReadFromKafka, WriteToKafka
+from penstock.io import KafkaRecord, ReadFromKafka, SchemaRegistry, WriteToKafka
 from penstock.io.kafka.source import KafkaReader
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import expanded
 from penstock.sdk.errors import MissingExtraError, SinkError, SourceError
 from penstock.sdk.runner import PipelineState
 from penstock.sdk.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator
-from penstock.testing import assert_that, equal_to
+from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.windowing import Timestamp
 
 NOW = Timestamp(BEGIN + 1_000_000)
@@ -241,22 +242,36 @@ def test_a_stream_resumes_from_its_checkpoint(topic: Topic, tmp_path: Path) -> N
     assert list(range(100, 300)) == sorted(second)
 
 
-def test_a_stream_on_spark_from_topic_to_topic(topic: Topic, other_topic: Topic, spark: Any, tmp_path: Path) -> None:
-    """In micro-batches, from where the batch before ended; each record is written once."""
+def test_a_stream_on_spark_from_topic_to_topic(
+    topic: Topic, other_topic: Topic, registry: Registry, spark: Any, tmp_path: Path
+) -> None:
+    """In micro-batches, from where the batch before ended; each record is written once, with a schema in a registry."""
     from penstock.runners.spark import SparkMicroBatchRunner
+
+    schemas = SchemaRegistry({"url": registry.url})
+    number = {"type": "record", "name": "Number", "fields": [{"name": "n", "type": "long"}]}
+
+    def write(numbers: range) -> None:
+        with TestPipeline() as p:
+            rows = p | beam.Create([(None, beam.Row(n=n)) for n in numbers])
+            _ = rows | WriteToKafka(topic.producer_config, topic.name, value_serializer=schemas.avro(number))
 
     def run() -> list[int]:
         options = PipelineOptions([], checkpoint_dir=str(tmp_path / "checkpoints"), available_now=True)
         p = beam.Pipeline(SparkMicroBatchRunner(spark), options=options)
-        read = ReadFromKafka(topic.config, topic.name, timestamp_policy="CreateTime")
-        _ = p | read | WriteToKafka(topic.producer_config, other_topic.name)
+        read = ReadFromKafka(topic.config, topic.name, timestamp_policy="CreateTime", value_deserializer=schemas.avro())
+        doubled = p | read | beam.MapTuple(lambda key, row: (key, beam.Row(n=2 * row.n)))
+        _ = doubled | WriteToKafka(topic.producer_config, other_topic.name, value_serializer=schemas.avro(number))
         assert PipelineState.DONE == p.run().wait_until_finish()
-        return other_topic.values()
+        with TestPipeline() as p:
+            copied = ReadFromKafka(topic.config, other_topic.name, value_deserializer=schemas.avro(), bounded=True)
+            found = record(p | copied | beam.Values())
+        return sorted(change.value.n for change in found.changes)
 
-    topic.write(range(100))
-    assert list(range(100)) == run()
-    topic.write(range(100, 150))
-    assert list(range(150)) == run()
+    write(range(100))
+    assert list(range(0, 200, 2)) == run()
+    write(range(100, 150))
+    assert list(range(0, 300, 2)) == run()
 
 
 def test_what_can_not_be_decoded_is_an_error_or_a_dead_letter(topic: Topic, make_pipeline: Any) -> None:
