@@ -234,11 +234,12 @@ class ForkedWriters:
     A child shares no pipe with other processes, and does nothing that takes a lock which a thread of its parent could
     have held: no logging, no imports, no collection of garbage.
 
-    >>> children = ForkedWriters()
-    >>> if children.may_fork():
-    ...     children.begin("sums", lambda: 6 * 7, lambda result, why: print(result, why))
+    >>> children, results = ForkedWriters(), []
+    >>> if may_fork := children.may_fork():
+    ...     children.begin("sums", lambda: 6 * 7, lambda result, why: results.append((result, why)))
     ...     children.finish()
-    42 None
+    >>> results == [(42, None)] * may_fork
+    True
     """
 
     def __init__(self) -> None:
