@@ -1,6 +1,7 @@
 """A server with the API of S3 on loopback: moto's, in a process of its own, with faults.
 
-`python s3_server.py PORT` serves until its input ends.  A line of its input is "stop", "start", or the faults as JSON.
+`python s3_server.py PORT` serves until its input ends.  A line of its input is "stop", "start", "lost" to print the
+paths whose answers were lost on purpose, or the faults as JSON.
 What is stored survives a stop, as the disks of a store do.
 """
 
@@ -28,17 +29,26 @@ class Faults:
     Attributes:
       shares: by kind of fault, the share of requests: "throttled", "failed", "lost" after the request took effect, and
         "slow".
+      losing: the end of the path of an object; the answer to the next request that puts it is lost.
+      lost: the paths of such objects.
     """
 
     def __init__(self, application: Any) -> None:
         self.application = application
         self.shares: dict[str, float] = {}
+        self.losing: str | None = None
+        self.lost: list[str] = []
         self.chosen = random.Random(0)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         authorization = environ.get("HTTP_AUTHORIZATION", "")
         if authorization and f"Credential={KEY}/" not in authorization:
             return self.refuse(environ, start_response, "403 Forbidden", "InvalidAccessKeyId")
+        path = environ["PATH_INFO"]
+        if self.losing is not None and environ["REQUEST_METHOD"] == "PUT" and path.endswith(self.losing):
+            self.losing = None
+            self.lost.append(path)
+            return self.fail("lost", environ, start_response)
         drawn, total = self.chosen.random(), 0.0
         for kind, share in self.shares.items():
             total += share
@@ -88,8 +98,13 @@ def serve(port: int) -> None:
         elif command == "stop":
             server.shutdown()
             server.server_close()
+        elif command == "lost":
+            for path in faults.lost:
+                print(path)
         else:
-            faults.shares = json.loads(command)
+            shares = json.loads(command)
+            faults.losing = shares.pop("losing", None)
+            faults.shares = shares
         print("done", flush=True)
 
 
@@ -136,17 +151,29 @@ class S3Server:
         finally:
             server.close()
 
-    def command(self, line: str) -> None:
-        """Send a command, and wait until it is done."""
+    def command(self, line: str) -> list[str]:
+        """Send a command, and wait until it is done; the lines that it prints."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
+        printed = []
         while (answer := self._process.stdout.readline().strip()) != "done":
             assert answer or self._process.poll() is None, "the server has ended"
+            printed.append(answer)
+        return printed
 
     @contextmanager
-    def faults(self, **shares: float) -> Iterator[None]:
+    def losing(self, path: str) -> Iterator[None]:
+        """Lose the answer to the request that puts an object, once; a block in which there is none fails."""
+        before = len(self.command("lost"))
+        with self.faults(losing=path):
+            yield
+        lost = self.command("lost")[before:]
+        assert [path] == [path for each in lost if each.endswith(path)]
+
+    @contextmanager
+    def faults(self, **shares: float | str) -> Iterator[None]:
         """Fail these shares of the requests within a block."""
         self.command(json.dumps(shares))
         try:

@@ -65,17 +65,37 @@ def table_at(directory: str, tmp_path: pathlib.Path, format: str) -> LakeTable:
     return ApacheIcebergTable(directory, properties={"type": "sql", "uri": catalog, "warehouse": directory})
 
 
+@pytest.mark.parametrize("key", [None, "n"], ids=["append", "upsert"])
+def test_a_commit_of_delta_whose_answer_is_lost_is_published_once(
+    directory: str, s3: S3Server, key: str | None
+) -> None:
+    """The object of the log is there, and the client sees an error."""
+    table = DeltaLakeTable(directory)
+    with s3.losing("/_delta_log/00000000000000000001.json"), TestPipeline() as p:
+        _ = p | beam.Create([beam.Row(word="a", n=n) for n in range(10)]) | table.write(WORDS, key=key)
+    assert list(range(10)) == table.values()
+    assert 1 == table.loaded().version()
+
+
 def test_a_stream_resumes_from_checkpoints_in_the_store(directory: str, s3: S3Server) -> None:
-    """A crash of all processes in between is tested by test_s3_kills.py."""
-    for count in (2, 6):
+    """Of a run that was cancelled, and of one that was stopped with a savepoint while requests failed.
+
+    A crash of all processes in between is tested by test_s3_kills.py.
+    """
+    kinds = []
+    for stop, faults in (("cancel", {}), ("stop_with_savepoint", FAULTS), ("cancel", {})):
         flags = {"checkpoint_dir": f"{directory}/kept", "checkpoint_interval": 0.2}
         p = beam.Pipeline(options=PipelineOptions([], **flags))
         numbers = p | beam.io.GenerateSequence(0, elements_per_period=20, period=0.1)
         _ = numbers | beam.Map(str) | beam.io.WriteToText(f"{directory}/out", ".txt")
-        with s3.faults(**FAULTS):
+        before = len(written(directory))
+        with s3.faults(**faults):
             result = p.run()
-            wait_until(lambda wanted=count: len(written(directory)) >= wanted, "lines were published")
-            result.cancel()
+            wait_until(lambda before=before: len(written(directory)) > before, "lines were published")
+            getattr(result, stop)()
+        listed = CliRunner().invoke(main, ["checkpoints", "list", f"{directory}/kept"]).output
+        kinds.append("savepoint" in listed)
+    assert [False, True, True] == kinds
     found = written(directory)
     assert list(range(len(found))) == sorted(found)
 
