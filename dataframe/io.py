@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Sequence
 from typing import Any
 
 from ..io import ReadFromCsv, ReadFromParquet
 from ..io.beam.file_systems import FileSystems
+from ..io.files.csv import padded
 from ..sdk.columns.expressions import field_of
 from ..sdk.columns.pandas_functions import parsed
 from ..sdk.errors import SourceError, missing_extra
@@ -42,7 +44,7 @@ class _ReadCsv(PTransform):
         options: Any = {} if self.sep == "," else {"delimiter": self.sep}
         of_file = self.filename_column
         text = pbegin | "Read" >> ReadFromCsv(
-            self.path, as_rows=True, usecols=names, filename_column=of_file, **options
+            self.path, as_rows=True, usecols=names, filename_column=of_file, restval="", **options
         )
         columns = {name: parsed(field_of(name), kinds[name], _MISSING) for name in names}
         if of_file is not None:
@@ -63,7 +65,7 @@ def read_csv(
     """Return a transform that reads CSV files into a deferred frame: `df = p | read_csv(pattern)`.
 
     The types of columns are inferred by the beginning of the first file: whole numbers, numbers, truth values, or text.
-    Empty text, `NA`, `NaN`, `null` and the like are missing values.
+    Empty text, `NA`, `NaN`, `null` and the like are missing values, and so are those that a row is too short for.
 
     Args:
       path: a path or a pattern.
@@ -86,17 +88,36 @@ def _types(path: Any, sep: str, label: str) -> dict[str, str]:
     found = FileSystems.match([str(path)])[0].metadata_list
     if not found:
         raise SourceError(f"{label}: no file matches {path}")
-    with FileSystems.open(min(one.path for one in found)) as file:
+    first = min(one.path for one in found)
+    with FileSystems.open(first) as file:
         sample = file.read(_SAMPLE)
     if len(sample) == _SAMPLE:
         sample = sample[: sample.rfind(b"\n") + 1]
-    table = pyarrow.csv.read_csv(
-        io.BytesIO(sample),
-        parse_options=pyarrow.csv.ParseOptions(delimiter=sep, newlines_in_values=True),
-        convert_options=pyarrow.csv.ConvertOptions(null_values=list(_MISSING), strings_can_be_null=True),
-    )
+    parse = pyarrow.csv.ParseOptions(delimiter=sep, newlines_in_values=True)
+    convert = pyarrow.csv.ConvertOptions(null_values=list(_MISSING), strings_can_be_null=True)
+
+    def read(data: bytes) -> Any:
+        return pyarrow.csv.read_csv(io.BytesIO(data), parse_options=parse, convert_options=convert)
+
+    try:
+        table = read(sample)
+    except pyarrow.ArrowInvalid:
+        # Rows of several lengths.
+        try:
+            table = read(_padded_rows(sample, sep))
+        except (pyarrow.ArrowInvalid, ValueError, csv.Error) as error:
+            raise SourceError(f"{label}: {first} isn't CSV with a line of column names: {error}") from error
     known = ("int64", "double", "bool")
     return {field.name: str(field.type) if str(field.type) in known else "string" for field in table.schema}
+
+
+def _padded_rows(sample: bytes, sep: str) -> bytes:
+    """Return CSV whose rows have a value for each column."""
+    rows = list(csv.reader(io.StringIO(sample.decode("utf-8-sig"), newline=""), delimiter=sep))
+    width = len(next(filter(None, rows), ()))
+    written = io.StringIO(newline="")
+    csv.writer(written, delimiter=sep).writerows(filter(None, (padded(row, width, "") for row in rows)))
+    return written.getvalue().encode()
 
 
 class _ReadParquet(PTransform):

@@ -125,6 +125,8 @@ class CsvSource(FileSource[Any]):
       converters: by column, a function from text to value, such as `int`.
       as_rows: give Rows instead of dicts.
       filename_column: another column, with the path of the file.
+      restval: the value of the columns for which a record is too short, as for `csv.DictReader`; None refuses such a
+        record.  With a value, lines of spaces are skipped in files of several columns, as by pandas.
       dialect: `delimiter`, `quotechar` and so on, as for `csv.reader`.
 
     A quoted value may have newlines in it, so a file is never cut.  A record that doesn't
@@ -147,6 +149,7 @@ class CsvSource(FileSource[Any]):
         converters: Mapping[str, Callable[[str], Any]] | None = None,
         as_rows: bool = False,
         filename_column: str | None = None,
+        restval: str | None = None,
         compression_type: str = CompressionTypes.AUTO,
         transform: str = "ReadFromCsv",
         **dialect: Any,
@@ -157,6 +160,7 @@ class CsvSource(FileSource[Any]):
         self.converters = dict(converters or {})
         self.as_rows = as_rows
         self.filename_column = filename_column
+        self.restval = restval
         self.dialect = dialect
         # Raises for wrong options here instead of in a worker.
         csv.reader([], **dialect)
@@ -255,7 +259,9 @@ class CsvSource(FileSource[Any]):
     def _records(self, path: str, columns: list[str], chunk: list[list[str]], line_number: int) -> list[Any]:
         width = len(columns)
         if not {len(row) for row in chunk} <= {width, 0}:
-            self._refuse_width(path, columns, chunk, line_number)
+            chunk = chunk if self.restval is None else [padded(row, width, self.restval) for row in chunk]
+            if not {len(row) for row in chunk} <= {width, 0}:
+                self._refuse_width(path, columns, chunk, line_number)
         records: list[dict[str, Any]] = [dict(zip(columns, row)) for row in chunk if row]
         if self.usecols is not None:
             records = [{name: record[name] for name in self.usecols} for record in records]
@@ -294,6 +300,17 @@ class CsvSource(FileSource[Any]):
                 )
 
 
+def padded(row: list[str], width: int, restval: str) -> list[str]:
+    """Return a record with as many values as there are columns, if it has fewer; a line of spaces has none.
+
+    >>> padded(["a"], 3, ""), padded([" "], 3, ""), padded([], 3, "")
+    (['a', '', ''], [], [])
+    """
+    if not row or (len(row) == 1 < width and not row[0].strip()):
+        return []
+    return row + [restval] * (width - len(row))
+
+
 class ReadFromCsv(ReadFiles):
     r"""A dict of strings, or a Row, for each record of the CSV files that match a pattern.
 
@@ -318,6 +335,7 @@ class ReadFromCsv(ReadFiles):
         converters: Mapping[str, Callable[[str], Any]] | None = None,
         as_rows: bool = False,
         filename_column: str | None = None,
+        restval: str | None = None,
         compression_type: str = CompressionTypes.AUTO,
         validate: bool = True,
         **dialect: Any,
@@ -329,6 +347,7 @@ class ReadFromCsv(ReadFiles):
             converters=converters,
             as_rows=as_rows,
             filename_column=filename_column,
+            restval=restval,
             compression_type=compression_type,
             transform=type(self).__name__,
             **dialect,

@@ -110,7 +110,9 @@ def _parsed(values: Any, kind: str, missing_values: tuple[str, ...]) -> Any:
 
     is_missing = pyarrow.compute.is_in(values, value_set=pyarrow.array(missing_values))
     values = pyarrow.compute.if_else(is_missing, pyarrow.scalar(None, "string"), values)
-    return pyarrow.compute.utf8_lower(values).cast(kind) if kind == "bool" else values.cast(kind)
+    if kind == "string":
+        return values.cast(kind)
+    return pyarrow.compute.utf8_lower(pyarrow.compute.utf8_trim_whitespace(values)).cast(kind)
 
 
 def _text(value: Any) -> str:

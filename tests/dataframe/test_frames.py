@@ -19,7 +19,7 @@ from penstock.dataframe.frames import DeferredDataFrame
 from penstock.dataframe.io import read_csv, read_parquet
 from penstock.dataframe.transforms import DataframeTransform
 from penstock.sdk.compat import namespace
-from penstock.sdk.errors import TypeHintError
+from penstock.sdk.errors import SourceError, TypeHintError
 from penstock.sdk.typehints.schema import with_schema
 from penstock.testing import assert_that, equal_to
 
@@ -143,6 +143,28 @@ def test_files_are_read_and_written(tmp_path: Path) -> None:
 
     assert ["item,n,price", "milk,0,3.0", "tea,1,2.5"] == lines("items")
     assert ["2.5", "3.0"] == lines("prices")
+
+
+def test_rows_that_are_too_short_are_padded(tmp_path: Path) -> None:
+    """With missing values, as by pandas, which skips lines of spaces, too."""
+    (tmp_path / "in.csv").write_text("a,b,c\n1,x,2.5\n3\n  \n\n 4,y\n,,\n")
+    with beam.Pipeline() as p:
+        df = p | read_csv(str(tmp_path / "in.csv"))
+        rows = [(1, "x", 2.5), (3, None, None), (4, "y", None), (None, None, None)]
+        assert_that(to_pcollection(df), equal_to(rows))
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n3,4,5\n", "a,b\n" + "1,2\n" * 300_000 + "3,4,5\n"])
+def test_rows_that_are_too_long_are_refused(tmp_path: Path, text: str) -> None:
+    """With the path, whether or not the row is among those by which types are inferred."""
+    (tmp_path / "in.csv").write_text(text)
+
+    def run() -> None:
+        with beam.Pipeline() as p:
+            _ = to_pcollection((p | read_csv(str(tmp_path / "in.csv"))).a) | beam.combiners.Count.Globally()
+
+    with pytest.raises(SourceError, match=r"in.csv.*xpected 2 (columns|values).*got 3"):
+        run()
 
 
 def test_transforms_take_and_return_frames_by_name() -> None:

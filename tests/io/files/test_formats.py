@@ -307,3 +307,12 @@ def test_text_below_a_format_is_not_closed_by_it():
         file = io.BytesIO()
         form.open(file).close()
         assert not file.closed
+
+
+def test_short_records_of_csv_are_padded_with_the_given_value(tmp_path):
+    """And lines of spaces skipped; a record that is too long is refused all the same."""
+    (tmp_path / "a.csv").write_text("a,b\n1\n  \n2,x\n")
+    assert [{"a": "1", "b": "?"}, {"a": "2", "b": "x"}] == read(CsvSource(tmp_path / "a.csv", restval="?"))
+    (tmp_path / "b.csv").write_text("a,b\n1\n1,2,3\n")
+    with pytest.raises(SourceError, match=r"line 3: expected 2 values \(a, b\), got 3"):
+        read(CsvSource(tmp_path / "b.csv", restval=""))
