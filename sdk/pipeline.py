@@ -141,6 +141,12 @@ class Pipeline:
         For primitive transforms of the library, of which users compose their own.
         """
         label = self.full_label
+        side_inputs = primitive.side_inputs if isinstance(primitive, graph.ParDo) else ()
+        if any(pcoll.id < 0 for pcoll in inputs) or any(side.pcollection < 0 for side in side_inputs):
+            raise PipelineError(
+                f"{label}: its input is a PCollection that the program has made and no transform produces; return the "
+                "output of a transform, such as Create, in its place"
+            )
         if is_bounded is None:
             is_bounded = all(pcoll.is_bounded for pcoll in inputs)
         retracted_by = next((pcoll.retracted_by for pcoll in inputs if pcoll.retracted_by), "")
@@ -151,7 +157,14 @@ class Pipeline:
         outputs: dict[str | None, PCollection[Any]] = {}
         for tag in tags:
             pcoll: PCollection[Any] = PCollection(
-                self, self._next_id(), label, tag, windowing, element_type, is_bounded, retracted_by
+                self,
+                tag,
+                element_type,
+                windowing,
+                is_bounded,
+                id=self._next_id(),
+                producer=label,
+                retracted_by=retracted_by,
             )
             pcoll.producer = self._applying
             self._pcollections[pcoll.id] = pcoll
@@ -167,7 +180,14 @@ class Pipeline:
         index = self._producers[main.id]
         transform = self._transforms[index]
         pcoll: PCollection[Any] = PCollection(
-            self, self._next_id(), main.producer_label, tag, main.windowing, Any, main.is_bounded, main.retracted_by
+            self,
+            tag,
+            Any,
+            main.windowing,
+            main.is_bounded,
+            id=self._next_id(),
+            producer=main.producer_label,
+            retracted_by=main.retracted_by,
         )
         pcoll.producer = main.producer
         self._pcollections[pcoll.id] = pcoll

@@ -77,8 +77,21 @@ class PipelineUnderConstruction(Protocol):
 class PValue:
     """Base class of the inputs and outputs of transforms."""
 
-    def __init__(self, pipeline: PipelineUnderConstruction) -> None:
+    def __init__(
+        self,
+        pipeline: PipelineUnderConstruction,
+        tag: str | None = None,
+        element_type: Any = None,
+        windowing: WindowingStrategy | None = None,
+        is_bounded: bool = True,
+    ) -> None:
         self.pipeline = pipeline
+        self.tag = tag
+        self.element_type = element_type
+        self.is_bounded = is_bounded
+        self.producer: Any = None
+        if windowing is not None:
+            self.windowing = windowing
 
     def __or__(self, transform: PTransform) -> Any:
         return self.pipeline.apply(transform, self)
@@ -88,7 +101,21 @@ class PValue:
         return self.pipeline.apply(args[0], self, *args[1:], **kwargs)
 
 
-class PBegin(PValue):
+class _WithoutElements(PValue):
+    """A value without elements, on whose type, windows and bounds Beam's further arguments have no effect."""
+
+    def __init__(
+        self,
+        pipeline: PipelineUnderConstruction,
+        tag: str | None = None,
+        element_type: Any = None,
+        windowing: WindowingStrategy | None = None,
+        is_bounded: bool = True,
+    ) -> None:
+        self.pipeline = pipeline
+
+
+class PBegin(_WithoutElements):
     """The input of a pipeline's first transforms."""
 
     def __getattr__(self, name: str) -> Any:
@@ -100,7 +127,7 @@ class PBegin(PValue):
         return "PBegin"
 
 
-class PDone(PValue):
+class PDone(_WithoutElements):
     """The output of a transform without elements, such as a write.
 
     A composite can be applied to it that uses only its `pipeline`.
@@ -118,6 +145,8 @@ class PDone(PValue):
 class PCollection(PValue, Generic[T]):
     """A collection of elements, each with an event timestamp, windows and a pane.
 
+    Transforms make them.  One that a program makes has no producer, and no transform can be applied to it.
+
     Attributes:
       id: its number in the pipeline.
       producer_label: the full label of the transform that produces it.
@@ -132,23 +161,20 @@ class PCollection(PValue, Generic[T]):
     def __init__(
         self,
         pipeline: PipelineUnderConstruction,
+        tag: str | None = None,
+        element_type: Any = None,
+        windowing: WindowingStrategy | None = None,
+        is_bounded: bool = True,
+        *,
         id: int = -1,
         producer: str = "",
-        tag: str | None = None,
-        windowing: WindowingStrategy = DEFAULT_WINDOWING,
-        element_type: Any = Any,
-        is_bounded: bool = True,
         retracted_by: str = "",
     ) -> None:
-        super().__init__(pipeline)
+        element_type = Any if element_type is None else element_type
+        super().__init__(pipeline, tag, element_type, windowing or DEFAULT_WINDOWING, is_bounded)
         self.retracted_by = retracted_by
         self.id = id
         self.producer_label = producer
-        self.producer: Any = None
-        self.tag = tag
-        self.windowing = windowing
-        self.element_type = element_type
-        self.is_bounded = is_bounded
 
     @property
     def checked_type(self) -> Any:
@@ -181,7 +207,7 @@ class WriteOutput(PCollection[T]):
     ) -> None:
         self._publish = publish
         self._published: PCollection[T] | None = None
-        super().__init__(pipeline, -1, pipeline.full_label, None, windowing, element_type, is_bounded)
+        super().__init__(pipeline, None, element_type, windowing, is_bounded, producer=pipeline.full_label)
 
     @property
     def id(self) -> int:

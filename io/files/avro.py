@@ -268,9 +268,12 @@ class ReadAllFromAvro(ReadAllFiles):
         desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
         use_fastavro: bool = True,
         with_filename: bool = False,
+        label: str | None = None,
     ) -> None:
         source = AvroSource("", min_bundle_size=min_bundle_size, transform=type(self).__name__)
         super().__init__(source, desired_bundle_size=desired_bundle_size, with_filename=with_filename)
+        if label is not None:
+            self.label = label
 
 
 class ReadAllFromAvroContinuously(PTransform):

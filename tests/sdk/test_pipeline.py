@@ -283,3 +283,34 @@ def test_a_transform_of_elements_is_not_applied_to_the_pipeline():
         beam.Pipeline() | beam.Map(print)
     with pytest.raises(PipelineError, match=r"Tripled/Once: it takes a PCollection"):
         beam.Pipeline() | Tripled()
+
+
+def test_pvalues_take_the_arguments_of_beam() -> None:
+    """By position and by name; those of PBegin and PDone have no effect, since these have no elements."""
+    p = TestPipeline()
+    pcoll: beam.PCollection[int] = beam.PCollection(p, "tag", int, None, False)
+    assert (p, "tag", int, False, None) == (
+        pcoll.pipeline,
+        pcoll.tag,
+        pcoll.element_type,
+        pcoll.is_bounded,
+        pcoll.producer,
+    )
+    windowing = (p | beam.Create([1]) | beam.WindowInto(beam.window.FixedWindows(3))).windowing
+    assert windowing == beam.PCollection(p, windowing=windowing).windowing
+    assert (Any, True) == (beam.PCollection(p).element_type, beam.PCollection(p).is_bounded)
+    value = beam.pvalue.PValue(p, tag="tag", element_type=str)
+    assert ("tag", str, True) == (value.tag, value.element_type, value.is_bounded)
+    for kind in (beam.pvalue.PBegin, beam.pvalue.PDone):
+        assert p is kind(p, tag=None, element_type=int, windowing=windowing, is_bounded=False).pipeline
+
+
+def test_a_pcollection_that_no_transform_produces_is_no_input() -> None:
+    """Nor a side input."""
+    p = TestPipeline()
+    made: beam.PCollection[Any] = beam.PCollection(p)
+    with pytest.raises(PipelineError, match=r"Map\(print\): its input is a PCollection that the program has made"):
+        _ = made | beam.Map(print)
+    numbers = p | beam.Create([1])
+    with pytest.raises(PipelineError, match=r"Map\(print\): its input is a PCollection that the program has made"):
+        _ = numbers | beam.Map(print, beam.pvalue.AsList(made))

@@ -72,3 +72,8 @@ def test_transforms_of_files_tell_their_settings():
     parquet = {**names, "file_pattern": names["file_pattern"][:-5], "schema": str(fields), "codec": "none"}
     assert {**parquet, "row_group_buffer_size": str(64 * 1024 * 1024)} == shown(beam.io.WriteToParquet("out", fields))
     assert parquet == shown(beam.io.WriteToParquetBatched("out", fields))
+
+
+def test_the_label_of_reading_all_files_can_be_given():
+    assert "ReadAllFromAvro" == beam.io.ReadAllFromAvro().label
+    assert "Parts" == beam.io.ReadAllFromAvro(with_filename=True, label="Parts").label
