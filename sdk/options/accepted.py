@@ -8,13 +8,14 @@ from typing import Any
 _FLAG = r"(?P<names>[\w,-]+)(?P<kind>[?!#*+]|\{\})?=?(?P<default>.*)"
 
 
-def accept(parser: Any, flags: str, **own: Any) -> None:
+def accept(parser: Any, flags: str, why: str = "", **own: Any) -> None:
     """Add flags that have no effect, described by words: `name`, or `name,alias`, followed by a kind and a default.
 
     The kinds: `#` takes an int, `*` is repeatable, `+` takes values separated by commas as well, `{}` takes JSON, `?`
     is a switch that is off by default, and `!` a switch that is on.  The default of the others is None.
 
     Args:
+      why: the reason why they have no effect, and what to do in their place, which is logged if one is given.
       own: replaces arguments of `add_argument`, for all of the flags.
     """
     import argparse
@@ -42,4 +43,4 @@ def accept(parser: Any, flags: str, **own: Any) -> None:
                 settings.update(action="store_true", default={None: False, "True": True, "None": None}[default])
             case "!":
                 settings.update(action="store_false", default=True)
-        parser.add_argument(*(f"--{name}" for name in names), **{**settings, **own}).without_effect = True
+        parser.add_argument(*(f"--{name}" for name in names), **{**settings, **own}).without_effect = why or True

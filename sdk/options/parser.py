@@ -112,6 +112,11 @@ class OptionsParser(argparse.ArgumentParser):
         actions = [action for action in self._actions if getattr(action, "without_effect", False)]
         return {flag: action.dest for action in actions for flag in action.option_strings}
 
+    def reasons(self) -> dict[str, str]:
+        """Return the reasons why options of Beam have no effect, by the names of the options that have one."""
+        found = {action.dest: getattr(action, "without_effect", False) for action in self._actions}
+        return {name: why for name, why in found.items() if isinstance(why, str)}
+
     def defaults(self) -> dict[str, Any]:
         """Return the names of all options with their defaults, which the caller may change."""
         found = vars(self._parse([]))

@@ -287,14 +287,20 @@ class PipelineOptions:
 
     def _warn_of_options_without_effect(self) -> None:
         found: dict[str, None] = {}
+        reasons: dict[str, str] = {}
         for _, parser, defaults in _usable():
             ignored = parser.without_effect()
+            reasons |= parser.reasons()
             found.update((ignored[flag], None) for flag in flags_in(self._flags) if flag in ignored)
             given = [name for name in ignored.values() if self._given.get(name, defaults[name]) != defaults[name]]
             found.update(dict.fromkeys(given))
-        if names := [f"--{name}" for name in found if name not in _warned_of]:
-            _warned_of.update(found)
-            _logger.warning("Options of Beam that have no effect in penstock: %s", ", ".join(names))
+        names = [name for name in found if name not in _warned_of]
+        _warned_of.update(found)
+        for name in names:
+            if name in reasons:
+                _logger.warning("--%s has no effect in penstock: %s", name, reasons[name])
+        if others := [f"--{name}" for name in names if name not in reasons]:
+            _logger.warning("Options of Beam that have no effect in penstock: %s", ", ".join(others))
 
     def __getattr__(self, name: str) -> Any:
         # Called for missing attributes only.  Private names are never options.

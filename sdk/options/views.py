@@ -44,9 +44,14 @@ class TypeOptions(PipelineOptions):
         )
         accept(
             parser,
-            "disable_beartype? exclude_infer_dataclass_field_type? "
-            "allow_non_deterministic_key_coders? "
-            "force_cloudpickle_deterministic_coders?",
+            "disable_beartype? exclude_infer_dataclass_field_type? force_cloudpickle_deterministic_coders?",
+        )
+        accept(
+            parser,
+            "allow_non_deterministic_key_coders?",
+            "a key whose encoding varies would be in several groups, and lose its state at a restart. A transform that "
+            "gets such a key refuses it; use a tuple of simple values or a frozen dataclass, or register a "
+            "deterministic coder for its type by coders.registry.register_coder",
         )
         accept(parser, "type_check_additional", default="")
 
