@@ -372,45 +372,69 @@ class DeferredDataFrame(DeferredFrame):
 
     def merge(
         self,
-        right: DeferredDataFrame,
+        right: DeferredDataFrame | DeferredSeries,
         how: str = "inner",
         on: Any = None,
         left_on: Any = None,
         right_on: Any = None,
+        left_index: bool = False,
+        right_index: bool = False,
+        sort: bool = False,
         suffixes: tuple[str, str] = ("_x", "_y"),
         **arguments: Any,
     ) -> DeferredDataFrame:
-        """Return the rows of a join on columns.  The result has no index."""
-        refuse_arguments(
-            "merge", arguments, left_index=False, right_index=False, sort=False, copy=True, indicator=False
-        )
+        """Return the rows of a join on columns, or on columns of one side and the index of the other.
+
+        The result has no index.  A series is a frame of its one column.
+        """
+        refuse_arguments("merge", {"sort": sort, **arguments}, sort=False, copy=True, indicator=False)
+        if isinstance(right, DeferredSeries) and right.name is not None:
+            right = right.to_frame()
         if not isinstance(right, DeferredDataFrame) or how not in HOWS:
             refuse(
                 f"merge({right!r:.30}, how={how!r})", reason=f"expected a deferred frame, and how= of {', '.join(HOWS)}"
             )
-        if on is None and left_on is None:
+        if left_index and right_index:
+            refuse("merge(left_index=True, right_index=True)", reason="give columns of one side: left_on= or right_on=")
+        by_index = left_index or right_index
+        if on is None and left_on is None and not by_index:
             on = [name for name in self._columns if name in right._columns]
-        of_left, of_right = (
-            [one] if isinstance(one, str) else list(one or []) for one in (left_on or on, right_on or on)
-        )
+        of_left = self._index_of_side("left") if left_index else _names(left_on or on)
+        of_right = right._index_of_side("right") if right_index else _names(right_on or on)
         if not of_left or len(of_left) != len(of_right):
             raise ValueError(f"merge: expected keys of both sides, got {of_left} and {of_right}")
-        self._check(of_left)
-        right._check(of_right)
-        shared = {own for own, other in zip(of_left, of_right) if own == other}
+        if not left_index:
+            self._check(of_left)
+        if not right_index:
+            right._check(of_right)
+        shared = {own for own, other in zip(of_left, of_right) if own == other and not by_index}
+        # The columns with the keys of rows of both sides, with their names on the left side.
+        own_keys = {own: own for own in (of_left if right_index else shared)}
+        keys = {"left": own_keys, "right": dict(zip(of_right, of_left)) if left_index else {}}
         fields = []
         for side, frame, other, suffix in (("left", self, right, suffixes[0]), ("right", right, self, suffixes[1])):
             for name in frame._columns:
-                if name not in shared:
-                    fields.append((name + suffix if name in other._columns else name, side, name))
-                elif side == "left":
-                    fields.append((name, BOTH, name))
+                if name in shared and side == "right":
+                    continue
+                shown = name + suffix if name in other._columns and name not in shared else name
+                key = keys[side].get(name)
+                fields.append((shown, side, name) if key is None else (shown, BOTH, key))
         label = label_of(self._pcoll, "merge")
         sides = {
-            "left": projected(self._pcoll, self._columns, f"{label}/left"),
-            "right": projected(right._pcoll, right._columns, f"{label}/right"),
+            "left": projected(self._pcoll, self._all() if left_index else self._columns, f"{label}/left"),
+            "right": projected(right._pcoll, right._all() if right_index else right._columns, f"{label}/right"),
         }
         return frame_of(joined(sides, {"left": of_left, "right": of_right}, fields, how, label), [f[0] for f in fields])
+
+    def _index_of_side(self, side: str) -> list[str]:
+        """Return the names of the index.  Raises `WontImplementError` if it is unknown, or has a column's name."""
+        names = list(self._index)
+        if not names or not self._columns.keys().isdisjoint(names):
+            refuse(
+                f"merge({side}_index=True)",
+                reason=f"expected a {side} frame with an index, which set_index makes, whose names no column has",
+            )
+        return names
 
     def nlargest(self, n: int, columns: Any, keep: str = "first") -> DeferredDataFrame:
         """Return the n rows of each window with the greatest values of a column, with `keep="any"` among equal ones."""
@@ -478,6 +502,10 @@ def _filtered(frame: DeferredFrame, mask: Any) -> PCollection[Any]:
     if not isinstance(mask, DeferredSeries):
         refuse(f"[{mask!r:.40}]", reason="expected a column, a list of columns, or a mask")
     return frame._pcoll | label_of(frame._pcoll, "filter") >> Filter(frame._expression(mask))  # type: ignore[no-any-return]
+
+
+def _names(given: Any) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or [])
 
 
 def frame_of(pcoll: PCollection[Any], columns: Iterable[str], index: Iterable[str] = ()) -> DeferredDataFrame:

@@ -29,6 +29,14 @@ def joined_outer(df: Any) -> Any:
     return df[df.n > 0].merge(few, left_on="n", right_on="m", how="outer")
 
 
+def sums_by_number(df: Any) -> Any:
+    return df.groupby("n")[["x"]].sum().rename(columns={"x": "total"})
+
+
+def without_index(df: Any) -> Any:
+    return df.reset_index(drop=True)
+
+
 # Of a frame with columns k of text, n of whole numbers, and x of floats: of pandas, and deferred.
 OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "columns": lambda df: df[["x", "k"]],
@@ -56,6 +64,18 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "merge": lambda df: df.merge(df.groupby("k", as_index=False).x.sum(), on="k"),
     "merge left": lambda df: df.merge(df[df.n > 1][["k", "n"]], on="n", how="left", suffixes=("", "_r")),
     "merge outer": joined_outer,
+    "merge index": lambda df: without_index(df.merge(df[df.n > 1].groupby("k").x.sum(), left_on="k", right_index=True)),
+    "merge index outer": lambda df: without_index(
+        df[df.n > 0].merge(sums_by_number(df), "outer", left_on="n", right_index=True)
+    ),
+    "merge index left": lambda df: without_index(
+        df.merge(sums_by_number(df[["n", "x"]]), "left", left_on="n", right_index=True)
+    ),
+    "merge by own index": lambda df: without_index(
+        sums_by_number(df[df.n < 3]).merge(
+            df[["k", "n"]].rename(columns={"n": "m"}), "right", left_index=True, right_on="m"
+        )
+    ),
 }
 
 ROWS = st.lists(
@@ -196,6 +216,8 @@ def test_transforms_take_and_return_frames_by_name() -> None:
         (lambda df: df.groupby(lambda row: row), "expected the name of a column"),
         (lambda df: df.assign(m=df[df.n > 1].n), "'n' is a series of other rows"),
         (lambda df: df.merge(df, on="k", indicator=True), r"df.merge\(indicator=True\) isn't supported"),
+        (lambda df: df.merge(df, left_on="k", right_index=True), r"merge\(right_index=True\).*which set_index makes"),
+        (lambda df: df.merge(df, left_index=True, right_index=True), r"merge\(left_index=True, right_index=True\)"),
         (lambda df: df.n.str.wrap(3), "df.str.wrap isn't supported"),
         (lambda df: df.to_csv("out"), "the frame has no index; give index=False"),
     ],
