@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pathlib
 import threading
 import time
@@ -24,6 +25,9 @@ from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.sdk.drawing.drawing import mime_bundle
 from penstock.sdk.errors import SinkError, SourceError
 from penstock.testing import TestPipeline, assert_that, equal_to
+
+# Seconds: `OUTAGE=60 pytest tests/io/s3 -k lost_store` loses the store for a minute.
+OUTAGE = float(os.environ.get("OUTAGE", "1"))
 
 # The shares of requests that fail.
 FAULTS = {"throttled": 0.02, "failed": 0.02, "lost": 0.03, "slow": 0.02}
@@ -127,6 +131,29 @@ def test_a_lost_connection_is_waited_for(directory: str, s3: S3Server, caplog: p
     assert ["doesn't answer", "answers again"] == [
         words for line in lines for words in ("doesn't answer", "answers again") if words in line
     ]
+
+
+def test_a_stream_waits_for_a_lost_store(directory: str, s3: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+    """Its checkpoints and its table go on without a restart, and no row is lost or doubled."""
+    flags = {"checkpoint_dir": f"{directory}/kept", "checkpoint_interval": 0.2, "max_restarts": 0}
+    p = beam.Pipeline(options=PipelineOptions([], **flags))
+    numbers = p | beam.io.GenerateSequence(0, elements_per_period=20, period=0.1)
+    table = DeltaLakeTable(directory)
+    _ = numbers | beam.Map(lambda n: beam.Row(word="a", n=n)) | table.write(WORDS)
+    result = p.run()
+    wait_until(table.values, "rows were committed")
+    with s3.stopped():
+        wait_until(lambda: "doesn't answer" in caplog.text, "the loss was logged")
+        time.sleep(OUTAGE)
+    before = len(table.values())
+    wait_until(lambda: len(table.values()) > before + 20, "more rows were committed")
+    result.stop_with_savepoint()
+    found = table.values()
+    assert list(range(len(found))) == found
+    lost = [line for line in caplog.messages if "doesn't answer" in line]
+    # At most one line for each thread that waits: of the sink's, and of the checkpoints'.
+    assert 1 <= len(lost) <= 2
+    assert len(lost) == len([line for line in caplog.messages if "answers again" in line])
 
 
 def test_wrong_or_missing_credentials_are_an_error_at_once(
