@@ -45,6 +45,11 @@ class WithHotKeyFanout(PTransform):
         self.fanout = fanout if callable(fanout) else checked_fanout(fanout, "with_hot_key_fanout: the fanout")
         self.late_tag = late_tag
 
+    def element_types(self) -> tuple[Any, Any]:
+        accepted, produced = super().element_types()
+        of_plain = self.plain.element_types()
+        return of_plain[0] if accepted is None else accepted, of_plain[1] if produced is None else produced
+
     def expand(self, pcoll: PCollection[Any]) -> Any:
         is_one_step = not callable(self.fanout) and self.fanout <= 1
         if self.fn is None or is_one_step or pcoll.retracted_by:

@@ -179,6 +179,7 @@ def test_every_combiner_can_be_spread_out(fanout: int) -> None:
     [
         (["a"], combiners.Mean.Globally(), "at Mean.Globally: expected <class 'numbers.Number'>, got <class 'str'>"),
         ([("a", "b")], combiners.Mean.PerKey(), "at Mean.PerKey: expected Tuple[Any, <class 'numbers.Number'>], got"),
+        ([("a", "b")], combiners.Mean.PerKey().with_hot_key_fanout(2), "at Mean.PerKey: expected Tuple[Any, <class"),
         ([("a", ["b"])], beam.CombineValues(combiners.MeanCombineFn()), "expected Tuple[Any, Iterable[<class 'num"),
         ([1], combiners.ToDict(), "at ToDict: expected Tuple[Any, Any], got <class 'int'>"),
         ([(1, 2, 3)], combiners.ToDict(), "at ToDict: expected Tuple[Any, Any], got Tuple[<class 'int'>, <class"),
