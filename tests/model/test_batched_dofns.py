@@ -86,13 +86,14 @@ def test_batches_are_not_made_of_elements_again(
     monkeypatch.setattr(
         NumpyBatchConverter, "explode_batch", lambda self, own: exploded.append(len(own)) or explode(self, own)
     )
-    n = 6000
+    # Of smaller bundles a Reshuffle distributes the elements.
+    n = 12_000
 
     with pipeline as p:
         numbers = p | beam.Create(range(n))
         if is_windowed:
             stamped = numbers | beam.Map(lambda i: beam.window.TimestampedValue(i, i)).with_output_types(int)
-            numbers = stamped | beam.WindowInto(FixedWindows(3000))
+            numbers = stamped | beam.WindowInto(FixedWindows(6000))
         batches = numbers | "first" >> beam.ParDo(ToNumpy()) | "second" >> beam.ParDo(ToNumpy())
         after = batches | "third" >> beam.ParDo(ToNumpy())
         both = (after, batches | "fourth" >> beam.ParDo(ToNumpy())) | beam.Flatten()
