@@ -163,6 +163,13 @@ class ApacheIcebergTable(LakeTable):
         return sorted(path.name for path in names)
 
 
-def table_of(format: str, directory: pathlib.Path | str, name: str = "table") -> LakeTable:
-    """Return a table of a format."""
-    return {"delta": DeltaLakeTable, "iceberg": ApacheIcebergTable}[format](directory, name)
+def table_of(format: str, directory: pathlib.Path | str, name: str = "table", catalog: str | None = None) -> LakeTable:
+    """Return a table of a format.
+
+    Args:
+      catalog: of Iceberg in a store, the file of the SQL catalog.
+    """
+    if format == "delta":
+        return DeltaLakeTable(directory, name)
+    in_store = {"type": "sql", "uri": f"sqlite:///{catalog}", "warehouse": str(directory)}
+    return ApacheIcebergTable(directory, name, in_store if catalog else None)

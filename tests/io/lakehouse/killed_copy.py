@@ -20,11 +20,11 @@ from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 LOOK = 100
 
 
-def main(format: str, directory: str, key: str = "", checkpoints: str = "kept") -> None:
+def main(format: str, directory: str, key: str = "", checkpoints: str = "kept", catalog: str | None = None) -> None:
     """Copy the rows until it is told to drain."""
     flags = {"checkpoint_dir": checkpoints, "checkpoint_interval": 0.2, "parallelism": 2, "max_restarts": 1000}
     p = beam.Pipeline(options=PipelineOptions([], restart_delay=0.01, **flags))
-    rows = p | table_of(format, directory, "in").read(streaming=True, poll_interval=0.05)
+    rows = p | table_of(format, directory, "in", catalog).read(streaming=True, poll_interval=0.05)
     if key:
         trigger = {"trigger": Repeatedly(AfterCount(1)), "accumulation_mode": AccumulationMode.RETRACTING}
         rows = (
@@ -36,7 +36,7 @@ def main(format: str, directory: str, key: str = "", checkpoints: str = "kept") 
         )
     else:
         rows = rows | beam.Reshuffle()
-    _ = rows | table_of(format, directory, "out").write(key=key or None)
+    _ = rows | table_of(format, directory, "out", catalog).write(key=key or None)
     result = p.run()
     while not pathlib.Path("drain").exists():
         result.wait_until_finish(LOOK)

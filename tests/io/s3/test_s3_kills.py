@@ -1,6 +1,7 @@
 """A stream whose tables and checkpoints are in a store with the API of S3, which stops; its processes are killed.
 
-`KILLS=20 pytest tests/io/s3/test_s3_kills.py` does so more often, and `SEED` chooses the moments.
+`KILLS=20 pytest tests/io/s3/test_s3_kills.py` does so more often, and `SEED` chooses the moments.  With
+`FORMAT=iceberg` the tables are of Iceberg instead of Delta Lake.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from pathlib import Path
 
 from kills.killed_program import KilledProgram
 from kills.sessions import kill_session
-from lakehouse_tables import DeltaLakeTable
+from lakehouse_tables import table_of
 from servers.s3_server import S3Server
 
 PROGRAM = Path(__file__).parents[1] / "lakehouse" / "killed_copy.py"
 KILLS = int(os.environ.get("KILLS", "2"))
+FORMAT = os.environ.get("FORMAT", "delta")
 
 # The rows that are added before each kill.
 EACH = 50
@@ -26,11 +28,13 @@ def test_each_row_is_written_once(s3: S3Server, directory: str, tmp_path: Path) 
     """And none is lost with the store's answers."""
     choose = random.Random(int(os.environ.get("SEED", "1")))
     copy = KilledProgram(tmp_path)
-    source, target = DeltaLakeTable(directory, "in"), DeltaLakeTable(directory, "out")
+    catalog = str(tmp_path / "catalog.db")
+    source, target = (table_of(FORMAT, directory, name, catalog) for name in ("in", "out"))
     written = 0
 
     def start() -> None:
-        copy.launch(PROGRAM, "delta", directory, "", f"{directory}/kept", environment=os.environ | s3.environment)
+        arguments = (FORMAT, directory, "", f"{directory}/kept", catalog)
+        copy.launch(PROGRAM, *arguments, environment=os.environ | s3.environment)
 
     def add() -> None:
         nonlocal written
