@@ -1,7 +1,7 @@
 """A server with the API of S3 on loopback: moto's, in a process of its own, with faults.
 
 `python s3_server.py PORT` serves until its input ends.  A line of its input is "stop", "start", "lost" to print the
-paths whose answers were lost on purpose, or the faults as JSON.
+paths whose answers were lost on purpose, "failed" to print how many requests failed, or the faults as JSON.
 What is stored survives a stop, as the disks of a store do.
 """
 
@@ -31,6 +31,7 @@ class Faults:
         "slow".
       losing: the end of the path of an object; the answer to the next request that puts it is lost.
       lost: the paths of such objects.
+      failed: how many requests failed or were slow.
     """
 
     def __init__(self, application: Any) -> None:
@@ -38,6 +39,7 @@ class Faults:
         self.shares: dict[str, float] = {}
         self.losing: str | None = None
         self.lost: list[str] = []
+        self.failed = 0
         self.chosen = random.Random(0)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -59,6 +61,7 @@ class Faults:
 
     def fail(self, kind: str, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer a request with a fault."""
+        self.failed += 1
         if kind == "throttled":
             return self.refuse(environ, start_response, "503 Slow Down", "SlowDown")
         if kind == "failed":
@@ -98,6 +101,8 @@ def serve(port: int) -> None:
         elif command == "stop":
             server.shutdown()
             server.server_close()
+        elif command == "failed":
+            print(faults.failed)
         elif command == "lost":
             for path in faults.lost:
                 print(path)
@@ -174,12 +179,14 @@ class S3Server:
 
     @contextmanager
     def faults(self, **shares: float | str) -> Iterator[None]:
-        """Fail these shares of the requests within a block."""
+        """Fail these shares of the requests within a block; one in which none fails is an error."""
+        before = self.command("failed")
         self.command(json.dumps(shares))
         try:
             yield
         finally:
             self.command("{}")
+        assert not shares or before != self.command("failed")
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
