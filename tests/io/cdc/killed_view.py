@@ -1,4 +1,4 @@
-"""Maintains a view, in processes that are killed: `python killed_view.py URL`.
+"""Maintains a view, in processes that are killed: `python killed_view.py URL RUNNER`.
 
 It runs until there is a file called `drain`.
 """
@@ -16,10 +16,16 @@ from penstock.options.pipeline_options import PipelineOptions
 LOOK = 100
 
 
-def main(url: str) -> None:
+# The options of a run, by runner.
+FLAGS = {
+    "local": {"checkpoint_interval": 0.1, "parallelism": 2, "max_restarts": 1000, "restart_delay": 0.01},
+    "spark-microbatch": {"spark_master": "local[2]"},
+}
+
+
+def main(url: str, runner: str) -> None:
     """Maintain the view, until it is told to drain."""
-    flags = {"checkpoint_dir": "kept", "checkpoint_interval": 0.1, "parallelism": 2, "max_restarts": 1000}
-    p = beam.Pipeline(options=PipelineOptions([], restart_delay=0.01, **flags))
+    p = beam.Pipeline(runner, options=PipelineOptions([], checkpoint_dir="kept", **FLAGS[runner]))
     maintained_view.build(p, url)
     result = p.run()
     while not pathlib.Path("drain").exists():
