@@ -59,6 +59,15 @@ def test_queries_run_by_row_and_by_window(pipeline: Any, kind: str) -> None:
         )
 
 
+def test_a_query_without_results_gives_none(pipeline: Any) -> None:
+    """By row and by window; one that filters out all rows of a bundle too."""
+    with pipeline as p:
+        rows = p | sales("elements")
+        check([], rows | "filtered" >> SqlTransform("SELECT item FROM PCOLLECTION WHERE cups > 1000"))
+        none = "SELECT item, SUM(cups) AS n FROM PCOLLECTION WHERE cups > 1000 GROUP BY item"
+        check([], rows | "grouped" >> SqlTransform(none))
+
+
 def test_values_of_all_types_pass(pipeline: Any) -> None:
     """None, sums of whole numbers, lists, and times; and a query may have no input."""
     with pipeline as p:

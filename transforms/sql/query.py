@@ -206,8 +206,11 @@ def _cursor(tables: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _one_batch(table: Any) -> Any:
+    import pyarrow
+
+    # A table without rows has no batch.
     batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else table.schema.empty_table().to_batches()[0]
+    return batches[0] if batches else pyarrow.RecordBatch.from_pylist([], schema=table.schema)
 
 
 def conformed(batch: Any, schema: Any) -> Any:
