@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ...sdk.columns.column_bundle import as_rows
@@ -34,6 +34,10 @@ class AddedRowsSource(UnboundedSource[Any]):
         self.poll_interval = poll_interval
         # The time of arrival isn't repeated.
         self.repeatable = times.timestamp_fn is not None
+
+    @abstractmethod
+    def identity(self) -> Mapping[str, Any]:
+        """Return the table, for checkpoints."""
 
     @abstractmethod
     def start(self) -> Position:

@@ -28,6 +28,14 @@ from penstock.sdk.userstate import ReadModifyWriteStateSpec
 ONLY = SubtaskId(0, 0)
 
 
+@pytest.fixture(autouse=True)
+def _no_threads_of_earlier_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the threads that clients of services have left in this process: beside threads of others nothing forks."""
+    before = set(threading.enumerate()) - {threading.main_thread()}
+    every = threading.enumerate
+    monkeypatch.setattr(threading, "enumerate", lambda: [each for each in every() if each not in before])
+
+
 def results_of(work: Any) -> list[Any]:
     """Return the results that are reported of a child's work."""
     children, results = ForkedWriters(), []
