@@ -15,7 +15,7 @@ from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import Timestamp
 
-# A version; whether all of its rows are read, or those that it adds; and the number of its rows that were read.
+# A version, True if all of its rows are read instead of those that it adds, and the number of rows read so far.
 Position: TypeAlias = tuple[int, bool, int]
 
 
