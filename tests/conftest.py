@@ -179,8 +179,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     spark_beside.register(config)
     file = config.getoption("--capabilities")
-    # The process that runs those on Spark only has a part of the results.
-    if file is not None and not config.option.spark_reports:
+    # The other processes have a part of the results only.
+    if file is not None and not spark_beside.reports_to_another(config):
         config.pluginmanager.register(Capabilities(file), "capabilities")
 
 

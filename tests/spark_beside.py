@@ -3,6 +3,10 @@
 The first process collects everything, starts the second, runs its own tests, and then reports those on Spark as if it
 had run them: there is one list of failures, one line at the end, one exit status and one junit file.
 
+Those on Spark take less time than the others.  When they have ended, a third process helps with what is left: it takes
+modules from the end of the list while the first takes them from its beginning.  Whoever creates the file with the
+module's name runs it.
+
 Why not pytest-xdist?  It gives each test to any idle worker.  Tests that fork must not run in a process that talks to a
 JVM, and each worker would start a Spark session of its own.  xdist's workers also run threads, which are unsafe to fork
 from.
@@ -11,6 +15,7 @@ from.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -19,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 import warnings
 from typing import Any
 
@@ -35,62 +41,141 @@ def is_on_spark(item: pytest.Item) -> bool:
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Add the flag, and the internal one of the second process."""
+    """Add the flag, and the internal ones of the other processes."""
     parser.addoption("--spark-beside", action="store_true", help="run the tests on Spark in a second process")
     parser.addoption("--spark-reports", metavar="FILE", help=argparse.SUPPRESS)
+    parser.addoption("--shared-reports", metavar="FILE", help=argparse.SUPPRESS)
 
 
 def register(config: pytest.Config) -> None:
     """Register the plugin of this process, if the flags request it."""
     if config.option.spark_reports:
-        config.pluginmanager.register(SparkReports(config, pathlib.Path(config.option.spark_reports)), "spark-reports")
+        config.pluginmanager.register(SparkTests(config, pathlib.Path(config.option.spark_reports)), "spark-tests")
+    elif config.option.shared_reports:
+        config.pluginmanager.register(SharedTests(config, pathlib.Path(config.option.shared_reports)), "shared-tests")
     elif config.option.spark_beside:
         config.pluginmanager.register(SparkBeside(config), "spark-beside")
+
+
+def reports_to_another(config: pytest.Config) -> bool:
+    """Whether this process runs a part of the tests for the first one."""
+    return bool(config.option.spark_reports or config.option.shared_reports)
+
+
+class Modules:
+    """Which process runs a module: the first that creates the file with its name."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self._directory = directory
+        self._ours: dict[pathlib.Path, bool] = {}
+
+    def are_ours(self, item: pytest.Item) -> bool:
+        """Whether this process runs the module of a test; it does if no other has said so."""
+        if item.path not in self._ours:
+            # No directory in a file's name.
+            file = self._directory / urllib.parse.quote(str(item.path), safe="")
+            try:
+                file.touch(exist_ok=False)
+            except FileExistsError:
+                self._ours[item.path] = False
+            else:
+                self._ours[item.path] = True
+        return self._ours[item.path]
+
+
+def pass_over(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Tear down what the next test doesn't need, as if this one had been run."""
+    item.session._setupstate.teardown_exact(nextitem)
 
 
 # --- The first process
 
 
 class SparkBeside:
-    """Starts the second process after collection, and reports its tests in place."""
+    """Starts the other processes, and reports their tests in place."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._process: subprocess.Popen[bytes] | None = None
         self._directory = tempfile.TemporaryDirectory(prefix="penstock-spark-tests-")
-        self._file = pathlib.Path(self._directory.name, "reports")
-        self._log = pathlib.Path(self._directory.name, "log")
-        self._reports: dict[str, list[dict[str, Any]]] = {}
-        self._finished: set[str] = set()
-        # What has been read of the file, and how many tests are still to be reported.
-        self._read = 0
-        self._left = 0
+        self._spark: Beside | None = None
+        self._shared: Beside | None = None
+        self._is_complete = False
+        modules = pathlib.Path(self._directory.name, "modules")
+        modules.mkdir()
+        self._modules = Modules(modules)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Start the second process if it has tests to run."""
-        self._left = sum(map(is_on_spark, session.items))
-        if not self._left or session.testsfailed or self._config.option.collectonly:
+        if session.testsfailed or self._config.option.collectonly:
             return
+        if any(map(is_on_spark, session.items)):
+            self._spark = self._start("spark")
+
+    def _start(self, name: str) -> Beside:
+        return Beside(self._config, name, pathlib.Path(self._directory.name))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Forward the reports of another process's test instead of running it."""
+        if is_on_spark(item):
+            beside = self._spark
+        else:
+            if self._shared is None and self._spark is not None and self._spark.has_ended():
+                self._shared = self._start("shared")
+            beside = None if self._modules.are_ours(item) else self._shared
+        if beside is None:
+            return None
+        pass_over(item, nextitem)
+        beside.forward(item)
+        return True
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Note whether all tests were reported: there was no interrupt, and no `--exitfirst`."""
+        ran = exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+        self._is_complete = ran and not session.shouldfail and not session.shouldstop
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Stop the other processes, however the run ended."""
+        for beside in (self._spark, self._shared):
+            if beside is not None:
+                beside.stop(self._is_complete)
+        self._directory.cleanup()
+
+
+class Beside:
+    """Another process, with a part of the tests, as the first one sees it."""
+
+    def __init__(self, config: pytest.Config, name: str, directory: pathlib.Path) -> None:
+        self._config = config
+        self._name = name
+        self._file = directory / f"{name}-reports"
+        self._log = directory / f"{name}-log"
+        self._reports: dict[str, list[dict[str, Any]]] = {}
+        self._finished: set[str] = set()
+        # How much of the file has been read.
+        self._read = 0
         self._file.touch()
         # One junit file and one cache are written, by the first process.
-        more = [f"--spark-reports={self._file}", "--junitxml=", "-o", f"cache_dir={self._directory.name}/cache"]
-        arguments = [argument for argument in self._config.invocation_params.args if argument != "--spark-beside"]
+        more = [f"--{name}-reports={self._file}", "--junitxml=", "-o", f"cache_dir={directory}/{name}-cache"]
+        arguments = [argument for argument in config.invocation_params.args if argument != "--spark-beside"]
         with open(self._log, "wb") as log:
             # In a process group of its own: what tests send to theirs isn't meant for it.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "pytest", *arguments, *more],
-                cwd=self._config.invocation_params.dir,
+                cwd=config.invocation_params.dir,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 process_group=0,
             )
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """Forward the reports of a Spark test from the second process instead of running it."""
-        if self._process is None or not is_on_spark(item):
-            return None
+    def has_ended(self) -> bool:
+        """Whether it has run its tests."""
+        return self._process.poll() is not None
+
+    def forward(self, item: pytest.Item) -> None:
+        """Report one of its tests, when it has run it."""
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         while item.nodeid not in self._finished:
             # In this order: what it wrote before it ended is read.
@@ -98,7 +183,7 @@ class SparkBeside:
             if not self._read_reports():
                 if code is not None:
                     item.session.shouldfail = self._without_reports(item, code)
-                    return True
+                    return
                 time.sleep(PERIOD)
         for data in self._reports.pop(item.nodeid):
             # JSON has no tuples, and a skipped test's file, line and reason must be one.
@@ -107,8 +192,6 @@ class SparkBeside:
             report = self._config.hook.pytest_report_from_serializable(config=self._config, data=data)
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        self._left -= 1
-        return True
 
     def _read_reports(self) -> bool:
         """Read new reports.
@@ -138,21 +221,18 @@ class SparkBeside:
 
     def _without_reports(self, item: pytest.Item, code: int) -> str:
         last = self._log.read_text(errors="replace")[-4000:]
-        return f"the process of the Spark tests has ended with {code}, and not run {item.nodeid}:\n{last}"
+        return f"the process of the {self._name} tests has ended with {code}, and not run {item.nodeid}:\n{last}"
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_unconfigure(self) -> None:
-        """Stop the second process, however the run ended."""
-        if self._process is not None and not (self._left == 0 and self._wait()):
+    def stop(self, is_complete: bool) -> None:
+        """Wait for its end if all tests were reported, else interrupt it."""
+        if not (is_complete and self._wait()):
             # As for Ctrl-C: fixtures are torn down.
             self._process.send_signal(signal.SIGINT)
             if not self._wait():
                 self._process.kill()
                 self._process.wait()
-        self._directory.cleanup()
 
     def _wait(self) -> bool:
-        assert self._process is not None
         try:
             self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -160,21 +240,16 @@ class SparkBeside:
         return True
 
 
-# --- The second process
+# --- The other processes
 
 
-class SparkReports:
-    """Runs only the Spark tests, and writes their reports for the first process."""
+class Reports:
+    """Writes the reports of this process for the first one."""
 
     def __init__(self, config: pytest.Config, file: pathlib.Path) -> None:
         self._config = config
         self._file = file
         self._first = os.getppid()
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Deselect the tests of the first process."""
-        items[:] = filter(is_on_spark, items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the report of a phase of a test."""
@@ -197,3 +272,37 @@ class SparkReports:
     def _write(self, kind: str, nodeid: str, data: Any) -> None:
         with open(self._file, "a") as file:
             file.write(json.dumps([kind, nodeid, data]) + "\n")
+
+
+class SparkTests(Reports):
+    """Runs only the Spark tests."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Deselect the tests of the first process."""
+        items[:] = filter(is_on_spark, items)
+
+
+class SharedTests(Reports):
+    """Runs modules without Spark tests that the first process hasn't begun, the last ones first."""
+
+    def __init__(self, config: pytest.Config, file: pathlib.Path) -> None:
+        super().__init__(config, file)
+        self._modules = Modules(file.with_name("modules"))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Deselect the Spark tests, and take the modules from the end."""
+        modules: dict[pathlib.Path, list[pytest.Item]] = {}
+        for item in items:
+            if not is_on_spark(item):
+                modules.setdefault(item.path, []).append(item)
+        items[:] = itertools.chain.from_iterable(reversed(modules.values()))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Pass over modules of the first process."""
+        if self._modules.are_ours(item):
+            return None
+        pass_over(item, nextitem)
+        return True
