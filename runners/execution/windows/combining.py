@@ -21,8 +21,8 @@ from ....sdk import graph
 from ....sdk.combine_fn import CombineFn
 from ....sdk.elements.bundle import Bundle
 from ....sdk.windowing_strategy import WindowingStrategy
-from ....windowing import WindowFn
-from ....windowing.timestamp import MIN_MICROS
+from ....windowing import IntervalWindow, WindowFn
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner, combined
 from ..user_errors import guarded
 
@@ -212,8 +212,7 @@ def _compiled(source: str, mode: str) -> CodeType:
 
 
 _RUNS = """
-def folded_runs(spans, window_of):
-    found = []
+def runs({arguments}):
     begin = end = {least}
     acc = MISSING
     for start, size, x in spans:
@@ -221,31 +220,62 @@ def folded_runs(spans, window_of):
             acc = {step}
             if start + size > end: end = start + size
         else:
-            if acc is not MISSING: found.append((window_of(begin, end), {result}, None))
+            if acc is not MISSING:
+                {give}
             begin = start
             end = start + size
             acc = {first}
-    if acc is not MISSING: found.append((window_of(begin, end), {result}, None))
-    return found
+    if acc is not MISSING:
+        {give}
 """
 
 
-def folding_runs(fold: Fold) -> Callable[[Iterable[tuple[int, int, Any]], Callable[[int, int], Any]], list[Any]]:
+FoldRuns = Callable[[Iterable[tuple[int, int, Any]], list[Any]], None]
+EmitRuns = Callable[[Any, Iterable[tuple[int, int, Any]], list[Any], list[int], list[Any]], None]
+
+
+def folding_runs(fold: Fold) -> FoldRuns:
     """Return a function that folds elements by the windows that theirs merge into.
 
-    It is called with (start, size, value) of each element in the order of the starts, and a function that makes a
-    window of a start and an end.  It returns (window, accumulator, None) for each window, and merges those that
-    `overlapping_runs` merges.
+    It is called with (start, size, value) of each element in the order of the starts, and a list, to which it appends
+    (window, accumulator, None) for each window.  It merges those that `overlapping_runs` merges.
     """
+    fold_runs: FoldRuns = _runs(
+        fold, "spans, found", "found.append((new(IntervalWindow, (begin, end)), {acc}, None))", extracts=False
+    )
+    return fold_runs
+
+
+def emitting_runs(fold: Fold) -> EmitRuns:
+    """Return a function that does the same for one key, and appends the results to those of a bundle.
+
+    It is called with the key, the elements, and the bundle's values, timestamps and windows: an object less for each
+    window than by `folding_runs`, and two calls.
+    """
+    give = "values.append((key, {acc})); timestamps.append(end - 1 if end <= MAX_MICROS else MAX_MICROS)"
+    give += "; windows.append((new(IntervalWindow, (begin, end)),))"
+    emit_runs: EmitRuns = _runs(fold, "key, spans, values, timestamps, windows", give, extracts=fold.extracts)
+    return emit_runs
+
+
+def _runs(fold: Fold, arguments: str, give: str, *, extracts: bool) -> Any:
     operation = fold.operation
-    first, step, result = operation.first, operation.step, "acc"
+    first, step, acc = operation.first, operation.step, "acc"
     if fold.combine_fn is None or fold.combine_fn.inline_fold is None:
         # A combiner may add several inputs at once faster than one by one.
-        first, step, result = "[x]", "acc.append(x) or acc", "of(acc)"
-    source = _RUNS.format(least=MIN_MICROS, first=first, step=step, result=result)
-    names: dict[str, Any] = {"MISSING": MISSING, "of": fold.of}
+        first, step, acc = "[x]", "acc.append(x) or acc", "of(acc)"
+    give = give.format(acc=f"extracted({acc})" if extracts else acc)
+    source = _RUNS.format(arguments=arguments, least=MIN_MICROS, first=first, step=step, give=give)
+    names: dict[str, Any] = {
+        "IntervalWindow": IntervalWindow,
+        "MAX_MICROS": MAX_MICROS,
+        "MISSING": MISSING,
+        "extracted": fold.extracted,
+        "new": tuple.__new__,
+        "of": fold.of,
+    }
     exec(_compiled(source, "exec"), names)
-    return names["folded_runs"]  # type: ignore[no-any-return]
+    return names["runs"]
 
 
 class FoldedBundle(Bundle):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as beam
-from penstock.runners.execution.windows.combining import Fold, folding_runs
+from penstock.runners.execution.windows.combining import Fold, emitting_runs, folding_runs
 from penstock.runners.execution.windows.merging import BulkMerge, MergedWindow, merged
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.sdk.elements.bundle import Bundle
@@ -110,8 +110,16 @@ def test_runs_are_folded_as_their_values_are(transform: beam.PTransform, element
     own = fold_of(transform, Sessions(5))
     spans = sorted(elements, key=lambda span: span[0])
     expected = [((begin, end), own.extracted(own.of(values)), None) for begin, end, values in overlapping_runs(spans)]
-    found = folding_runs(own)(spans, lambda begin, end: (begin, end))
+    found: list[MergedWindow] = []
+    folding_runs(own)(spans, found)
     assert expected == [(window, own.extracted(accumulator), stamp) for window, accumulator, stamp in found]
+    values: list[Any] = []
+    timestamps: list[int] = []
+    windows: list[Any] = []
+    emitting_runs(own)("k", spans, values, timestamps, windows)
+    assert [("k", result) for _, result, _ in expected] == values
+    assert [(window,) for window, _, _ in expected] == windows
+    assert [window.max_micros for (window,) in windows] == timestamps
 
 
 def test_a_result_may_be_merged_again() -> None:
