@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli dataframe io runners sdk test
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test capabilities lint format bench kills spark_kills kafka beam simulate servers types floors clean
+.PHONY: help demo test capabilities lint format bench kills spark_kills kafka beam simulate servers types floors docs links clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -27,6 +27,8 @@ help:
 	@echo 'make capabilities  rewrite the table of what runners can do, from the last make test'
 	@echo 'make lint          what make test runs before the tests'
 	@echo 'make format        rewrite the code as ruff would have it'
+	@echo 'make docs          build the site of the documentation into build/site'
+	@echo 'make links         check the links of the documentation to other hosts'
 	@echo 'make bench         run the benchmarks'
 	@echo 'make simulate      run six pipelines in all modes under SEEDS seeds, with all that can go wrong'
 	@echo 'make kills         kill 100 workers and 20 coordinators of a running pipeline'
@@ -57,6 +59,15 @@ lint: $(FULL)
 format: $(FULL)
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+# Static files: any web server serves them.  A warning is an error.
+docs: $(FULL)
+	@rm -rf build/site
+	@$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet --builder html docs build/site
+	@echo 'build/site/index.html'
+
+links: $(FULL)
+	@$(BIN)/python -m sphinx --fresh-env --quiet --builder linkcheck docs build/links
 
 bench: $(FULL)
 	@$(BIN)/python benchmarks

@@ -76,6 +76,39 @@ for _name in ("core", "ptransform", "sideinputs", "timeutil", "trigger", "userst
 
 __version__ = "0.1.0"
 
+# What `help(penstock)` and `dir(penstock)` show.  Names of Beam that are accepted besides, such as `beam.core`, aren't.
+__all__ = [
+    "CombineFn",
+    "Column",
+    "DoFn",
+    "PCollection",
+    "PTransform",
+    "Pipeline",
+    "PipelineVisitor",
+    "RestrictionProvider",
+    "Retracted",
+    "Row",
+    "RowCoder",
+    "TaggedOutput",
+    "TimeDomain",
+    "WatermarkEstimatorProvider",
+    "col",
+    "ptransform_fn",
+    # Modules of names.
+    "coders",
+    "io",
+    "metrics",
+    "options",
+    "pvalue",
+    "runners",
+    "testing",
+    "transforms",
+    "trigger",
+    "typehints",
+    "window",
+]
+__all__ += transforms.__all__
+
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
@@ -89,4 +122,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"})

@@ -29,6 +29,7 @@ optional_package.py    packages that only some formats need, imported when such 
 from typing import TYPE_CHECKING, Any
 
 from ..sdk import compat
+from ..sdk.elements.bundle import Bundle
 from ..sdk.sink import Sink, SinkWriter
 from ..sdk.sources.bounded import BoundedSource
 from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
@@ -107,6 +108,7 @@ __all__ = [
     "BoundedSource",
     "UnboundedSource",
     "UnboundedReader",
+    "Bundle",
     "EventTimeReader",
     "EventTimes",
     "Sink",
@@ -163,6 +165,7 @@ __all__ = [
     "jsonio",
     "parquetio",
     "textio",
+    "tfrecordio",
     "watermark_estimators",
 ]
 
@@ -178,4 +181,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__"})

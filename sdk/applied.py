@@ -131,7 +131,18 @@ class PTransformOverride(ABC):
 
 
 class PipelineVisitor:
-    """Base class of visitors of a pipeline's transforms, inputs first."""
+    """Base class of visitors of a pipeline's transforms, inputs first.
+
+    >>> import penstock as beam
+    >>> class Labels(beam.PipelineVisitor):
+    ...     def visit_transform(self, node):
+    ...         print(node.full_label)
+    >>> p = beam.Pipeline()
+    >>> _ = p | "Words" >> beam.Create(["to", "be"]) | "Upper" >> beam.Map(str.upper)
+    >>> p.visit(Labels())
+    Words/Values
+    Upper
+    """
 
     def enter_composite_transform(self, transform_node: AppliedPTransform) -> None:
         """Begin with a composite, or the pipeline."""

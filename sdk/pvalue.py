@@ -156,6 +156,12 @@ class PCollection(PValue, Generic[T]):
       element_type: the type hint of its elements; `Any` if unknown.
       is_bounded: whether it is bounded.
       retracted_by: the full label of the grouping that may retract its elements; "" if none does.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> words = p | beam.Create(["to be", "or"]) | "Split" >> beam.FlatMap(str.split)
+    >>> words.producer_label, words.element_type, words.is_bounded
+    ('Split', <class 'str'>, True)
     """
 
     def __init__(

@@ -63,6 +63,15 @@ class PipelineResult:
 
     Args:
       state: one of `PipelineState`, for a result of a test's own.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create([1, 2])
+    >>> result = p.run()
+    >>> result.wait_until_finish()
+    'DONE'
+    >>> result.state
+    'DONE'
     """
 
     def __init__(self, state: str = PipelineState.UNKNOWN) -> None:

@@ -38,6 +38,13 @@ class AsSingleton(AsSideInput):
     """The side input's only element, or `default_value` if it has none.
 
     More than one is a `SideInputError`.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     total = p | "Numbers" >> beam.Create([1, 2]) | beam.CombineGlobally(sum)
+    ...     shares = p | beam.Create([3.0]) | beam.Map(lambda n, of: n / of, beam.pvalue.AsSingleton(total))
+    ...     _ = shares | beam.Map(print)
+    1.0
     """
 
     def __init__(self, pcoll: PCollection[Any], default_value: Any = NO_DEFAULT) -> None:
@@ -62,7 +69,15 @@ class SingletonOrMade(AsSingleton):
 
 
 class AsIter(AsSideInput):
-    """The side input's elements, as an iterable."""
+    """The side input's elements, as an iterable.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     numbers = p | "Numbers" >> beam.Create([1, 2])
+    ...     sums = p | beam.Create([10]) | beam.Map(lambda n, others: n + sum(others), beam.pvalue.AsIter(numbers))
+    ...     _ = sums | beam.Map(print)
+    13
+    """
 
     @property
     def view(self) -> View:
@@ -70,7 +85,15 @@ class AsIter(AsSideInput):
 
 
 class AsList(AsSideInput):
-    """The side input's elements, as a list."""
+    """The side input's elements, as a list.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     stop_words = beam.pvalue.AsList(p | "Stop words" >> beam.Create(["to", "or"]))
+    ...     words = p | beam.Create(["to", "be", "or"]) | beam.Filter(lambda word, stop: word not in stop, stop_words)
+    ...     _ = words | beam.Map(print)
+    be
+    """
 
     @property
     def view(self) -> View:
@@ -81,6 +104,13 @@ class AsDict(AsSideInput):
     """The side input's pairs, as a dictionary.
 
     Keys are compared as in a `dict`: a float NaN is found only by the same object.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     names = beam.pvalue.AsDict(p | "Names" >> beam.Create([(1, "Ada"), (2, "Bo")]))
+    ...     visits = p | beam.Create([(2, "cart")])
+    ...     _ = visits | beam.Map(lambda visit, names: (names[visit[0]], visit[1]), names) | beam.Map(print)
+    ('Bo', 'cart')
     """
 
     @property
@@ -92,6 +122,13 @@ class AsMultiMap(AsSideInput):
     """The side input's pairs, as a dictionary from key to all of its values.
 
     Keys are compared as in a `dict`: a float NaN is found only by the same object.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     tags = beam.pvalue.AsMultiMap(p | "Tags" >> beam.Create([("tea", "hot"), ("tea", "green")]))
+    ...     items = p | beam.Create(["tea"])
+    ...     _ = items | beam.Map(lambda item, tags: (item, sorted(tags[item])), tags) | beam.Map(print)
+    ('tea', ['green', 'hot'])
     """
 
     @property

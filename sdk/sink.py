@@ -24,7 +24,19 @@ T = TypeVar("T")
 
 
 class SinkWriter(ABC, Generic[T]):
-    """Writer that stages one worker's elements."""
+    """Writer that stages one worker's elements.
+
+    >>> from penstock.io import SinkWriter
+    >>> class Kept(SinkWriter):
+    ...     def __init__(self):
+    ...         self.values = []
+    ...     def write(self, bundle):
+    ...         self.values.extend(bundle.values)
+    ...     def stage(self):
+    ...         return tuple(self.values)
+    ...     def discard(self):
+    ...         self.values.clear()
+    """
 
     @abstractmethod
     def write(self, bundle: Bundle) -> None:
@@ -51,7 +63,32 @@ class ComposedSink(ABC):
 
 
 class Sink(ABC, Generic[T]):
-    """Output of a pipeline.  Picklable."""
+    """Output of a pipeline.  Picklable.
+
+    >>> import penstock as beam
+    >>> from penstock.io import Sink, SinkWriter
+    >>> class Kept(SinkWriter):
+    ...     def __init__(self):
+    ...         self.values = []
+    ...     def write(self, bundle):
+    ...         self.values.extend(bundle.values)
+    ...     def stage(self):
+    ...         return tuple(self.values)
+    ...     def discard(self):
+    ...         self.values.clear()
+    >>> class Printed(Sink):
+    ...     def prepare(self, transaction):
+    ...         pass
+    ...     def open_writer(self, transaction, unit):
+    ...         return Kept()
+    ...     def commit(self, transaction, staged):
+    ...         print(sorted(value for token in staged for value in token))
+    ...     def abort(self, transaction):
+    ...         pass
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([2, 1]) | beam.io.Write(Printed())
+    [1, 2]
+    """
 
     # Whether it accepts retractions, which have sign -1.
     accepts_retractions: ClassVar[bool] = False

@@ -24,6 +24,14 @@ def simulate_pipeline(pipeline: Pipeline, seeds: int | Iterable[int] = 20, **set
     Args:
       seeds: the seeds, or their number.
       settings: fields of the local runner's `SimulationSettings`, such as `mode` and `parallelism`.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import ScriptedSource, simulate_pipeline
+    >>> at = beam.window.TimestampedValue
+    >>> p = beam.Pipeline()
+    >>> events = p | beam.io.Read(ScriptedSource([[at("a", 5), at("b", 7)], [at("a", 70)]]))
+    >>> _ = events | beam.WindowInto(beam.window.FixedWindows(60)) | beam.combiners.Count.PerElement()
+    >>> simulate_pipeline(p, seeds=2)
     """
     simulation = create_runner("local").simulation(pipeline.graph(), **settings)
     for seed in range(seeds) if isinstance(seeds, int) else seeds:

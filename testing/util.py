@@ -37,6 +37,14 @@ class TestWindowedValue:
     """An element as the matcher of `assert_that(..., reify_windows=True)` gets it.
 
     A pane of None equals any pane.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestPipeline, TestWindowedValue, assert_that, equal_to
+    >>> from penstock.window import FixedWindows, IntervalWindow, TimestampedValue
+    >>> with TestPipeline() as p:
+    ...     windowed = p | beam.Create([TimestampedValue("a", 7)]) | beam.WindowInto(FixedWindows(60))
+    ...     expected = [TestWindowedValue("a", 7, [IntervalWindow(0, 60)])]
+    ...     assert_that(windowed, equal_to(expected), reify_windows=True)
     """
 
     # Keep pytest from collecting it as a test.
@@ -258,7 +266,13 @@ def _failure(expected: Any, actual: Any, missing: Any = (), unexpected: Any = ()
 
 
 def equal_to_approx(expected: Iterable[Any], rel_tol: float = 1e-9, abs_tol: float = 0.0) -> Matcher:
-    """Match like `equal_to`, with approximate floats, also within tuples, lists and dicts."""
+    """Match like `equal_to`, with approximate floats, also within tuples, lists and dicts.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestPipeline, assert_that, equal_to_approx
+    >>> with TestPipeline() as p:
+    ...     assert_that(p | beam.Create([0.1 + 0.2]), equal_to_approx([0.3]))
+    """
 
     def close(a: Any, b: Any) -> bool:
         if isinstance(a, (float, int)) and isinstance(b, (float, int)):
@@ -311,7 +325,16 @@ def equal_to_per_window(expected_window_to_elements: Mapping[Any, Iterable[Any]]
 
 
 def matches_all(expected: Iterable[Matcher | Any]) -> Matcher:
-    """Match elements or predicates, such as a hamcrest matcher's `matches`."""
+    """Match elements or predicates, such as a hamcrest matcher's `matches`.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestPipeline, assert_that, matches_all
+    >>> class Even:
+    ...     def matches(self, n):
+    ...         return n % 2 == 0
+    >>> with TestPipeline() as p:
+    ...     assert_that(p | beam.Create([1, 12]), matches_all([1, Even()]))
+    """
 
     def equal(candidate: Any, element: Any) -> bool:
         matches = getattr(candidate, "matches", None)
@@ -323,7 +346,13 @@ def matches_all(expected: Iterable[Matcher | Any]) -> Matcher:
 
 
 def is_empty() -> Matcher:
-    """Match no elements."""
+    """Match no elements.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestPipeline, assert_that, is_empty
+    >>> with TestPipeline() as p:
+    ...     assert_that(p | beam.Create([1]) | beam.Filter(lambda n: n > 1), is_empty())
+    """
 
     def matches(actual: Any) -> None:
         if list(actual):
@@ -333,7 +362,13 @@ def is_empty() -> Matcher:
 
 
 def is_not_empty() -> Matcher:
-    """Match at least one element."""
+    """Match at least one element.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestPipeline, assert_that, is_not_empty
+    >>> with TestPipeline() as p:
+    ...     assert_that(p | beam.Create([1]), is_not_empty())
+    """
 
     def matches(actual: Any) -> None:
         if not list(actual):
@@ -355,7 +390,14 @@ SortLists = Map(_with_sorted_lists)
 
 
 def contains_in_any_order(iterable: Iterable[Any]) -> Any:
-    """Return a value that equals any list or tuple of the same items in any order, for use in `equal_to`."""
+    """Return a value that equals any list or tuple of the same items in any order, for use in `equal_to`.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestPipeline, assert_that, contains_in_any_order, equal_to
+    >>> with TestPipeline() as p:
+    ...     groups = p | beam.Create([("a", 1), ("a", 2)]) | beam.GroupByKey()
+    ...     assert_that(groups, equal_to([("a", contains_in_any_order([2, 1]))]))
+    """
     return _InAnyOrder(list(iterable))
 
 
@@ -381,6 +423,11 @@ def has_at_least_one(input: PCollection[Any], criterion: Callable[..., bool], la
     """Fail the pipeline unless `criterion` holds for at least one element.
 
     `criterion` takes the element; or the element, its timestamp, its window and its pane, as Beam's does.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestPipeline, has_at_least_one
+    >>> with TestPipeline() as p:
+    ...     has_at_least_one(p | beam.Create([1, 5]), lambda n: n > 3)
     """
     takes_all = _takes(criterion, 4)
 

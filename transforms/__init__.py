@@ -10,8 +10,8 @@ pardo.py              ParDo: DoFns applied to each element, and the handling of 
 argument_types.py     types of functions' arguments and side inputs
 map_and_filter.py     Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
 splittable_par_do.py  ParDo of a splittable DoFn
-assign_windows.py     AssignWindows (WindowInto): windows, triggers and accumulation
-group_by_key.py       GroupByKeyAndWindow (GroupByKey): the values of each key and window
+assign_windows.py     WindowInto (AssignWindows): windows, triggers and accumulation
+group_by_key.py       GroupByKey (GroupByKeyAndWindow): the values of each key and window
 combine.py            CombinePerKey, CombineGlobally, CombineValues: aggregations
 hot_key_fanout.py     aggregation of hot keys in two steps
 feedback.py           Feedback: a loop

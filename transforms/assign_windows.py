@@ -1,4 +1,4 @@
-"""AssignWindows (Beam's WindowInto): windows in event time, and triggers in processing time."""
+"""WindowInto (the paper's AssignWindows): windows in event time, and triggers in processing time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..triggers import AccumulationMode, DefaultTrigger, Trigger
 from ..windowing import WindowFn
 
 
-class AssignWindows(PTransform):
+class WindowInto(PTransform):
     """Assignment of windows to elements, with the windowing of the groupings after it.
 
     Args:
@@ -43,7 +43,7 @@ class AssignWindows(PTransform):
 
     def __init__(
         self,
-        windowfn: WindowFn | AssignWindows,
+        windowfn: WindowFn | WindowInto,
         trigger: Trigger | None = None,
         accumulation_mode: AccumulationMode | None = None,
         timestamp_combiner: Any = None,
@@ -52,7 +52,7 @@ class AssignWindows(PTransform):
     ) -> None:
         super().__init__()
         self.windowing: WindowingStrategy
-        if isinstance(windowfn, AssignWindows):
+        if isinstance(windowfn, WindowInto):
             self.windowing = windowfn.windowing
             return
         if not isinstance(windowfn, WindowFn):
@@ -82,7 +82,8 @@ class AssignWindows(PTransform):
         return pcoll.pipeline.add(primitive, [pcoll], self.windowing, pcoll.element_type)[None]
 
 
-WindowInto = AssignWindows
+# The paper's name.
+AssignWindows = WindowInto
 
 
 def Windowing(

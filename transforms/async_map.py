@@ -59,6 +59,16 @@ class AsyncMap(ParDo):
 
     `retries` and `rate` need the extra `async`.  Raises `MissingExtraError` without it, `TypeError` for a function that
     isn't async, and `ValueError` for wrong settings.
+
+    >>> import asyncio
+    >>> import penstock as beam
+    >>> async def answer(question):
+    ...     await asyncio.sleep(0.01)
+    ...     return question.upper()
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create(["a", "b"]) | beam.AsyncMap(answer, ordered=True, timeout=5) | beam.Map(print)
+    A
+    B
     """
 
     def __init__(

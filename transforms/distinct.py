@@ -36,4 +36,9 @@ class Distinct(PTransform):
 
 
 class RemoveDuplicates(Distinct):
-    """Beam's old name for `Distinct`."""
+    """Beam's old name for `Distinct`.
+
+    >>> import penstock as beam
+    >>> ["a", "b", "a"] | beam.RemoveDuplicates()
+    ['a', 'b']
+    """

@@ -1,4 +1,4 @@
-"""GroupByKeyAndWindow (Beam's GroupByKey): the values of each key and window."""
+"""GroupByKey (the paper's GroupByKeyAndWindow): the values of each key and window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..windowing.global_windows import GlobalWindows
 _LOGGER = logging.getLogger(__name__)
 
 
-class GroupByKeyAndWindow(PTransform):
+class GroupByKey(PTransform):
     """(key, value) pairs to (key, iterable of values), for each key and window.
 
     The paper's five steps: DropTimestamps, GroupByKey, MergeWindows, GroupAlsoByWindow,
@@ -44,7 +44,7 @@ class GroupByKeyAndWindow(PTransform):
 
     def with_late_data(self, tag: str = "late") -> PTransform:
         """Return the transform with a second output: the elements that arrived after their window had expired."""
-        grouping = GroupByKeyAndWindow(self._label)
+        grouping = GroupByKey(self._label)
         grouping.late_tag = tag
         return grouping
 
@@ -58,7 +58,8 @@ class GroupByKeyAndWindow(PTransform):
         return add_grouping(pcoll, None, self.infer_output_type(pcoll.element_type), self.late_tag)
 
 
-GroupByKey = GroupByKeyAndWindow
+# The paper's name.
+GroupByKeyAndWindow = GroupByKey
 
 
 def add_grouping(

@@ -20,6 +20,18 @@ class AfterAll(Composite):
     """Trigger that fires when all of its triggers would fire, and finishes when all of them have finished.
 
     It doesn't wait for a trigger that has finished before the others.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, AfterAll, AfterCount, AfterProcessingTime, Repeatedly
+    >>> stream = TestStream().add_elements([1]).advance_processing_time(60).add_elements([2]).add_elements([4])
+    >>> both = Repeatedly(AfterAll(AfterCount(2), AfterProcessingTime(60)))
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(beam.window.GlobalWindows(), both, AccumulationMode.DISCARDING)
+    ...     sums = p | stream.advance_watermark_to_infinity() | windows | beam.CombineGlobally(sum).without_defaults()
+    ...     _ = sums | beam.Map(print)
+    3
+    4
     """
 
     def is_over(self, parts: Sequence[Any]) -> bool:

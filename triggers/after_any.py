@@ -20,6 +20,18 @@ class AfterAny(Composite):
     """Trigger that fires whenever one of its triggers fires, and finishes when one of them finishes.
 
     The others are unaffected.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, AfterAny, AfterCount, AfterProcessingTime, Repeatedly
+    >>> stream = TestStream().add_elements([1]).add_elements([2]).add_elements([4]).advance_processing_time(60)
+    >>> either = Repeatedly(AfterAny(AfterCount(2), AfterProcessingTime(60)))
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(beam.window.GlobalWindows(), either, AccumulationMode.DISCARDING)
+    ...     sums = p | stream.advance_watermark_to_infinity() | windows | beam.CombineGlobally(sum).without_defaults()
+    ...     _ = sums | beam.Map(print)
+    3
+    4
     """
 
     def is_over(self, parts: Sequence[Any]) -> bool:

@@ -20,6 +20,18 @@ class AfterCount(Once):
     """Trigger that fires once a pane has `count` elements.  The counts of windows that merge are added.
 
     Raises `ValueError` if the count isn't a positive whole number.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, AfterCount, Repeatedly
+    >>> stream = TestStream().add_elements([1]).add_elements([2]).add_elements([4])
+    >>> every_two = Repeatedly(AfterCount(2))
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(beam.window.GlobalWindows(), every_two, AccumulationMode.DISCARDING)
+    ...     sums = p | stream.advance_watermark_to_infinity() | windows | beam.CombineGlobally(sum).without_defaults()
+    ...     _ = sums | beam.Map(print)
+    3
+    4
     """
 
     element_wise = True

@@ -23,6 +23,19 @@ class AfterEach(Composite):
 
     A trigger sees the elements of its own turn only.  After a merge of windows, the turn is that of the first trigger
     that has not finished in all of them.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, AfterCount, AfterEach, Repeatedly
+    >>> stream = TestStream().add_elements([1]).add_elements([2]).add_elements([4]).add_elements([8]).add_elements([16])
+    >>> each = AfterEach(AfterCount(1), Repeatedly(AfterCount(2)))
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(beam.window.GlobalWindows(), each, AccumulationMode.DISCARDING)
+    ...     sums = p | stream.advance_watermark_to_infinity() | windows | beam.CombineGlobally(sum).without_defaults()
+    ...     _ = sums | beam.Map(print)
+    1
+    6
+    24
     """
 
     def is_over(self, parts: Sequence[Any]) -> bool:

@@ -28,6 +28,13 @@ class AfterWatermarkPercentile(Once):
       percentile: a share of the elements, above 0 and up to 1.
 
     Source: Dataflow Model, section 2.3.
+
+    >>> import penstock as beam
+    >>> from penstock.trigger import AccumulationMode, AfterWatermark, AfterWatermarkPercentile
+    >>> trigger = AfterWatermark(early=AfterWatermarkPercentile(0.9))
+    >>> windows = beam.WindowInto(beam.window.FixedWindows(60), trigger, AccumulationMode.ACCUMULATING)
+    >>> windows.windowing.trigger
+    AfterWatermark(early=AfterWatermarkPercentile(0.9))
     """
 
     def __init__(self, percentile: float) -> None:

@@ -31,6 +31,18 @@ class AfterProcessingTime(Once):
 
     Raises `ValueError` for a negative delay, and for a multiple that isn't positive.
     Source: Dataflow Model, figures 7, 8, 13 and 14.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, AfterProcessingTime, Repeatedly
+    >>> stream = TestStream().add_elements([1]).advance_processing_time(5).add_elements([2]).advance_processing_time(5)
+    >>> after_ten_seconds = Repeatedly(AfterProcessingTime(10))
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(beam.window.GlobalWindows(), after_ten_seconds, AccumulationMode.DISCARDING)
+    ...     later = stream.add_elements([4]).advance_watermark_to_infinity()
+    ...     _ = p | later | windows | beam.CombineGlobally(sum).without_defaults() | beam.Map(print)
+    3
+    4
     """
 
     def __init__(self, delay: DurationTypes = 0, align_to: DurationTypes | None = None) -> None:

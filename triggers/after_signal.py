@@ -23,6 +23,18 @@ class AfterSignal(Once):
 
     A signal before the pane's first element doesn't count.  After a merge, a signal for any of the windows is
     sufficient.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, AfterSignal, Repeatedly
+    >>> stream = TestStream().add_elements([1]).add_elements([2]).signal("end of day").add_elements([4])
+    >>> with beam.Pipeline() as p:
+    ...     on_signal = Repeatedly(AfterSignal("end of day"))
+    ...     windows = beam.WindowInto(beam.window.GlobalWindows(), on_signal, AccumulationMode.DISCARDING)
+    ...     sums = p | stream.advance_watermark_to_infinity() | windows | beam.CombineGlobally(sum).without_defaults()
+    ...     _ = sums | beam.Map(print)
+    3
+    4
     """
 
     def __init__(self, name: str) -> None:

@@ -20,6 +20,19 @@ class AfterSize(Once):
     """Trigger that fires once a pane's elements have `size` bytes in the encoding of a shuffle.
 
     The sizes of windows that merge are added.  Raises `ValueError` if the size isn't a positive whole number.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, AfterSize, Repeatedly
+    >>> stream = TestStream().add_elements(["x" * 60]).add_elements(["y" * 60]).add_elements(["z"])
+    >>> by_size = Repeatedly(AfterSize(100))
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(beam.window.GlobalWindows(), by_size, AccumulationMode.DISCARDING)
+    ...     texts = p | stream.advance_watermark_to_infinity() | windows
+    ...     joined = texts | beam.CombineGlobally("".join).without_defaults()
+    ...     _ = joined | beam.Map(len) | beam.Map(print)
+    120
+    1
     """
 
     element_wise = True

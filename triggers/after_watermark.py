@@ -40,6 +40,23 @@ class AfterWatermark(Lifetime):
       late: the trigger of late panes, repeated; without it, the on-time pane is the last.
 
     Source: Dataflow Model, section 2.3 (AtWatermark).
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, AfterCount, AfterWatermark
+    >>> at = beam.window.TimestampedValue
+    >>> stream = TestStream().add_elements([at(1, 5)]).advance_watermark_to(60).add_elements([at(2, 6)])
+    >>> def shown(total, pane=beam.DoFn.PaneInfoParam):
+    ...     print(pane.timing, total)
+    >>> with beam.Pipeline() as p:
+    ...     trigger = AfterWatermark(early=AfterCount(1), late=AfterCount(1))
+    ...     each = beam.window.FixedWindows(60)
+    ...     windows = beam.WindowInto(each, trigger, AccumulationMode.ACCUMULATING, allowed_lateness=30)
+    ...     sums = p | stream.advance_watermark_to_infinity() | windows | beam.CombineGlobally(sum).without_defaults()
+    ...     _ = sums | beam.Map(shown)
+    EARLY 1
+    ON_TIME 1
+    LATE 3
     """
 
     def __init__(self, early: Trigger | None = None, late: Trigger | None = None) -> None:

@@ -13,7 +13,19 @@ from .trigger import Trigger, TriggerContext
 
 
 class Always(Trigger):
-    """Trigger that fires after every bundle, with all of its elements."""
+    """Trigger that fires after every bundle, with all of its elements.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, Always
+    >>> stream = TestStream().add_elements([1, 2]).add_elements([4])
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(beam.window.GlobalWindows(), Always(), AccumulationMode.ACCUMULATING)
+    ...     sums = p | stream.advance_watermark_to_infinity() | windows | beam.CombineGlobally(sum).without_defaults()
+    ...     _ = sums | beam.Map(print)
+    3
+    7
+    """
 
     # Its state is True if an element has arrived since it fired.
     def on_element(self, state: bool | None, element: object, context: TriggerContext) -> bool:

@@ -56,6 +56,12 @@ class PaneSoFar:
       watermark: the input watermark.
       processing_time: the processing time.
       end_of_window: the last instant of the window.
+
+    >>> from penstock.trigger import PaneSoFar
+    >>> from penstock.windowing import Timestamp
+    >>> pane = PaneSoFar(3, 0, Timestamp(50), Timestamp(1000), Timestamp(60))
+    >>> pane.count, pane.end_of_window - pane.watermark
+    (3, Duration(10))
     """
 
     count: int
@@ -84,6 +90,25 @@ class DataDrivenTrigger(Once):
 
     Attributes:
       measures: whether `PaneSoFar.bytes` is computed, for which each element is encoded.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, DataDrivenTrigger, Repeatedly
+    >>> class AfterTotal(DataDrivenTrigger):
+    ...     def update(self, own, element, pane):
+    ...         return (own or 0) + element
+    ...     def is_ready(self, own, pane):
+    ...         return own >= 100
+    ...     def merge(self, owns, pane):
+    ...         return sum(owns)
+    >>> stream = TestStream().add_elements([70]).add_elements([40]).add_elements([5])
+    >>> by_total = Repeatedly(AfterTotal())
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(beam.window.GlobalWindows(), by_total, AccumulationMode.DISCARDING)
+    ...     sums = p | stream.advance_watermark_to_infinity() | windows | beam.CombineGlobally(sum).without_defaults()
+    ...     _ = sums | beam.Map(print)
+    110
+    5
     """
 
     element_wise = True

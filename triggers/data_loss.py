@@ -11,6 +11,10 @@ class DataLossReason(Flag):
     MAY_FINISH: it may finish before all data has arrived.
     CONDITION_NOT_GUARANTEED: its condition may never be true.  Beam's, and unused here, since all data is emitted when
       the window expires.
+
+    >>> from penstock.trigger import AfterCount, Repeatedly
+    >>> AfterCount(2).may_lose_data(None).name, Repeatedly(AfterCount(2)).may_lose_data(None).name
+    ('MAY_FINISH', 'NO_POTENTIAL_LOSS')
     """
 
     NO_POTENTIAL_LOSS = 0
@@ -19,4 +23,14 @@ class DataLossReason(Flag):
 
 
 class UnsafeTriggerError(ValueError):
-    """A grouping's trigger may finish before all data has arrived."""
+    """A grouping's trigger may finish before all data has arrived.
+
+    >>> import penstock as beam
+    >>> from penstock.trigger import AccumulationMode, AfterCount, UnsafeTriggerError
+    >>> once = beam.WindowInto(beam.window.FixedWindows(60), AfterCount(2), AccumulationMode.DISCARDING)
+    >>> try:
+    ...     _ = beam.Pipeline() | beam.Create([("a", 1)]) | once | beam.GroupByKey()
+    ... except UnsafeTriggerError as error:
+    ...     print(str(error)[:60])
+    GroupByKey: Unsafe trigger: `AfterCount(2)` may lose data. R
+    """

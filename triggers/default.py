@@ -17,7 +17,20 @@ from .trigger import TriggerContext
 
 
 class DefaultTrigger(Lifetime):
-    """Trigger that fires when the watermark passes the end of the window, and for late elements."""
+    """Trigger that fires when the watermark passes the end of the window, and for late elements.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, DefaultTrigger
+    >>> at = beam.window.TimestampedValue
+    >>> stream = TestStream().add_elements([at(1, 5), at(2, 6)]).advance_watermark_to(60).add_elements([at(4, 7)])
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(beam.window.FixedWindows(60), DefaultTrigger(), allowed_lateness=30)
+    ...     sums = p | stream.advance_watermark_to_infinity() | windows | beam.CombineGlobally(sum).without_defaults()
+    ...     _ = sums | beam.Map(print)
+    3
+    4
+    """
 
     # Its state is True if an element has arrived since it fired.
     def begun(self, context: TriggerContext) -> bool:

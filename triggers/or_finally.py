@@ -34,6 +34,20 @@ class OrFinally(AfterAny):
       until: the trigger that ends it by firing.
 
     Source: Dataflow Model, figures 13 and 14 (RepeatUntil).
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, AfterCount, AfterWatermark, OrFinally, Repeatedly
+    >>> at = beam.window.TimestampedValue
+    >>> stream = TestStream().add_elements([at(1, 5)]).add_elements([at(2, 6)]).advance_watermark_to(60)
+    >>> trigger = OrFinally(Repeatedly(AfterCount(1)), AfterWatermark())
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(beam.window.FixedWindows(60), trigger, AccumulationMode.ACCUMULATING)
+    ...     sums = p | stream.advance_watermark_to_infinity() | windows | beam.CombineGlobally(sum).without_defaults()
+    ...     _ = sums | beam.Map(print)
+    1
+    3
+    3
     """
 
     def __init__(self, main: Trigger, until: Trigger) -> None:

@@ -11,7 +11,15 @@ from ..stored import stored_as
 
 @stored_as("pane-timing", 1)
 class PaneInfoTiming(IntEnum):
-    """The time of a pane relative to the watermark passing the end of its window."""
+    """The time of a pane relative to the watermark passing the end of its window.
+
+    >>> import penstock as beam
+    >>> def timing(total, pane=beam.DoFn.PaneInfoParam):
+    ...     return f"{pane.timing} {total}"
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([1, 2]) | beam.CombineGlobally(sum) | beam.Map(timing) | beam.Map(print)
+    UNKNOWN 3
+    """
 
     EARLY = 0
     ON_TIME = 1

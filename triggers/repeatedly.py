@@ -20,6 +20,18 @@ class Repeatedly(Lifetime):
 
     Attributes:
       underlying: the trigger.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestStream
+    >>> from penstock.trigger import AccumulationMode, AfterCount, Repeatedly
+    >>> stream = TestStream().add_elements([1]).add_elements([2])
+    >>> each = Repeatedly(AfterCount(1))
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(beam.window.GlobalWindows(), each, AccumulationMode.ACCUMULATING)
+    ...     sums = p | stream.advance_watermark_to_infinity() | windows | beam.CombineGlobally(sum).without_defaults()
+    ...     _ = sums | beam.Map(print)
+    1
+    3
     """
 
     def __init__(self, underlying: Trigger) -> None:

@@ -44,6 +44,15 @@ class Trigger(ABC):
     The operator calls `should_fire` after an element, after a merge, and when the watermark or processing time
     reaches the result of `next_event_time` or `next_processing_time`.  If it returns true, the operator emits a pane
     and calls `on_fire`.
+
+    >>> from penstock.trigger import AfterCount
+    >>> trigger = AfterCount(2)
+    >>> one = trigger.on_element(None, "a", None)
+    >>> two = trigger.on_element(one, "b", None)
+    >>> trigger.should_fire(one, None), trigger.should_fire(two, None)
+    (False, True)
+    >>> trigger.on_fire(two, None)
+    (<Finished.FINISHED: 'finished'>, True)
     """
 
     # True if the operator must call `on_element` and `should_fire` for each element.  Otherwise it calls them once for

@@ -35,7 +35,12 @@ _REMEMBERED = 10_000
 
 
 class CalendarWindows(TimestampWindowFn, NonMergingWindowFn):
-    """Windows that begin at local midnight of certain dates, which a subclass defines."""
+    """Windows that begin at local midnight of certain dates, which a subclass defines.
+
+    >>> from penstock.window import CalendarMonths, CalendarWindows
+    >>> issubclass(CalendarMonths, CalendarWindows), CalendarMonths(3, time_zone="Europe/Berlin")
+    (True, CalendarMonths(n=3, time_zone='Europe/Berlin', day_of_month=1, start=datetime.date(1970, 1, 1)))
+    """
 
     def __init__(self, n: int, time_zone: str | ZoneInfo) -> None:
         self.n = whole_number("n", n, 1)

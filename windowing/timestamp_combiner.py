@@ -22,6 +22,14 @@ class TimestampCombiner(Enum):
     OUTPUT_AT_LATEST: the latest timestamp among the pane's elements.
     OUTPUT_AT_EARLIEST_TRANSFORMED: the earliest, after the window function's
       `get_transformed_output_time`.
+
+    >>> import penstock as beam
+    >>> from penstock.window import FixedWindows, TimestampCombiner, TimestampedValue
+    >>> with beam.Pipeline() as p:
+    ...     windows = beam.WindowInto(FixedWindows(60), timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
+    ...     sums = p | beam.Create([TimestampedValue(("a", 1), 7), TimestampedValue(("a", 2), 9)]) | windows
+    ...     _ = sums | beam.CombinePerKey(sum) | beam.LogElements(with_timestamp=True, use_epoch_time=True)
+    ('a', 3), timestamp=7
     """
 
     OUTPUT_AT_EOW = 1

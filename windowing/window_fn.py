@@ -31,6 +31,18 @@ class WindowFn:
         many elements at once.
       merges_by_overlap: whether windows merge exactly if their intervals overlap, so that a runner may merge by one
         scan in order of time instead of calling `merge_windows`.
+
+    >>> from penstock.windowing import IntervalWindow, WindowFn
+    >>> class OnePerBlock(WindowFn):
+    ...     def assign_windows(self, context):
+    ...         start = context.timestamp - context.timestamp % 60
+    ...         return [IntervalWindow(start, start + 60)]
+    ...     def merge_windows(self, merge_context):
+    ...         if len(merge_context.windows) > 1:
+    ...             first, last = min(merge_context.windows), max(merge_context.windows)
+    ...             merge_context.merge(merge_context.windows, IntervalWindow(first.start, last.end))
+    >>> OnePerBlock().assign_micros(70_000_000)
+    ([60.0, 120.0),)
     """
 
     depends_only_on_timestamp: bool = False
@@ -153,7 +165,15 @@ def _by_micros(assign_micros: Callable[[Any, int], Iterable[BoundedWindow]]) -> 
 
 
 class NonMergingWindowFn(WindowFn):
-    """A window function whose windows never merge."""
+    """A window function whose windows never merge.
+
+    >>> from penstock.windowing import IntervalWindow, NonMergingWindowFn
+    >>> class ByElement(NonMergingWindowFn):
+    ...     def assign_windows(self, context):
+    ...         return [IntervalWindow(context.timestamp, context.timestamp + context.element["seconds"])]
+    >>> ByElement().assign_windows(ByElement.AssignContext(10, {"seconds": 5}))
+    [[10.0, 15.0)]
+    """
 
     @property
     def is_merging(self) -> bool:

@@ -260,7 +260,18 @@ class ReadFromAvro(ReadFiles):
 
 
 class ReadAllFromAvro(ReadAllFiles):
-    """A dict for each record of the Avro files that match the patterns of its input."""
+    """A dict for each record of the Avro files that match the patterns of its input.
+
+    >>> import pathlib, tempfile
+    >>> import penstock as beam
+    >>> pattern = pathlib.Path(tempfile.mkdtemp(), "people")
+    >>> schema = {"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([{"name": "Ada"}]) | beam.io.WriteToAvro(pattern, schema)
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([f"{pattern}*"]) | beam.io.ReadAllFromAvro() | beam.Map(print)
+    {'name': 'Ada'}
+    """
 
     def __init__(
         self,

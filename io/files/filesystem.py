@@ -45,6 +45,15 @@ class FileMetadata:
       path: the path, with its protocol if the pattern had one.
       size_in_bytes: the size as stored: of a compressed file, the compressed size.
       last_updated_in_seconds: seconds since 1970; 0 if the file system doesn't tell.
+
+    >>> import pathlib, tempfile
+    >>> import penstock as beam
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (directory / "a.txt").write_text("one")
+    >>> with beam.Pipeline() as p:
+    ...     files = p | beam.io.fileio.MatchFiles(str(directory / "*.txt"))
+    ...     _ = files | beam.Map(lambda file: print(file.path.endswith("/a.txt"), file.size_in_bytes))
+    True 3
     """
 
     path: str

@@ -47,6 +47,15 @@ class ReadableFile:
     Attributes:
       metadata: the file's path, size and time.
       compression: the compression; None to detect it by the extension.
+
+    >>> import pathlib, tempfile
+    >>> import penstock as beam
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (directory / "a.txt").write_text("one")
+    >>> with beam.Pipeline() as p:
+    ...     files = p | beam.io.fileio.MatchFiles(str(directory / "*.txt")) | beam.io.fileio.ReadMatches()
+    ...     _ = files | beam.Map(lambda file: print(file.read_utf8()))
+    one
     """
 
     metadata: FileMetadata
@@ -105,7 +114,17 @@ class MatchFiles(PTransform):
 
 
 class MatchAll(PTransform):
-    """The `FileMetadata` of each file that matches the patterns of its input."""
+    """The `FileMetadata` of each file that matches the patterns of its input.
+
+    >>> import pathlib, tempfile
+    >>> import penstock as beam
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (directory / "a.txt").write_text("one")
+    >>> with beam.Pipeline() as p:
+    ...     files = p | beam.Create([str(directory / "*.txt"), str(directory / "*.csv")]) | beam.io.fileio.MatchAll()
+    ...     _ = files | beam.Map(lambda file: print(pathlib.Path(file.path).name))
+    a.txt
+    """
 
     def __init__(self, empty_match_treatment: str = EmptyMatchTreatment.ALLOW) -> None:
         super().__init__()

@@ -239,7 +239,17 @@ class ReadFromParquetBatched(ReadFiles):
 
 
 class ReadAllFromParquet(ReadAllFiles):
-    """A dict for each record of the Parquet files that match the patterns of its input."""
+    """A dict for each record of the Parquet files that match the patterns of its input.
+
+    >>> import pathlib, tempfile
+    >>> import penstock as beam
+    >>> pattern = pathlib.Path(tempfile.mkdtemp(), "people")
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([beam.Row(name="Ada", age=36)]) | beam.io.WriteToParquet(pattern)
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([f"{pattern}*"]) | beam.io.ReadAllFromParquet(columns=["name"]) | beam.Map(print)
+    {'name': 'Ada'}
+    """
 
     _batched = False
 
@@ -261,7 +271,18 @@ class ReadAllFromParquet(ReadAllFiles):
 
 
 class ReadAllFromParquetBatched(ReadAllFromParquet):
-    """A `pyarrow.Table` for each row group of the Parquet files that match the patterns of its input."""
+    """A `pyarrow.Table` for each row group of the Parquet files that match the patterns of its input.
+
+    >>> import pathlib, tempfile
+    >>> import penstock as beam
+    >>> pattern = pathlib.Path(tempfile.mkdtemp(), "people")
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([beam.Row(name="Ada"), beam.Row(name="Bo")]) | beam.io.WriteToParquet(pattern)
+    >>> with beam.Pipeline() as p:
+    ...     tables = p | beam.Create([f"{pattern}*"]) | beam.io.ReadAllFromParquetBatched()
+    ...     _ = tables | beam.Map(lambda table: print(table.num_rows, table.column_names))
+    2 ['name']
+    """
 
     _batched = True
 
@@ -341,6 +362,19 @@ class WriteToParquet(WriteFiles):
 
 
 class WriteToParquetBatched(WriteToParquet):
-    """`pyarrow.Table`s into Parquet files of one schema."""
+    """`pyarrow.Table`s into Parquet files of one schema.
+
+    >>> import pathlib, tempfile, pyarrow
+    >>> import penstock as beam
+    >>> people = pyarrow.table({"name": ["Ada", "Bo"]})
+    >>> pattern = pathlib.Path(tempfile.mkdtemp(), "people")
+    >>> with beam.Pipeline() as p:
+    ...     tables = p | beam.Create([1]) | beam.Map(lambda n: people)
+    ...     _ = tables | beam.io.WriteToParquetBatched(pattern, people.schema)
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.io.ReadFromParquet(f"{pattern}*") | beam.Map(print)
+    {'name': 'Ada'}
+    {'name': 'Bo'}
+    """
 
     _batched = True

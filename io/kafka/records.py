@@ -11,7 +11,12 @@ from ...stored import stored_as
 
 @stored_as("kafka-header", 1)
 class KafkaHeader(NamedTuple):
-    """A header of a record."""
+    """A header of a record.
+
+    >>> from penstock.io import KafkaHeader
+    >>> KafkaHeader("trace", b"17")
+    KafkaHeader(key='trace', value=b'17')
+    """
 
     key: str
     value: bytes | None
@@ -26,6 +31,11 @@ class KafkaRecord(NamedTuple):
       key, value: bytes or None, until they are decoded.
       timestampTypeId, timestampTypeName: what the timestamp is: 0 and "CreateTime", 1 and "LogAppendTime", or -1 and
         "NoTimestampType".
+
+    >>> from penstock.io import KafkaRecord
+    >>> record = KafkaRecord("words", 0, 17, 1700000000000, None, b"tea", [], 0, "CreateTime")
+    >>> record.offset, record.value
+    (17, b'tea')
     """
 
     topic: str

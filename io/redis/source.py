@@ -37,6 +37,11 @@ class RedisStreamEntry:
       stream: the key of the stream.
       id: Redis' id: the time of adding in milliseconds since 1970, a dash, and a number.
       fields: names and values as text, or as bytes with `decode=False`.
+
+    >>> from penstock.io import RedisStreamEntry
+    >>> entry = RedisStreamEntry("clicks", "1700000000000-0", {"page": "home"})
+    >>> entry.fields["page"]
+    'home'
     """
 
     stream: str

@@ -163,7 +163,13 @@ class TupleSequenceCoder(IterableCoder):
 
 
 class ListCoder(IterableCoder):
-    """Lists, in the format of `IterableCoder`."""
+    """Lists, in the format of `IterableCoder`.
+
+    >>> import penstock as beam
+    >>> coder = beam.coders.ListCoder(beam.coders.VarIntCoder())
+    >>> coder.decode(coder.encode([1, 2]))
+    [1, 2]
+    """
 
     def to_type_hint(self) -> Any:
         return list[self._elem_coder.to_type_hint()]  # type: ignore[misc]

@@ -164,6 +164,11 @@ class DeterministicFastPrimitivesCoder(FastPrimitivesCoder):
     """Like `FastPrimitivesCoder`, of simple types only, since pickles of equal values may differ.
 
     Raises `InvalidKeyError`, naming the step, for other types.
+
+    >>> import penstock as beam
+    >>> coder = beam.coders.DeterministicFastPrimitivesCoder("Group")
+    >>> coder.decode(coder.encode(("a", 1)))
+    ('a', 1)
     """
 
     def __init__(self, step_label: str, error_message: str | None = None) -> None:

@@ -124,7 +124,20 @@ class RestrictionTracker(ABC):
 
 
 class RestrictionProvider(ABC):
-    """Provider of the restrictions of an element.  It must be deterministic."""
+    """Provider of the restrictions of an element.  It must be deterministic.
+
+    >>> import penstock as beam
+    >>> from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+    >>> class WholeText(beam.RestrictionProvider):
+    ...     def initial_restriction(self, text):
+    ...         return OffsetRange(0, len(text))
+    ...     def create_tracker(self, restriction):
+    ...         return OffsetRestrictionTracker(restriction)
+    ...     def restriction_size(self, text, restriction):
+    ...         return restriction.size()
+    >>> WholeText().initial_restriction("to be")
+    OffsetRange(start=0, stop=5)
+    """
 
     @abstractmethod
     def initial_restriction(self, element: Any) -> Any:

@@ -34,6 +34,10 @@ class MetricName(NamedTuple):
     """A metric's namespace, usually that of the reporting class, and its name.
 
     A named tuple, whose hash is fast: each report looks up its metric.
+
+    >>> from penstock.metrics import MetricName
+    >>> MetricName("text", "words")
+    MetricName(namespace='text', name='words')
     """
 
     namespace: str
@@ -277,7 +281,19 @@ def _scope_of_starter() -> _Scope | None:
 
 @attrs.frozen
 class Counter:
-    """A whole number that can be increased and decreased."""
+    """A whole number that can be increased and decreased.
+
+    >>> import penstock as beam
+    >>> words = beam.metrics.Metrics.counter("text", "words")
+    >>> def counted(word):
+    ...     words.inc()
+    ...     return word
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create(["to", "be"]) | beam.Map(counted)
+    >>> result = p.run()
+    >>> [(c.key.metric.name, c.committed) for c in result.metrics().query()["counters"]]
+    [('words', 2)]
+    """
 
     metric_name: MetricName
 
@@ -294,7 +310,16 @@ class Counter:
 
 @attrs.frozen
 class Distribution:
-    """Sum, count, minimum, maximum and mean of the reported values."""
+    """Sum, count, minimum, maximum and mean of the reported values.
+
+    >>> import penstock as beam
+    >>> lengths = beam.metrics.Metrics.distribution("text", "lengths")
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create(["a", "four"]) | beam.Map(lambda word: lengths.update(len(word)))
+    >>> (found,) = p.run().metrics().query()["distributions"]
+    >>> found.committed.min, found.committed.max, found.committed.count
+    (1, 4, 2)
+    """
 
     metric_name: MetricName
 
@@ -318,7 +343,16 @@ class Distribution:
 
 @attrs.frozen
 class Gauge:
-    """The latest reported value."""
+    """The latest reported value.
+
+    >>> import penstock as beam
+    >>> latest = beam.metrics.Metrics.gauge("text", "latest length")
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create(["a", "four"]) | beam.Map(lambda word: latest.set(len(word)))
+    >>> (found,) = p.run().metrics().query()["gauges"]
+    >>> found.committed.value
+    4
+    """
 
     metric_name: MetricName
 
@@ -340,7 +374,16 @@ def _reported(kind: str, name: MetricName, identity: Callable[[], Any]) -> Any:
 
 @attrs.frozen
 class StringSet:
-    """A set of texts, of at most a million characters."""
+    """A set of texts, of at most a million characters.
+
+    >>> import penstock as beam
+    >>> seen = beam.metrics.Metrics.string_set("text", "first letters")
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create(["tea", "milk", "toast"]) | beam.Map(lambda word: seen.add(word[0]))
+    >>> (found,) = p.run().metrics().query()["string_sets"]
+    >>> sorted(found.committed)
+    ['m', 't']
+    """
 
     metric_name: MetricName
 

@@ -26,7 +26,12 @@ AnyMetric: TypeAlias = Counter | Distribution | Gauge | StringSet | BoundedTrie 
 
 @attrs.frozen(repr=False)
 class MetricKey:
-    """A metric with the full label of the reporting step, or '' if unknown, and other labels if it has some."""
+    """A metric with the full label of the reporting step, or '' if unknown, and other labels if it has some.
+
+    >>> from penstock.metrics import MetricKey, MetricName
+    >>> MetricKey("Count", MetricName("text", "words")).metric.name
+    'words'
+    """
 
     step: str
     metric: MetricName
@@ -125,6 +130,15 @@ class MetricResults:
     Args:
       committed: metrics of committed work.
       attempted: metrics of all attempts; by default the committed ones.
+
+    >>> import penstock as beam
+    >>> words = beam.metrics.Metrics.counter("text", "words")
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create(["to", "be"]) | "Count" >> beam.Map(lambda word: words.inc())
+    >>> wanted = beam.metrics.MetricsFilter().with_name("words")
+    >>> (found,) = p.run().metrics().query(wanted)["counters"]
+    >>> found.key.step, found.committed
+    ('Count', 2)
     """
 
     COUNTERS = "counters"

@@ -343,7 +343,12 @@ class PipelineOptions:
 
 
 def describe_options() -> str:
-    """Return a text that describes all options of all views."""
+    """Return a text that describes all options of all views.
+
+    >>> import penstock as beam
+    >>> "--checkpoint_dir" in beam.options.describe_options()
+    True
+    """
     groups = []
     for view, parser, _ in _usable():
         described = parser.format_help().strip()

@@ -28,7 +28,13 @@ class StandardOptions(PipelineOptions):
 
 
 class TypeOptions(PipelineOptions):
-    """Checks of types and triggers."""
+    """Checks of types and triggers.
+
+    >>> import penstock as beam
+    >>> options = beam.options.PipelineOptions(["--allow_unsafe_triggers"])
+    >>> options.view_as(beam.options.TypeOptions).allow_unsafe_triggers
+    True
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -231,7 +237,12 @@ class MicroBatchOptions(PipelineOptions):
 
 
 class ProgressOptions(PipelineOptions):
-    """Display of progress, or None for a display if there is a terminal."""
+    """Display of progress, or None for a display if there is a terminal.
+
+    >>> import penstock as beam
+    >>> beam.options.PipelineOptions(["--no_progress"]).view_as(beam.options.ProgressOptions).progress
+    False
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:

@@ -52,6 +52,12 @@ class EventTimes:
 
     Attributes:
       idle_micros: `idle_after`, in microseconds.
+
+    >>> import penstock as beam
+    >>> from penstock.io.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator
+    >>> times = beam.io.EventTimes(lambda row: row["at"], BoundedOutOfOrdernessWatermarkEstimator(30), idle_after=60)
+    >>> times.idle_micros
+    60000000
     """
 
     timestamp_fn: Callable[[Any], Any] | None = None

@@ -117,6 +117,18 @@ class UnboundedReader(ABC, Generic[T]):
 
     Attributes:
       over: set by the runner when a long poll should return its elements.
+
+    >>> from penstock.io import Bundle, UnboundedReader
+    >>> class Numbers(UnboundedReader):
+    ...     def __init__(self, next):
+    ...         self.next = next
+    ...     def poll(self, max_elements, now):
+    ...         first, self.next = self.next, self.next + max_elements
+    ...         return Bundle(list(range(first, self.next)), now.micros)
+    ...     def offset(self):
+    ...         return self.next
+    ...     def watermark(self, now):
+    ...         return now.micros
     """
 
     over: Any = ()

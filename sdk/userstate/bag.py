@@ -102,6 +102,17 @@ class BagRuntimeState(AccumulatingRuntimeState):
 
 
 class BagStateSpec(StateSpec):
-    """Values in the order of addition: `read`, `add`, `is_empty`, `clear`."""
+    """Values in the order of addition: `read`, `add`, `is_empty`, `clear`.
+
+    >>> import penstock as beam
+    >>> from penstock.transforms.userstate import BagStateSpec
+    >>> class SoFar(beam.DoFn):
+    ...     VALUES = BagStateSpec("values")
+    ...     def process(self, pair, values=beam.DoFn.StateParam(VALUES)):
+    ...         values.add(pair[1])
+    ...         yield list(values.read())
+    >>> [("a", 3), ("a", 5), ("b", 1)] | beam.ParDo(SoFar())
+    [[3], [3, 5], [1]]
+    """
 
     runtime = BagRuntimeState

@@ -76,6 +76,16 @@ class CombiningValueStateSpec(StateSpec):
       name: unique among the states of the DoFn.
       coder: Beam's coder for accumulators.  If it is left out, this is the combiner.
       combine_fn: a CombineFn, or a callable such as `sum`.
+
+    >>> import penstock as beam
+    >>> from penstock.transforms.userstate import CombiningValueStateSpec
+    >>> class Total(beam.DoFn):
+    ...     TOTAL = CombiningValueStateSpec("total", sum)
+    ...     def process(self, pair, total=beam.DoFn.StateParam(TOTAL)):
+    ...         total.add(pair[1])
+    ...         yield total.read()
+    >>> [("a", 3), ("a", 5)] | beam.ParDo(Total())
+    [3, 8]
     """
 
     runtime = CombiningValueRuntimeState

@@ -73,7 +73,19 @@ class MapRuntimeState(RuntimeState):
 
 
 class MapStateSpec(StateSpec):
-    """Values by name: `get`, `put`, `put_if_absent`, `remove`, `contains`, `keys`, `values`, `items`, `clear`."""
+    """Values by name: `get`, `put`, `put_if_absent`, `remove`, `contains`, `keys`, `values`, `items`, `clear`.
+
+    >>> import penstock as beam
+    >>> from penstock.transforms.userstate import MapStateSpec
+    >>> class Prices(beam.DoFn):
+    ...     PRICES = MapStateSpec("prices")
+    ...     def process(self, pair, prices=beam.DoFn.StateParam(PRICES)):
+    ...         item, price = pair[1]
+    ...         prices.put(item, price)
+    ...         yield dict(prices.items())
+    >>> [("shop", ("tea", 3)), ("shop", ("milk", 1)), ("shop", ("tea", 4))] | beam.ParDo(Prices())
+    [{'tea': 3}, {'tea': 3, 'milk': 1}, {'tea': 4, 'milk': 1}]
+    """
 
     runtime = MapRuntimeState
 

@@ -119,6 +119,17 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
 
 
 class OrderedListStateSpec(StateSpec):
-    """Values by timestamp: `read`, `read_range`, `add`, `clear_range`, `is_empty`, `clear`."""
+    """Values by timestamp: `read`, `read_range`, `add`, `clear_range`, `is_empty`, `clear`.
+
+    >>> import penstock as beam
+    >>> from penstock.transforms.userstate import OrderedListStateSpec
+    >>> class InOrder(beam.DoFn):
+    ...     EVENTS = OrderedListStateSpec("events")
+    ...     def process(self, pair, events=beam.DoFn.StateParam(EVENTS)):
+    ...         events.add(pair[1])
+    ...         yield [event for time, event in events.read()]
+    >>> [("a", (20, "cart")), ("a", (10, "home"))] | beam.ParDo(InOrder())
+    [['cart'], ['home', 'cart']]
+    """
 
     runtime = OrderedListRuntimeState

@@ -34,6 +34,17 @@ class ReadModifyWriteRuntimeState(RuntimeState):
 
 
 class ReadModifyWriteStateSpec(StateSpec):
-    """One value: `read`, `write`, `clear`."""
+    """One value: `read`, `write`, `clear`.
+
+    >>> import penstock as beam
+    >>> from penstock.transforms.userstate import ReadModifyWriteStateSpec
+    >>> class Change(beam.DoFn):
+    ...     LAST = ReadModifyWriteStateSpec("last")
+    ...     def process(self, pair, last=beam.DoFn.StateParam(LAST)):
+    ...         yield pair[1] - (last.read() or 0)
+    ...         last.write(pair[1])
+    >>> [("a", 3), ("a", 5)] | beam.ParDo(Change())
+    [3, 2]
+    """
 
     runtime = ReadModifyWriteRuntimeState

@@ -54,6 +54,18 @@ class SetRuntimeState(AccumulatingRuntimeState):
 
 
 class SetStateSpec(StateSpec):
-    """Distinct values: `read`, `add`, `contains`, `remove`, `is_empty`, `clear`."""
+    """Distinct values: `read`, `add`, `contains`, `remove`, `is_empty`, `clear`.
+
+    >>> import penstock as beam
+    >>> from penstock.transforms.userstate import SetStateSpec
+    >>> class New(beam.DoFn):
+    ...     SEEN = SetStateSpec("seen")
+    ...     def process(self, pair, seen=beam.DoFn.StateParam(SEEN)):
+    ...         if not seen.contains(pair[1]):
+    ...             seen.add(pair[1])
+    ...             yield pair
+    >>> [("a", 3), ("a", 3), ("a", 5)] | beam.ParDo(New())
+    [('a', 3), ('a', 5)]
+    """
 
     runtime = SetRuntimeState

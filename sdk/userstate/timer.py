@@ -31,6 +31,20 @@ class RuntimeTimer(BaseTimer):
     """The timers of one name, of one key and window: one for each `dynamic_timer_tag`.
 
     It is valid during the call only.
+
+    >>> import penstock as beam
+    >>> from penstock.transforms.userstate import TimerSpec, on_timer
+    >>> class Latest(beam.DoFn):
+    ...     END = TimerSpec("end", beam.TimeDomain.WATERMARK)
+    ...     def process(self, pair, end=beam.DoFn.TimerParam(END)):
+    ...         end.set(pair[1])
+    ...         if pair[1] < 0:
+    ...             end.clear()
+    ...     @on_timer(END)
+    ...     def at_end(self, time=beam.DoFn.TimestampParam):
+    ...         yield time
+    >>> [("a", 10), ("a", 30), ("b", 20), ("b", -1)] | beam.ParDo(Latest())
+    [Timestamp(30)]
     """
 
     __slots__ = ("_family", "_setter")

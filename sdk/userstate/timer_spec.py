@@ -29,7 +29,12 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 @stored_as("time-domain", 1)
 class TimeDomain(StrEnum):
-    """The time that a timer is set in."""
+    """The time that a timer is set in.
+
+    >>> from penstock.transforms.userstate import TimeDomain, TimerSpec
+    >>> TimerSpec("expiry", TimeDomain.WATERMARK).time_domain
+    <TimeDomain.WATERMARK: 'WATERMARK'>
+    """
 
     # Event time: the low watermark of the input.
     WATERMARK = "WATERMARK"
@@ -45,6 +50,18 @@ class TimerSpec:
     Args:
       name: unique among the timers of the DoFn.
       time_domain: `TimeDomain.WATERMARK` or `TimeDomain.REAL_TIME`; raises `ValueError` for others.
+
+    >>> import penstock as beam
+    >>> from penstock.transforms.userstate import TimerSpec, on_timer
+    >>> class Reminder(beam.DoFn):
+    ...     DUE = TimerSpec("due", beam.TimeDomain.WATERMARK)
+    ...     def process(self, pair, due=beam.DoFn.TimerParam(DUE)):
+    ...         due.set(pair[1])
+    ...     @on_timer(DUE)
+    ...     def at_due(self, key=beam.DoFn.KeyParam, time=beam.DoFn.TimestampParam):
+    ...         yield key, time
+    >>> [("a", 30), ("b", 20)] | beam.ParDo(Reminder())
+    [('b', Timestamp(20)), ('a', Timestamp(30))]
     """
 
     def __init__(self, name: str, time_domain: str) -> None:
@@ -72,6 +89,18 @@ def on_timer(timer_spec: TimerSpec) -> Callable[[M], M]:
     All its parameters are `DoFn` markers.  `DoFn.TimestampParam` is the time that the timer was set to, in its time
     domain, and `DoFn.DynamicTimerTagParam` its tag.  Raises `ValueError` if another method is marked with the same
     timer.
+
+    >>> import penstock as beam
+    >>> from penstock.transforms.userstate import TimerSpec, on_timer
+    >>> class Echo(beam.DoFn):
+    ...     LATER = TimerSpec("later", beam.TimeDomain.WATERMARK)
+    ...     def process(self, pair, later=beam.DoFn.TimerParam(LATER)):
+    ...         later.set(60, dynamic_timer_tag=pair[1])
+    ...     @on_timer(LATER)
+    ...     def echo(self, key=beam.DoFn.KeyParam, tag=beam.DoFn.DynamicTimerTagParam):
+    ...         yield key, tag
+    >>> [("a", "one"), ("a", "two")] | beam.ParDo(Echo())
+    [('a', 'one'), ('a', 'two')]
     """
     if not isinstance(timer_spec, TimerSpec):
         raise ValueError(f"on_timer takes a TimerSpec, got {timer_spec!r}")
@@ -97,6 +126,18 @@ def on_window_expiration(method: M) -> M:
     The window expires when the watermark is past its end plus the allowed lateness.  The call is the last one for this
     key and window, and the states are removed after it.  Its outputs have the timestamp of the window's end, which
     holds back the watermark until then.
+
+    >>> import penstock as beam
+    >>> from penstock.transforms.userstate import CombiningValueStateSpec, on_window_expiration
+    >>> class Total(beam.DoFn):
+    ...     TOTAL = CombiningValueStateSpec("total", sum)
+    ...     def process(self, pair, total=beam.DoFn.StateParam(TOTAL)):
+    ...         total.add(pair[1])
+    ...     @on_window_expiration
+    ...     def at_the_end(self, key=beam.DoFn.KeyParam, total=beam.DoFn.StateParam(TOTAL)):
+    ...         yield key, total.read()
+    >>> [("a", 3), ("a", 5)] | beam.ParDo(Total())
+    [('a', 8)]
     """
     if not callable(method):
         raise ValueError(f"on_window_expiration marks a method, got {method!r}")

@@ -15,6 +15,13 @@ class WatermarkEstimator(ABC):
     """Base class of estimators, which observe event times and estimate the watermark.
 
     The first three methods are Beam's.  Sources call `at` with the time, since an estimator has no clock.
+
+    >>> from penstock.io.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator
+    >>> from penstock.window import Timestamp
+    >>> estimator = BoundedOutOfOrdernessWatermarkEstimator(30)
+    >>> estimator.observe_timestamp(Timestamp(100))
+    >>> estimator.current_watermark()
+    Timestamp(70)
     """
 
     @abstractmethod
@@ -48,7 +55,20 @@ class WatermarkEstimator(ABC):
 
 
 class WatermarkEstimatorProvider(ABC):
-    """Provider of estimators.  Picklable."""
+    """Provider of estimators.  Picklable.
+
+    >>> from penstock.io.watermark_estimators import ManualWatermarkEstimator, WatermarkEstimatorProvider
+    >>> class FromTheFirst(WatermarkEstimatorProvider):
+    ...     def initial_estimator_state(self, element, restriction):
+    ...         return element["first"]
+    ...     def create_watermark_estimator(self, estimator_state):
+    ...         return ManualWatermarkEstimator(estimator_state)
+    >>> provider = FromTheFirst()
+    >>> import penstock as beam
+    >>> state = provider.initial_estimator_state({"first": beam.window.Timestamp(7)}, None)
+    >>> provider.create_watermark_estimator(state).current_watermark()
+    Timestamp(7)
+    """
 
     @abstractmethod
     def create_watermark_estimator(self, estimator_state: Any) -> WatermarkEstimator:

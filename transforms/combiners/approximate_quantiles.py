@@ -156,6 +156,10 @@ class ApproximateQuantiles:
     """The values at evenly spaced ranks, the least and the greatest among them.
 
     `ApproximateQuantilesCombineFn` explains the arguments and the error.
+
+    >>> import penstock as beam
+    >>> range(1, 102) | beam.combiners.ApproximateQuantiles.Globally(5)
+    [[1, 26, 51, 76, 101]]
     """
 
     class Globally(GlobalCombiner):

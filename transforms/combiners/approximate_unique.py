@@ -69,6 +69,10 @@ class ApproximateUnique:
 
     Either `size` is given, the number of elements up to which the result is exact (at least 16), or `error`, the
     largest relative error (0.01 to 0.5) with 95% confidence: an error of e is a size of 4 / e ** 2.
+
+    >>> import penstock as beam
+    >>> ["a", "b", "a", "c"] | beam.combiners.ApproximateUnique.Globally(size=16)
+    [3]
     """
 
     # Messages of errors.

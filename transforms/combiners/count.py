@@ -17,7 +17,16 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 
 class Count:
-    """The number of elements."""
+    """The number of elements.
+
+    >>> import penstock as beam
+    >>> ["a", "b", "a"] | beam.combiners.Count.Globally()
+    [3]
+    >>> ["a", "b", "a"] | beam.combiners.Count.PerElement()
+    [('a', 2), ('b', 1)]
+    >>> [("a", 1), ("b", 2), ("a", 3)] | beam.combiners.Count.PerKey()
+    [('a', 2), ('b', 1)]
+    """
 
     class Globally(GlobalCombiner):
         """The number in a whole collection.

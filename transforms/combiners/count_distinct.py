@@ -64,7 +64,12 @@ class CountDistinctCombineFn(ToSetCombineFn):
 
 
 class CountDistinct:
-    """The exact number of distinct elements."""
+    """The exact number of distinct elements.
+
+    >>> import penstock as beam
+    >>> ["a", "b", "a"] | beam.combiners.CountDistinct.Globally()
+    [2]
+    """
 
     class Globally(GlobalCombiner):
         """Of a whole collection.

@@ -38,7 +38,16 @@ class LatestCombineFn(CombineFn[tuple[Any, Any], tuple[Any, Any], Any]):
 
 
 class Latest:
-    """The element with the latest event timestamp."""
+    """The element with the latest event timestamp.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     visits = p | beam.Create([("ann", "Rome", 20), ("ann", "Oslo", 10)])
+    ...     at_times = visits | beam.WithTimestamps(lambda visit: visit[2])
+    ...     cities = at_times | beam.Map(lambda visit: (visit[0], visit[1]))
+    ...     _ = cities | beam.combiners.Latest.PerKey() | beam.Map(print)
+    ('ann', 'Rome')
+    """
 
     class Globally(GlobalCombiner):
         """Of a whole collection, or None if it is empty.

@@ -62,7 +62,12 @@ class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
 
 
 class Mean:
-    """The arithmetic mean."""
+    """The arithmetic mean.
+
+    >>> import penstock as beam
+    >>> [("a", 3), ("a", 1)] | beam.combiners.Mean.PerKey()
+    [('a', 2.0)]
+    """
 
     class Globally(GlobalCombiner):
         """Of a whole collection; NaN if it is empty.

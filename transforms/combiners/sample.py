@@ -88,7 +88,13 @@ class AnyElementsCombineFn(CombineFn[Any, list[Any], list[Any]]):
 
 
 class Sample:
-    """Some of the elements, without replacement."""
+    """Some of the elements, without replacement.
+
+    >>> import penstock as beam
+    >>> (sample,) = range(100) | beam.combiners.Sample.FixedSizeGlobally(10)
+    >>> len(sample)
+    10
+    """
 
     class FixedSizeGlobally(GlobalCombiner):
         """n random elements of a whole collection, as one list.

@@ -7,7 +7,12 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 
 class Sum:
-    """The sum."""
+    """The sum.
+
+    >>> import penstock as beam
+    >>> [1, 2, 3] | beam.combiners.Sum.Globally()
+    [6]
+    """
 
     class Globally(GlobalCombiner):
         """Of a whole collection; 0 if it is empty.
@@ -33,7 +38,12 @@ class Sum:
 
 
 class Min:
-    """The least."""
+    """The least.
+
+    >>> import penstock as beam
+    >>> [("a", 3), ("a", 1)] | beam.combiners.Min.PerKey()
+    [('a', 1)]
+    """
 
     class Globally(GlobalCombiner):
         """Of a whole collection; no output if it is empty.
@@ -59,7 +69,12 @@ class Min:
 
 
 class Max:
-    """The greatest."""
+    """The greatest.
+
+    >>> import penstock as beam
+    >>> [("a", 3), ("a", 1)] | beam.combiners.Max.PerKey()
+    [('a', 3)]
+    """
 
     class Globally(GlobalCombiner):
         """Of a whole collection; no output if it is empty.

@@ -91,7 +91,14 @@ class Smallest(TopCombineFn):
 
 
 class Top:
-    """The n greatest elements, greatest first; with `reverse` the n least, least first."""
+    """The n greatest elements, greatest first; with `reverse` the n least, least first.
+
+    >>> import penstock as beam
+    >>> [3, 1, 2] | beam.combiners.Top.Of(2)
+    [[3, 2]]
+    >>> [("a", 3), ("a", 1), ("a", 2)] | beam.combiners.Top.SmallestPerKey(2)
+    [('a', [1, 2])]
+    """
 
     class Of(GlobalCombiner):
         """Of a whole collection, as one list.

@@ -190,7 +190,7 @@ _K, _V = TypeVariable("K"), TypeVariable("V")
 _PAIR = TupleConstraint(_K, _V)
 # Types of penstock's transforms, by the names of their classes, which are inferred when they are applied.
 _BUILT_IN: dict[str, tuple[Any, Any]] = {
-    "GroupByKeyAndWindow": (_PAIR, TupleConstraint(_K, IterableTypeConstraint(_V))),
+    "GroupByKey": (_PAIR, TupleConstraint(_K, IterableTypeConstraint(_V))),
     "CombinePerKey": (_PAIR, TupleConstraint(_K, AnyTypeConstraint())),
     "CombineValues": (TupleConstraint(_K, IterableTypeConstraint(_V)), TupleConstraint(_K, AnyTypeConstraint())),
     "CombineGlobally": (None, AnyTypeConstraint()),
