@@ -8,11 +8,14 @@ from pathlib import Path
 import click
 
 from . import __version__
+from .cli.checkpoint_changes import diff, migrate
 from .cli.checkpoints import checkpoints
+from .cli.draw import draw
 from .cli.program import run_program
 from .cli.runner_list import describe_runners
 from .cli.short_errors import short_message
 from .cli.simulate import simulate
+from .cli.state import state
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False))
 ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -112,8 +115,12 @@ def runners() -> None:
     click.echo(describe_runners())
 
 
+checkpoints.add_command(diff)
+checkpoints.add_command(migrate)
 main.add_command(checkpoints)
+main.add_command(draw)
 main.add_command(simulate)
+main.add_command(state)
 
 
 @main.command()

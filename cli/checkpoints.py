@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from ..sdk.errors import PenstockError
+from .short_errors import ShortErrorsGroup
 
 if TYPE_CHECKING:
     from ..runners.execution.checkpoints.manifest import Checkpoint
@@ -20,17 +20,7 @@ TIMEOUT = click.option("--timeout", type=float, default=600, show_default=True, 
 EPOCH = click.argument("epoch", type=int, required=False)
 
 
-class _ShortErrors(click.Group):
-    """Commands that print penstock's errors in one line."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except PenstockError as error:
-            _fail(f"{type(error).__name__}: {error}")
-
-
-@click.group(cls=_ShortErrors)
+@click.group(cls=ShortErrorsGroup)
 def checkpoints() -> None:
     """Inspect checkpoints, and control their streaming job.
 
@@ -54,7 +44,7 @@ def list_command(directory: str) -> None:
         numbers = (str(len(each.parts)), str(len(files)), size)
         rows.append((str(each.epoch), each.kind.value, committed_at(each), *numbers, note))
     if len(rows) == 1:
-        _fail(_nothing_in(directory))
+        fail(nothing_in(directory))
     widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
     for *row, note in rows:
         cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
@@ -69,10 +59,10 @@ def show(directory: str, epoch: int | None) -> None:
     for found in store_of(directory).found():
         if found.name.epoch == epoch or (epoch is None and not found.replaced):
             if found.checkpoint is None:
-                _fail(f"epoch {found.name.epoch} is damaged: {found.damage}")
+                fail(f"epoch {found.name.epoch} is damaged: {found.damage}")
             click.echo(described(found.checkpoint))
             return
-    _fail(_nothing_in(directory, epoch))
+    fail(nothing_in(directory, epoch))
 
 
 @checkpoints.command()
@@ -86,7 +76,7 @@ def verify(directory: str, epoch: int | None) -> None:
     store = store_of(directory)
     chosen = [found for found in store.found() if epoch in (None, found.name.epoch)]
     if not chosen:
-        _fail(_nothing_in(directory, epoch))
+        fail(nothing_in(directory, epoch))
     damaged = 0
     for found in chosen:
         damage = store.damage_of(found)
@@ -143,7 +133,7 @@ def rollback(directory: str, allow_repeated_results: bool) -> None:
 
     store = store_of(directory)
     if not store.found():
-        _fail(_nothing_in(directory))
+        fail(nothing_in(directory))
     done = roll_back(store, allow_repeated_results)
     then = "from the beginning" if done.previous is None else f"from checkpoint {done.previous}"
     click.echo(f"{directory}: checkpoint {done.epoch} was removed; the next start resumes {then}")
@@ -156,11 +146,12 @@ def _ask(directory: str, wish: str, timeout: float) -> None:
 
     answer = ask(disk_of(directory), directory, RequestKind(wish), timeout)
     if not answer.is_done:
-        _fail(f"{directory}: {answer.text}")
+        fail(f"{directory}: {answer.text}")
     click.echo(answer.text)
 
 
-def _nothing_in(directory: str, epoch: int | None = None) -> str:
+def nothing_in(directory: str, epoch: int | None = None) -> str:
+    """Return the message for a directory without checkpoints, or without that epoch."""
     from ..runners.execution.checkpoints.catalog import OWNER
     from ..runners.execution.checkpoints.storage import disk_of
 
@@ -220,6 +211,7 @@ def size_of(length: int) -> str:
     return f"{length} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
-def _fail(message: str) -> NoReturn:
+def fail(message: str) -> NoReturn:
+    """Print a message to standard error, and exit with status 1."""
     click.echo(message, err=True)
     sys.exit(1)

@@ -10,7 +10,7 @@ from typing import Any
 from ..sdk.graph import Graph
 from ..sdk.metrics import MetricResults, MetricsContainer
 from ..sdk.pipeline import Pipeline
-from ..sdk.runner import PipelineResult, PipelineState
+from ..sdk.runner import PipelineResult, PipelineState, RunState
 from .program import run_program
 
 
@@ -18,8 +18,8 @@ class _NotRun(PipelineResult):
     """Result of a pipeline that is not run, so that its program continues."""
 
     @property
-    def state(self) -> str:
-        return PipelineState.DONE
+    def state(self) -> RunState:
+        return RunState(PipelineState.DONE)
 
     def wait_until_finish(self, duration: Any = None) -> str:
         return self.state

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
 
 from ..runners.execution.error_transport import RemoteTraceback
 from ..runners.execution.user_errors import ShortenedError
@@ -70,3 +76,28 @@ def _of_user(stack: traceback.StackSummary) -> traceback.StackSummary:
 
 def _is_shown(file: str) -> bool:
     return not (file.startswith("<frozen ") or file == contextlib.__file__ or is_ours(file))
+
+
+class ShortErrorsGroup(click.Group):
+    """Commands that print penstock's errors in one line, and exit with status 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _short_errors():
+            return super().invoke(ctx)
+
+
+class ShortErrorsCommand(click.Command):
+    """A command that prints penstock's errors in one line, and exits with status 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _short_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _short_errors() -> Iterator[None]:
+    try:
+        yield
+    except PenstockError as error:
+        click.echo(f"{type(error).__name__}: {error}", err=True)
+        sys.exit(1)

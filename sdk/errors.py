@@ -181,6 +181,14 @@ class CheckpointMismatchError(SnapshotError):
     """A checkpoint has state that doesn't belong to any step of the pipeline."""
 
 
+class StateNotFoundError(PenstockError, LookupError):
+    """A checkpoint has no state of the step, key, name or window that was asked for."""
+
+
+class AmbiguousStateError(PenstockError, LookupError):
+    """A key has state in several cells or windows, and the read names none of them."""
+
+
 class RunnerError(PenstockError):
     """A runner can't be found or started, or failed outside of user code."""
 

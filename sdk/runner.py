@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..windowing.duration import Duration, DurationTypes, seconds_of_span
-from .errors import RunnerError, UnknownRunnerError
+from .errors import RunnerError, UnknownRunnerError, UnsupportedError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -58,6 +58,37 @@ class Capability(StrEnum):
     STREAMING_DATAFRAMES = "streaming DataFrames (FromSparkStream)"
 
 
+class RunState(str):
+    """A value of `PipelineState`; called with the label of a step, it returns the keyed state of the step.
+
+    >>> state = RunState("DONE", lambda step: f"the state of {step}")
+    >>> state == PipelineState.DONE, state("Sum")
+    (True, 'the state of Sum')
+    """
+
+    _read: Callable[[str], Any] | None
+
+    def __new__(cls, name: str, read: Callable[[str], Any] | None = None) -> RunState:
+        made = super().__new__(cls, name)
+        made._read = read
+        return made
+
+    def __call__(self, step: str) -> Any:
+        """Return the state of a step, for committed reads: a `StepState`.
+
+        Raises `UnsupportedError` for a run that keeps no checkpoints.
+        """
+        if self._read is None:
+            raise UnsupportedError(
+                f"{step}: its state can't be read, because this run keeps no checkpoints. Run the pipeline with "
+                "--runner=local and --checkpoint_dir"
+            )
+        return self._read(step)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+
 class PipelineResult:
     """A started pipeline.
 
@@ -78,9 +109,9 @@ class PipelineResult:
         self._state = state
 
     @property
-    def state(self) -> str:
-        """One of `PipelineState`."""
-        return self._state
+    def state(self) -> RunState:
+        """One of `PipelineState`.  Of a local job, `result.state("Sum").get(key)` reads the state of a step."""
+        return RunState(self._state)
 
     def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
         """Wait until the run ends, at most `duration` (milliseconds, a `Duration` or a timedelta), and return the
@@ -117,11 +148,22 @@ class FinishedResult(PipelineResult):
 
     Args:
       metrics: the metrics of the run.
+      read_state: returns the keyed state of a step; None for a run without checkpoints.
     """
 
-    def __init__(self, metrics: MetricResults, state: str = PipelineState.DONE) -> None:
+    def __init__(
+        self,
+        metrics: MetricResults,
+        state: str = PipelineState.DONE,
+        read_state: Callable[[str], Any] | None = None,
+    ) -> None:
         super().__init__(state)
         self._metrics = metrics
+        self._read_state = read_state
+
+    @property
+    def state(self) -> RunState:
+        return RunState(self._state, self._read_state)
 
     def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
         return self.state

@@ -16,7 +16,7 @@ from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions, ProgressOptions, StreamingOptions
 from ...sdk.redaction import logger_of
-from ...sdk.runner import PipelineResult, seconds_to_wait
+from ...sdk.runner import PipelineResult, RunState, seconds_to_wait
 from ...windowing.duration import DurationTypes
 from ..execution.background_thread import BackgroundRun
 from ..execution.checkpoints.catalog import OWNER
@@ -289,8 +289,8 @@ class StreamingResult(PipelineResult):
             atexit.unregister(self._cancel_at_exit)
 
     @property
-    def state(self) -> str:
-        return self._job.state
+    def state(self) -> RunState:
+        return RunState(self._job.state, self._job.committed_state)
 
     def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
         with stopping_on_signals(*self._stop, self._job.stuck_steps):

@@ -59,7 +59,8 @@ class LocalStreamingRunner(TransformRunner):
         job = job_of(graph, options)
         if not graph.unbounded_reads():
             run_to_the_end(job, options)
-            return FinishedResult(MetricResults(job.status.committed.user_metrics), job.state)
+            metrics = MetricResults(job.status.committed.user_metrics)
+            return FinishedResult(metrics, job.state, job.committed_state)
         return StreamingResult(job, options)
 
     def simulation(self, graph: Graph, **settings: Any) -> PipelineSimulation:

@@ -7,9 +7,10 @@ commit at the end.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heapify, heappop, heappush
+from typing import TypeAlias
 
 from ...sdk import graph
 from ...sdk.errors import UnsupportedError
@@ -26,15 +27,22 @@ from ..execution.user_errors import guarded, guarded_items
 from .bounded_run import committed_at_end, staged_by
 from .subtask.script_reader import ScriptReader, script_of
 
+# Observes a run: see `ScriptedRun`.
+Observe: TypeAlias = Callable[[TaskExecution, Clock], Callable[[], None]]
+
 
 class ScriptedRun:
     """Run of a plan with a script or a loop, as one streaming task.
+
+    Args:
+      observe: called with the task and the clock before the first element; returns a function that is called after
+        everything that an event has made due is done.
 
     Attributes:
       counts: elements, by step.
     """
 
-    def __init__(self, plan: Plan, metrics: MetricsContainer) -> None:
+    def __init__(self, plan: Plan, metrics: MetricsContainer, observe: Observe | None = None) -> None:
         self.plan = plan
         self.counts = Counts()
         self._clock = Clock()
@@ -47,6 +55,7 @@ class ScriptedRun:
         (task,) = whole(plan).tasks
         self._transaction = uuid.uuid4().hex[:12]
         self._task = TaskExecution(plan, task, self._clock, metrics, self.counts, self._transaction, tracking=False)
+        self._observed = None if observe is None else observe(self._task, self._clock)
 
     def run(self) -> None:
         """Run to the end.  After a failure nothing that was written is left."""
@@ -70,6 +79,8 @@ class ScriptedRun:
     def _propagate(self) -> None:
         self._read_since = 0
         self._task.propagate()
+        if self._observed is not None:
+            self._observed()
 
     # Sources
 

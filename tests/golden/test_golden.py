@@ -7,13 +7,13 @@ import json
 import pathlib
 import pickle
 import re
-import tarfile
 from typing import Any
 
 import pytest
+from golden.archives import unpacked
 from golden.pipelines import GOLDEN, Golden, results
 from golden.values import CHUNKS, VALUES
-from golden.write import FILES, path_of
+from golden.write import FILES
 
 import penstock as beam
 from penstock import stored
@@ -21,16 +21,6 @@ from penstock.io.files.filesystem import FileMetadata
 from penstock.runners.execution.streaming.snapshot_chunks import bodies, chunks_of
 from penstock.sdk.coders.key_encoding import encode_key
 from penstock.sdk.coders.sharded_key import ShardedKey
-
-
-def unpacked(golden: Golden, directory: pathlib.Path) -> list[Any]:
-    """Unpack a checkpoint, for this user alone; the results that are expected."""
-    with tarfile.open(path_of(golden)) as archive:
-        archive.extractall(directory, filter="data")
-    for path in (directory, *directory.rglob("*")):
-        path.chmod(0o700 if path.is_dir() else 0o600)
-    found: list[Any] = json.loads((directory / "expected.json").read_text())
-    return found
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from zlib import crc32
 
 import msgspec
 import pytest
+from golden.archives import unpacked
 from golden.pipelines import GOLDEN
-from golden.test_golden import unpacked
 
 from penstock import stored
 from penstock.io.files.commit_plan import read_plan

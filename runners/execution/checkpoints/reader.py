@@ -74,6 +74,25 @@ class SnapshotReader:
         have = ", ".join(str(each.name.epoch) for each in found) or "none"
         raise SnapshotError(f"{self.directory}: no checkpoint of epoch {epoch}; there are: {have}")
 
+    def select(self, epoch: int | None = None) -> Checkpoint:
+        """Return the checkpoint or savepoint of an epoch, or the newest with an undamaged manifest.
+
+        Its files are not read; `read_part` verifies each record.  Raises `SnapshotError` if there is none, and
+        `UntrustedSnapshotError` if other users could have written it.
+        """
+        found = [each for each in self.found() if epoch is not None or not each.replaced]
+        # An epoch that was committed again precedes a savepoint that it replaced.
+        for each in sorted(found, key=lambda f: f.replaced):
+            if epoch == each.name.epoch and each.damage is not None:
+                raise each.damage
+            if each.checkpoint is not None and epoch in (None, each.name.epoch):
+                self._require_trusted(each.checkpoint)
+                return each.checkpoint
+        if epoch is None:
+            raise SnapshotError(f"{self.directory}: no checkpoints")
+        have = ", ".join(str(each.name.epoch) for each in found) or "none"
+        raise SnapshotError(f"{self.directory}: no checkpoint of epoch {epoch}; there are: {have}")
+
     def newest_complete(self) -> Recovery:
         """Return the newest checkpoint or savepoint that can be restored, after verifying all of its files.
 

@@ -227,15 +227,38 @@ class Origin:
 _A_SNAPSHOT = Origin("the snapshot")
 
 
-def chunks_of(records: Iterable[bytes], origin: Origin = _A_SNAPSHOT) -> Iterator[Chunk]:
-    """Yield the chunks of records that `records_of` wrote.
+class RawChunk(NamedTuple):
+    """A chunk whose body is not unpickled.
 
-    Raises `CheckpointMismatchError` for a class that can't be imported, unless its state is dropped, and
-    `UnknownFormatError` for an unknown kind, or version of a kind.
+    Attributes:
+      tag, version: of the body.
+      kind, label, group: those of the chunk.
+      body: the pickled body.
+      content: the whole chunk, with its header.
+    """
+
+    tag: str
+    version: int
+    kind: str
+    label: str
+    group: int | None
+    body: memoryview
+    content: memoryview
+
+    def decoded(self, loads: Callable[[Any], Any]) -> Chunk:
+        """Return the chunk, with its body read by `loads`."""
+        return Chunk(self.label, self.kind, self.group, _bodies[self.tag].readers[self.version](loads(self.body)))
+
+
+def raw_chunks_of(records: Iterable[bytes], origin: Origin = _A_SNAPSHOT) -> Iterator[RawChunk]:
+    """Yield the chunks of records that `records_of` wrote, and unpickle nothing.
+
+    Raises `UnknownFormatError` for an unknown kind, or version of a kind, and `CorruptSnapshotError` for other bytes.
     """
     for record in records:
         view, start = memoryview(record), 0
         while start < len(view):
+            begin = start
             try:
                 (length,) = _HEADER.unpack_from(view, start)
                 start += _HEADER.size
@@ -251,7 +274,17 @@ def chunks_of(records: Iterable[bytes], origin: Origin = _A_SNAPSHOT) -> Iterato
             if known_body is None or version not in known_body.readers:
                 known = {tag: sorted(body.readers) for tag, body in sorted(_bodies.items())}
                 raise unknown_format(origin.file or origin.where, "chunk", tag, version, known)
-            yield _chunk_of(label, kind, group, body, known_body.readers[version], origin)
+            yield RawChunk(tag, version, kind, label, group, body, view[begin:start])
+
+
+def chunks_of(records: Iterable[bytes], origin: Origin = _A_SNAPSHOT) -> Iterator[Chunk]:
+    """Yield the chunks of records that `records_of` wrote.
+
+    Raises `CheckpointMismatchError` for a class that can't be imported, unless its state is dropped, and
+    `UnknownFormatError` for an unknown kind, or version of a kind.
+    """
+    for tag, version, kind, label, group, body, _ in raw_chunks_of(records, origin):
+        yield _chunk_of(label, kind, group, body, _bodies[tag].readers[version], origin)
 
 
 def _chunk_of(

@@ -285,6 +285,14 @@ class PendingRequests:
             self._inbox.close(state)
 
 
+def running_job(disk: Disk, directory: str) -> str | None:
+    """Return the process of the job that runs in a directory, or may run there on another host; None if none does."""
+    run = _read_run(disk, directory)
+    if run is None or run.ended is not None or (run.host == socket.gethostname() and not run.is_here):
+        return None
+    return f"process {run.pid} on {run.host}"
+
+
 def _read_run(disk: Disk, directory: str) -> Run | None:
     """Return the newest run in a directory, or None."""
     try:

@@ -9,12 +9,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ....sdk.errors import CheckpointMismatchError, PenstockError, StaleWriterError, UncertainCommitError
+from ....sdk.errors import (
+    CheckpointMismatchError,
+    PenstockError,
+    StaleWriterError,
+    StateNotFoundError,
+    UncertainCommitError,
+    UnsupportedError,
+)
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ...execution.checkpoints.manifest import CheckpointKind
+from ...execution.checkpoints.reader import SnapshotReader
 from ...execution.checkpoints.store import SnapshotStore, fresh_token
 from ...execution.clock import ProcessingTime
 from ...execution.plan.execution_graph import ExecutionGraph
@@ -29,6 +37,9 @@ from .failover_region import FailoverRegions
 from .recovery import CheckpointRecovery
 from .regional_attempt import RegionalAttempt
 from .status import JobStatus
+
+if TYPE_CHECKING:
+    from ...execution.inspection.committed_state import StepState
 
 _logger = logger_of(__name__)
 
@@ -91,6 +102,26 @@ class Job:
     def peek_time(self) -> int:
         """Return processing time."""
         return self.context.time.peek()
+
+    def committed_state(self, step: str) -> StepState:
+        """Return the state of a step as the newest complete checkpoint has it, for reads in any thread.
+
+        Raises `UnsupportedError` if the job takes no checkpoints, and `StateNotFoundError` for an unknown step.
+        """
+        from ...execution.inspection.committed_state import StepState
+
+        store = self._store
+        if store is None:
+            raise UnsupportedError(
+                f"{step}: its state can't be read, because this run takes no checkpoints. Give --checkpoint_dir, with "
+                "--delivery=barriers"
+            )
+        labels = [transform.label for transform in self.execution_graph.plan.graph.transforms]
+        if step not in self.context.state_shapes:
+            keeping = ", ".join(map(repr, self.context.state_shapes)) or "none"
+            why = "keeps no keyed state" if step in labels else "is no step of the pipeline"
+            raise StateNotFoundError(f"{step!r} {why}. Steps with keyed state: {keeping}")
+        return StepState(SnapshotReader(store.disk, store.directory, allow_untrusted=store.allow_untrusted), step)
 
     def drain(self) -> None:
         """Stop the sources, and process everything that they have read."""

@@ -29,6 +29,7 @@ from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.sinks.checkpoint_commits import PREVIOUS, ManifestDecision, commit_succeeded
 from ...execution.sinks.committer import SinkCommitter
 from ...execution.sinks.errors import END_OF_RUN, Decision
+from ...execution.state.schema import shapes_of
 from ...execution.streaming.restored import restored_line
 from ...execution.stuck_calls import CallWatch
 from .commit_log import (
@@ -304,7 +305,8 @@ class MicroBatchQuery:
             # The write below may commit the batch even if it fails, so the staged output must stay.
             self._decided = (batch.transaction,)
         previous = self._committed.number or None
-        self._store.commit(batch.number, references, {**parts_metadata(results, parallelism), PREVIOUS: previous})
+        metadata = {**parts_metadata(results, parallelism), "state": shapes_of(self.plan), PREVIOUS: previous}
+        self._store.commit(batch.number, references, metadata)
         self._settings.reached("after-manifest", batch.number)
         self._committed = committed
         self._sources.observe(committed.newest)

@@ -12,7 +12,7 @@ from ....sdk.graph import Graph, Read
 from ....sdk.metrics import MetricResults
 from ....sdk.options import PipelineOptions
 from ....sdk.run_transform import TransformRunner
-from ....sdk.runner import Capability, PipelineResult, seconds_to_wait
+from ....sdk.runner import Capability, PipelineResult, RunState, seconds_to_wait
 from ....sdk.sources.scripted_source import Script
 from ....sdk.sources.unbounded import UnboundedSource
 from ....sdk.spark_interfaces import UnboundedFrame, refuse_frames
@@ -143,8 +143,8 @@ class MicroBatchResult(PipelineResult):
                 self._session.stop()
 
     @property
-    def state(self) -> str:
-        return self._query.state
+    def state(self) -> RunState:
+        return RunState(self._query.state)
 
     def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
         try:

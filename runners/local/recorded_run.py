@@ -1,0 +1,154 @@
+"""Recording of the panes of a grouping, while a script (TestStream) is played.
+
+The recorder listens on the PCollections in front of the grouping and behind it, so the run is as without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...sdk import graph
+from ...sdk.coders.coded_key import plain
+from ...sdk.drawing.panes import Element, Interval, Pane, PaneRecording, WatermarkAdvance
+from ...sdk.elements.bundle import Bundle
+from ...sdk.errors import PenstockError, StateNotFoundError, UnsupportedError
+from ...sdk.graph import Graph
+from ...sdk.metrics import MetricsContainer, scoped
+from ...sdk.options import PipelineOptions
+from ...windowing import IntervalWindow
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ..execution.clock import Clock
+from ..execution.inspection.keys import named_keys
+from ..execution.inspection.rendition import rendition, text_of
+from ..execution.plan.fusion import Grouping, Plan, fuse, never
+from ..execution.sinks.committer import with_dead_letters
+from ..execution.streaming.task_execution import TaskExecution
+from .scripted_run import ScriptedRun
+
+
+def record_panes(
+    pipeline: Graph, options: PipelineOptions, step: str | None, metrics: MetricsContainer
+) -> list[PaneRecording]:
+    """Run a pipeline with a script to its end, and return a recording for each key of a grouping.
+
+    Args:
+      step: the full label of the grouping, or of its composite; None for the only one.
+
+    Raises:
+      UnsupportedError: the pipeline has no script.
+      PenstockError: there is no such grouping, or several without `step`.
+    """
+    if not pipeline.has_script:
+        reads = ", ".join(
+            transform.label for transform in pipeline.transforms if isinstance(transform.primitive, graph.Read)
+        )
+        raise UnsupportedError(
+            f"a drawing needs a script of processing times, and this pipeline reads {reads}: replace the source by a "
+            "TestStream, or draw a recording of a running job"
+        )
+    plan = fuse(with_dead_letters(pipeline, options), never)
+    recorder = _Recorder(_grouping_of(plan, step))
+    with scoped(metrics):
+        ScriptedRun(plan, metrics, recorder.observe).run()
+    return recorder.recordings()
+
+
+def recording_of_key(recordings: Iterable[PaneRecording], key: str | None) -> PaneRecording:
+    """Return the recording of a key, named as text or JSON; without a name, of the only key.
+
+    Raises `StateNotFoundError`, naming the keys.
+    """
+    found = list(recordings)
+    names = ", ".join(text_of(each.key) for each in found[:10]) or "none"
+    if key is None:
+        if len(found) == 1:
+            return found[0]
+        raise StateNotFoundError(f"the step has {len(found)} keys: give one with --key. Keys: {names}")
+    wanted = {text_of(each) for each in named_keys(key)}
+    for each in found:
+        if text_of(each.key) in wanted:
+            return each
+    raise StateNotFoundError(f"{found[0].step if found else 'the step'}: no element of the key {key!r}. Keys: {names}")
+
+
+def _grouping_of(plan: Plan, step: str | None) -> Grouping:
+    groupings = [each for each in plan.steps if isinstance(each, Grouping)]
+    labels = [each.transform.label for each in groupings]
+    chosen = [
+        each
+        for each in groupings
+        if step is None or each.transform.label == step or each.transform.label.startswith(f"{step}/")
+    ]
+    if len(chosen) == 1:
+        return chosen[0]
+    have = ", ".join(map(repr, labels)) or "none"
+    if not chosen:
+        what = "the pipeline has no grouping" if step is None else f"{step!r} is no grouping"
+        raise PenstockError(f"{what}, so it has no panes to draw. Groupings: {have}")
+    raise PenstockError(f"the pipeline has several groupings: give one with --step. Groupings: {have}")
+
+
+class _Recorder:
+    """Records the elements, the watermark and the panes of a grouping, by key."""
+
+    def __init__(self, step: Grouping) -> None:
+        self._step = step
+        self._label = step.transform.label
+        # By the text of the key.
+        self._keys: dict[str, Any] = {}
+        self._elements: dict[str, list[Element]] = {}
+        self._panes: dict[str, list[Pane]] = {}
+        self._watermark: list[WatermarkAdvance] = []
+        self._last = MIN_MICROS
+
+    def observe(self, execution: TaskExecution, clock: Clock) -> Callable[[], None]:
+        """Listen in front of the grouping and behind it."""
+        self._clock = clock
+        self._grouping = execution.groupings[self._label]
+        transform = self._step.transform
+        for pcollection in transform.inputs:
+            execution.dataflow.attach(pcollection, self._arrived)
+        execution.dataflow.attach(transform.outputs[None], self._emitted)
+        return self._advanced
+
+    def recordings(self) -> list[PaneRecording]:
+        """Return a recording for each key, in the order in which they came."""
+        return [
+            PaneRecording(
+                self._label,
+                key,
+                tuple(self._elements.get(name, ())),
+                tuple(self._watermark),
+                tuple(self._panes.get(name, ())),
+                self._clock.now,
+            )
+            for name, key in self._keys.items()
+        ]
+
+    def _name_of(self, key: Any) -> str:
+        name = text_of(plain(key))
+        self._keys.setdefault(name, rendition(plain(key)))
+        return name
+
+    def _advanced(self) -> None:
+        windows = self._grouping.windows
+        if windows.watermark > self._last:
+            self._last = windows.watermark
+            time = None if windows.watermark >= MAX_MICROS else windows.watermark
+            self._watermark.append(WatermarkAdvance(self._clock.now, time))
+
+    def _arrived(self, bundle: Bundle) -> None:
+        for (key, value), micros, _, _, sign in bundle.rows():
+            is_late = micros < self._grouping.windows.watermark
+            element = Element(rendition(value), micros, self._clock.now, is_late, sign)
+            self._elements.setdefault(self._name_of(key), []).append(element)
+
+    def _emitted(self, bundle: Bundle) -> None:
+        for (key, value), _, windows, pane, sign in bundle.rows():
+            for window in windows:
+                interval = (
+                    Interval(window.start_micros, window.end_micros) if isinstance(window, IntervalWindow) else None
+                )
+                emitted = Pane(rendition(value), self._clock.now, interval, pane.timing.name, pane.index, sign)
+                self._panes.setdefault(self._name_of(key), []).append(emitted)
