@@ -39,7 +39,9 @@ SUFFIXES = (".svg", ".png", ".json")
 def draw(
     file: str, arguments: tuple[str, ...], step: str | None, key: str | None, outputs: tuple[Path, ...], beam: bool
 ) -> None:
-    """Draw the panes of a grouping: event time to the right, processing time upwards.
+    """Draw the panes of a grouping as the Dataflow paper does.
+
+    Event time is to the right, processing time upwards.
 
     FILE is a Python file, whose first pipeline with a TestStream is run and recorded; or a recording, as .json.
     Elements are dots, the watermark is a line, a pane is a rectangle that ends when it fires, and a retraction is

@@ -48,7 +48,9 @@ def state(
     unpickle: bool,
     allow_untrusted_checkpoints: bool,
 ) -> None:
-    """List the steps of a checkpoint with their state, or the state of one step: cells, windows and timers.
+    """List or export the state of a checkpoint.
+
+    Without --step the steps are listed, and with it the state of the step, its windows and its timers.
 
     The checkpoint is in a directory, or at a URL such as s3://bucket/job.  The pipeline's code is not needed: a value
     of a class is shown with the class's name and the data that it was pickled with.
