@@ -235,16 +235,25 @@ class Case:
         rows = p | (beam.Create(table) if self.source == "table" else beam.io.ReadFromParquet(path, as_rows=True))
         return built(rows, [step.of_columns for step in (*self.steps, self.end)])
 
+    def behind(self, rows: Any, are_columns: bool) -> Any:
+        """Build the pipeline, of columns or of rows and functions, behind rows of the table from elsewhere."""
+        return built(rows, [each.of_columns if are_columns else each.of_rows for each in (*self.steps, self.end)])
+
     def repeated(self, times: int) -> Case:
         """Return the case with each row so many times."""
         return attrs.evolve(self, table=Table(pa.concat_tables([self.table.arrow] * times), self.table.rows * times))
 
 
 @st.composite
-def cases(draw: st.DrawFn, ends: Sequence[Callable[[list[str]], Any]] = tuple(ENDS), is_large: bool = False) -> Case:
-    """Return cases with one of these ends; large ones have several rows, columns and steps."""
+def cases(
+    draw: st.DrawFn,
+    ends: Sequence[Callable[[list[str]], Any]] = tuple(ENDS),
+    is_large: bool = False,
+    kinds: Sequence[str] = KINDS,
+) -> Case:
+    """Return cases with one of these ends and kinds of columns; large ones have several rows, columns and steps."""
     least = 2 if is_large else 0
-    table = draw(tables(KINDS, min_columns=max(least, 1), min_rows=2 * least, max_rows=8))
+    table = draw(tables(kinds, min_columns=max(least, 1), min_rows=2 * least, max_rows=8))
     arrow = table.arrow
     for i, field in enumerate(arrow.schema):
         if pa.types.is_string(field.type) and draw(st.booleans()):

@@ -113,6 +113,10 @@ class GuardedDoFn(WrappingDoFn):
             guarded = some_or_all_awaited if self.partial else all_or_nothing_awaited
         return with_process(parameters, guarded)
 
+    def giving_columns(self, fields: tuple[str, ...] | None) -> Any:
+        columns = self.fn.giving_columns(fields)
+        return None if columns is None else columns.of_elements_by(self)
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "process"}
 

@@ -10,7 +10,7 @@ import attrs
 
 from ..sdk import typehints
 from ..sdk.columns.column_bundle import ColumnBundle, Elements, Pairs, as_values
-from ..sdk.columns.expressions import Column, OfFields, Projection
+from ..sdk.columns.expressions import Column, ColumnOperation, OfFields, Projection, values_of_pairs
 from ..sdk.dofn.dofn import ColumnDoFn, DoFn, ExpressionDoFn, MapDoFn
 from ..sdk.dofn.signature import check_signature
 from ..sdk.pvalue import PCollection
@@ -28,7 +28,12 @@ class _OfPairs(ParDo):
 
     def __init__(self, label: str | None = None) -> None:
         super().__init__(ExpressionDoFn(self.expression, type(self).__name__, plain=self.plain))
+        self.fn.column_operation = self.column_operation()
         self._label = label
+
+    def column_operation(self) -> ColumnOperation | None:
+        """Return what it does with columns, if it understands them."""
+        return None
 
     def default_label(self) -> str:
         return type(self).__name__
@@ -64,6 +69,9 @@ class Values(_OfPairs):
     """
 
     expression = "v[1]"
+
+    def column_operation(self) -> ColumnOperation | None:
+        return values_of_pairs()
 
     def infer_output_type(self, input_type: Any) -> Any:
         return typehints.value_type(input_type)

@@ -7,9 +7,11 @@ from typing import Any
 
 import attrs
 
+from ...sdk.dofn.dofn import DoFn
 from ...sdk.errors import SourceError
 from ...sdk.pvalue import DoOutputsTuple, PCollection
 from ...transforms.map_and_filter import Map
+from ...transforms.pardo import ParDo
 from .records import KafkaRecord
 from .serialization import Decoder
 
@@ -71,12 +73,13 @@ class Decoding:
 
 
 def decoded(records: PCollection[Any], decode: Any, element_type: Any, dead_letters: Mapping[str, Any] | None) -> Any:
-    """Apply a function that decodes elements.
+    """Apply a function, or a DoFn, that decodes elements.
 
     Args:
       dead_letters: the options of a second output, of pairs and records that can't be decoded; None without it.
     """
-    decoding: Any = Map(decode).with_output_types(element_type)
+    decoding: Any = ParDo(decode) if isinstance(decode, DoFn) else Map(decode)
+    decoding = decoding.with_output_types(element_type)
     if dead_letters is None:
         return records | "Decode" >> decoding
     options = {"exc_class": UndecodableError} | dict(dead_letters)

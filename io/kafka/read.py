@@ -17,8 +17,10 @@ from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstima
 from ...transforms.read import Read
 from ...windowing.duration import DurationTypes, seconds_of_span
 from ...windowing.timestamp import Timestamp
+from ..record_types import hint_of_type
 from .bounded import FirstRecords, KafkaRanges
 from .client import Connection, Settings, package
+from .columns import DecodingDoFn, fields_of
 from .decoding import Decoding, decoded, of_pair
 from .records import Elements, KafkaRecord, TimestampPolicy
 from .registry.formats import RegistryFormat
@@ -174,12 +176,14 @@ class ReadFromKafka(PTransform):
             records: Any = pbegin | Read(source).with_output_types(KafkaRecord)
             return decoded(records, decoding.record, KafkaRecord, self._dead_letters)
         pairs: Any = pbegin | Read(source)
-        return decoded(pairs, decoding.pair, tuple[key_type, value_type], self._dead_letters)  # type: ignore[valid-type]
+        fields = fields_of(value, self._types[1])
+        decode = decoding.pair if fields is None else DecodingDoFn(decoding, fields)
+        return decoded(pairs, decode, tuple[key_type, value_type], self._dead_letters)  # type: ignore[valid-type]
 
     def _decoder(self, field: str, given: Any, kind: Any, label: str) -> tuple[Decoder | None, Any]:
         """Return the decoder of keys or values, and the type of what it returns."""
         if not isinstance(given, RegistryFormat):
-            return given, kind
+            return given, _with_fields(kind)
         reader = given.reader(field, self._topics, label)
         return reader, reader.element_type
 
@@ -204,6 +208,15 @@ class ReadFromKafka(PTransform):
 
     def display_data(self) -> dict[str, Any]:
         return {"servers": self._reading.connection.settings.servers, "topics": ", ".join(self._topics)}
+
+
+def _with_fields(kind: Any) -> Any:
+    """Return the hint of values of a declared type, with its fields if they are known."""
+    try:
+        return hint_of_type(kind)
+    except (NameError, TypeError):
+        # Annotations that can't be resolved.
+        return kind
 
 
 def _names(topics: Any, transform: str) -> tuple[str, ...]:

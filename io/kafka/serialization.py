@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from ...sdk.typehints import hints_of_callable
 from .registry.formats import RegistryFormat
 
 _PACKAGE = "org.apache.kafka.common.serialization."
@@ -88,9 +89,12 @@ _FORMATS: dict[str, tuple[Any, Decoder, Encoder]] = {
 
 
 def type_of(given: Any) -> Any:
-    """Return the type of what a deserializer of Kafka's returns, or Any for a function."""
+    """Return the type of what a deserializer returns: that of Kafka's own, or a function's annotation, or Any."""
     name = _format_of(given, "Deserializer")
-    return Any if name is None else _FORMATS[name][0]
+    if name is not None:
+        return _FORMATS[name][0]
+    declared = None if isinstance(given, RegistryFormat) else hints_of_callable(given)[1]
+    return Any if declared is None else declared
 
 
 def decoder_of(given: Any, parameter: str, transform: str) -> Decoder | RegistryFormat | None:

@@ -248,6 +248,19 @@ class ColumnBundle(Bundle):
         return self.micros, (places, [known[i] for i in used.tolist()]), self.panes, self.signs
 
 
+def column_properties(bundle: Bundle) -> tuple[Any, Any, Any, Any]:
+    """Return what a bundle has besides values: event times, windows, panes and signs, as a `ColumnBundle` has them."""
+    import numpy
+
+    micros: Any = bundle.timestamps
+    windows: Any = bundle.windows
+    if type(micros) is list:
+        micros = numpy.array(micros, numpy.int64)
+    if type(windows) is list:
+        windows = indexed(windows)
+    return micros, windows, bundle.panes, bundle.signs
+
+
 def _filtered(batch: Any, mask: Any) -> Any:
     """Return the rows for which a mask is true."""
     if batch.num_columns != 1:

@@ -18,7 +18,7 @@ from ..elements.row import fields_of
 from ..errors import ColumnError, missing_extra
 from ..user_code.signatures import label_of
 from .arrow_arithmetic import floored_quotient, quotient, remainder, scalar_of
-from .column_bundle import ColumnBundle, Elements, Pairs, array_of, as_dicts, as_rows
+from .column_bundle import ColumnBundle, Elements, Pairs, array_of, as_dicts, as_rows, as_values, of_columns
 
 
 class Column:
@@ -364,6 +364,26 @@ class Rearrangement:
         """Return the bundle after this operation."""
         return bundle.with_batch(*self.change(bundle.batch, bundle.elements))
 
+
+class ValuesOfPairs(Rearrangement):
+    """Operation on columns: the values of pairs."""
+
+    def takes(self, bundle: ColumnBundle) -> bool:
+        # Groups have values of other kinds.
+        return super().takes(bundle) and bundle.elements.values in _PLAIN  # type: ignore[attr-defined]
+
+
+def values_of_pairs() -> ValuesOfPairs:
+    """Return the operation that leaves out the keys of pairs."""
+    return ValuesOfPairs(_values)
+
+
+def _values(batch: Any, of: Any) -> tuple[Any, Elements]:
+    return of.values_of(batch), of.values
+
+
+# The kinds of values that columns hold for themselves.
+_PLAIN = (as_rows, as_dicts, as_values, of_columns)
 
 ColumnOperation: TypeAlias = OfFields | Rearrangement
 

@@ -129,6 +129,10 @@ class BundleDoFn(DoFn):
         """Yield the outputs for the elements of a bundle, or of a part of one."""
         raise NotImplementedError(f"{type(self).__name__}.outputs")
 
+    def tagged_outputs(self, bundle: Bundle) -> Iterator[tuple[str | None, Bundle]]:
+        """Yield the outputs with their tags; None is that of the main output."""
+        return ((None, output) for output in self.outputs(bundle))
+
 
 def unwrapping(output: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Return a wrapped output without its `TaggedOutput` and the like, and a function that wraps another in them.

@@ -233,6 +233,14 @@ class DoFn:
         """Return the settings to show, by name."""
         return {}
 
+    def giving_columns(self, fields: tuple[str, ...] | None) -> Any:
+        """Return a `ColumnsDoFn` in its place, whose outputs are pairs with columns as their values; None without one.
+
+        Args:
+          fields: those that are used of the values; None for all.
+        """
+        return None
+
     def get_input_batch_type(self, input_element_type: Any) -> Any:
         """Return the type of the batches that `process_batch` takes, by default its annotation; None if unknown."""
         inputs, _ = hints_of_callable(self.process_batch)

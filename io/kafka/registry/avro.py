@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
 from ...avro_types import column_type
+from .avro_blocks import AvroBlocks, NotInBlocksError
 from .client import package
-from .formats import RegistryFormat, row_of
+from .formats import ReaderOfMany, RegistryFormat, RegistryReader, row_of
 
 _PYTHON_TYPES = {"string": str, "int": int, "long": int, "float": float, "double": float, "boolean": bool}
 
@@ -47,6 +48,26 @@ class AvroFormat(RegistryFormat):
             return value
         # Fields are in the order of the writer's schema.
         return row_of(value if tuple(value) == names else {name: value[name] for name in names})
+
+    def reader_of_many(self, reader: RegistryReader, deserialize: Callable[[bytes], Any]) -> ReaderOfMany:
+        one_by_one = super().reader_of_many(reader, deserialize)
+        if self.options:
+            return one_by_one
+        try:
+            blocks = AvroBlocks(self.registry.client(), self.subject_of(reader.topic, reader.field), reader.schema)
+        except NotInBlocksError:
+            return one_by_one
+
+        def read(data: list[bytes]) -> list[Any]:
+            try:
+                return blocks(data)
+            except NotInBlocksError:
+                return one_by_one(data)
+
+        return read
+
+    def field_values(self, records: list[Any], name: str) -> list[Any]:
+        return [record[name] for record in records]
 
     def serializer(self, options: Mapping[str, Any]) -> Any:
         # A field that the schema doesn't have is an error, and not left out.

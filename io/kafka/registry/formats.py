@@ -7,8 +7,8 @@ their fields are known, or a `RegistryWriter`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
@@ -21,6 +21,9 @@ from .client import EXTRA, WAITED_FOR, RegistrySettings, is_unknown, package
 
 # The name of the method of a `SchemaRegistry` for the registry's name of a format.
 _METHODS = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
+
+# Returns what a deserializer returns for keys or values.  Raises an exception if one of them can't be read.
+ReaderOfMany: TypeAlias = Callable[[list[bytes]], list[Any]]
 
 
 @attrs.frozen
@@ -61,6 +64,14 @@ class RegistryFormat(ABC):
         Args:
           names: of the fields of a Row; None if they aren't known.
         """
+
+    def reader_of_many(self, reader: RegistryReader, deserialize: Callable[[bytes], Any]) -> ReaderOfMany:
+        """Return a function from keys or values to what the deserializer returns for them."""
+        return lambda data: list(map(deserialize, data))
+
+    @abstractmethod
+    def field_values(self, records: list[Any], name: str) -> list[Any]:
+        """Return a field of what the deserializer returned.  Raises an exception for anything that isn't a record."""
 
     @abstractmethod
     def serializer(self, options: Mapping[str, Any]) -> Any:
@@ -147,6 +158,7 @@ class RegistryReader:
     Attributes:
       schema: the client's schema with which all records are read.
       element_type: the type of elements; of Rows, with their fields.
+      column_types: of Rows, the fields that columns can hold, by name, with their Arrow types.
     """
 
     format: RegistryFormat
@@ -155,8 +167,10 @@ class RegistryReader:
     label: str
     schema: Any = attrs.field(repr=False)
     element_type: Any = attrs.field(init=False, repr=False)
+    column_types: dict[str, str] = attrs.field(init=False, repr=False)
     _names: tuple[str, ...] | None = attrs.field(init=False, repr=False)
     _deserialize: Any = attrs.field(init=False, default=None, repr=False)
+    _read_many: Any = attrs.field(init=False, default=None, repr=False)
     _context: Any = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -165,14 +179,12 @@ class RegistryReader:
         except Exception as error:
             raise SourceError(f"{self.label}: the schema of {self.field}s can't be read: {error}") from error
         self._names = None if fields is None else tuple(name for name, _ in fields)
+        self.column_types = {name: kind for name, kind in fields or () if isinstance(kind, str)}
         self.element_type = self.format.element_type(self.schema) if fields is None else with_schema(Row, fields)
 
     def __call__(self, data: bytes) -> Any:
         """Return a record's key or value.  Raises the client's errors; `SourceError` if the registry isn't there."""
-        if self._deserialize is None:
-            options = self.format.client_options(self.field, {})
-            self._deserialize = self.format.deserializer(self.schema, options)
-            self._context = _context(self.topic, self.field)
+        self._set_up()
         try:
             value = self._deserialize(data, self._context)
         except Exception:
@@ -185,6 +197,27 @@ class RegistryReader:
                 WAITED_FOR,
             )
         return self.format.as_element(value, self._names)
+
+    @property
+    def field_names(self) -> tuple[str, ...] | None:
+        """The names of a Row's fields; None for other elements, and unknown fields."""
+        return self._names
+
+    def field_values(self, data: list[bytes], names: Sequence[str]) -> list[list[Any]]:
+        """Return fields of the Rows for keys or values.
+
+        Raises an exception if one of them can't be read: any exception, and without waiting for the registry.
+        """
+        self._set_up()
+        records = self._read_many(data)
+        return [self.format.field_values(records, name) for name in names]
+
+    def _set_up(self) -> None:
+        if self._deserialize is None:
+            options = self.format.client_options(self.field, {})
+            deserialize = self._deserialize = self.format.deserializer(self.schema, options)
+            context = self._context = _context(self.topic, self.field)
+            self._read_many = self.format.reader_of_many(self, lambda data: deserialize(data, context))
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.format, self.field, self.topic, self.label, self.schema

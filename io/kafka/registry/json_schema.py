@@ -38,6 +38,9 @@ class JsonSchemaFormat(RegistryFormat):
             return value
         return row_of({name: value.get(name) for name in names})
 
+    def field_values(self, records: list[Any], name: str) -> list[Any]:
+        return [dict.get(record, name) for record in records]
+
     def serializer(self, options: Mapping[str, Any]) -> Any:
         given = None if self.schema is None else self.given()
         return package(".json_schema", "SchemaRegistry").JSONSerializer(

@@ -65,6 +65,12 @@ class ProtobufFormat(RegistryFormat):
     def as_element(self, value: Any, names: tuple[str, ...] | None) -> Any:
         return row_of(_as_dict(value))
 
+    def field_values(self, records: list[Any], name: str) -> list[Any]:
+        if not records:
+            return []
+        field = records[0].DESCRIPTOR.fields_by_name[name]
+        return [_value_of(message, field) for message in records]
+
     def as_record(self, value: Any) -> Any:
         if hasattr(value, "DESCRIPTOR"):
             return value
@@ -195,19 +201,20 @@ def _is_repeated(field: Any) -> bool:
 
 def _as_dict(message: Any) -> dict[str, Any]:
     """Return a message's fields, by name; None for a field that has presence and isn't set."""
-    found: dict[str, Any] = {}
-    for field in message.DESCRIPTOR.fields:
-        value = getattr(message, field.name)
-        if _is_map(field):
-            item = field.message_type.fields_by_name["value"]
-            found[field.name] = {key: _as_value(item, value[key]) for key in value}
-        elif _is_repeated(field):
-            found[field.name] = [_as_value(field, each) for each in value]
-        elif field.has_presence and not message.HasField(field.name):
-            found[field.name] = None
-        else:
-            found[field.name] = _as_value(field, value)
-    return found
+    return {field.name: _value_of(message, field) for field in message.DESCRIPTOR.fields}
+
+
+def _value_of(message: Any, field: Any) -> Any:
+    """Return a field of a message; None for one that has presence and isn't set."""
+    value = getattr(message, field.name)
+    if _is_map(field):
+        item = field.message_type.fields_by_name["value"]
+        return {key: _as_value(item, value[key]) for key in value}
+    if _is_repeated(field):
+        return [_as_value(field, each) for each in value]
+    if field.has_presence and not message.HasField(field.name):
+        return None
+    return _as_value(field, value)
 
 
 def _as_value(field: Any, value: Any) -> Any:

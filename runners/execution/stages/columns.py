@@ -13,12 +13,12 @@ from itertools import takewhile
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.columns.column_bundle import ColumnBundle, indexed
+from ....sdk.columns.column_bundle import ColumnBundle, column_properties
 from ....sdk.columns.expressions import ColumnOperation, bundle_of_records
 from ....sdk.dofn.batched_dofn import BatchedDoFn, BundleDoFn
 from ....sdk.elements.bundle import Bundle
 from ....windowing import WindowFn
-from ..user_errors import guarded
+from ..user_errors import guarded, guarded_items
 from .batches import BatchOperation, Wrapped
 from .operations import Operation, ParDoOperation
 
@@ -56,7 +56,7 @@ class ColumnOperations:
         while place < (self.length if is_whole else self.needed) and len(bundle):
             label, form = self._forms[place]
             if isinstance(form, (BatchOperation, BundleDoFn)):
-                for tag, output in _outputs(form, bundle):
+                for tag, output in _outputs(label, form, bundle):
                     if tag is None and isinstance(output, Bundle):
                         yield from self._apply(place + 1, output, is_whole=True)
                     else:
@@ -72,10 +72,12 @@ class ColumnOperations:
         yield place, None, bundle
 
 
-def _outputs(form: BatchOperation | BundleDoFn, bundle: Bundle) -> Iterator[tuple[graph.Tag, Bundle | Wrapped]]:
+def _outputs(
+    label: str, form: BatchOperation | BundleDoFn, bundle: Bundle
+) -> Iterator[tuple[graph.Tag, Bundle | Wrapped]]:
     if isinstance(form, BatchOperation):
         return form.outputs(bundle)
-    return ((None, output) for output in form.outputs(bundle))
+    return guarded_items(label, partial(form.tagged_outputs, bundle))
 
 
 def _can_take(form: ColumnOperation | WindowFn, bundle: Bundle) -> bool:
@@ -97,16 +99,8 @@ def _form(operation: Operation, arguments: Callable[[], Mapping[int, Any]]) -> A
 
 def as_columns(bundle: Bundle) -> ColumnBundle:
     """Return a bundle of elements with named fields as columns.  Raises `ColumnError` for others."""
-    import numpy
-
     columns = bundle_of_records(bundle.values)
-    micros: Any = bundle.timestamps
-    windows: Any = bundle.windows
-    if type(micros) is list:
-        micros = numpy.array(micros, numpy.int64)
-    if type(windows) is list:
-        windows = indexed(windows)
-    columns = ColumnBundle(columns.batch, columns.elements, micros, windows, bundle.panes, bundle.signs)
+    columns = ColumnBundle(columns.batch, columns.elements, *column_properties(bundle))
     return columns.with_values(bundle.values)
 
 
