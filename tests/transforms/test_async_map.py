@@ -430,3 +430,22 @@ def test_types_are_those_of_the_result() -> None:
 
     assert (int, str) == hints_of_dofn(Items())
     assert int is (beam.Pipeline() | beam.Create([1]) | beam.AsyncMap(double)).element_type
+
+
+def test_rows_of_a_changing_table_are_retracted_with_their_answers(pipeline: Any) -> None:
+    """Although a retraction has the time of the change, and not that at which the row was added."""
+    envelopes = [
+        {"op": "c", "before": None, "after": {"id": 1, "item": "tea"}, "source": {"ts_ms": 1000}},
+        {"op": "c", "before": None, "after": {"id": 2, "item": "jam"}, "source": {"ts_ms": 1500}},
+        {"op": "u", "before": {"id": 1, "item": "tea"}, "after": {"id": 1, "item": "jam"}, "source": {"ts_ms": 2000}},
+        {"op": "d", "before": {"id": 2, "item": "jam"}, "after": None, "source": {"ts_ms": 3000}},
+    ]
+
+    async def ask(row: Any) -> tuple[int, str]:
+        await asyncio.sleep(0.001)
+        return row.id, row.item.upper()
+
+    with pipeline as p:
+        answers = p | beam.Create(envelopes) | beam.io.FromDebezium() | beam.AsyncMap(ask)
+        signed = answers | beam.Map(lambda answer, sign=beam.DoFn.SignParam: (answer, sign))
+        check([((1, "TEA"), 1), ((2, "JAM"), 1), ((1, "TEA"), -1), ((1, "JAM"), 1), ((2, "JAM"), -1)], signed)

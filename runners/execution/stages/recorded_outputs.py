@@ -1,8 +1,9 @@
 """Recorded outputs of non-deterministic DoFns, so that exactly those can be retracted.
 
 A retraction runs through a ParDo as its element did, and its outputs carry the sign.  A DoFn declared `deterministic =
-False` would return other outputs.  So the outputs of each element are recorded, and looked up by the element, its
-timestamp and its windows.
+False` would return other outputs.  So the outputs of each element are recorded, and looked up by the element and its
+windows.  Of equal elements the one with the retraction's timestamp is retracted; if there is none, such as behind a
+table whose rows have the times of their changes, the last one.
 """
 
 from __future__ import annotations
@@ -38,10 +39,14 @@ class OutputMemory:
     >>> memory = OutputMemory()
     >>> memory(1, "a", 0, (), lambda: [1, 2]), memory(-1, "a", 0, (), lambda: [3])
     ([1, 2], [1, 2])
+    >>> memory(1, "a", 0, (), lambda: [1]), memory(1, "a", 5, (), lambda: [2]), memory(-1, "a", 0, (), list)
+    ([1], [2], [1])
+    >>> memory(-1, "a", 7, (), list)
+    [2]
     """
 
     def __init__(self) -> None:
-        # By input, the numbers of its records.
+        # By input and windows, the numbers of its records.
         self._numbers: dict[Any, list[int]] = {}
         self._kept: dict[int, tuple[Any, list[Any]]] = {}
         self._next = 0
@@ -68,18 +73,20 @@ class OutputMemory:
             outputs = list(produce() or ())
             self._keep(key, outputs)
             return outputs
-        numbers = self._numbers.get(key)
+        found = key[0], windows
+        numbers = self._numbers.get(found)
         if not numbers:
-            near = [other for other in self._numbers if other[1:] == key[1:]]
-            place = find_alike(value, [other for other, *_ in near])
+            near = [other for other in self._numbers if other[1] == windows]
+            place = find_alike(value, [other for other, _ in near])
             if place is not None:
-                key = near[place]
-                numbers = self._numbers[key]
+                found = near[place]
+                numbers = self._numbers[found]
         if not numbers:
             raise PenstockError(f"the element {shortened(value)} is retracted, but was never received")
-        number = numbers.pop()
+        number = next((n for n in reversed(numbers) if self._kept[n][0][1] == micros), numbers[-1])
+        numbers.remove(number)
         if not numbers:
-            del self._numbers[key]
+            del self._numbers[found]
         if self._since is not None:
             self._since.remove(number)
         return self._kept.pop(number)[1]
@@ -87,7 +94,7 @@ class OutputMemory:
     def _keep(self, key: Any, outputs: list[Any]) -> None:
         number = self._next
         self._next += 1
-        self._numbers.setdefault(key, []).append(number)
+        self._numbers.setdefault((key[0], key[2]), []).append(number)
         self._kept[number] = key, outputs
         if self._since is not None:
             self._since.add(number)
