@@ -3,6 +3,8 @@
 Two samples show the same call if they have the same frames, from the runner's own down to the first of user code.
 Otherwise the call has returned in between, and another one has begun.  The watched thread has no overhead.
 
+Calls of async DoFns run beside the thread.  A watch asks those that were given to `watch_too`.
+
 For a step of a stream, the watch of its time slice knows more (`runners/local/workers/watch.py`).
 """
 
@@ -13,10 +15,11 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ...sdk.metrics import STEPS_OF_LINES
 from ...sdk.redaction import logger_of
@@ -44,13 +47,20 @@ class Stuck(NamedTuple):
       step: the label of the step whose function it is.
       seconds: the time since it was first seen.
       stack: its stack, formatted like a traceback.
+      element: for an async call, the element as text.
     """
 
     step: str
     seconds: float
     stack: str
+    element: str | None = None
 
     def __str__(self) -> str:
+        if self.element is not None:
+            return (
+                f"{self.step!r} has been in the async call of {self.element} for {self.seconds:.1f} s, which holds up "
+                f"the watermark, and the end of a batch; does the call need a timeout? It is at\n{self.stack}"
+            )
         return (
             f"{self.step!r} has been in one call for {self.seconds:.1f} s, and nothing else is done here meanwhile; "
             f"the call is at\n{self.stack}"
@@ -65,6 +75,25 @@ class Returned(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.step!r} has returned after {self.seconds:.1f} s"
+
+
+class CallsBeside(Protocol):
+    """Calls that run beside the watched threads."""
+
+    def news(self, timeout: float) -> Iterable[Stuck | Returned]:
+        """Return a call that has not returned within a timeout in seconds, or that has returned at last.
+
+        Each one once.  May be called from any thread.
+        """
+
+
+# The calls beside the threads of this process.
+_beside: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def watch_too(calls: CallsBeside) -> None:
+    """Let each watch of this process report calls, until they are gone."""
+    _beside.add(calls)
 
 
 class _Call(NamedTuple):
@@ -156,6 +185,9 @@ class CallWatch(AbstractContextManager["CallWatch"]):
         if now < self._next:
             return
         self._next = now + self._pause
+        for calls in list(_beside):
+            for each in calls.news(self._timeout):
+                self._tell(each)
         frame = None if self._is_elsewhere() else sys._current_frames().get(self._watched)
         call = None if frame is None else self._call_at(frame)
         if call is None or self._call is None or not call.is_same_as(self._call):
@@ -228,3 +260,20 @@ def stack_of(frame: FrameType) -> str:
     ours = [i for i, entry in enumerate(entries) if is_ours(entry.filename)]
     own = entries[ours[-1] + 1 :] if ours else entries
     return "".join(traceback.format_list(own or entries[-5:])).rstrip()
+
+
+def stack_of_awaited(awaited: Any) -> str:
+    """Return the stack of a suspended coroutine or async generator: where it waits, and what for."""
+    frames = []
+    while awaited is not None:
+        frame = next((f for name in ("cr_frame", "ag_frame", "gi_frame") if (f := getattr(awaited, name, None))), None)
+        if frame is not None:
+            frames.append((frame, frame.f_lineno))
+        names = ("cr_await", "ag_await", "gi_yieldfrom")
+        awaited = next((a for name in names if (a := getattr(awaited, name, None)) is not None), None)
+    return "".join(traceback.StackSummary.extract(iter(frames)).format()).rstrip()
+
+
+if hasattr(os, "register_at_fork"):
+    # A child has none of the event loop's calls.
+    os.register_at_fork(after_in_child=_beside.clear)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pathlib
 import re
@@ -273,3 +274,65 @@ def test_many_calls_are_not_taken_for_one(caplog: pytest.LogCaptureFixture) -> N
         pauses = p | beam.Create([0.02] * 12)
         _ = pauses | beam.Map(time.sleep) | beam.Map(lambda _: time.sleep(0.02))
     assert [] == [record for record in caplog.records if "in one call" in record.getMessage()]
+
+
+async def waits_asynchronously(path: str) -> bool:
+    """Return once the log names the line below, or the file is there."""
+    with heard() as lines:
+        while not any(ASYNC.search(line) for line in lines) and not pathlib.Path(path).exists():
+            await asyncio.sleep(0.01)
+    return True
+
+
+# With the element, and where the call waits.
+ASYNC = re.compile(
+    r"'Waits' has been in the async call of '[^']*named' for \d+\.\d s, which holds up the watermark.*"
+    r"in waits_asynchronously\n.*in sleep\n",
+    re.DOTALL,
+)
+
+
+def test_an_async_call_that_does_not_return_is_named_on_each_runner(
+    make_pipeline: Callable[..., Any], tmp_path: pathlib.Path
+) -> None:
+    """Once, with its element, and where it waits; and when it has returned."""
+    named = tmp_path / "named"
+    messages: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            messages.append(record.getMessage())
+            if ASYNC.search(messages[-1]):
+                named.touch()
+
+    listener = Listener()
+    logging.getLogger().addHandler(listener)
+    try:
+        with make_pipeline(options=PipelineOptions(worker_timeout=1.0)) as p:
+            calls = p | beam.Create([str(named)]) | "Waits" >> beam.AsyncMap(waits_asynchronously)
+            assert_that(calls, equal_to([True]))
+    finally:
+        logging.getLogger().removeHandler(listener)
+    assert sum(ASYNC.search(message) is not None for message in messages) <= 1
+
+
+async def waits_for_the_first(n: int) -> int:
+    """Return a while after the log has named the call of 0: the greater the number, the longer."""
+    with heard() as lines:
+        while not any("has been in the async call of 0" in line for line in lines):
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05 * n)
+    return n
+
+
+def test_many_async_calls_that_hang_are_said_once() -> None:
+    """The oldest one of a step; the others aren't at once, when it has returned."""
+    with heard() as lines, beam.Pipeline(options=PipelineOptions(worker_timeout=0.2)) as p:
+        assert_that(
+            p | beam.Create(range(20)) | "Waits" >> beam.AsyncMap(waits_for_the_first) | beam.Map(int),
+            equal_to(range(20)),
+        )
+    stuck = [line for line in lines if "has been in the async call" in line]
+    returned = [line for line in lines if "'Waits' has returned after" in line]
+    assert 1 <= len(stuck) <= 5
+    assert len(stuck) == len(returned)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
+import time
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
+from ....sdk.coders.coder import shortened
 from ....sdk.dofn.async_dofn import collected
 from ....sdk.metrics import MetricsContainer, report_apart
 from ..event_loop import EventLoop
+from ..stuck_calls import Returned, Stuck, stack_of_awaited, watch_too
 from ..wakeup import Wakeup
 
 
@@ -19,16 +24,18 @@ class Call:
     Attributes:
       pending: the coroutine or async generator; None if there is nothing to call.
       row: the element, its timestamp, windows, pane and sign.
+      began: when it has begun, in seconds of the monotonic clock; None before.
       lane: calls of one lane are emitted in their order.
       outputs, error: the result, once it is finished.
       metrics: what the call has reported.
     """
 
-    __slots__ = ("element", "error", "is_finished", "lane", "metrics", "outputs", "pending", "row")
+    __slots__ = ("began", "element", "error", "is_finished", "lane", "metrics", "outputs", "pending", "row")
 
     def __init__(self, element: Any, pending: Any) -> None:
         self.element = element
         self.pending = pending
+        self.began: float | None = None
         self.row: Any = None
         self.lane: Any = None
         self.outputs: list[Any] = []
@@ -62,6 +69,10 @@ class RunningCalls:
         self._label = label
         self._concurrency = concurrency
         self._wakeup = wakeup
+        # The call that was reported as stuck, and the time before which no other one is.
+        self._told: Call | None = None
+        self._silent_until = 0.0
+        self._telling = threading.Lock()
         self.finished: deque[Call] = deque()
         self._loop: EventLoop | None = None
         # These are the loop's.
@@ -74,6 +85,7 @@ class RunningCalls:
         """Return the process's event loop, which runs until `close`."""
         if self._loop is None:
             self._loop = EventLoop.acquire()
+            watch_too(self)
         return self._loop
 
     def run(self, awaitable: Any) -> Any:
@@ -97,6 +109,35 @@ class RunningCalls:
             loop.soon(self._cancel)
             loop.release()
 
+    # In a watch's thread
+
+    def news(self, timeout: float) -> Iterable[Stuck | Returned]:
+        """Return the oldest call as `Stuck` once it exceeds a timeout, and as `Returned` when it has ended.
+
+        Each one once, and one at a time: calls of a service that doesn't answer are many.
+        """
+        with self._telling:
+            now = time.monotonic()
+            told = self._told
+            if told is not None and told.began is not None:
+                if told.pending is not None and not self._is_closed:
+                    return ()
+                self._told, self._silent_until = None, now + timeout
+                return (Returned(self._label, now - told.began),)
+            try:
+                oldest = next(iter(self._tasks.values()), None)
+            except RuntimeError:
+                # The loop has added or removed one meanwhile.
+                return ()
+            if oldest is None or oldest.began is None or now < self._silent_until or now - oldest.began < timeout:
+                return ()
+            pending = oldest.pending
+            if pending is None:
+                return ()
+            self._told = oldest
+            element = shortened(oldest.element, 100)
+            return (Stuck(self._label, now - oldest.began, stack_of_awaited(pending), element),)
+
     # In the loop's thread
 
     def _accept(self, calls: list[Call]) -> None:
@@ -113,6 +154,7 @@ class RunningCalls:
 
     async def _finish(self, call: Call) -> None:
         report_apart(call.metrics, self._label)
+        call.began = time.monotonic()
         try:
             call.outputs = await collected(call.pending)
         except BaseException as error:
