@@ -3,6 +3,8 @@
 files/      text, JSON, CSV, Parquet and Avro; files as elements; growing files; changelogs
 sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
 kafka/      ReadFromKafka, WriteToKafka
+mqtt/       ReadFromMqtt, WriteToMqtt
+nats/       ReadFromNats, WriteToNats: streams of JetStream
 cdc/        FromDebezium, ReadFromPostgresChanges: the changes of tables, with retractions
 delta/      ReadFromDelta, WriteToDelta
 iceberg/    ReadFromIceberg, WriteToIceberg
@@ -23,6 +25,7 @@ records.py             fields of dicts, Rows, named tuples and dataclasses
 dead_letters.py        records that a sink's target refuses
 transaction_series.py  order of the transactions of one run
 waiting.py             waits for a store that doesn't answer
+tls.py                 files of an encrypted connection
 optional_package.py    packages that only some formats need, imported when such a format is used
 """
 
@@ -73,6 +76,12 @@ if TYPE_CHECKING:
     from .kafka.records import KafkaHeader, KafkaRecord
     from .kafka.registry.schema_registry import SchemaRegistry
     from .kafka.write import WriteToKafka
+    from .mqtt.messages import MqttMessage
+    from .mqtt.read import ReadFromMqtt
+    from .mqtt.write import WriteToMqtt
+    from .nats.messages import NatsMessage
+    from .nats.read import ReadFromNats
+    from .nats.write import WriteToNats
 
 # By name, the module that is imported when the name is used.
 _LATER = {
@@ -87,6 +96,12 @@ _LATER = {
     "ReadFromKafka": "kafka.read",
     "SchemaRegistry": "kafka.registry.schema_registry",
     "WriteToKafka": "kafka.write",
+    "MqttMessage": "mqtt.messages",
+    "ReadFromMqtt": "mqtt.read",
+    "WriteToMqtt": "mqtt.write",
+    "NatsMessage": "nats.messages",
+    "ReadFromNats": "nats.read",
+    "WriteToNats": "nats.write",
 }
 
 # Beam's namespaces: `beam.io.textio.ReadFromText`.
@@ -147,6 +162,10 @@ __all__ = [
     "KafkaHeader",
     "KafkaRecord",
     "SchemaRegistry",
+    "ReadFromMqtt",
+    "MqttMessage",
+    "ReadFromNats",
+    "NatsMessage",
     "ReadFromRedisStream",
     "RedisStreamEntry",
     "WriteToSQLite",
@@ -154,6 +173,8 @@ __all__ = [
     "WriteToDelta",
     "WriteToIceberg",
     "WriteToKafka",
+    "WriteToMqtt",
+    "WriteToNats",
     "WriteToRedis",
     "WriteToRedisStream",
     "WriteToChangelog",

@@ -95,6 +95,23 @@ SHOWN_BY: dict[str, list[Shows]] = {
         Shows("tests/examples/test_session_lengths.py::test_one_file_gives_one_table_under_three_flags"),
         Shows(f"{MICRO_BATCHES}/test_failures.py", "spark-microbatch"),
     ],
+    "async calls, enrichment": [
+        Shows("tests/transforms/test_async_map.py"),
+        Shows("tests/transforms/test_enrichment.py"),
+        Shows(f"{MICRO_BATCHES}/test_async_calls.py", "spark-microbatch"),
+    ],
+    "NATS JetStream: sources and sinks": [
+        Shows("tests/io/nats/test_read.py"),
+        Shows("tests/io/nats/test_write.py"),
+        Shows(
+            "tests/io/nats/test_write.py::test_a_stream_goes_on_where_it_stopped[spark-microbatch]", "spark-microbatch"
+        ),
+    ],
+    "MQTT: sources and sinks": [
+        Shows("tests/io/mqtt/test_read.py"),
+        Shows("tests/io/mqtt/test_write.py"),
+        Shows("tests/io/mqtt/test_write.py::test_micro_batches_write", "spark-microbatch"),
+    ],
     "TestStream": [
         Shows(f"{FIGURES}::test_figure_11_has_panes_for_each_micro_batch"),
         Shows(f"{MICRO_BATCHES}/test_endings.py::test_a_script_ends_the_run", "spark-microbatch"),

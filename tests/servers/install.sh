@@ -40,3 +40,19 @@ if ! command -v redis-server >/dev/null 2>&1; then
     install redis-server ||
         echo "No Redis: the tests that use it will be skipped. On Debian: sudo apt-get install redis-server"
 fi
+
+if ! command -v mosquitto >/dev/null 2>&1 && ! [ -x /usr/sbin/mosquitto ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        apt-get update -qq
+    fi
+    install mosquitto ||
+        echo "No Mosquitto: the tests that use it will be skipped. On Debian: sudo apt-get install mosquitto"
+fi
+
+if ! command -v nats-server >/dev/null 2>&1 && ! [ -x /usr/sbin/nats-server ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        apt-get update -qq
+    fi
+    install nats-server ||
+        echo "No NATS: the tests that use it will be skipped. On Debian: sudo apt-get install nats-server"
+fi

@@ -1,0 +1,292 @@
+"""Connections to NATS servers, their settings without secrets, and their errors in words.
+
+>>> Connection("ReadFromNats", ("nats://ann:secret@localhost:4222",), {"password": "secret"}, None)
+Connection('nats://***@localhost:4222')
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeVar
+
+from ...sdk.errors import SinkError, SourceError
+from ...sdk.redaction import looks_secret, redacted
+from ..optional_package import optional_package
+from ..tls import Tls
+from ..waiting import patiently
+
+T = TypeVar("T")
+
+# How long servers are looked for, in seconds, before a run starts.
+REACHED_WITHIN = 60.0
+
+# How long a connection, and an answer of JetStream, may take, in seconds.
+_ANSWERS_WITHIN = 5.0
+
+# The credentials that a client takes.
+CREDENTIALS = ("user", "password", "token", "user_credentials", "nkeys_seed")
+
+
+class Lost(ConnectionError):
+    """A server that may answer later."""
+
+
+def package(needed_for: str) -> Any:
+    """Import and return the client's package.  Raises `MissingExtraError`."""
+    return optional_package("nats", extra="nats", needed_for=needed_for)
+
+
+def js_errors(needed_for: str) -> Any:
+    """Import and return the client's errors of JetStream."""
+    return optional_package("nats.js.errors", extra="nats", needed_for=needed_for)
+
+
+class Connection:
+    """How to connect.  Its text shows the servers only.
+
+    Args:
+      transform: the label for messages.
+      servers: URLs, such as 'nats://localhost:4222'.
+      credentials: of `CREDENTIALS`.
+
+    Attributes:
+      max_payload: the size of a message that the server accepts, in bytes; None before the first connection.
+    """
+
+    def __init__(
+        self, transform: str, servers: tuple[str, ...], credentials: Mapping[str, str], tls: Tls | None
+    ) -> None:
+        self.transform = transform
+        self.servers = servers
+        self.credentials = dict(credentials)
+        self.tls = tls
+        self.max_payload: int | None = None
+
+    @staticmethod
+    def of(transform: str, servers: Any, credentials: Mapping[str, Any], tls: Any) -> Connection:
+        """Return the connection for a transform's arguments.  Raises `ValueError` and `TypeError`, naming it."""
+        package(transform)
+        urls = (servers,) if isinstance(servers, str) else tuple(servers)
+        if not urls or not all(isinstance(url, str) and "://" in url for url in urls):
+            raise ValueError(f"{transform}: expected URLs such as 'nats://localhost:4222'")
+        given = {name: value for name, value in credentials.items() if value is not None}
+        for name, value in given.items():
+            if not isinstance(value, str):
+                raise TypeError(f"{transform}: {name} must be text, got {type(value).__name__}")
+        if "password" in given and "user" not in given:
+            raise ValueError(f"{transform}: a password needs a user")
+        return Connection(transform, urls, given, Tls.of(tls, transform))
+
+    def labelled(self, transform: str) -> Connection:
+        """Return the connection with another label."""
+        return Connection(transform, self.servers, self.credentials, self.tls)
+
+    @property
+    def shown(self) -> str:
+        """The servers, without secrets."""
+        return redacted(", ".join(self.servers))
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Any]:
+        """Connect.  Raises `Lost` if no server answers; the client doesn't reconnect."""
+        nats = package(self.transform)
+        settings: dict[str, Any] = dict(self.credentials)
+        if self.tls is not None:
+            settings["tls"] = self.tls.context()
+        client = nats.NATS()
+        reasons: list[Exception] = []
+
+        async def failed(error: Exception) -> None:
+            reasons.append(error)
+
+        with self.losing():
+            try:
+                await client.connect(
+                    list(self.servers),
+                    allow_reconnect=False,
+                    # Each server is tried twice, instead of for minutes.
+                    max_reconnect_attempts=1,
+                    reconnect_time_wait=0.1,
+                    connect_timeout=_ANSWERS_WITHIN,
+                    name=f"penstock {self.transform}"[:100],
+                    error_cb=failed,
+                    **settings,
+                )
+            except nats.errors.NoServersError as error:
+                raise (reasons[-1] if reasons else error) from None
+        self.max_payload = client.max_payload
+        try:
+            with self.losing():
+                yield client
+        finally:
+            with suppress(Exception):
+                await client.close()
+
+    @contextmanager
+    def losing(self) -> Iterator[None]:
+        """Convert errors of lost connections into `Lost`."""
+        errors = package(self.transform).errors
+        lost = (
+            errors.NoServersError,
+            errors.ConnectionClosedError,
+            errors.StaleConnectionError,
+            errors.ConnectionReconnectingError,
+            errors.ConnectionDrainingError,
+            errors.FlushTimeoutError,
+            # JetStream starts after the server.
+            js_errors(self.transform).ServiceUnavailableError,
+            OSError,  # a TimeoutError is one
+        )
+        try:
+            yield
+        except (Lost, SourceError, SinkError):
+            raise
+        except lost as error:
+            if isinstance(error, ssl.SSLError):
+                raise
+            raise Lost(str(error) or type(error).__name__) from error
+        except errors.Error as error:
+            if "empty response from server" in str(error):
+                raise Lost(str(error)) from error
+            raise
+
+    @contextmanager
+    def explained(self, what: str, kind: type[SourceError] | type[SinkError] = SourceError) -> Iterator[None]:
+        """Convert the client's errors into errors that name the servers, without secrets.
+
+        Args:
+          what: such as "stream 'orders' can't be read".
+        """
+        try:
+            yield
+        except (SourceError, SinkError):
+            raise
+        except (package(self.transform).errors.Error, OSError, ValueError) as error:
+            raise self.error(what, error, kind) from None
+
+    def error(
+        self, what: str, error: BaseException, kind: type[SourceError] | type[SinkError] = SourceError
+    ) -> SourceError | SinkError:
+        """Return the error to raise for one of the client's."""
+        said = redacted(str(getattr(error, "description", None) or error) or type(error).__name__)
+        for name, value in self.credentials.items():
+            if looks_secret(name) and len(value) > 2:
+                said = said.replace(value, "***")
+        advice = ""
+        if is_refusal(error):
+            advice = "; are the credentials (user and password, token, user_credentials or nkeys_seed) right?"
+        elif isinstance(error, Lost):
+            advice = "; is a server with JetStream running there (nats-server -js)?"
+        return kind(f"{self.transform}: {what}: NATS at {self.shown}: {said}{advice}")
+
+    def __repr__(self) -> str:
+        return f"Connection({self.shown!r})"
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return True for an error that waiting doesn't mend: wrong credentials, or missing rights."""
+    said = f"{type(error).__name__} {error}".lower()
+    return any(word in said for word in ("authorization", "authentication", "permissions violation", "credentials"))
+
+
+class EventLoopThread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        # `penstock ...` are threads beside which snapshots fork.
+        self._thread = threading.Thread(target=self._loop.run_forever, name="penstock nats", daemon=True)
+        self._thread.start()
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def soon(self, callback: Callable[[], Any]) -> None:
+        """Call a function in the thread."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback)
+
+    def close(self) -> None:
+        """Cancel what runs, and end the thread."""
+
+        async def cancelled() -> None:
+            others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others, timeout=2.0) if others else None
+
+        if self._thread.is_alive():
+            with suppress(Exception):
+                self.start(cancelled()).result(5.0)
+            self.soon(self._loop.stop)
+            self._thread.join(5.0)
+        if not self._loop.is_running():
+            self._loop.close()
+
+
+def called(
+    connection: Connection,
+    what: str,
+    call: Callable[[Any], Awaitable[T]],
+    kind: type[SourceError] | type[SinkError] = SourceError,
+    seconds: float = REACHED_WITHIN,
+) -> T:
+    """Connect, and return what `call` returns for JetStream's context; while no server answers, try again.
+
+    Raises errors of `kind`.  A `SourceError` or `SinkError` of the call is raised as it is.
+    """
+
+    async def once() -> T:
+        async with connection.opened() as client:
+            return await call(client.jetstream(timeout=_ANSWERS_WITHIN))
+
+    loop = EventLoopThread()
+    try:
+        with connection.explained(what, kind):
+            return patiently(
+                connection.transform, f"NATS at {connection.shown}", lambda: loop.start(once()).result(), seconds
+            )
+    finally:
+        loop.close()
+
+
+def overlapping(subjects: Sequence[str]) -> tuple[str, str] | None:
+    """Return two subjects that a message may both have, or None.
+
+    >>> overlapping(["orders.*", "payments.>"]), overlapping(["orders.*", "*.new"])
+    (None, ('orders.*', '*.new'))
+    """
+    for number, one in enumerate(subjects):
+        for other in subjects[number + 1 :]:
+            if _overlap(one.split("."), other.split(".")):
+                return one, other
+    return None
+
+
+def _overlap(one: list[str], other: list[str]) -> bool:
+    for mine, its in zip(one, other):
+        if ">" in (mine, its):
+            return True
+        if mine != its and "*" not in (mine, its):
+            return False
+    return len(one) == len(other)
+
+
+def is_subject(subject: Any, wildcards: bool) -> bool:
+    """Return True for a valid subject.
+
+    >>> is_subject("orders.new", False), is_subject("orders.*", False), is_subject("orders..new", True)
+    (True, False, False)
+    """
+    if not isinstance(subject, str) or not subject or any(c.isspace() for c in subject):
+        return False
+    tokens = subject.split(".")
+    if not wildcards:
+        return all(token and token not in "*>" for token in tokens)
+    return all(tokens) and ">" not in tokens[:-1]

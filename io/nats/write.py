@@ -1,0 +1,252 @@
+"""WriteToNats: a message of a JetStream stream for each element."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from ...sdk.coders.coder import shortened
+from ...sdk.elements.bundle import Bundle
+from ...sdk.errors import RejectedRecordError, SinkError
+from ...sdk.sink import Sink, SinkWriter
+from ..waiting import WAITS
+from ..write_into import WriteInto
+from .client import Connection, called, is_subject, js_errors
+
+# The messages that are published before the first is acknowledged.
+_AT_ONCE = 500
+
+# How long the server may take to acknowledge them, in seconds.
+_STORED_WITHIN = 30.0
+
+# The header by which a stream drops a message that it has already.
+ID_HEADER = "Nats-Msg-Id"
+
+
+@attrs.frozen
+class Writing:
+    """How elements become messages.
+
+    Attributes:
+      subject: a subject, or a function from an element to one.
+      data: a function from an element to bytes; None for elements that are bytes.
+      headers: a function from an element to headers.
+      stream: the stream that has to store them; None for whichever has the subject.
+    """
+
+    connection: Connection
+    subject: str | Callable[[Any], str]
+    data: Callable[[Any], bytes] | None
+    headers: Callable[[Any], Mapping[str, str]] | None
+    stream: str | None
+
+    @property
+    def label(self) -> str:
+        return self.connection.transform
+
+    def message(self, element: Any) -> tuple[str, bytes, dict[str, str] | None]:
+        """Return the subject, the bytes and the headers of an element.  Raises `SinkError`."""
+        subject = self.subject(element) if callable(self.subject) else self.subject
+        if not is_subject(subject, wildcards=False):
+            raise SinkError(f"{self.label}: expected a subject without wildcards and spaces, got {subject!r}")
+        data = element if self.data is None else self.data(element)
+        if not isinstance(data, bytes):
+            advice = "give a function to bytes by data=..." if self.data is None else "data=... must return bytes"
+            raise SinkError(f"{self.label}: expected bytes, got {shortened(data, 100)}; {advice}")
+        headers = None if self.headers is None else {str(name): str(v) for name, v in self.headers(element).items()}
+        if headers and any(c in text for pair in headers.items() for text in pair for c in "\r\n"):
+            raise SinkError(f"{self.label}: a header has a line break: {shortened(headers, 100)}")
+        return subject, data, headers
+
+
+class NatsSink(Sink[Any]):
+    """Messages of streams; see `WriteToNats`."""
+
+    def __init__(self, writing: Writing) -> None:
+        self.writing = writing
+        # True if the stream is known to exist.
+        self._is_prepared = False
+
+    @property
+    def transform(self) -> str:
+        """The label in messages."""
+        return self.writing.label
+
+    @transform.setter
+    def transform(self, label: str) -> None:
+        self.writing = attrs.evolve(self.writing, connection=self.writing.connection.labelled(label))
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the settings to show in a drawing of the pipeline."""
+        subject = self.writing.subject
+        return {
+            "servers": self.writing.connection.shown,
+            "subject": subject if isinstance(subject, str) else "by element",
+        }
+
+    def prepare(self, transaction: str) -> None:
+        if not self._is_prepared:
+            called(self.writing.connection, "it can't be written to", self._checked, SinkError)
+            self._is_prepared = True
+
+    async def _checked(self, js: Any) -> None:
+        subject = self.writing.subject
+        await self._stream_of(js, subject if isinstance(subject, str) else None)
+
+    async def _stream_of(self, js: Any, subject: str | None) -> None:
+        """Raise `SinkError` if there is no stream for a subject, or another one."""
+        writing = self.writing
+        errors = js_errors(writing.label)
+        found = None
+        try:
+            if writing.stream is not None:
+                await js.stream_info(writing.stream)
+            if subject is not None:
+                found = await js.find_stream_name_by_subject(subject)
+        except errors.NotFoundError:
+            missing = f"stream {writing.stream!r}" if found is None and subject is None else f"stream for {subject!r}"
+            raise SinkError(
+                f"{writing.label}: NATS at {writing.connection.shown} has no {missing}; create it, with the subjects "
+                "and the duplicate window that its readers need"
+            ) from None
+        if found is not None and writing.stream not in (None, found):
+            raise SinkError(
+                f"{writing.label}: subject {subject!r} belongs to stream {found!r}, expected {writing.stream!r}"
+            )
+
+    def open_writer(self, transaction: str, unit: str) -> NatsSinkWriter:
+        return NatsSinkWriter(self)
+
+    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+        messages = [
+            (f"{id}-{number}", *message) for id, found in filter(None, staged) for number, message in enumerate(found)
+        ]
+        if not messages:
+            return
+
+        async def published(js: Any) -> None:
+            for start in range(0, len(messages), _AT_ONCE):
+                await self._publish(js, messages[start : start + _AT_ONCE])
+
+        what = f"transaction {transaction!r} can't be published"
+        called(self.writing.connection, what, published, SinkError, WAITS)
+
+    async def _publish(self, js: Any, messages: Sequence[Any]) -> None:
+        """Publish messages; those that the stream has already are dropped there."""
+        acknowledged = [
+            await js.publish_async(subject, data, headers=(headers or {}) | {ID_HEADER: id}, stream=self.writing.stream)
+            for id, subject, data, headers in messages
+        ]
+        await asyncio.wait_for(asyncio.gather(*acknowledged), _STORED_WITHIN)
+
+    def check(self, subject: str, data: bytes, headers: dict[str, str] | None) -> None:
+        """Raise `RejectedRecordError` for a message that is larger than the server accepts."""
+        size = len(data) + sum(len(name) + len(value) + 4 for name, value in (headers or {}).items()) + 100
+        limit = self.writing.connection.max_payload
+        if limit is not None and size > limit:
+            error = RejectedRecordError(
+                f"{self.transform}: a message of {len(data)} bytes for {subject!r} is larger than NATS at "
+                f"{self.writing.connection.shown} accepts; its setting max_payload permits {limit}"
+            )
+            error.record, error.transform = shortened(data, 100), self.transform
+            raise error
+
+    def abort(self, transaction: str) -> None:
+        """Do nothing: nothing of a transaction is outside its tokens before its commit."""
+
+
+class NatsSinkWriter(SinkWriter[Any]):
+    """Writer that keeps a worker's messages in its token."""
+
+    def __init__(self, sink: NatsSink) -> None:
+        self._sink = sink
+        self._messages: list[tuple[str, bytes, dict[str, str] | None]] = []
+        self._known: set[str] = set()
+
+    def write(self, bundle: Bundle) -> None:
+        for element in bundle.values:
+            message = self._sink.writing.message(element)
+            self._sink.check(*message)
+            self._messages.append(message)
+        if callable(self._sink.writing.subject):
+            self._check_subjects()
+
+    def _check_subjects(self) -> None:
+        """Raise `SinkError` for a subject without a stream while the run can still fail."""
+        if new := {subject for subject, _, _ in self._messages} - self._known:
+
+            async def checked(js: Any) -> None:
+                for subject in sorted(new):
+                    await self._sink._stream_of(js, subject)
+
+            called(self._sink.writing.connection, "it can't be written to", checked, SinkError)
+            self._known |= new
+
+    def stage(self) -> Any:
+        messages, self._messages = self._messages, []
+        # The ids of the messages begin with it: they are the same in each attempt to commit them.
+        return (uuid.uuid4().hex, messages) if messages else None
+
+    def discard(self) -> None:
+        self._messages = []
+
+
+class WriteToNats(WriteInto):
+    """A message of a JetStream stream for each element: once within the stream's duplicate window.
+
+    Messages are part of a checkpoint until it is complete.  Then they are published, each with an id in the header
+    `Nats-Msg-Id`.  If a commit is interrupted, and repeated within the stream's `duplicate_window` (two minutes unless
+    the stream says otherwise), the server drops the messages that it has.  A commit that is repeated later doubles
+    messages.  The messages of one worker keep their order.  An input with retractions is refused while the pipeline is
+    built.  Needs the extra `nats`.
+
+    Args:
+      servers: a URL such as 'nats://localhost:4222', or several; 'tls://' encrypts.
+      subject: the subject of a stream that exists, or a function from an element to one.
+      data: a function from an element to bytes.  Without it, elements are bytes.
+      headers: a function from an element to a dict of headers.
+      stream: the name of the stream that has to store the messages.
+      user, password, token, user_credentials, nkeys_seed, tls: as those of `ReadFromNats`.
+
+    Raises `MissingExtraError`, `ValueError` and `TypeError` while the pipeline is built, and `SinkError` before the run
+    starts if the stream is missing, the credentials are wrong, or no server answers for a minute.
+
+    >>> import penstock as beam
+    >>> beam.io.WriteToNats("nats://ann:secret@localhost:4222", "counts.words").display_data()
+    {'servers': 'nats://***@localhost:4222', 'subject': 'counts.words'}
+    """
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        subject: str | Callable[[Any], str],
+        *,
+        data: Callable[[Any], bytes] | None = None,
+        headers: Callable[[Any], Mapping[str, str]] | None = None,
+        stream: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        token: str | None = None,
+        user_credentials: str | None = None,
+        nkeys_seed: str | None = None,
+        tls: bool | Mapping[str, str] | None = None,
+    ) -> None:
+        name = type(self).__name__
+        credentials = {
+            "user": user,
+            "password": password,
+            "token": token,
+            "user_credentials": user_credentials,
+            "nkeys_seed": nkeys_seed,
+        }
+        connection = Connection.of(name, servers, credentials, tls)
+        if not callable(subject) and not is_subject(subject, wildcards=False):
+            raise ValueError(f"{name}: expected a subject without wildcards and spaces, or a function, got {subject!r}")
+        for given, parameter in ((data, "data"), (headers, "headers")):
+            if given is not None and not callable(given):
+                raise TypeError(f"{name}: {parameter} must be a function, got {given!r}")
+        super().__init__(NatsSink(Writing(connection, subject, data, headers, stream)))

@@ -1,0 +1,19 @@
+"""The program of docs/connectors/nats.md runs as it is written, on a real server."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from package.unpack_wheel import ROOT
+from servers.nats_server import NatsServer
+
+
+def test_the_program_counts_words(nats_server: NatsServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """At the address of another server, with credentials."""
+    text = (ROOT / "docs" / "connectors" / "nats.md").read_text()
+    program = re.findall(r"```py\n(.*?)```", text, re.DOTALL)[0]
+    nats_server.make_stream("words", ["words.*"])
+    exec(program.replace("nats://localhost:4222", nats_server.url), {})
+
+    assert ["('a', 2)", "('b', 1)"] == sorted(capsys.readouterr().out.splitlines())

@@ -1,0 +1,152 @@
+"""WriteToNats on a real server: messages of commits, once, and streams from one to another."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running_program import wait_until
+from servers.loopback_server import free_port
+from servers.nats_server import NatsServer, Stream
+from servers.severed import SeverableProxy
+
+import penstock as beam
+from penstock.io import ReadFromNats, WriteToNats
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.spark import SparkMicroBatchRunner
+from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.errors import PenstockError, RejectedRecordError, SinkError, UnsupportedError
+from penstock.testing.util import assert_that, equal_to
+
+# Seconds: `OUTAGE=60 pytest tests/io/nats -k lost_connection` loses a connection for a minute.
+OUTAGE = float(os.environ.get("OUTAGE", "1"))
+
+
+def test_every_runner_writes_what_it_reads(stream: Stream, other_stream: Stream, make_pipeline: Any) -> None:
+    """Bounded, there and back."""
+    name = stream.name
+    with make_pipeline() as p:
+        write = WriteToNats(
+            stream.url,
+            lambda n: f"{name}.{'even' if n % 2 == 0 else 'odd'}",
+            data=lambda n: b"%d" % n,
+            headers=lambda n: {"tens": str(n // 10)},
+        )
+        _ = p | beam.Create(range(40)) | write
+    with make_pipeline() as p:
+        found = p | ReadFromNats(stream.url, stream.name, f"{stream.name}.even", bounded=True)
+        both = found | beam.Map(lambda message: (int(message.data), message.headers["tens"]))
+        assert_that(both, equal_to([(n, str(n // 10)) for n in range(0, 40, 2)]))
+
+
+@pytest.mark.parametrize("runner", ["local", "spark-microbatch"])
+def test_a_stream_goes_on_where_it_stopped(
+    stream: Stream, other_stream: Stream, runner: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """From stream to stream, stopped and started again: each message once."""
+    written = 0
+    for _ in range(2):
+        options = {"checkpoint_interval": 0.1, "parallelism": 2} if runner == "local" else {}
+        made: Any = runner
+        if runner != "local":
+            made = SparkMicroBatchRunner(spark_session=request.getfixturevalue("spark"))
+        p = beam.Pipeline(made, options=PipelineOptions([], checkpoint_dir=str(tmp_path / "kept"), **options))
+        read = ReadFromNats(stream.url, stream.name, durable="copy")
+        write = WriteToNats(stream.url, f"{other_stream.name}.n", data=lambda message: message.data)
+        _ = p | read | beam.Reshuffle() | write
+        result = p.run()
+        stream.write(range(written, written + 20))
+        written += 20
+        wait_until(lambda n=written: len(other_stream.values()) >= n, "the messages were copied")
+        result.stop_with_savepoint() if runner == "local" else result.cancel()
+        assert list(range(written)) == sorted(other_stream.values())
+    wait_until(lambda: _acknowledged(stream) == 40, "the durable consumer follows")
+
+
+def _acknowledged(stream: Stream) -> int:
+    return int(stream.server.call(lambda js: js.consumer_info(stream.name, "copy")).ack_floor.stream_seq)
+
+
+def test_a_repeated_commit_writes_no_message_twice(stream: Stream) -> None:
+    """The server has their ids."""
+    sink = WriteToNats(stream.url, f"{stream.name}.n").sink
+    sink.prepare("run/1")
+    writer = sink.open_writer("run/1", "unit")
+    writer.write(Bundle([b"1", b"2", b"1"]))
+    token = writer.stage()
+    assert [] == stream.values()
+    for _ in range(3):
+        sink.commit("run/1", [token, None])
+    assert [1, 2, 1] == stream.values()
+
+
+def test_what_cannot_be_written_is_an_error(stream: Stream, nats_server: NatsServer) -> None:
+    """Before the run for a missing stream; of the element for what doesn't fit."""
+
+    def run(elements: list[Any], *arguments: Any, **options: Any) -> None:
+        p = beam.Pipeline("local", options=PipelineOptions([]))
+        _ = p | beam.Create(elements) | WriteToNats(stream.url, *arguments, **options)
+        p.run().wait_until_finish()
+
+    name = stream.name
+    for arguments, options, said in (
+        (("nowhere.n",), {}, r"WriteToNats: NATS at nats://\*\*\*@127.* has no stream for 'nowhere.n'; create it"),
+        ((f"{name}.n",), {"stream": "missing"}, "has no stream for|has no stream 'missing'"),
+        ((lambda _: "nowhere.n",), {}, "has no stream for 'nowhere.n'; create it"),
+        ((lambda _: "a b",), {}, "expected a subject without wildcards and spaces, got 'a b'"),
+        ((f"{name}.n",), {"data": str}, "expected bytes, got .*; data=... must return bytes"),
+        ((f"{name}.n",), {"headers": lambda _: {"a": "b\nc"}}, "a header has a line break"),
+    ):
+        with pytest.raises(SinkError, match=said):
+            run([b"1"], *arguments, **options)
+    with pytest.raises(PenstockError, match="expected bytes, got 5; give a function to bytes by data=..."):
+        run([5], f"{name}.n")
+    with pytest.raises(RejectedRecordError, match="a message of 2000000 bytes .* max_payload permits 1048576"):
+        run([b"x" * 2_000_000], f"{name}.n")
+    assert [] == stream.values()
+
+
+def test_retractions_are_refused_when_the_pipeline_is_built(stream: Stream) -> None:
+    """A message can't be taken back."""
+    p = beam.Pipeline("local")
+    windows = beam.WindowInto(
+        beam.window.GlobalWindows(),
+        trigger=beam.trigger.Repeatedly(beam.trigger.AfterCount(1)),
+        accumulation_mode=beam.trigger.AccumulationMode.RETRACTING,
+    )
+    counts = p | ReadFromNats(stream.url, stream.name) | windows | beam.combiners.Count.Globally().without_defaults()
+    with pytest.raises(UnsupportedError, match="only appends, but .* may retract its input"):
+        _ = counts | beam.Map(lambda n: b"%d" % n) | WriteToNats(stream.url, f"{stream.name}.n")
+
+
+def test_a_lost_connection_is_waited_for(
+    stream: Stream, other_stream: Stream, nats_server: NatsServer, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """A stream from one to another says it, and when the server answers again; then it goes on."""
+    with SeverableProxy.running(nats_server.port, free_port()) as proxy:
+        url = nats_server.url.replace(str(nats_server.port), str(proxy.port))
+        flags = {"checkpoint_dir": str(tmp_path / "kept"), "checkpoint_interval": 0.1, "max_restarts": 0}
+        p = beam.Pipeline("local", options=PipelineOptions([], **flags))
+        write = WriteToNats(url, f"{other_stream.name}.n", data=lambda message: message.data)
+        _ = p | ReadFromNats(url, stream.name) | write
+        result = p.run()
+        try:
+            stream.write(range(10))
+            wait_until(lambda: other_stream.values() == list(range(10)), "the messages were copied")
+            proxy.sever()
+            stream.write(range(10, 20))
+            wait_until(lambda: "ReadFromNats: NATS at" in caplog.text, "the reader says it")
+            time.sleep(OUTAGE)
+            assert list(range(10)) == other_stream.values()
+            proxy.join()
+            wait_until(lambda: other_stream.values() == list(range(20)), "the other messages were copied")
+        finally:
+            result.cancel()
+    of_reader = [line for line in caplog.text.splitlines() if "ReadFromNats: NATS at" in line]
+    assert 1 == sum("doesn't answer" in line for line in of_reader)
+    assert any("answers again, after" in line for line in of_reader)
+    assert [] == [thread.name for thread in threading.enumerate() if thread.name == "penstock nats"]
