@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli dataframe io runners sdk test
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test capabilities lint format bench kills spark_kills kafka beam simulate servers types floors docs links clean
+.PHONY: help demo test capabilities lint format bench kills spark_kills shop shop_kills kafka beam simulate servers types floors docs links clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -33,6 +33,8 @@ help:
 	@echo 'make simulate      run six pipelines in all modes under SEEDS seeds, with all that can go wrong'
 	@echo 'make kills         kill 100 workers and 20 coordinators of a running pipeline'
 	@echo 'make spark_kills   kill 10 drivers of micro-batches, and one at each point of a commit'
+	@echo 'make shop          run a shop: PostgreSQL, Kafka and a web service, into Iceberg and a dashboard'
+	@echo 'make shop_kills    the same, while 20 of its parts are killed'
 	@echo 'make kafka         fetch a Kafka broker, and read from it, with drivers that are killed'
 	@echo 'make beam          install Apache Beam, and compare what it and penstock print for the same programs'
 	@echo 'make clean         remove .venv and all caches'
@@ -77,6 +79,12 @@ kills: $(FULL)
 
 spark_kills: $(FULL)
 	@$(BIN)/python tests/kills --workers=0 --coordinators=0 --drivers=10
+
+shop: servers $(FULL)
+	@$(BIN)/python tests/shop
+
+shop_kills: servers $(FULL)
+	@$(BIN)/python tests/shop --kills=20
 
 # Spark's package for Kafka is not in its wheel, and has to be of the same version; another one: make kafka SPARK=4.1.0
 SPARK ?= 4.0.0

@@ -6,6 +6,7 @@ coauthors.py              a join by CoGroupByKey, month by month
 top_words_per_letter.py   side inputs, and a combiner from the library
 session_lengths.py        results that are corrected: late commits, retractions, a table in SQLite
 maintained_view.py        a table of PostgreSQL that follows two others, change by change
+shop/                     an application: PostgreSQL, Kafka and a web service, into Iceberg and a dashboard
 demo.py                   what `make demo` runs
 beam/                     the classic examples of Beam: they import apache_beam, and run under Beam, too
 

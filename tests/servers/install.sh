@@ -56,3 +56,6 @@ if ! command -v nats-server >/dev/null 2>&1 && ! [ -x /usr/sbin/nats-server ]; t
     install nats-server ||
         echo "No NATS: the tests that use it will be skipped. On Debian: sudo apt-get install nats-server"
 fi
+
+command -v openssl >/dev/null 2>&1 || install openssl ||
+    echo "No OpenSSL: the tests of encrypted connections will be skipped. On Debian: sudo apt-get install openssl"

@@ -1,0 +1,25 @@
+"""The shop with its servers: its tables are right, whatever part of it is killed.  `KILLS=20` kills more."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from shop.running_shop import PARTS, RunningShop, why_there_is_no_shop
+
+KILLS = int(os.environ.get("KILLS", len(PARTS)))
+SEED = os.environ.get("SEED", "1")
+
+
+def test_the_tables_stay_right(tmp_path: Path) -> None:
+    """And a reader that looks all the time sees no order twice, and no sum that can't be."""
+    if reason := why_there_is_no_shop():
+        pytest.skip(reason)
+    with RunningShop.running(tmp_path, SEED) as shop:
+        for number in range(KILLS):
+            shop.go_on(100)
+            shop.kill(PARTS[number % len(PARTS)])
+            shop.wait_for_tables()
+        shop.drain()
+        assert shop.looks
