@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from ..sdk.drawing.panes import PaneRecording
-from ..sdk.errors import PenstockError
+from ..sdk.errors import PenstockError, UnsupportedError
 from ..sdk.metrics import MetricResults, MetricsContainer
 from ..sdk.pipeline import Pipeline
 from ..sdk.runner import FinishedResult, PipelineResult
 from .program import run_program
-from .short_errors import ShortErrorsCommand, short_message
+from .short_errors import ShortErrorsCommand, short_message, writing
 
 SUFFIXES = (".svg", ".png", ".json")
 
@@ -43,7 +43,8 @@ def draw(
 
     Event time is to the right, processing time upwards.
 
-    FILE is a Python file, whose first pipeline with a TestStream is run and recorded; or a recording, as .json.
+    FILE is a Python file, whose first pipeline with a TestStream is run and recorded; or a recording, as .json: of an
+    earlier run, or the document /api/panes of a running job's page.
     Elements are dots, the watermark is a line, a pane is a rectangle that ends when it fires, and a retraction is
     struck out.
     """
@@ -54,16 +55,18 @@ def draw(
         if output.suffix not in SUFFIXES:
             raise click.UsageError(f"--output {output}: expected a name that ends with {', '.join(SUFFIXES)}")
     if file.endswith(".json"):
-        recording = PaneRecording.from_json(Path(file).read_bytes(), file)
+        recording = PaneRecording.from_json(Path(file).read_bytes(), file, key)
     else:
         recording = _recorded(file, arguments, step, key, beam)
     for output in outputs:
         if output.suffix == ".json":
-            output.write_bytes(recording.to_json() + b"\n")
+            content = recording.to_json() + b"\n"
         elif output.suffix == ".png":
-            output.write_bytes(to_png(figure_of(recording)))
+            content = to_png(figure_of(recording))
         else:
-            output.write_text(to_svg(figure_of(recording)) + "\n", encoding="utf-8")
+            content = f"{to_svg(figure_of(recording))}\n".encode()
+        with writing(output):
+            output.write_bytes(content)
 
 
 def _recorded(file: str, arguments: Sequence[str], step: str | None, key: str | None, beam: bool) -> PaneRecording:
@@ -71,7 +74,7 @@ def _recorded(file: str, arguments: Sequence[str], step: str | None, key: str | 
     from ..runners.local.recorded_run import recording_of_key
 
     error: Exception | None = None
-    with _recorded_runs(step) as runs, redirect_stdout(sys.stderr):
+    with _recorded_runs(step) as (runs, without), redirect_stdout(sys.stderr):
         try:
             run_program(file, arguments, beam)
         except SystemExit:
@@ -83,6 +86,8 @@ def _recorded(file: str, arguments: Sequence[str], step: str | None, key: str | 
         raise error
     if error is not None:
         click.echo(short_message(error), err=True)
+    if not runs and without:
+        raise without[0]
     if not runs:
         click.echo(f"{file}: no pipeline was run, so there is none to draw", err=True)
         sys.exit(1)
@@ -90,20 +95,27 @@ def _recorded(file: str, arguments: Sequence[str], step: str | None, key: str | 
 
 
 @contextmanager
-def _recorded_runs(step: str | None) -> Iterator[list[list[PaneRecording]]]:
-    """Record each pipeline that is run within the block."""
+def _recorded_runs(step: str | None) -> Iterator[tuple[list[list[PaneRecording]], list[UnsupportedError]]]:
+    """Record each pipeline with a script that is run within the block; collect the refusals of the others."""
     from ..runners.local.recorded_run import record_panes
 
     runs: list[list[PaneRecording]] = []
+    without: list[UnsupportedError] = []
 
     def run(self: Pipeline, *arguments: Any, **named: Any) -> PipelineResult:
         metrics = MetricsContainer()
-        runs.append(record_panes(self.graph(), self.options, step, metrics))
+        try:
+            runs.append(record_panes(self.graph(), self.options, step, metrics))
+        except UnsupportedError as error:
+            if self.graph().has_script:
+                raise
+            without.append(error)
+            return real_run(self, *arguments, **named)
         return FinishedResult(MetricResults(metrics))
 
     real_run = Pipeline.run
     Pipeline.run = run  # type: ignore[method-assign]
     try:
-        yield runs
+        yield runs, without
     finally:
         Pipeline.run = real_run  # type: ignore[method-assign]

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -92,6 +93,16 @@ class ShortErrorsCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         with _short_errors():
             return super().invoke(ctx)
+
+
+@contextmanager
+def writing(output: Path) -> Iterator[None]:
+    """Name the file in the error of one that can't be written, and exit with status 1."""
+    try:
+        yield
+    except OSError as error:
+        click.echo(f"{output} can't be written: {error.strerror or error}", err=True)
+        sys.exit(1)
 
 
 @contextmanager

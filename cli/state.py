@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .checkpoints import DIRECTORY, committed_at, fail, nothing_in
-from .short_errors import ShortErrorsCommand
+from .short_errors import ShortErrorsCommand, writing
 
 if TYPE_CHECKING:
     from ..runners.execution.checkpoints.manifest import Checkpoint
@@ -73,7 +73,8 @@ def state(
         entries = entries_of(reader, step, key)
         if format == "parquet":
             assert output is not None
-            number = write_parquet(entries, output)
+            with writing(output):
+                number = write_parquet(entries, output)
         else:
             number = _write_lines((json_lines if format == "json" else text_lines)(entries), output)
     if output is not None:
@@ -153,10 +154,11 @@ def _write_lines(lines: Iterable[str], output: Path | None) -> int:
         sys.stdout.writelines(counted())
         return number
     unfinished = output.with_name(f"{output.name}.unfinished")
-    try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            file.writelines(counted())
-        unfinished.replace(output)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with writing(output):
+        try:
+            with unfinished.open("w", encoding="utf-8") as file:
+                file.writelines(counted())
+            unfinished.replace(output)
+        finally:
+            unfinished.unlink(missing_ok=True)
     return number

@@ -57,6 +57,7 @@ class Capability(StrEnum):
     TEST_STREAM = "TestStream"
     UNBOUNDED_SOURCES = "unbounded sources"
     LOOPS = "loops"
+    STATE_READS = "state read from outside"
     DATAFRAMES = "DataFrames (FromSpark, ToSpark)"
     STREAMING_DATAFRAMES = "streaming DataFrames (FromSparkStream)"
 
@@ -83,8 +84,8 @@ class RunState(str):
         """
         if self._read is None:
             raise UnsupportedError(
-                f"{step}: its state can't be read, because this run keeps no checkpoints. Run the pipeline with "
-                "--runner=local and --checkpoint_dir"
+                f"{step}: its state can't be read, because this run takes no checkpoints. Run the pipeline with "
+                "--runner=local or spark-microbatch, and --checkpoint_dir"
             )
         return self._read(step)
 

@@ -48,6 +48,7 @@ class Shows:
 MICRO_BATCHES = "tests/runners/spark/micro_batch"
 FIGURES = "tests/model/test_paper_figures.py"
 REFUSALS = "tests/runners/spark/test_refusals.py"
+COMMITTED = "tests/runners/spark/test_committed_state.py"
 STREAMS = f"{MICRO_BATCHES}/test_frame_streams.py"
 ELSEWHERE = "tests/io/spark/test_dataframes.py::test_a_runner_that_has_no_dataframes_says_which_one_has"
 SHOWN_BY: dict[str, list[Shows]] = {
@@ -130,6 +131,11 @@ SHOWN_BY: dict[str, list[Shows]] = {
         Shows("tests/simulation/test_simulation.py", "local"),
         Shows(f"{REFUSALS}::test_a_loop_is_refused_by_name[spark-batch]", "spark-batch", refused=True),
         Shows(f"{REFUSALS}::test_a_loop_is_refused_by_name[spark-microbatch]", "spark-microbatch", refused=True),
+    ],
+    "state read from outside": [
+        Shows("tests/runners/local/test_committed_state.py", "local"),
+        Shows(f"{COMMITTED}::test_a_committed_batch_is_read", "spark-microbatch"),
+        Shows(f"{COMMITTED}::test_a_run_in_batch_has_no_state_to_read", "spark-batch", refused=True),
     ],
     "DataFrames (FromSpark, ToSpark)": [
         Shows("tests/runners/spark/test_dataframes.py", "spark-batch"),

@@ -86,6 +86,7 @@ class LocalStreamingRunner(TransformRunner):
             Capability.TEST_STREAM: "yes",
             Capability.UNBOUNDED_SOURCES: "yes",
             Capability.LOOPS: "yes",
+            Capability.STATE_READS: "yes",
         }
 
 

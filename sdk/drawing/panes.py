@@ -21,7 +21,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from ..errors import PenstockError
+from ..errors import PenstockError, StateNotFoundError
 
 FORMAT, VERSION = "penstock panes", 1
 
@@ -108,17 +108,88 @@ class PaneRecording:
         return msgspec.json.encode({"format": FORMAT, "version": VERSION, **attrs.asdict(self, recurse=False)})
 
     @classmethod
-    def from_json(cls, data: bytes, where: str = "the recording") -> PaneRecording:
-        """Return the recording of `to_json`.
+    def from_json(cls, data: bytes, where: str = "the recording", key: str | None = None) -> PaneRecording:
+        """Return the recording of `to_json`, or that of a running job's page: the document `/api/panes`.
 
         Args:
-          where: the file, for the `PenstockError` of other data.
+          where: the file, for errors.
+          key: the text of the key, if the page's document has several.
+
+        Raises `PenstockError` for other data, and `StateNotFoundError`, naming the keys, for another key.
         """
         try:
             found = msgspec.json.decode(data, type=dict[str, Any])
+            if "format" not in found and {"inputs", "panes", "watermarks"} <= found.keys():
+                return _of_page(msgspec.convert(found, _PageDocument), where, key)
             form = found.pop("format", None), found.pop("version", None)
             if form == (FORMAT, VERSION):
                 return msgspec.convert(found, cls)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise PenstockError(f"{where}: expected a recording of panes as JSON (docs/panes.md): {error}") from None
         raise PenstockError(f"{where}: found {form}; expected a recording of panes, version {VERSION} (docs/panes.md)")
+
+
+# --- The document of a page
+
+
+@attrs.frozen
+class _PageInput:
+    key: str
+    value: str
+    timestamp: int
+    at: int
+    sign: int = 1
+
+
+@attrs.frozen
+class _PagePane:
+    key: str
+    value: str
+    start: int | None
+    end: int
+    timing: str
+    number: int
+    sign: int
+    at: int
+
+
+@attrs.frozen
+class _PageDocument:
+    step: str | None
+    inputs: list[_PageInput]
+    panes: list[_PagePane]
+    watermarks: list[tuple[int, int]]
+    now: int | None = None
+
+
+def _of_page(found: _PageDocument, where: str, key: str | None) -> PaneRecording:
+    keys = list(dict.fromkeys([*(each.key for each in found.inputs), *(each.key for each in found.panes)]))
+    # The page has the texts of keys as Python shows them.
+    chosen = [each for each in keys if key is None or each in (key, repr(key))]
+    if found.step is None or len(chosen) != 1:
+        what = (
+            "no step is chosen" if found.step is None else f"{len(chosen)} keys" if key is None else f"no key {key!r}"
+        )
+        raise StateNotFoundError(f"{where}: {what}: choose one with --key. Keys: {', '.join(keys[:10]) or 'none'}")
+    (own,) = chosen
+    advances = sorted(found.watermarks)
+
+    def is_late(each: _PageInput) -> bool:
+        return any(at <= each.at and each.timestamp < micros for at, micros in advances)
+
+    return PaneRecording(
+        found.step,
+        own,
+        tuple(Element(e.value, e.timestamp, e.at, is_late(e), e.sign) for e in found.inputs if e.key == own),
+        tuple(WatermarkAdvance(at, None if micros >= _END else micros) for at, micros in advances),
+        tuple(
+            Pane(p.value, p.at, None if p.start is None else Interval(p.start, p.end), p.timing, p.number, p.sign)
+            for p in found.panes
+            if p.key == own
+        ),
+        max([*(each.at for each in found.inputs), *(each.at for each in found.panes)], default=found.now or 0),
+    )
+
+
+# A watermark from here on is the end of time.
+_END = 9_000_000_000_000_000_000

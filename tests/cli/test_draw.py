@@ -182,6 +182,61 @@ def test_a_file_that_is_no_recording_is_named(content: bytes, why: str, draw: Co
     assert (1, True, True) == (ran.exit_code, why in ran.output, "r.json" in ran.output), ran.output
 
 
+PAGE = {
+    "why": "",
+    "step": "Sum",
+    "key": "",
+    "now": 9_000_000,
+    "inputs": [
+        {"key": "'a'", "value": "5", "timestamp": 1_000_000, "at": 3_000_000, "sign": 1},
+        {"key": "'a'", "value": "9", "timestamp": 2_000_000, "at": 8_000_000, "sign": 1},
+        {"key": "'b'", "value": "1", "timestamp": 2_000_000, "at": 8_000_000, "sign": 1},
+    ],
+    "panes": [
+        {"key": "'a'", "value": "5", "start": 0, "end": 4_000_000, "timing": "ON_TIME", "number": 0, "sign": 1,
+         "at": 6_000_000, "watermark": 4_000_000},
+        {"key": "'a'", "value": "5", "start": 0, "end": 4_000_000, "timing": "ON_TIME", "number": 0, "sign": -1,
+         "at": 8_000_000, "watermark": 4_000_000},
+        {"key": "'a'", "value": "14", "start": 0, "end": 4_000_000, "timing": "LATE", "number": 1, "sign": 1,
+         "at": 8_000_000, "watermark": 4_000_000},
+    ],
+    "watermarks": [[6_000_000, 4_000_000]],
+}  # fmt: skip
+
+
+def test_the_document_of_a_running_jobs_page_is_drawn(draw: Command, tmp_path: pathlib.Path) -> None:
+    """Of one of its keys; the late element and the retraction are marked."""
+    (tmp_path / "run.json").write_text(json.dumps(PAGE))
+
+    ran = draw(tmp_path / "run.json", "--key=a", "-o", tmp_path / "a.json", "-o", tmp_path / "a.svg")
+
+    assert 0 == ran.exit_code, ran.output
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert [("5", False), ("9", True)] == [(e["value"], e["is_late"]) for e in found["elements"]]
+    assert ["5", "5", "14"] == [pane["value"] for pane in found["panes"]]
+    assert [{"processing_time": 6_000_000, "event_time": 4_000_000}] == found["watermark"]
+    assert 'text-decoration="line-through">5</text>' in (tmp_path / "a.svg").read_text()
+    refused = draw(tmp_path / "run.json", "-o", tmp_path / "b.svg")
+    assert (1, True) == (refused.exit_code, "2 keys: choose one with --key. Keys: 'a', 'b'" in refused.output)
+
+
+AFTER_ANOTHER = NO_SCRIPT + TWO_KEYS
+
+
+def test_the_first_pipeline_with_a_script_is_drawn(draw: Command, tmp_path: pathlib.Path) -> None:
+    """One before it runs as usual."""
+    (tmp_path / "program.py").write_text(AFTER_ANOTHER)
+    ran = draw(tmp_path / "program.py", "--step=Count", "--key=a", "-o", tmp_path / "a.svg")
+    assert (0, True) == (ran.exit_code, (tmp_path / "a.svg").exists()), ran.output
+
+
+def test_a_file_that_can_not_be_written_is_named(draw: Command, tmp_path: pathlib.Path) -> None:
+    """As the system says it."""
+    ran = draw(EXAMPLE, "-o", tmp_path / "none" / "a.svg")
+    assert 1 == ran.exit_code
+    assert f"{tmp_path}/none/a.svg can't be written: No such file or directory" in ran.output
+
+
 def test_another_format_is_refused(draw: Command, tmp_path: pathlib.Path) -> None:
     """By the name of the file."""
     ran = draw(EXAMPLE, "-o", tmp_path / "a.pdf")

@@ -127,6 +127,8 @@ def test_one_key_is_shown_on_the_terminal(windows: pathlib.Path, command: Comman
         (["--step=Rememer"], 1, "StateNotFoundError: checkpoint 2 has no state of a step 'Rememer'; did you mean"),
         (["--step=Remember", "--key=7"], 1, "Remember: no state of the key '7' or 7 in checkpoint 2. Keys are, for"),
         (["--epoch=9"], 1, "no checkpoint of epoch 9; there are: 2, 1"),
+        (["--step=Remember", "--format=json", "--output=/none/a"], 1, "/none/a can't be written: No such file"),
+        (["--step=Remember", "--format=parquet", "--output=/none/a"], 1, "/none/a can't be written: "),
         (["--key=7"], 2, "need --step"),
         (["--step=Remember", "--format=parquet"], 2, "--format=parquet needs --output FILE"),
     ],

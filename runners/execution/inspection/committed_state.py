@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from ....sdk.coders.coded_key import coded
 from ....sdk.errors import AmbiguousStateError, SnapshotError, StateNotFoundError
 from ..checkpoints.reader import SnapshotReader
+from ..plan.fusion import Plan
+from ..state.schema import shapes_of
 from ..user_errors import shortened
 from .entries import TIMER, StateEntry, StateReader
 from .export import shown_window
@@ -116,6 +118,20 @@ class StepState:
         reader = StateReader(self._store, self._store.select(), pickle.loads)
         check_step(reader, self.step)
         return reader
+
+
+def state_of_step(store: SnapshotReader, plan: Plan, step: str) -> StepState:
+    """Return the state of a step of a pipeline whose checkpoints are in a store.
+
+    Raises `StateNotFoundError`, naming the steps with keyed state, for any other step.
+    """
+    shapes = shapes_of(plan)
+    if step not in shapes:
+        is_step = any(transform.label == step for transform in plan.graph.transforms)
+        why = "keeps no keyed state" if is_step else "is no step of the pipeline"
+        raise StateNotFoundError(f"{step!r} {why}. Steps with keyed state: {', '.join(map(repr, shapes)) or 'none'}")
+    # Not the owner's object, whose thread is another one.
+    return StepState(SnapshotReader(store.disk, store.directory, allow_untrusted=store.allow_untrusted), step)
 
 
 def _named(entries: list[StateEntry]) -> str:

@@ -15,7 +15,7 @@ import attrs
 
 from ....sdk.coders.coded_key import plain
 from ....sdk.coders.key_encoding import KEY_GROUPS, CodedKey
-from ....sdk.errors import CorruptSnapshotError
+from ....sdk.errors import CorruptSnapshotError, SnapshotError
 from ....sdk.user_code.error_text import text_of as error_text
 from ....sdk.userstate.bag import Chunks
 from ....sdk.userstate.combining_value import Accumulator
@@ -143,10 +143,19 @@ class StateReader:
 
     def raw_chunks(self, part: PartReference) -> Iterator[tuple[int, RawChunk]]:
         """Yield the chunks of a part, each with the index of its file."""
-        for i, (file, (_, records)) in enumerate(zip(part.files, self.store.read_part(part), strict=True)):
-            origin = Origin(f"checkpoint {self.checkpoint.epoch}").of_file(path_of(self.store.directory, file))
-            for chunk in raw_chunks_of(self._counted(records), origin):
-                yield i, chunk
+        try:
+            for i, (file, (_, records)) in enumerate(zip(part.files, self.store.read_part(part), strict=True)):
+                origin = Origin(f"checkpoint {self.checkpoint.epoch}").of_file(path_of(self.store.directory, file))
+                for chunk in raw_chunks_of(self._counted(records), origin):
+                    yield i, chunk
+        except SnapshotError as error:
+            if not any(each.name == self.checkpoint.name() for each in self.store.found()):
+                raise SnapshotError(
+                    f"{self.store.directory}: checkpoint {self.checkpoint.epoch} was removed while it was read, since "
+                    f"its job has completed newer ones. Read a savepoint, which stays: `penstock checkpoints savepoint "
+                    f"{self.store.directory}`, and then --epoch with its number"
+                ) from error
+            raise
 
     def decoded(self, chunk: RawChunk, part: PartReference) -> Chunk:
         """Return a chunk with its data.  Raises `CorruptSnapshotError` for a body that can't be read."""

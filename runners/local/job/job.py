@@ -15,14 +15,12 @@ from ....sdk.errors import (
     CheckpointMismatchError,
     PenstockError,
     StaleWriterError,
-    StateNotFoundError,
     UncertainCommitError,
     UnsupportedError,
 )
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ...execution.checkpoints.manifest import CheckpointKind
-from ...execution.checkpoints.reader import SnapshotReader
 from ...execution.checkpoints.store import SnapshotStore, fresh_token
 from ...execution.clock import ProcessingTime
 from ...execution.plan.execution_graph import ExecutionGraph
@@ -108,7 +106,7 @@ class Job:
 
         Raises `UnsupportedError` if the job takes no checkpoints, and `StateNotFoundError` for an unknown step.
         """
-        from ...execution.inspection.committed_state import StepState
+        from ...execution.inspection.committed_state import state_of_step
 
         store = self._store
         if store is None:
@@ -116,12 +114,7 @@ class Job:
                 f"{step}: its state can't be read, because this run takes no checkpoints. Give --checkpoint_dir, with "
                 "--delivery=barriers"
             )
-        labels = [transform.label for transform in self.execution_graph.plan.graph.transforms]
-        if step not in self.context.state_shapes:
-            keeping = ", ".join(map(repr, self.context.state_shapes)) or "none"
-            why = "keeps no keyed state" if step in labels else "is no step of the pipeline"
-            raise StateNotFoundError(f"{step!r} {why}. Steps with keyed state: {keeping}")
-        return StepState(SnapshotReader(store.disk, store.directory, allow_untrusted=store.allow_untrusted), step)
+        return state_of_step(store, self.execution_graph.plan, step)
 
     def drain(self) -> None:
         """Stop the sources, and process everything that they have read."""

@@ -54,6 +54,8 @@ from .unbounded_source import Admission
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ...execution.inspection.committed_state import StepState
+
 _logger = logger_of(__name__)
 
 # The interval, in seconds, at which an idle query checks for input.
@@ -194,6 +196,15 @@ class MicroBatchQuery:
             self.state = PipelineState.CANCELLED
         finally:
             self._sinks.abort(but=self._decided)
+
+    def committed_state(self, step: str) -> StepState:
+        """Return the state of a step after the newest committed batch, for reads in any thread.
+
+        Raises `StateNotFoundError` for an unknown step.
+        """
+        from ...execution.inspection.committed_state import state_of_step
+
+        return state_of_step(self._store, self.plan, step)
 
     def _loop(self, batch: PlannedBatch | None) -> str:
         while not self._is_cancelled.is_set():

@@ -99,6 +99,7 @@ class SparkMicroBatchRunner(TransformRunner):
             Capability.MQTT: "yes, bounded reads",
             Capability.TEST_STREAM: "yes",
             Capability.UNBOUNDED_SOURCES: "yes",
+            Capability.STATE_READS: "yes",
             Capability.DATAFRAMES: "yes, FromSpark only",
             Capability.STREAMING_DATAFRAMES: "yes",
         }
@@ -147,7 +148,7 @@ class MicroBatchResult(PipelineResult):
 
     @property
     def state(self) -> RunState:
-        return RunState(self._query.state)
+        return RunState(self._query.state, self._query.committed_state)
 
     def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +25,7 @@ from penstock.runners.execution.state.keyed_state import KeyedState
 from penstock.runners.execution.state.timers import Timers
 from penstock.runners.execution.streaming.snapshot_chunks import STATE, TIMERS, WINDOWS, chunks_of
 from penstock.runners.execution.windows.snapshots import WindowRecord, state_of
-from penstock.sdk.errors import CorruptSnapshotError, StateNotFoundError, UntrustedSnapshotError
+from penstock.sdk.errors import CorruptSnapshotError, SnapshotError, StateNotFoundError, UntrustedSnapshotError
 
 WITHOUT = ("state, ended", "state, productions", "windows, productions")
 WITH_CHECKPOINTS = [golden for golden in GOLDEN if golden.name not in WITHOUT]
@@ -173,3 +174,14 @@ def test_a_key_in_json_is_one_of_the_keys_it_may_mean(value: Any) -> None:
         return tuple(map(tuples, part)) if isinstance(part, list) else part
 
     assert tuples(value) in named_keys(json.dumps(value))
+
+
+def test_a_checkpoint_that_its_job_removes_meanwhile_is_named_with_the_way_out(tmp_path: pathlib.Path) -> None:
+    """A savepoint stays."""
+    (golden,) = (each for each in GOLDEN if each.name == "state, aligned")
+    unpacked(golden, tmp_path)
+    reader = reader_of(tmp_path / "kept")
+    shutil.rmtree(tmp_path / "kept" / "files")
+    (tmp_path / "kept" / str(reader.checkpoint.name())).unlink()
+    with pytest.raises(SnapshotError, match="checkpoint 2 was removed while it was read, .* Read a savepoint"):
+        list(reader.entries())
