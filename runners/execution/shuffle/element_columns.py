@@ -27,7 +27,14 @@ from ....sdk.coders.coded_key import VALID_TYPES, check_keys, is_coded
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_group, key_groups
 from ....sdk.elements.bundle import Bundle
 from ....windowing import BoundedWindow
-from ..serialization.column_codec import decode_column, encode_column, encode_numbers, is_exact, joined_numbers
+from ..serialization.column_codec import (
+    decode_column,
+    encode_column,
+    encode_integers,
+    encode_numbers,
+    is_exact,
+    joined_integers,
+)
 from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import Cells, WindowOperator
@@ -182,7 +189,7 @@ class ColumnWriter:
         self._bound = MemoryBound(memory_bytes, self._memory)
         self._waiting = 0
         # By window and key group the columns of integers that are encoded, and their size in bytes; False after others.
-        self._integers: dict[tuple[BoundedWindow, int], list[bytes]] = {}
+        self._integers = _no_integers()
         self._encoded_bytes = 0
         self._are_integers = not stamped
         self._checked: set[Any] = set()
@@ -208,14 +215,13 @@ class ColumnWriter:
         """Encode the columns if all are of integers, and send what is enough to be sent."""
         filled = list(self.cells.filled())
         if self._are_integers and self._waiting >= _IN_CACHE_EACH * len(filled):
-            for group, window, column in filled:
-                if 5 * len(column) > BLOCK_BYTES // 2:
-                    continue
-                integers = _encoded_integers(column)
-                if integers is None:
-                    self._are_integers = False
-                    return
-                self._integers.setdefault((window, group), []).append(integers)
+            short = [found for found in filled if 5 * len(found[2]) <= BLOCK_BYTES // 2]
+            encoded = encode_integers([column for _, _, column in short])
+            if encoded is None:
+                self._are_integers = False
+                return
+            for (group, window, column), integers in zip(short, encoded, strict=True):
+                self._integers[window][group].append(integers)
                 self._encoded_bytes += len(integers)
                 column.clear()
             self._waiting = 0
@@ -228,7 +234,7 @@ class ColumnWriter:
         """Send everything that is buffered."""
         self._waiting = self._encoded_bytes = 0
         self._bound.emptied()
-        early, self._integers = self._integers, {}
+        early, self._integers = self._integers, _no_integers()
         by_group: dict[int, list[_Column]] = {}
         for group, window, column in self.cells.filled():
             by_group.setdefault(group, []).append((window, column))
@@ -236,9 +242,10 @@ class ColumnWriter:
             if self.cells.columns:
                 for group, rows in self.cells.columns.blocks(self._groups_of):
                     self._send(group, rows)
-            for (window, group), encoded in early.items():
-                integers, count = joined_numbers(encoded)
-                self._send(group, _encode((_encoded_window(window), [count // 2], [integers])))
+            for window, encoded in early.items():
+                for group, parts in encoded.items():
+                    integers, count = joined_integers(parts)
+                    self._send(group, _encode((_encoded_window(window), [count // 2], [integers])))
             for group, columns in by_group.items():
                 for block in self._encoded(columns):
                     self._send(group, block)
@@ -301,6 +308,10 @@ class ColumnWriter:
         if len(self._checked) >= _KEYS_KEPT:
             self._checked.clear()
         self._checked |= new
+
+
+def _no_integers() -> defaultdict[BoundedWindow, defaultdict[int, list[bytes]]]:
+    return defaultdict(lambda: defaultdict(list))
 
 
 def _encoded_integers(items: list[Any]) -> bytes | None:
