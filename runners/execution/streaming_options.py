@@ -19,14 +19,21 @@ from ...sdk.errors import OptionsError
 from ...sdk.options import PipelineOptions, StreamingOptions
 
 # By flag, the least value of whole numbers.
-_COUNTS = {"parallelism": 0, "workers": 1, "checkpoint_retention": 1, "max_restarts": 0, "metrics_port": 0}
-_DURATIONS = ("checkpoint_interval", "checkpoint_timeout", "worker_timeout")
+_COUNTS = {
+    "parallelism": 0,
+    "workers": 1,
+    "checkpoint_retention": 1,
+    "max_restarts": 0,
+    "metrics_port": 0,
+    "health_port": 0,
+}
+_DURATIONS = ("checkpoint_interval", "checkpoint_timeout", "worker_timeout", "health_timeout")
 _PAUSES = ("checkpoint_min_pause", "restart_delay")
 # By flag, the greatest value.
-_MOST = {"parallelism": 1 << 15, "metrics_port": 65535}
+_MOST = {"parallelism": 1 << 15, "metrics_port": 65535, "health_port": 65535}
 
 # Flags whose value the runner may choose.
-_OPEN = ("workers", "metrics_port", "checkpoint_min_pause")
+_OPEN = ("workers", "metrics_port", "health_port", "checkpoint_min_pause")
 
 
 def check_streaming_flags(options: PipelineOptions) -> None:
@@ -54,6 +61,8 @@ def check_streaming_flags(options: PipelineOptions) -> None:
     # An empty path would be `/`, for example from an unset shell variable.
     if directory is not None and not str(directory).rstrip("/"):
         _refuse("checkpoint_dir", "expected a directory of its own, or a URL", directory)
+    if streaming.on_signal == "savepoint" and directory is None:
+        _refuse("on_signal", "expected a --checkpoint_dir for the savepoint, or drain or cancel", "savepoint")
 
 
 def parallelism_of(streaming: StreamingOptions) -> int:

@@ -6,6 +6,7 @@ import atexit
 import queue
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
 
@@ -35,6 +36,7 @@ from .job.progress import JobProgress
 from .job.restart_strategy import RestartStrategy
 from .job.signals import stopping_on_signals
 from .job.status import JobStatus
+from .monitoring.health_port import HealthPort
 from .productions.directory import Productions
 from .productions.job import ProductionJob
 from .workers.pool import Workers, WorkersInThisProcess
@@ -51,6 +53,7 @@ _CANCEL_TIMEOUT = 3.0
 _WITH_SAVEPOINT = "the pipeline stops with a savepoint, and the next start resumes from it"
 _WITH_LOGS = "the pipeline stops; the next start resumes from its logs"
 _BY_DRAINING = "the pipeline stops reading, and processes what it has read"
+_AT_ONCE = "the pipeline stops, and the next start repeats the work after the last checkpoint"
 
 
 def job_of(graph: Graph, options: PipelineOptions) -> Job:
@@ -208,13 +211,17 @@ def run_to_the_end(job: Job, options: PipelineOptions) -> None:
         if options.view_as(StreamingOptions).checkpoint_dir is None:
             job.run()
             return
-        with stopping_on_signals(job.stop_with_savepoint, _how_it_stops(options), job.stuck_steps):
+        with stopping_on_signals(*_stop_of(job, options), job.stuck_steps):
             job.run()
 
 
-def _how_it_stops(options: PipelineOptions) -> str:
-    """Return what a signal does to a job with a checkpoint_dir."""
-    return _WITH_SAVEPOINT if options.view_as(StreamingOptions).delivery == "barriers" else _WITH_LOGS
+def _stop_of(job: Job, options: PipelineOptions) -> tuple[Callable[[], None], str]:
+    """Return what a signal does to a job, and how it is described."""
+    streaming = options.view_as(StreamingOptions)
+    how = streaming.on_signal or ("drain" if streaming.checkpoint_dir is None else "savepoint")
+    if how == "savepoint":
+        return job.stop_with_savepoint, _WITH_SAVEPOINT if streaming.delivery == "barriers" else _WITH_LOGS
+    return (job.drain, _BY_DRAINING) if how == "drain" else (job.cancel, _AT_ONCE)
 
 
 def _micros(seconds: float) -> int:
@@ -222,10 +229,11 @@ def _micros(seconds: float) -> int:
 
 
 class Observers(AbstractContextManager["Observers"]):
-    """The Prometheus endpoint and the progress on the terminal of a running job, as far as the options ask for them.
+    """The endpoints and the progress on the terminal of a running job, as far as the options ask for them.
 
     Attributes:
       metrics_url: the URL of the metrics, or None.
+      health_url: the URL of the health, without a path, or None.
     """
 
     def __init__(self, job: Job, options: PipelineOptions) -> None:
@@ -237,10 +245,16 @@ class Observers(AbstractContextManager["Observers"]):
         self._port = None
         if streaming.metrics_port is not None:
             # Imported here, because it takes long.
-            from .job.prometheus import MetricsPort
+            from .monitoring.prometheus import MetricsPort
 
             self._port = MetricsPort(status, streaming.metrics_port, streaming.metrics_host)
         self.metrics_url = None if self._port is None else self._port.url
+        try:
+            self._health = HealthPort(job, streaming)
+        except BaseException:
+            self._close_metrics()
+            raise
+        self.health_url = self._health.url
 
     def __enter__(self) -> Observers:
         self._progress.__enter__()
@@ -250,6 +264,10 @@ class Observers(AbstractContextManager["Observers"]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._progress.__exit__(kind, error, traceback)
+        self._health.close()
+        self._close_metrics()
+
+    def _close_metrics(self) -> None:
         if self._port is not None:
             self._port.close()
 
@@ -259,18 +277,19 @@ class StreamingResult(PipelineResult):
 
     While the main thread waits for its end, SIGTERM and Ctrl-C stop it.  With a checkpoint_dir the next start with that
     directory resumes: from a savepoint, or, with `--delivery=strong` or `weak`, from the logs.  Without one the signal
-    drains the job.  A second signal ends the program at once.
+    drains the job.  `--on_signal` changes that.  A second signal ends the program at once.
 
     Attributes:
       metrics_url: the URL of the metrics, or None without `--metrics_port`.
+      health_url: the URL of /healthz and /readyz, without a path, or None without `--health_port`.
     """
 
     def __init__(self, job: Job, options: PipelineOptions) -> None:
         self._job = job
-        has_directory = options.view_as(StreamingOptions).checkpoint_dir is not None
-        self._stop = (job.stop_with_savepoint, _how_it_stops(options)) if has_directory else (job.drain, _BY_DRAINING)
+        self._stop = _stop_of(job, options)
         self._observers = Observers(job, options)
         self.metrics_url = self._observers.metrics_url
+        self.health_url = self._observers.health_url
         # Otherwise the exiting program would end the workers, and the job would replace them.
         atexit.register(self._cancel_at_exit)
         self._run = BackgroundRun("penstock job", self._work)

@@ -100,4 +100,5 @@ def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
         or streaming.delivery != "barriers"
         or streaming.recovery != "graph"
         or streaming.metrics_port is not None
+        or streaming.health_port is not None
     )

@@ -153,6 +153,12 @@ class StreamingOptions(PipelineOptions):
         add("--workers", type=int, help="The number of worker processes. Default: one for each subtask.")
         add("--metrics_port", type=int, help="Serve metrics to Prometheus at this port; 0 for a free port.")
         add("--metrics_host", default="127.0.0.1", help="The address to serve metrics at.")
+        add("--health_port", type=int, help="Serve /healthz and /readyz at this port; 0 for a free port.")
+        add("--health_host", default="127.0.0.1", help="The address to serve the health at.")
+        help = "Seconds without progress after which a running job is no longer healthy."
+        add("--health_timeout", type=float, default=60.0, help=help)
+        help = "What SIGTERM and Ctrl-C do. Default: stop with a savepoint if there is a checkpoint_dir, else drain."
+        add("--on_signal", choices=["savepoint", "drain", "cancel"], help=help)
         help = "The start method of worker processes. Default: fork, if the system has it."
         add("--worker_start", choices=["fork", "spawn"], help=help)
         add("--worker_timeout", type=float, default=10.0, help="Seconds after which a worker that hangs is killed.")

@@ -8,7 +8,7 @@ import pathlib
 ROOT = pathlib.Path(__file__).parents[2]
 
 # What is no part of the package.
-_OUTSIDE = frozenset({"tests", "benchmarks", "docs", "build"})
+_OUTSIDE = frozenset({"tests", "benchmarks", "deploy", "docs", "build"})
 
 
 def modules() -> dict[str, pathlib.Path]:

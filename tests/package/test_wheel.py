@@ -11,7 +11,7 @@ import pytest
 from package.unpack_wheel import ROOT, listed_packages
 
 # Directories beside the package's own; those that tools leave have no Python files or a dot in their names.
-BESIDE = {"benchmarks", "build", "changes", "dist", "docs", "tests"}
+BESIDE = {"benchmarks", "build", "changes", "deploy", "dist", "docs", "tests"}
 FLOORS = [path.name for path in ROOT.iterdir() if path.is_dir() and "." not in path.name and path.name not in BESIDE]
 # They import apache_beam, and are programs of the repository.
 EXAMPLES_FOR_BEAM = ROOT / "examples" / "beam"

@@ -18,6 +18,7 @@ from ..workers.slot import Start
 from .context import JobContext
 from .control_requests import RequestKind
 from .quiescence import Quiescence
+from .status import Phase
 
 # The interval between two updates of the status, in microseconds.
 _STATUS_INTERVAL = 250_000
@@ -60,6 +61,7 @@ class Attempt(ABC):
     def run(self) -> str:
         """Run until the end, and return the final state of the run."""
         context = self._context
+        context.phase = Phase.STARTING
         start = self._first_start()
         context.status.restored(None if start.checkpoint is None else start.checkpoint.epoch)
         context.workers.start(context.execution_graph, start)
@@ -88,11 +90,16 @@ class Attempt(ABC):
     def _begin_due(self) -> bool:
         """Begin what is due.  Returns whether the run is cancelled."""
         context, now = self._context, self._context.clock()
+        context.turned_at = now
         context.requests.poll()
         if now >= self._next_status and not self._is_final:
             self._next_status = now + _STATUS_INTERVAL
             context.check_wall_clock()
-            context.status.update(context.time(), context.workers.counted())
+            counted = context.workers.counted()
+            context.status.update(context.time(), counted)
+            # A slot counts after it has restored its subtasks.
+            if len(counted) == context.workers.slots:
+                context.phase = Phase.RUNNING
         if self._is_cancelled():
             return True
         if not self._is_catching_up():

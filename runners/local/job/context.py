@@ -19,7 +19,7 @@ from ..workers.pool import Workers, ids_of
 from .checkpoint_coordinator import CheckpointSettings
 from .control_requests import PendingRequests, RequestInbox, RequestKind
 from .restart_strategy import RestartStrategy
-from .status import StatusTracker
+from .status import Phase, StatusTracker
 
 _logger = logger_of(__name__)
 
@@ -70,6 +70,8 @@ class JobContext:
       state_shapes: the kinds of state that the steps keep.
       restarts: the restart strategy of this run.
       barriers: the number of the last barrier.
+      phase: the phase of the current attempt: starting, running or restarting.
+      turned_at: when the loop of the attempt last turned, by `clock`.
     """
 
     def __init__(
@@ -103,6 +105,8 @@ class JobContext:
         self.restarts = settings.restarts.fresh()
         self.barriers = 0
         self.checkpoints_completed = 0
+        self.phase = Phase.STARTING
+        self.turned_at = clock()
         self.last_checkpoint: Checkpoint | None = None
 
     @cached_property

@@ -34,7 +34,7 @@ from .control_requests import Listener, RequestInbox, RequestKind
 from .failover_region import FailoverRegions
 from .recovery import CheckpointRecovery
 from .regional_attempt import RegionalAttempt
-from .status import JobStatus
+from .status import JobStatus, Phase
 
 if TYPE_CHECKING:
     from ...execution.inspection.committed_state import StepState
@@ -91,6 +91,13 @@ class Job:
     def status(self) -> JobStatus:
         """The status, at most a moment old."""
         return self.context.status.status
+
+    @property
+    def phase(self) -> Phase:
+        """The phase."""
+        if self.state != PipelineState.RUNNING:
+            return Phase.ENDED
+        return Phase.STOPPING if self.context.requests.kinds else self.context.phase
 
     @property
     def checkpoints_completed(self) -> int:
@@ -208,6 +215,7 @@ class Job:
                 if RequestKind.CANCEL not in context.requests.kinds:
                     _logger.warning("The pipeline failed, and restarts in %.1f s: %s", delay, error)
                 context.status.restarted(str(error))
+                context.phase = Phase.RESTARTING
             finally:
                 context.workers.end()
             if attempt is not None:

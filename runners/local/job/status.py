@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 import attrs
@@ -20,6 +21,16 @@ _UPDATES = 20
 
 # The number of checkpoints whose metrics are kept.
 _KEPT_METRICS = 100
+
+
+class Phase(StrEnum):
+    """The phase of a job: it restores a checkpoint, processes records, waits after a failure, stops, or is over."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    STOPPING = "stopping"
+    ENDED = "ended"
 
 
 @attrs.frozen

@@ -6,25 +6,17 @@ The URL is http://127.0.0.1:PORT/metrics with `--metrics_port=PORT`; other hosts
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from typing import TYPE_CHECKING
 
-from ....sdk.errors import OptionsError, missing_extra
+from ....sdk.errors import missing_extra
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ...execution.fork_safety import closed_in_children, not_while_forking
-from .status import JobStatus
+from ..job.status import JobStatus
+from .http_port import HttpPort
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
-
-_REUSE = (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-
-# The timeout of a request in seconds; requests are served one after the other.
-_REQUEST_TIMEOUT = 2.0
 
 
 class MetricsPort:
@@ -48,48 +40,12 @@ class MetricsPort:
 
         registry = CollectorRegistry()
         registry.register(_Collector(status))
-        try:
-            self._server = make_server(host, port, make_wsgi_app(registry), _Server, _Handler)
-        except (OSError, OverflowError) as error:
-            raise OptionsError(f"option --metrics_port: {host}:{port} can't be listened at: {error}") from error
-        closed_in_children(self._server.socket)
-        self.url = f"http://{host}:{self._server.server_port}/metrics"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.1,), name="penstock metrics", daemon=True
-        )
-        self._thread.start()
+        self._port = HttpPort(make_wsgi_app(registry), "metrics_port", port, host)
+        self.url = f"http://{self._port.address}/metrics"
 
     def close(self) -> None:
         """Stop the endpoint."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-class _Server(WSGIServer):
-    # Serves one request after the other, so that a fork waits for one at most.
-
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        with not_while_forking():
-            super().finish_request(request, client_address)
-
-    def server_bind(self) -> None:
-        # HTTPServer would look up the host's full name, which may take long.
-        self.socket.setsockopt(*_REUSE)
-        self.socket.bind(self.server_address)
-        host, port = self.server_address = self.socket.getsockname()[:2]
-        self.server_name, self.server_port = str(host), int(port)
-        self.setup_environ()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that have disconnected."""
-
-
-class _Handler(WSGIRequestHandler):
-    timeout = _REQUEST_TIMEOUT
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: Prometheus sends a request every few seconds."""
+        self._port.close()
 
 
 class _Collector:

@@ -177,7 +177,7 @@ def test_a_port_in_use_is_an_error_before_the_job_starts() -> None:
 def test_without_prometheus_client_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the job starts."""
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    monkeypatch.setattr("penstock.runners.local.job.prometheus.find_spec", lambda name: None)
+    monkeypatch.setattr("penstock.runners.local.monitoring.prometheus.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError) as error:
         started()
     expected = "--metrics_port needs the package 'prometheus-client': pip install 'penstock[metrics]'"
