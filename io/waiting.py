@@ -70,7 +70,13 @@ def _status_of(error: BaseException | None) -> int:
     return 0
 
 
-def patiently(label: str, store: str, call: Callable[[], T], seconds: float = WAITS) -> T:
+def patiently(
+    label: str,
+    store: str,
+    call: Callable[[], T],
+    seconds: float = WAITS,
+    may_answer: Callable[[BaseException], bool] = is_lost,
+) -> T:
     """Return the result of a call; while the store doesn't answer, call again with growing delays.
 
     Logs once that the store doesn't answer, and once that it answers again.
@@ -78,6 +84,8 @@ def patiently(label: str, store: str, call: Callable[[], T], seconds: float = WA
     Args:
       label: the transform's, for the log.
       store: the address of the store.
+      seconds: how long the store is waited for.
+      may_answer: tells the errors of a store that may answer later from others.
     """
     delays: Iterator[float] | None = None
     began = time.monotonic()
@@ -85,7 +93,7 @@ def patiently(label: str, store: str, call: Callable[[], T], seconds: float = WA
         try:
             result = call()
         except Exception as error:
-            if not is_lost(error) or time.monotonic() - began > seconds:
+            if not may_answer(error) or time.monotonic() - began > seconds:
                 raise
             if delays is None:
                 delays = iter(FuzzedExponentialIntervals(0.1, 10_000, max_delay_secs=5.0))

@@ -10,6 +10,7 @@ from urllib.parse import quote, quote_plus
 from ...sdk.errors import SourceError
 from ...sdk.redaction import HIDDEN, looks_secret, redacted, redacted_cause
 from ..optional_package import optional_package
+from ..sql.lost_connections import is_lost_connection
 
 # Texts of values are the same in the log and in queries, whatever the server's settings are.
 _SETTINGS = (
@@ -21,22 +22,6 @@ _SETTINGS = (
 # A server that is lost without a word is noticed after so many seconds.
 _CONNECTION = {"connect_timeout": "10", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3"}
 _CONNECTION |= {"tcp_user_timeout": "30000", "application_name": "penstock"}
-
-# The codes of errors of a server that stops, starts, or has no more connections.
-_UNAVAILABLE = ("57P01", "57P02", "57P03", "53300", "25006")
-
-# What a server says to those whom it will never let in.
-_REFUSALS = (
-    "password authentication failed",
-    "no pg_hba.conf entry",
-    "no password supplied",
-    "authentication failed",
-    " does not exist",
-    "is not permitted to log in",
-    "permission denied",
-    "certificate verify failed",
-    "server does not support SSL",
-)
 
 
 def psycopg_of(needed_for: str) -> Any:
@@ -101,16 +86,6 @@ class PostgresServer:
             raise
         return connection
 
-    def is_lost(self, error: BaseException) -> bool:
-        """Return True for an error of a server that may answer later."""
-        psycopg = psycopg_of(self.transform)
-        if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
-            return getattr(error, "sqlstate", None) in _UNAVAILABLE
-        code = error.sqlstate
-        if code is not None:
-            return code in _UNAVAILABLE or code.startswith("08")
-        return not any(refusal in str(error) for refusal in _REFUSALS)
-
     def said(self, error: BaseException) -> str:
         """Return the text of an error, without secrets, on one line."""
         text = str(error)
@@ -140,7 +115,7 @@ class PostgresServer:
         try:
             yield
         except psycopg.Error as error:
-            if self.is_lost(error) or isinstance(error, psycopg.errors.ObjectInUse):
+            if is_lost_connection(error) or isinstance(error, psycopg.errors.ObjectInUse):
                 raise
             raise self.error(f"{what}: {self.said(error)}{self._advice(error)}", error) from self.shown_cause(error)
 

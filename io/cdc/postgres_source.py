@@ -12,6 +12,8 @@ from ...sdk.redaction import logger_of
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import Timestamp
+from ..sql.lost_connections import is_lost_connection
+from ..waiting import WAITS
 from .postgres_log import ChangeLog, Offset
 from .postgres_server import PostgresServer, psycopg_of
 from .postgres_slot import IN_USE_WITHIN, ReplicationSlot, lsn_text
@@ -165,15 +167,20 @@ class PostgresReader(EventTimeReader[RowChange]):
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[RowChange], list[int] | None]:
         if self._lost_at is not None and self.end is None and time.monotonic() < self._retry_at:
             return [], None
-        try:
-            with self._server.explained("the changes can't be read"):
-                self._connect()
-                elements, micros = self._elements(max_elements, now)
-        except psycopg_of(self._server.transform).Error as error:
-            self._lose(error)
-            return [], None
-        self._answered()
-        return elements, micros
+        while True:
+            try:
+                with self._server.explained("the changes can't be read"):
+                    self._connect()
+                    elements, micros = self._elements(max_elements, now)
+            except psycopg_of(self._server.transform).Error as error:
+                self._lose(error)
+                if self.end is None:
+                    return [], None
+                # A task of a micro-batch, which has nothing else to do.
+                time.sleep(_RETRIED_AFTER)
+            else:
+                self._answered()
+                return elements, micros
 
     def offset(self) -> Offset:
         return self._offset
@@ -199,7 +206,7 @@ class PostgresReader(EventTimeReader[RowChange]):
             # The next checkpoint advances it.
             _logger.debug("%s: %s is in use, and isn't advanced", self._server.transform, self._slot)
         except psycopg.Error as error:
-            if not self._server.is_lost(error):
+            if not is_lost_connection(error):
                 with self._server.explained(f"{self._slot} can't be advanced to {lsn_text(offset.lsn)}"):
                     self._slot.check_not_ahead(self._slot.position(self._connection), offset.lsn)
                     raise
@@ -256,8 +263,7 @@ class PostgresReader(EventTimeReader[RowChange]):
 
     def _lose(self, error: BaseException) -> None:
         """Wait for a server that doesn't answer."""
-        if self.end is not None:
-            # A micro-batch's task, which is retried.
+        if self.end is not None and self._lost_at is not None and time.monotonic() - self._lost_at > WAITS:
             raise self._server.error(f"the server doesn't answer: {self._server.said(error)}", error) from None
         self.close()
         self._retry_at = time.monotonic() + _RETRIED_AFTER

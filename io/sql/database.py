@@ -12,13 +12,17 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 from ...sdk.errors import missing_extra
 from ...sdk.redaction import HIDDEN, looks_secret, redacted, redacted_cause
 from ..optional_package import optional_package
+from ..waiting import WAITS, patiently
 from .dialect import MARK, SqlDialect, dialect_of
+from .lost_connections import is_lost_connection
+
+T = TypeVar("T")
 
 # A connection setting, which isn't expected in a path.
 _PASSWORD = re.compile(r"(?:^|[\s;?&])(?:password|passwd|pwd)\s*=", re.IGNORECASE)
@@ -57,6 +61,10 @@ class SqlDatabase(ABC):
             yield session
         finally:
             session.close()
+
+    def patiently(self, label: str, call: Callable[[], T], seconds: float = WAITS) -> T:
+        """Return the result of a call; while the database doesn't answer, call again; see `waiting.patiently`."""
+        return patiently(label, str(self), call, seconds, is_lost_connection)
 
 
 class SqlSession:

@@ -22,18 +22,22 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import Sink, SinkWriter
 from ..dead_letters import Rejected, raise_for, tell
+from ..waiting import WAITS
 from .changes import PREFIX, TableChanges, in_schema_of, staging_table
 from .committed_transactions import CommittedTransactions
 from .database import SqlDatabase, SqlSession
 from .dialect import MARK, is_database_error
+from .lost_connections import is_lost_connection
 from .rows import WINDOW_COLUMNS, Columns, TableRows
+
+T = TypeVar("T")
 
 # Number of rows that a worker collects before it stages them.
 STAGE_ROWS = 10_000
@@ -98,6 +102,8 @@ class TableSink(Sink[Any]):
         self.count_column = count_column
         self.create = create
         self.retracting = retracting
+        # True if this process has reached the database.
+        self._is_known = False
         self._check()
 
     def _check(self) -> None:
@@ -137,10 +143,13 @@ class TableSink(Sink[Any]):
         """Return the settings to show in a drawing of the pipeline."""
         return {"database": str(self.database), "table": self.table, "key": ", ".join(self.key)}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_is_known": False}
+
     # Two phases
 
     def prepare(self, transaction: str) -> None:
-        with self.session("can't be written to") as session:
+        def prepare(session: SqlSession) -> None:
             with session.transaction():
                 for statement in session.dialect.one_definition_at_a_time():
                     session.run(statement)
@@ -157,6 +166,8 @@ class TableSink(Sink[Any]):
             with session.rehearsal():
                 changes.apply(session)
 
+        self._reached("can't be written to", prepare)
+
     def open_writer(self, transaction: str, unit: str) -> TableSinkWriter:
         return TableSinkWriter(self, transaction, f"{unit} {os.urandom(8).hex()}")
 
@@ -167,9 +178,8 @@ class TableSink(Sink[Any]):
 
     def precommit(self, transactions: Mapping[str, Sequence[tuple[str, int]]]) -> None:
         """Apply the staged rows and roll back."""
-        if self.has_dead_letters:
-            return
-        with self.session("can't be committed to") as session:
+
+        def apply(session: SqlSession) -> None:
             committed = self._committed(session)
             with session.rehearsal():
                 for statement in session.dialect.one_at_a_time(self.table):
@@ -178,10 +188,14 @@ class TableSink(Sink[Any]):
                     if any(rows for _, rows in staged) and transaction not in committed:
                         raise_for(self._apply(session, transaction, staged))
 
+        if not self.has_dead_letters:
+            self._reached("can't be committed to", apply)
+
     def commit(self, transaction: str, staged: Sequence[tuple[str, int]]) -> None:
         """Apply the staged rows, and record the transaction."""
-        rejected: list[Rejected] = []
-        with self.session("can't be committed to") as session:
+
+        def commit(session: SqlSession) -> list[Rejected]:
+            rejected: list[Rejected] = []
             committed = self._committed(session)
             with session.transaction():
                 if transaction not in committed:
@@ -197,6 +211,9 @@ class TableSink(Sink[Any]):
                         committed.add(transaction)
             with session.transaction():
                 self.changes_to(session, transaction, ()).drop_tables(session)
+            return rejected
+
+        rejected = self._reached("can't be committed to", commit)
         tell(rejected, self.transform, f"table {self.dead_letters!r}")
 
     def _apply(self, session: SqlSession, transaction: str, staged: Sequence[tuple[str, int]]) -> list[Rejected]:
@@ -236,7 +253,7 @@ class TableSink(Sink[Any]):
         )
 
     def abort(self, transaction: str) -> None:
-        with self.session("can't be cleaned up") as session, session.transaction():
+        with self.naming_the_table("can't be cleaned up"), self.database.session() as session, session.transaction():
             self.changes_to(session, transaction, ()).drop_tables(session)
 
     def changes_to(self, session: SqlSession, transaction: str, columns: Sequence[str]) -> TableChanges:
@@ -309,11 +326,20 @@ class TableSink(Sink[Any]):
 
     # Errors
 
-    @contextmanager
-    def session(self, what: str) -> Iterator[SqlSession]:
-        """Open a connection whose errors name the table and the database."""
-        with self.naming_the_table(what), self.database.session() as session:
-            yield session
+    def _reached(self, what: str, call: Callable[[SqlSession], T]) -> T:
+        """Return the result of a call with a connection, whose errors name the table and the database.
+
+        Once this process has reached the database, a lost one is waited for.
+        """
+
+        def connected() -> T:
+            with self.database.session() as session:
+                return call(session)
+
+        with self.naming_the_table(what):
+            found = self.database.patiently(self.transform, connected, WAITS if self._is_known else 0)
+            self._is_known = True
+            return found
 
     @contextmanager
     def naming_the_table(self, what: str) -> Iterator[None]:
@@ -370,19 +396,21 @@ class TableSinkWriter(SinkWriter[Any]):
         self._session: SqlSession | None = None
         self._pending: list[tuple[Any, ...]] = []
         self._staged = 0
+        # True if the connection was lost since rows were staged.
+        self._was_lost = False
 
     def write(self, bundle: Bundle) -> None:
         with self._sink.naming_the_table("can't be written"):
-            session = self._opened()
-            for change in self._rows.changes(bundle, session.dialect):
+            dialect = self._patiently(self._opened).dialect
+            for change in self._rows.changes(bundle, dialect):
                 self._pending.append((self._unit, change.sign, change.window, change.order, *change.values))
             while len(self._pending) >= STAGE_ROWS:
-                self._flush(session)
+                self._patiently(self._flush)
 
     def stage(self) -> tuple[str, int]:
         with self._sink.naming_the_table("can't be written"):
             while self._pending:
-                self._flush(self._opened())
+                self._patiently(self._flush)
         self._close()
         return (self._unit, self._staged)
 
@@ -415,8 +443,37 @@ class TableSinkWriter(SinkWriter[Any]):
         if session is not None:
             session.close()
 
-    def _flush(self, session: SqlSession) -> None:
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """Return the result of a call, which is made again with a new connection if the connection is lost."""
+
+        def connected() -> T:
+            try:
+                return call()
+            except Exception as error:
+                if is_lost_connection(error):
+                    self._close()
+                    self._was_lost = True
+                raise
+
+        return self._sink.database.patiently(self._sink.transform, connected)
+
+    def _flush(self) -> None:
+        session = self._opened()
         rows = list(islice(self._pending, STAGE_ROWS))
+        if not self._was_lost or self._found_staged(session) < self._staged + len(rows):
+            self._stage_rows(session, rows)
+        self._was_lost = False
+        del self._pending[: len(rows)]
+        self._staged += len(rows)
+
+    def _found_staged(self, session: SqlSession) -> int:
+        """Return the number of staged rows: the last ones were staged if only the answer was lost."""
+        table, unit = map(session.dialect.quoted, (self._changes.staged, f"{PREFIX}unit"))
+        with session.transaction():
+            ((found,),) = session.run(f"SELECT COUNT(*) FROM {table} WHERE {unit} = {MARK}", (self._unit,))
+        return int(found)
+
+    def _stage_rows(self, session: SqlSession, rows: list[tuple[Any, ...]]) -> None:
         insert = self._changes.insert_staged()
         try:
             with session.transaction():
@@ -424,12 +481,12 @@ class TableSinkWriter(SinkWriter[Any]):
         except Exception as error:
             if not (is_database_error(error) or isinstance(error, _VALUE_ERRORS)):
                 raise
+            if is_lost_connection(error):
+                raise
             if not (self._sink.has_dead_letters and _is_about_values(error)):
                 self._raise_for_the_row(session, insert, rows)
                 raise
             self._stage_apart(session, insert, rows)
-        del self._pending[: len(rows)]
-        self._staged += len(rows)
 
     def _stage_apart(self, session: SqlSession, insert: str, rows: list[tuple[Any, ...]]) -> None:
         """Stage the rows one by one, and refused rows as dead letters."""

@@ -1,0 +1,75 @@
+"""A connection to a database that is lost at any step of a transaction: it is made again, and each row counts once."""
+
+import itertools
+import logging
+import time
+
+import psycopg
+import pytest
+from servers.crashing_connections import Fuse
+
+from penstock.io.sql.database import SqlConnector
+from penstock.io.sql.lost_connections import is_lost_connection
+from penstock.io.sql.table_sink import TableSink
+from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.errors import SinkError
+
+
+class Loss(Fuse):
+    """Loses the connection at the n-th step, just before it, or with its answer."""
+
+    def around(self, step):
+        self.steps -= 1
+        if self.steps == 0:
+            if self.after:
+                step()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return step()
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_each_row_is_written_once(database, transactions, after, monkeypatch, caplog):
+    """Staged rows included, and rows that replace others; the log says so twice."""
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    sink = database.sink()
+    transactions.write(sink, Bundle([("ann", 0)]), transaction="0")
+    for number in itertools.count(1):
+        database.connector.fuse = loss = Loss(number, after)
+        change = Bundle([("ann", number - 1), ("ann", number), (f"bob{number}", 1)], signs=[-1, +1, +1])
+        caplog.clear()
+        transactions.write(sink, change, transaction=str(number))
+        database.connector.fuse = Fuse()
+        assert sorted([("ann", number), *((f"bob{n}", 1) for n in range(1, number + 1))]) == sorted(database.rows())
+        if loss.steps > 0:
+            break
+        said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        assert ["doesn't answer", "answers again"] == [
+            text for line in said for text in ("doesn't answer", "answers again") if text in line
+        ]
+    assert number > 30
+
+
+def test_a_database_that_was_never_reached_is_an_error_at_once():
+    def connect():
+        raise psycopg.OperationalError("connection refused")
+
+    sink = TableSink(SqlConnector(connect, "postgresql"), "words", "word", {"word": str}, transform="save")
+    began = time.monotonic()
+    with pytest.raises(SinkError, match="save: table 'words' in .* can't be written to: connection refused"):
+        sink.prepare("1")
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (psycopg.errors.AdminShutdown(), True),
+        (psycopg.OperationalError("the connection is closed"), True),
+        (psycopg.OperationalError('FATAL:  password authentication failed for user "ann"'), False),
+        (psycopg.errors.UniqueViolation(), False),
+        (ConnectionResetError("reset"), True),
+    ],
+)
+def test_errors_of_lost_connections_are_told_from_others(error, expected):
+    assert expected == is_lost_connection(error)
