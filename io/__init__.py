@@ -6,8 +6,8 @@ kafka/      ReadFromKafka, WriteToKafka
 mqtt/       ReadFromMqtt, WriteToMqtt
 nats/       ReadFromNats, WriteToNats: streams of JetStream
 cdc/        FromDebezium, ReadFromPostgresChanges: the changes of tables, with retractions
-delta/      ReadFromDelta, WriteToDelta
-iceberg/    ReadFromIceberg, WriteToIceberg
+delta/      ReadFromDelta, ReadFromDeltaChanges, WriteToDelta
+iceberg/    ReadFromIceberg, ReadFromIcebergChanges, WriteToIceberg
 lakehouse/  what both have: staged rows, commits that a table knows, changes by key
 redis/      ReadFromRedisStream, WriteToRedis, WriteToRedisStream
 spark/      FromSpark, FromSparkStream, ToSpark: DataFrames, on Spark's runners
@@ -68,9 +68,9 @@ from .sql.write import WriteToSQL, WriteToSQLite
 if TYPE_CHECKING:
     from .cdc.debezium import FromDebezium
     from .cdc.postgres import ReadFromPostgresChanges
-    from .delta.read import ReadFromDelta
+    from .delta.read import ReadFromDelta, ReadFromDeltaChanges
     from .delta.write import WriteToDelta
-    from .iceberg.read import ReadFromIceberg
+    from .iceberg.read import ReadFromIceberg, ReadFromIcebergChanges
     from .iceberg.write import WriteToIceberg
     from .kafka.read import ReadFromKafka
     from .kafka.records import KafkaHeader, KafkaRecord
@@ -87,9 +87,11 @@ if TYPE_CHECKING:
 _LATER = {
     "FromDebezium": "cdc.debezium",
     "ReadFromDelta": "delta.read",
+    "ReadFromDeltaChanges": "delta.read",
     "WriteToDelta": "delta.write",
     "ReadFromPostgresChanges": "cdc.postgres",
     "ReadFromIceberg": "iceberg.read",
+    "ReadFromIcebergChanges": "iceberg.read",
     "WriteToIceberg": "iceberg.write",
     "KafkaHeader": "kafka.records",
     "KafkaRecord": "kafka.records",
@@ -156,8 +158,10 @@ __all__ = [
     "ToSpark",
     "FromDebezium",
     "ReadFromDelta",
+    "ReadFromDeltaChanges",
     "ReadFromPostgresChanges",
     "ReadFromIceberg",
+    "ReadFromIcebergChanges",
     "ReadFromKafka",
     "KafkaHeader",
     "KafkaRecord",

@@ -35,8 +35,28 @@ class LakeTable(ABC):
         """Return the transform that reads it."""
 
     @abstractmethod
+    def read_changes(self, **options: Any) -> Any:
+        """Return the transform that reads its changes."""
+
+    @abstractmethod
     def append(self, columns: Mapping[str, Any], partition_by: Any = None) -> None:
         """Append rows as another program does, and create the table if it is missing."""
+
+    @abstractmethod
+    def upsert(self, columns: Mapping[str, Any], key: str) -> None:
+        """Insert or update rows as another program does."""
+
+    @abstractmethod
+    def delete(self, condition: str) -> None:
+        """Delete rows as another program does."""
+
+    @abstractmethod
+    def versions(self) -> list[Any]:
+        """Return its versions that are kept, each as a reader's options name it, the first first."""
+
+    @abstractmethod
+    def at(self, version: Any) -> Any:
+        """Return the rows of one of its versions."""
 
     @abstractmethod
     def create(self, schema: Any) -> None:
@@ -73,8 +93,11 @@ class LakeTable(ABC):
 class DeltaLakeTable(LakeTable):
     """A table of Delta Lake at a path or URL."""
 
-    def __init__(self, directory: pathlib.Path | str, name: str = "table") -> None:
+    def __init__(
+        self, directory: pathlib.Path | str, name: str = "table", configuration: Mapping[str, str] | None = None
+    ) -> None:
         self.name = f"{directory}/{name}"
+        self.configuration = dict(configuration or {})
 
     def write(self, schema: Any = None, **options: Any) -> Any:
         return beam.io.WriteToDelta(self.name, schema, **options)
@@ -83,10 +106,28 @@ class DeltaLakeTable(LakeTable):
         return beam.io.ReadFromDelta(self.name, **options)
 
     def append(self, columns: Mapping[str, Any], partition_by: Any = None) -> None:
-        deltalake.write_deltalake(self.name, pyarrow.table(columns), mode="append", partition_by=partition_by)
+        rows, own = pyarrow.table(columns), self.configuration
+        deltalake.write_deltalake(self.name, rows, mode="append", partition_by=partition_by, configuration=own)
+
+    def read_changes(self, **options: Any) -> Any:
+        return beam.io.ReadFromDeltaChanges(self.name, **options)
+
+    def upsert(self, columns: Mapping[str, Any], key: str) -> None:
+        merge = self.loaded().merge(pyarrow.table(columns), f"t.{key} = s.{key}", source_alias="s", target_alias="t")
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def delete(self, condition: str) -> None:
+        self.loaded().delete(condition)
+
+    def versions(self) -> list[Any]:
+        return list(range(self.loaded().version() + 1))
+
+    def at(self, version: Any) -> Any:
+        return deltalake.DeltaTable(self.name, version=version).to_pyarrow_table()
 
     def create(self, schema: Any) -> None:
-        deltalake.DeltaTable.create(self.name, deltalake.Schema.from_arrow(schema))
+        made = deltalake.Schema.from_arrow(schema)
+        deltalake.DeltaTable.create(self.name, made, configuration=self.configuration or None)
 
     def loaded(self) -> Any:
         return deltalake.DeltaTable(self.name)
@@ -125,6 +166,28 @@ class ApacheIcebergTable(LakeTable):
         if "poll_interval" in options:
             options["poll_interval_seconds"] = options.pop("poll_interval")
         return beam.io.ReadFromIceberg(self.name, catalog_properties=self.properties, **options)
+
+    def read_changes(self, **options: Any) -> Any:
+        if "columns" in options:
+            options["keep"] = options.pop("columns")
+        if "poll_interval" in options:
+            options["poll_interval_seconds"] = options.pop("poll_interval")
+        if "starting_version" in options:
+            options["from_snapshot"] = options.pop("starting_version")
+        return beam.io.ReadFromIcebergChanges(self.name, catalog_properties=self.properties, **options)
+
+    def upsert(self, columns: Mapping[str, Any], key: str) -> None:
+        table = self.loaded()
+        table.upsert(pyarrow.Table.from_pydict(columns, table.schema().as_arrow()), [key])
+
+    def delete(self, condition: str) -> None:
+        self.loaded().delete(condition)
+
+    def versions(self) -> list[Any]:
+        return [snapshot.snapshot_id for snapshot in self.loaded().metadata.snapshots]
+
+    def at(self, version: Any) -> Any:
+        return self.loaded().scan(snapshot_id=version).to_arrow()
 
     def catalog(self) -> Any:
         """The catalog, as the client has it."""

@@ -24,7 +24,7 @@ from .postgres_rows import PostgresRows
 from .postgres_server import PostgresServer
 from .postgres_slot import ReplicationSlot
 from .postgres_source import PostgresSource, Reading
-from .row_change import RowChange, SignedRows
+from .row_change import OfRow, RowChange, SignedRows
 
 
 class ReadFromPostgresChanges(PTransform):
@@ -143,18 +143,6 @@ class ReadFromPostgresChanges(PTransform):
     def display_data(self) -> dict[str, Any]:
         reading = self._reading
         return {"database": str(reading.server), "tables": ", ".join(reading.tables), "slot": reading.slot.name}
-
-
-class OfRow:
-    """A user's function from a row to its event time, for changes."""
-
-    def __init__(self, timestamp_fn: Callable[[Any], Any]) -> None:
-        if not callable(timestamp_fn):
-            raise TypeError(f"timestamp_fn must be a function from a row to its event time, got {timestamp_fn!r}")
-        self.timestamp_fn = timestamp_fn
-
-    def __call__(self, change: RowChange) -> Any:
-        return self.timestamp_fn(change.row)
 
 
 def _same(row: Any) -> Any:

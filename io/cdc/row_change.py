@@ -41,6 +41,18 @@ class RowChange:
         return value if self.sign > 0 else Retracted(value)
 
 
+class OfRow:
+    """A user's function from a row to its event time, for changes."""
+
+    def __init__(self, timestamp_fn: Callable[[Any], Any]) -> None:
+        if not callable(timestamp_fn):
+            raise TypeError(f"timestamp_fn must be a function from a row to its event time, got {timestamp_fn!r}")
+        self.timestamp_fn = timestamp_fn
+
+    def __call__(self, change: RowChange) -> Any:
+        return self.timestamp_fn(change.row)
+
+
 class SignedRows(DoFn):
     """The rows of changes: additions, and retractions.
 

@@ -68,6 +68,14 @@ def files_of(table: Any, uri: str) -> list[DataFile]:
     return sorted(files, key=lambda file: file.path)
 
 
+def last_written(table: Any) -> int:
+    """Return the time at which the last file of a version of a table was written, in microseconds; 0 without files."""
+    import pyarrow
+
+    times = pyarrow.table(table.get_add_actions(flatten=False)).column("modification_time").to_pylist()
+    return max((time for time in times if time is not None), default=0) * 1000
+
+
 def commit_path(uri: str, version: int) -> str:
     """Return the path of a version's entry in the log."""
     return join_path(join_path(uri, "_delta_log"), f"{version:020d}.json")
@@ -80,29 +88,62 @@ def last_version(uri: str) -> int:
     return max((int(name[:20]) for name in names if _COMMIT.fullmatch(name)), default=-1)
 
 
-def added_by(uri: str, version: int, transform: str, skips_changes: bool) -> list[DataFile]:
-    """Return the files with new rows of a version.
+@attrs.frozen
+class VersionFiles:
+    """The data files of a version of a table that have its changes.
 
-    Args:
-      skips_changes: whether a version that deletes or rewrites rows has none; otherwise it is an error.
+    Attributes:
+      added, removed: the files that the version adds and removes, without those whose rows only move.
+      changed: files of the change data feed, whose rows have a column `_change_type`.  If there are some, they have all
+        changes.
+      micros: the time of the commit, in microseconds.
+      schema: the schema of the table as JSON, if the version may change it.
+    """
 
-    Raises `SourceError`, and `FileNotFoundError` for a version that isn't there.
+    added: tuple[DataFile, ...]
+    removed: tuple[DataFile, ...]
+    changed: tuple[DataFile, ...]
+    micros: int
+    schema: str | None
+
+
+def files_in(uri: str, version: int, label: str) -> VersionFiles | None:
+    """Return the files of a version in the log; None if there is no such version yet.
+
+    Raises `SourceError` for a version that is in the log no more, and for one that readers here can't read.
     """
     path = commit_path(uri, version)
-    with filesystem_for(path).open(path) as file:
+    fs = filesystem_for(path)
+    if not fs.is_file(path):
+        last = last_version(uri)
+        if last < version:
+            return None
+        if not fs.is_file(path):
+            raise SourceError(
+                f"{label}: version {version} of Delta table {uri!r} is not in its log any more, and the last one "
+                f"is {last}. Its property delta.logRetentionDuration must be longer than the time that the pipeline "
+                "needs"
+            )
+    with fs.open(path) as file:
         actions = [msgspec.json.decode(line) for line in file.read().splitlines() if line.strip()]
-    removed = [action for action in actions if action.get("remove", {}).get("dataChange")]
-    added = [action["add"] for action in actions if action.get("add", {}).get("dataChange")]
-    if removed:
-        if skips_changes:
-            return []
-        raise SourceError(
-            f"{transform}: version {version} of Delta table {uri!r} deletes or changes rows, and a stream of added "
-            "rows can't take them back; leave such versions out by skip_change_commits=True"
-        )
-    if any(add.get("deletionVector") for add in added):
-        raise SourceError(f"{transform}: version {version} of Delta table {uri!r} has deletion vectors")
-    return [DataFile(_whole(uri, add["path"]), add["size"], add["partitionValues"]) for add in added]
+    found: dict[str, list[DataFile]] = {"add": [], "remove": [], "cdc": []}
+    committed, written, schema = 0, [0], None
+    for action in actions:
+        ((kind, content),) = action.items()
+        if kind == "commitInfo":
+            committed = content.get("inCommitTimestamp") or content.get("timestamp") or 0
+        elif kind == "metaData":
+            schema = content["schemaString"]
+            if content["configuration"].get("delta.columnMapping.mode", "none") != "none":
+                raise SourceError(f"{label}: version {version} of Delta table {uri!r} has column mapping")
+        elif kind in found and (content.get("dataChange") or kind == "cdc"):
+            if content.get("deletionVector"):
+                raise SourceError(f"{label}: version {version} of Delta table {uri!r} has deletion vectors")
+            written.append(content.get("modificationTime") or content.get("deletionTimestamp") or 0)
+            whole = _whole(uri, content["path"])
+            found[kind].append(DataFile(whole, content.get("size") or 0, content.get("partitionValues") or {}))
+    added, removed, changed = (tuple(found[kind]) for kind in ("add", "remove", "cdc"))
+    return VersionFiles(added, removed, changed, (committed or max(written)) * 1000, schema)
 
 
 def schema_of(uri: str, transform: str, version: Any = None) -> tuple[Any, list[str]]:

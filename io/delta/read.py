@@ -1,4 +1,4 @@
-"""ReadFromDelta: the rows of a Delta table."""
+"""ReadFromDelta: the rows of a Delta table.  ReadFromDeltaChanges: its rows, and then their changes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import datetime
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...sdk.elements.row import Row
-from ...sdk.errors import SourceError
+import attrs
+
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.sources.event_time_reader import EventTimes
-from ...sdk.typehints.column_types import fields_of
-from ...sdk.typehints.schema import with_schema
 from ...sdk.watermark_estimators import EstimatorTypes
-from ...transforms.read import Read
 from ...windowing.duration import DurationTypes, seconds_of_span
 from ..files.filesystem import AnyPath
 from ..lakehouse.filters import arrow_filter, fields_of_filter
-from ..waiting import patiently
+from ..lakehouse.read import check_columns, check_streaming, rows_of, rows_of_changes, times_of_changes
+from .changes import DeltaChanges
 from .log import schema_of
-from .package import explained, package, uri_of
+from .package import package, uri_of
 from .source import DeltaSource, Reading
 from .stream import DeltaStream
 
@@ -81,23 +79,13 @@ class ReadFromDelta(PTransform):
             raise ValueError(f"{name}: version and timestamp exclude each other")
         if streaming and (version is not None or timestamp is not None):
             raise ValueError(f"{name}: with streaming=True give starting_version instead of a version or a timestamp")
-        given = {
-            "starting_version": starting_version is not None,
-            "skip_change_commits": skip_change_commits,
-            "timestamp_fn": timestamp_fn is not None,
-            "watermark_estimator": watermark_estimator is not None,
-            "idle_after": idle_after is not None,
-        }
-        for parameter in given:
-            if given[parameter] and not streaming:
-                raise ValueError(f"{name}: {parameter} needs streaming=True")
-        for number, parameter in ((version, "version"), (starting_version, "starting_version")):
-            if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
-                raise ValueError(f"{name}: {parameter} must be a whole number, 0 or more, got {number!r}")
+        given: dict[str, Any] = {"starting_version": starting_version, "skip_change_commits": skip_change_commits}
+        given |= {"timestamp_fn": timestamp_fn, "watermark_estimator": watermark_estimator, "idle_after": idle_after}
+        check_streaming(name, streaming, given)
+        _check_version(name, "version", version)
+        _check_version(name, "starting_version", starting_version)
         self._version = _time(timestamp, name) if timestamp is not None else version
-        self._columns = None if columns is None else tuple(columns)
-        self._filter = arrow_filter(filter, name)
-        self._filter_fields = fields_of_filter(filter)
+        self._chosen = _Chosen.of(name, columns, filter)
         self._streaming = streaming
         self._starting_version = starting_version
         self._skips_changes = skip_change_commits
@@ -105,34 +93,116 @@ class ReadFromDelta(PTransform):
         self._times = EventTimes.of(name, timestamp_fn, watermark_estimator, idle_after)
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
-        label = pbegin.pipeline.full_label
-
-        def found() -> Any:
-            with explained(self._uri, label, "can't be read"):
-                return schema_of(self._uri, label, self._version)
-
-        schema, partition_by = patiently(label, repr(self._uri), found)
-        columns = tuple(schema.names) if self._columns is None else self._columns
-        for name in sorted({*columns, *self._filter_fields} - {*schema.names}):
-            raise SourceError(
-                f"{label}: Delta table {self._uri!r} has no column {name!r}; it has {', '.join(schema.names)}"
-            )
-        reading = Reading(self._uri, label, schema, tuple(partition_by), columns, self._filter)
+        reading = self._chosen.reading(self._uri, pbegin.pipeline.full_label, self._version)
         source: Any = DeltaSource(reading, self._version)
         if self._streaming:
-            source = DeltaStream(reading, self._times, self._starting_version, self._skips_changes, self._poll_interval)
-        kinds = dict(fields_of(schema))
-        element_type = with_schema(Row, [(name, kinds[name]) for name in columns])
-        rows: PCollection[Any] = pbegin | Read(source).with_output_types(element_type)
-        return rows
+            source = DeltaStream(reading, self._times, self._starting_version, self._poll_interval, self._skips_changes)
+        return rows_of(pbegin, source, reading.schema, reading.columns)
 
     def display_data(self) -> dict[str, Any]:
         shown: dict[str, Any] = {"table": self._uri}
         if self._version is not None:
             shown["version"] = str(self._version)
-        if self._filter is not None:
-            shown["filter"] = str(self._filter)
-        return shown
+        return shown | self._chosen.display_data()
+
+
+class ReadFromDeltaChanges(PTransform):
+    """The rows of a changing Delta table: each is an element from its insert on, and retracted by its update or delete.
+
+    So a pipeline behind it maintains its results as a database maintains a view.  First come the rows of the last
+    version, and then the changes of each later version: those of the change data feed, if the table has
+    `delta.enableChangeDataFeed`; otherwise the rows of the files that the version removes and adds.  Needs the extra
+    `delta`.
+
+    The event time of a row is that of the commit which adds or removes it.  Rows of the first version have the time at
+    which its last file was written.
+
+    Args:
+      table, columns, poll_interval: as those of `ReadFromDelta`.
+      filter: as that of `ReadFromDelta`; an update may add a row to those that it is true for, or remove it from them.
+      starting_version: the first version whose changes are read, without the rows before.
+      timestamp_fn: a function from a row to its event time.  A row is then retracted at the time at which it was added,
+        as windows need it that aren't global.
+      watermark_estimator, idle_after: see `EventTimes`.  By default the watermark follows the commits.
+
+    Raises `MissingExtraError`, and `SourceError` while the pipeline is built if the table is missing or has no such
+    column.
+
+    >>> import penstock as beam
+    >>> import deltalake, pathlib, pyarrow, tempfile
+    >>> table = pathlib.Path(tempfile.mkdtemp(), "people")
+    >>> deltalake.write_deltalake(table, pyarrow.table({"name": ["Ada", "Bo"], "age": [36, 7]}))
+    >>> read = beam.io.ReadFromDeltaChanges(table, filter=beam.col("age") > 10)
+    >>> read.display_data()["filter"]
+    '(age > 10)'
+    """
+
+    def __init__(
+        self,
+        table: AnyPath,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        *,
+        starting_version: int | None = None,
+        poll_interval: DurationTypes = 1.0,
+        timestamp_fn: Callable[[Any], Any] | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
+        idle_after: Any = None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        package(name)
+        package(name, "pyarrow")
+        self._uri = uri_of(table, name)
+        _check_version(name, "starting_version", starting_version)
+        self._chosen = _Chosen.of(name, columns, filter)
+        self._starting_version = starting_version
+        self._poll_interval = seconds_of_span(poll_interval)
+        self._times = times_of_changes(name, timestamp_fn, watermark_estimator, idle_after)
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        reading = self._chosen.reading(self._uri, pbegin.pipeline.full_label, None)
+        source = DeltaChanges(reading, self._times, self._starting_version, self._poll_interval)
+        return rows_of_changes(pbegin, source, reading.schema, reading.columns)
+
+    def display_data(self) -> dict[str, Any]:
+        return {"table": self._uri} | self._chosen.display_data()
+
+
+@attrs.frozen
+class _Chosen:
+    """The columns and the rows that are read.
+
+    Attributes:
+      fields: the names of the fields of the filter, as far as they are known.
+    """
+
+    columns: tuple[str, ...] | None
+    filter: Any
+    fields: frozenset[str]
+
+    @staticmethod
+    def of(transform: str, columns: Sequence[str] | None, filter: Any) -> _Chosen:
+        """Return what the arguments of a transform choose."""
+        names = None if columns is None else tuple(columns)
+        return _Chosen(names, arrow_filter(filter, transform), frozenset(fields_of_filter(filter)))
+
+    def reading(self, uri: str, label: str, version: Any) -> Reading:
+        """Return how the rows are read.  Raises `SourceError` for a column that a version of the table doesn't have."""
+        unknown = Reading(uri, label, None, (), (), self.filter)
+        schema, partition_by = unknown.reached(lambda: schema_of(uri, label, version))
+        columns = tuple(schema.names) if self.columns is None else self.columns
+        check_columns(label, f"Delta table {uri!r}", schema, {*columns, *self.fields})
+        return attrs.evolve(unknown, schema=schema, partition_by=tuple(partition_by), columns=columns)
+
+    def display_data(self) -> dict[str, Any]:
+        """Return what a drawing of the pipeline shows."""
+        return {} if self.filter is None else {"filter": str(self.filter)}
+
+
+def _check_version(transform: str, name: str, version: Any) -> None:
+    if version is not None and (not isinstance(version, int) or isinstance(version, bool) or version < 0):
+        raise ValueError(f"{transform}: {name} must be a whole number, 0 or more, got {version!r}")
 
 
 def _time(timestamp: Any, name: str) -> datetime.datetime:

@@ -14,16 +14,21 @@ import msgspec
 
 from ...sdk.errors import SourceError
 from ...sdk.redaction import without_environment
-from .log import DataFile, check_protocol, files_of
+from .log import DataFile, check_protocol, files_of, last_written
 from .package import is_forked, opened
 
 
 @attrs.frozen
 class Snapshot:
-    """A version of a table, and its files."""
+    """A version of a table, and its files.
+
+    Attributes:
+      micros: the time at which the last of the files was written, in microseconds; 0 if there are none.
+    """
 
     version: int
     files: tuple[DataFile, ...]
+    micros: int
 
 
 def snapshot_of(uri: str, label: str, version: int | None = None) -> Snapshot:
@@ -31,7 +36,7 @@ def snapshot_of(uri: str, label: str, version: int | None = None) -> Snapshot:
     if not is_forked():
         table = opened(uri, label, version)
         check_protocol(table, uri, label)
-        return Snapshot(table.version(), tuple(files_of(table, uri)))
+        return Snapshot(table.version(), tuple(files_of(table, uri)), last_written(table))
     command = [sys.executable, "-m", __name__, uri, label, *([] if version is None else [str(version)])]
     asked = subprocess.run(command, capture_output=True, check=False)
     if asked.returncode:

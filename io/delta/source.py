@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import attrs
 
@@ -17,6 +17,8 @@ from ..waiting import patiently
 from .log import DataFile, check_protocol, files_of
 from .package import explained, opened
 from .table import arrow_schema
+
+T = TypeVar("T")
 
 # Files above this size are cut at their row groups.
 _CUT_BYTES = 8 << 20
@@ -95,6 +97,34 @@ class Reading:
                     except ColumnError as error:
                         raise SourceError(f"{self.label}: {file.path!r}: {error}") from None
 
+    def check(self, schema: Any, is_whole: bool = True) -> None:
+        """Raise `SourceError` for a `pyarrow.Schema` that doesn't have the columns, or has them with other types.
+
+        Args:
+          is_whole: False for a schema of earlier rows, which may have fewer columns.
+        """
+        for name in self.columns:
+            kind = self.schema.field(name).type
+            if name not in schema.names:
+                is_other = is_whole
+            else:
+                is_other = schema.field(name).type != kind
+            if is_other:
+                own = f"of {schema.field(name).type}" if name in schema.names else "missing"
+                raise SourceError(
+                    f"{self.label}: column {name!r} of Delta table {self.uri!r} is {own}, expected {kind}, as when the "
+                    "pipeline was built; build it again"
+                )
+
+    def reached(self, call: Callable[[], T]) -> T:
+        """Return the result of a call; wait for a store that doesn't answer.  Raises `SourceError`."""
+
+        def explaining() -> T:
+            with explained(self.uri, self.label, "can't be read"):
+                return call()
+
+        return patiently(self.label, repr(self.uri), explaining)
+
 
 class DeltaSource(BoundedSource[Any]):
     """The rows of a version of a table.
@@ -145,28 +175,17 @@ class DeltaSource(BoundedSource[Any]):
         reading = self.reading
 
         def found() -> list[DataFile]:
-            with explained(reading.uri, reading.label, "can't be read"):
-                table = opened(reading.uri, reading.label, self.version)
-                check_protocol(table, reading.uri, reading.label)
-                schema = arrow_schema(table)
-                if not schema.equals(reading.schema):
-                    self._check(schema)
-                files = files_of(table, reading.uri)
-                if reading.filter is None:
-                    return files
-                # The client knows the bounds of each file's columns.
-                fragments = table.to_pyarrow_dataset().get_fragments(reading.filter)
-                kept = {join_path(reading.uri, fragment.path) for fragment in fragments}
-                return [file for file in files if file.path in kept or "://" in file.path[len(reading.uri) :]]
+            table = opened(reading.uri, reading.label, self.version)
+            check_protocol(table, reading.uri, reading.label)
+            schema = arrow_schema(table)
+            if not schema.equals(reading.schema):
+                reading.check(schema)
+            files = files_of(table, reading.uri)
+            if reading.filter is None:
+                return files
+            # The client knows the bounds of each file's columns.
+            fragments = table.to_pyarrow_dataset().get_fragments(reading.filter)
+            kept = {join_path(reading.uri, fragment.path) for fragment in fragments}
+            return [file for file in files if file.path in kept or "://" in file.path[len(reading.uri) :]]
 
-        return patiently(reading.label, repr(reading.uri), found)
-
-    def _check(self, schema: Any) -> None:
-        for name in self.reading.columns:
-            kind = self.reading.schema.field(name).type
-            if name not in schema.names or schema.field(name).type != kind:
-                own = f"of {schema.field(name).type}" if name in schema.names else "missing"
-                raise SourceError(
-                    f"{self.reading.label}: column {name!r} of Delta table {self.reading.uri!r} is {own}, expected "
-                    f"{kind}, as when the pipeline was built; build it again"
-                )
+        return reading.reached(found)

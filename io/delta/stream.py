@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...sdk.errors import SourceError
 from ...sdk.sources.event_time_reader import EventTimes
-from ..files.filesystem import filesystem_for
-from ..lakehouse.added_rows import AddedRowsSource, Position
-from ..waiting import patiently
-from .log import added_by, commit_path, last_version
-from .package import explained
-from .snapshot import snapshot_of
+from ..lakehouse.added_rows import AddedRowsSource, Position, VersionRows
+from .log import DataFile, VersionFiles, files_in
+from .package import explained, package
+from .snapshot import Snapshot, snapshot_of
 from .source import Reading
+from .table import arrow_of
 
 
 class DeltaStream(AddedRowsSource):
@@ -29,8 +28,8 @@ class DeltaStream(AddedRowsSource):
         reading: Reading,
         times: EventTimes,
         starting_version: int | None,
-        skips_changes: bool,
         poll_interval: float,
+        skips_changes: bool = False,
     ) -> None:
         super().__init__(times, poll_interval)
         self.reading = reading
@@ -43,37 +42,40 @@ class DeltaStream(AddedRowsSource):
     def start(self) -> Position:
         if self.starting_version is not None:
             return self.starting_version, False, 0
-        return self._reached(lambda: snapshot_of(self.reading.uri, self.reading.label).version), True, 0
+        return self.reading.reached(lambda: snapshot_of(self.reading.uri, self.reading.label).version), True, 0
 
-    def batches(self, version: int, is_whole: bool) -> Iterator[Any] | None:
-        found: Iterator[Any] | None = self._reached(lambda: self._batches(version, is_whole))
-        return found
+    def read(self, version: int, is_whole: bool) -> VersionRows | None:
+        def found() -> Snapshot | VersionFiles | None:
+            look = snapshot_of if is_whole else files_in
+            return look(self.reading.uri, version=version, label=self.reading.label)
 
-    def _batches(self, version: int, is_whole: bool) -> Iterator[Any] | None:
-        reading = self.reading
-        if is_whole:
-            return self._rows(snapshot_of(reading.uri, reading.label, version).files)
-        path = commit_path(reading.uri, version)
-        if not filesystem_for(path).is_file(path):
-            last = last_version(reading.uri)
-            if last < version:
-                return None
-            if not filesystem_for(path).is_file(path):
-                raise SourceError(
-                    f"{reading.label}: version {version} of Delta table {reading.uri!r} is not in its log any more, "
-                    f"and the last one is {last}. Its property delta.logRetentionDuration must be longer than the "
-                    "time that the pipeline needs"
-                )
-        return self._rows(added_by(reading.uri, version, reading.label, self.skips_changes))
+        files = self.reading.reached(found)
+        if files is None:
+            return None
+        if isinstance(files, Snapshot):
+            return VersionRows(self.rows_of_snapshot(files), files.micros)
+        if files.schema is not None:
+            self.reading.check(arrow_of(package(self.reading.label).Schema.from_json(files.schema)), is_whole=False)
+        return VersionRows(self.rows_of_version(version, files), files.micros)
 
-    def _rows(self, files: Any) -> Iterator[Any]:
+    def rows_of_snapshot(self, snapshot: Snapshot) -> Iterator[Any]:
+        """Return the record batches of all rows of a version."""
+        return self.rows(snapshot.files)
+
+    def rows_of_version(self, version: int, files: VersionFiles) -> Iterator[Any]:
+        """Return the record batches of the changes of a version."""
+        if not files.removed:
+            return self.rows(files.added)
+        if self.skips_changes:
+            return iter(())
+        raise SourceError(
+            f"{self.reading.label}: version {version} of Delta table {self.reading.uri!r} deletes or changes rows, and "
+            "a stream of added rows can't take them back; read them with ReadFromDeltaChanges, or leave such versions "
+            "out by skip_change_commits=True"
+        )
+
+    def rows(self, files: Sequence[DataFile], reading: Reading | None = None) -> Iterator[Any]:
+        """Yield the record batches of files."""
         for file in files:
             with explained(self.reading.uri, self.reading.label, "can't be read"):
-                yield from self.reading.batches(file)
-
-    def _reached(self, call: Any) -> Any:
-        def explaining() -> Any:
-            with explained(self.reading.uri, self.reading.label, "can't be read"):
-                return call()
-
-        return patiently(self.reading.label, repr(self.reading.uri), explaining)
+                yield from (reading or self.reading).batches(file)

@@ -18,7 +18,7 @@ from ..files.filesystem import filesystem_for, join_path
 from ..lakehouse.commits import CommitName
 from ..lakehouse.rows import check_schema
 from ..lakehouse.staging import with_columns
-from ..lakehouse.table import ConflictError, LakehouseTable, LoadedTable
+from ..lakehouse.table import Compaction, ConflictError, LakehouseTable, LoadedTable
 from .data_files import DeltaFiles
 from .package import explained, opened, package, storage_options
 
@@ -29,16 +29,16 @@ class DeltaTable(LakehouseTable):
     Args:
       uri: the path or URL of the table.
       configuration: properties of a table that is created.
-      compact_every: the number of commits after which small files are compacted; None for never.
+      compaction: when small files are compacted, and to which size.
     """
 
     def __init__(
-        self, uri: str, label: str, configuration: dict[str, str] | None = None, compact_every: int | None = None
+        self, uri: str, label: str, configuration: dict[str, str] | None = None, compaction: Compaction | None = None
     ) -> None:
         self.uri = uri
         self.label = label
         self.configuration = configuration
-        self.compact_every = compact_every
+        self.compaction = compaction
 
     @property
     def name(self) -> str:
@@ -177,14 +177,22 @@ class LoadedDelta(LoadedTable):
             )
 
     def after_commit(self) -> None:
-        every = self._of.compact_every
-        if every is not None and self._table.version() % every == 0:
-            try:
-                with self._conflicts():
-                    self._table.optimize.compact()
-            except ConflictError:
-                # Another writer has changed the files; the next compaction takes them.
-                return
+        wanted = self._of.compaction
+        if wanted is None:
+            return
+        delta = package(self._of.label)
+        try:
+            with self._conflicts():
+                self._table.update_incremental()
+                version = self._table.version()
+                if version - (self._table.transaction_version(_COMPACTION) or 0) < wanted.every:
+                    return
+                # The table knows the version of the last compaction.
+                done = delta.CommitProperties(app_transactions=[delta.Transaction(_COMPACTION, version)])
+                self._table.optimize.compact(target_size=wanted.size, commit_properties=done)
+        except ConflictError:
+            # Another writer has changed the files; the next compaction takes them.
+            return
 
     def _properties(self, commit: CommitName) -> Any:
         delta = package(self._of.label)
@@ -201,6 +209,9 @@ class LoadedDelta(LoadedTable):
             except failed as error:
                 raise ConflictError(str(error)) from error
 
+
+# The application transaction of compactions.
+_COMPACTION = "penstock-compaction"
 
 # The mark of a row to delete.
 GONE = "_penstock_gone"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..files.filesystem import AnyPath
+from ..lakehouse.table import Compaction
 from ..lakehouse.write import WriteToTable
 from .package import package, uri_of
 from .table import DeltaTable
@@ -31,7 +32,8 @@ class WriteToDelta(WriteToTable):
       merge_schema: adds columns of the schema that the table doesn't have.
       configuration: the properties of a table that is created, such as {"delta.enableChangeDataFeed": "true"}.
       target_file_size: the size of rows in memory, in bytes, for which a worker writes a file.
-      compact_every: the number of versions after which small files of the table are compacted; None for never.
+      compact_every: the number of versions after which files smaller than `target_file_size` are joined; None for
+        never.
 
     Raises `MissingExtraError` while the pipeline is built, and `SinkError` before the run starts if the table is
     missing or doesn't fit the schema.
@@ -64,7 +66,6 @@ class WriteToDelta(WriteToTable):
         name = type(self).__name__
         package(name)
         package(name, "pyarrow")
-        if compact_every is not None and compact_every < 1:
-            raise ValueError(f"{name}: compact_every must be 1 or more, got {compact_every}")
-        made = DeltaTable(uri_of(table, name), name, dict(configuration or {}) or None, compact_every)
+        compaction = Compaction.of(name, compact_every, target_file_size)
+        made = DeltaTable(uri_of(table, name), name, dict(configuration or {}) or None, compaction)
         super().__init__(made, schema, key, partition_by, create, merge_schema, target_file_size)

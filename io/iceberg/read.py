@@ -1,4 +1,4 @@
-"""ReadFromIceberg: the rows of an Iceberg table."""
+"""ReadFromIceberg: the rows of an Iceberg table.  ReadFromIcebergChanges: its rows, and then their changes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...sdk.elements.row import Row
+import attrs
+
 from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.sources.event_time_reader import EventTimes
-from ...sdk.typehints.column_types import fields_of
-from ...sdk.typehints.schema import with_schema
 from ...sdk.watermark_estimators import EstimatorTypes
-from ...transforms.read import Read
 from ...windowing.duration import DurationTypes, seconds_of_span
 from ..lakehouse.filters import fields_of_filter
+from ..lakehouse.read import check_columns, check_streaming, rows_of, rows_of_changes, times_of_changes
 from .catalog import Catalog, package
+from .changes import IcebergChanges
 from .data_files import arrow_schema
 from .filters import iceberg_filter
 from .source import IcebergSource, Reading, schema_at
@@ -77,30 +77,16 @@ class ReadFromIceberg(PTransform):
         name = type(self).__name__
         package(name)
         package(name, "pyarrow")
-        self._catalog = Catalog(catalog_name, catalog_properties)
-        self._table = checked_name(table, name)
-        for one, other in (("snapshot_id", "timestamp"), ("keep", "drop")):
-            values = {"snapshot_id": snapshot_id, "timestamp": timestamp, "keep": keep, "drop": drop}
-            if values[one] is not None and values[other] is not None:
-                raise ValueError(f"{name}: {one} and {other} exclude each other")
+        self._chosen = _Chosen.of(name, table, Catalog(catalog_name, catalog_properties), filter, keep, drop)
+        if snapshot_id is not None and timestamp is not None:
+            raise ValueError(f"{name}: snapshot_id and timestamp exclude each other")
         if streaming and (snapshot_id is not None or timestamp is not None):
             raise ValueError(f"{name}: with streaming=True give from_snapshot instead of a snapshot or a timestamp")
-        given = {
-            "from_snapshot": from_snapshot is not None,
-            "skip_change_snapshots": skip_change_snapshots,
-            "timestamp_fn": timestamp_fn is not None,
-            "watermark_estimator": watermark_estimator is not None,
-            "idle_after": idle_after is not None,
-        }
-        for parameter in given:
-            if given[parameter] and not streaming:
-                raise ValueError(f"{name}: {parameter} needs streaming=True")
+        given: dict[str, Any] = {"from_snapshot": from_snapshot, "skip_change_snapshots": skip_change_snapshots}
+        given |= {"timestamp_fn": timestamp_fn, "watermark_estimator": watermark_estimator, "idle_after": idle_after}
+        check_streaming(name, streaming, given)
         if timestamp is not None and (not isinstance(timestamp, datetime.datetime) or timestamp.tzinfo is None):
             raise ValueError(f"{name}: timestamp must be a datetime with a time zone; got {timestamp!r}")
-        self._keep = None if keep is None else tuple(keep)
-        self._drop = tuple(drop or ())
-        self._filter = iceberg_filter(filter, name)
-        self._filter_fields = fields_of_filter(filter)
         self._snapshot_id = snapshot_id
         self._timestamp = timestamp
         self._streaming = streaming
@@ -110,35 +96,136 @@ class ReadFromIceberg(PTransform):
         self._times = EventTimes.of(name, timestamp_fn, watermark_estimator, idle_after)
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
-        label = pbegin.pipeline.full_label
-        reading = Reading(self._catalog, self._table, label, (), self._filter)
-        metadata = reading.reached(lambda: reading.load().metadata)
-        snapshot_id = self._snapshot_id if self._timestamp is None else self._snapshot_at(metadata, label)
-        schema = reading.reached(lambda: arrow_schema(schema_at(metadata, snapshot_id)))
-        columns = tuple(name for name in schema.names if name not in self._drop) if self._keep is None else self._keep
-        for name in sorted({*columns, *self._drop, *self._filter_fields} - {*schema.names}):
-            raise SourceError(
-                f"{label}: Iceberg table {self._table!r} has no column {name!r}; it has {', '.join(schema.names)}"
-            )
-        reading = Reading(self._catalog, self._table, label, columns, self._filter)
+        reading, schema, snapshot_id = self._chosen.reading(
+            pbegin.pipeline.full_label, self._snapshot_id, self._timestamp
+        )
         source: Any = IcebergSource(reading, snapshot_id)
         if self._streaming:
-            source = IcebergStream(reading, self._times, self._from_snapshot, self._skips_changes, self._poll_interval)
-        kinds = dict(fields_of(schema))
-        element_type = with_schema(Row, [(name, kinds[name]) for name in columns])
-        rows: PCollection[Any] = pbegin | Read(source).with_output_types(element_type)
-        return rows
+            source = IcebergStream(reading, self._times, self._from_snapshot, self._poll_interval, self._skips_changes)
+        return rows_of(pbegin, source, schema, reading.columns)
 
-    def _snapshot_at(self, metadata: Any, label: str) -> int:
-        assert self._timestamp is not None
-        milliseconds = int(self._timestamp.timestamp() * 1000)
+    def display_data(self) -> dict[str, Any]:
+        return self._chosen.display_data()
+
+
+class ReadFromIcebergChanges(PTransform):
+    """The rows of a changing Iceberg table: each is an element until a snapshot removes it, which retracts it.
+
+    So a pipeline behind it maintains its results as a database maintains a view.  First come the rows of the last
+    snapshot, and then the changes of each later one: the difference between the rows of the files that it removes and
+    of those that it adds.  Needs the extra `iceberg`, and a table of format version 2.
+
+    The event time of a row is that of the snapshot which adds or removes it.
+
+    Args:
+      table, catalog_name, catalog_properties, keep, drop, poll_interval_seconds: as those of `ReadFromIceberg`.
+      filter: as that of `ReadFromIceberg`; an update may add a row to those that it is true for, or remove it from
+        them.
+      from_snapshot: the first snapshot whose changes are read, without the rows before.
+      timestamp_fn: a function from a row to its event time.  A row is then retracted at the time at which it was added,
+        as windows need it that aren't global.
+      watermark_estimator, idle_after: see `EventTimes`.  By default the watermark follows the snapshots.
+
+    Raises `MissingExtraError`, and `SourceError` while the pipeline is built if the table is missing or has no such
+    column.
+
+    >>> import penstock as beam
+    >>> read = beam.io.ReadFromIcebergChanges("shop.sales", catalog_properties={"warehouse": "lake"})
+    >>> read.display_data()
+    {'table': 'shop.sales', 'catalog': 'default'}
+    """
+
+    def __init__(
+        self,
+        table: str,
+        catalog_name: str | None = None,
+        catalog_properties: Mapping[str, str] | None = None,
+        filter: Any = None,
+        keep: Sequence[str] | None = None,
+        drop: Sequence[str] | None = None,
+        *,
+        from_snapshot: int | None = None,
+        poll_interval_seconds: DurationTypes = 1.0,
+        timestamp_fn: Callable[[Any], Any] | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
+        idle_after: Any = None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        package(name)
+        package(name, "pyarrow")
+        self._chosen = _Chosen.of(name, table, Catalog(catalog_name, catalog_properties), filter, keep, drop)
+        self._from_snapshot = from_snapshot
+        self._poll_interval = seconds_of_span(poll_interval_seconds)
+        self._times = times_of_changes(name, timestamp_fn, watermark_estimator, idle_after)
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        reading, schema, _ = self._chosen.reading(pbegin.pipeline.full_label, None, None)
+        source = IcebergChanges(reading, self._times, self._from_snapshot, self._poll_interval)
+        return rows_of_changes(pbegin, source, schema, reading.columns)
+
+    def display_data(self) -> dict[str, Any]:
+        return self._chosen.display_data()
+
+
+@attrs.frozen
+class _Chosen:
+    """The table, and the columns and rows of it that are read.
+
+    Attributes:
+      fields: the names of the fields of the filter, as far as they are known.
+    """
+
+    table: str
+    catalog: Catalog
+    filter: Any
+    fields: frozenset[str]
+    keep: tuple[str, ...] | None
+    drop: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        transform: str,
+        table: str,
+        catalog: Catalog,
+        filter: Any,
+        keep: Sequence[str] | None,
+        drop: Sequence[str] | None,
+    ) -> _Chosen:
+        """Return what the arguments of a transform choose."""
+        name = checked_name(table, transform)
+        if keep is not None and drop is not None:
+            raise ValueError(f"{transform}: keep and drop exclude each other")
+        kept = None if keep is None else tuple(keep)
+        converted, fields = iceberg_filter(filter, transform), frozenset(fields_of_filter(filter))
+        return _Chosen(name, catalog, converted, fields, kept, tuple(drop or ()))
+
+    def reading(
+        self, label: str, snapshot_id: int | None, moment: datetime.datetime | None
+    ) -> tuple[Reading, Any, int | None]:
+        """Return how the rows are read, the `pyarrow.Schema` of the table, and the snapshot at the moment.
+
+        Raises `SourceError` for a column that the table doesn't have.
+        """
+        unknown = Reading(self.catalog, self.table, label, (), self.filter)
+        metadata = unknown.reached(lambda: unknown.load().metadata)
+        if moment is not None:
+            snapshot_id = self._snapshot_at(metadata, moment, label)
+        schema = unknown.reached(lambda: arrow_schema(schema_at(metadata, snapshot_id)))
+        columns = tuple(name for name in schema.names if name not in self.drop) if self.keep is None else self.keep
+        check_columns(label, f"Iceberg table {self.table!r}", schema, {*columns, *self.drop, *self.fields})
+        return attrs.evolve(unknown, columns=columns), schema, snapshot_id
+
+    def _snapshot_at(self, metadata: Any, moment: datetime.datetime, label: str) -> int:
+        milliseconds = int(moment.timestamp() * 1000)
         before = [entry for entry in metadata.snapshot_log if entry.timestamp_ms <= milliseconds]
         if not before:
-            raise SourceError(f"{label}: Iceberg table {self._table!r} had no snapshot at {self._timestamp}")
+            raise SourceError(f"{label}: Iceberg table {self.table!r} had no snapshot at {moment}")
         return int(before[-1].snapshot_id)
 
     def display_data(self) -> dict[str, Any]:
-        shown = {"table": self._table, "catalog": self._catalog.name}
-        if self._filter is not None:
-            shown["filter"] = str(self._filter)
+        """Return what a drawing of the pipeline shows."""
+        shown = {"table": self.table, "catalog": self.catalog.name}
+        if self.filter is not None:
+            shown["filter"] = str(self.filter)
         return shown

@@ -6,20 +6,22 @@ is the one that was loaded, in whose ancestors the name was looked for.
 
 from __future__ import annotations
 
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ...sdk.errors import SinkError
-from ..files.filesystem import join_path
+from ..files.filesystem import filesystem_for, join_path
 from ..lakehouse.commits import CommitName
 from ..lakehouse.rows import check_schema
 from ..lakehouse.staging import with_columns
-from ..lakehouse.table import ConflictError, LakehouseTable, LoadedTable
+from ..lakehouse.table import Compaction, ConflictError, LakehouseTable, LoadedTable
 from .catalog import Catalog, closed, explained, package
 from .data_files import IcebergFiles, arrow_schema, files_of
 from .partitions import add_partitions
+from .source import Reading
 
 # The properties of a snapshot that say whose commit it is.
 WRITER = "penstock.writer"
@@ -32,15 +34,22 @@ class IcebergTable(LakehouseTable):
     Args:
       identifier: its name in the catalog, with its namespace.
       properties: of a table that is created.
+      compaction: when small files are compacted, and to which size.
     """
 
     def __init__(
-        self, catalog: Catalog, identifier: str, label: str, properties: Mapping[str, str] | None = None
+        self,
+        catalog: Catalog,
+        identifier: str,
+        label: str,
+        properties: Mapping[str, str] | None = None,
+        compaction: Compaction | None = None,
     ) -> None:
         self.catalog = catalog
         self.identifier = identifier
         self.label = label
         self.properties = dict(properties or {})
+        self.compaction = compaction
         # Known once the table is prepared or loaded.
         self._location: str | None = None
 
@@ -202,7 +211,31 @@ class LoadedIceberg(LoadedTable):
         return parts[0] if len(parts) == 1 else e.Or(*parts)
 
     def after_commit(self) -> None:
-        pass
+        wanted = self._of.compaction
+        if wanted is None:
+            return
+        # Needs the client, which is imported on first use.
+        from .compaction import bins_of, commits_since, rewriting
+
+        if commits_since(ancestors(self._table.metadata)) < wanted.every:
+            return
+        metadata = self._table.metadata
+        directory = join_path(join_path(self._of.location(), "data"), f"penstock-compacted-{uuid.uuid4().hex}")
+        reading = Reading(self._of.catalog, self._of.identifier, self._of.label, tuple(self.data_files.schema.names))
+        groups = list(bins_of(self._table.scan().plan_files(), wanted.size, metadata.default_spec_id))
+        if not groups:
+            return
+        try:
+            with self._transaction() as transaction, rewriting(transaction, self._table.io) as update:
+                for number, group in enumerate(groups):
+                    data = pyarrow_table(reading.batches(metadata, metadata.schema(), group), self.data_files.schema)
+                    for file in files_of(self.data_files.write(data, directory, str(number))):
+                        update.append_data_file(file)
+                    for task in group:
+                        update.delete_data_file(task.file)
+        except ConflictError:
+            # Another writer has committed meanwhile; the next compaction takes the files.
+            filesystem_for(directory).delete(directory)
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
@@ -225,6 +258,13 @@ def ancestors(metadata: Any) -> Iterator[Any]:
     while following is not None:
         yield following
         following = by_id.get(following.parent_snapshot_id)
+
+
+def pyarrow_table(batches: Iterator[Any], schema: Any) -> Any:
+    """Return record batches as one table with a schema."""
+    import pyarrow
+
+    return with_columns(pyarrow.Table.from_batches(batches), schema)
 
 
 def _properties(commit: CommitName) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..lakehouse.table import Compaction
 from ..lakehouse.write import WriteToTable
 from .catalog import Catalog, package
 from .partitions import parsed
@@ -35,6 +36,8 @@ class WriteToIceberg(WriteToTable):
       create: whether a missing table is created.
       merge_schema: adds columns of the schema that the table doesn't have.
       target_file_size: the size of rows in memory, in bytes, for which a worker writes a file.
+      compact_every: the number of snapshots after which files smaller than `target_file_size` are joined; None for
+        never.
 
     Raises `MissingExtraError` while the pipeline is built, and `SinkError` before the run starts if the table is
     missing or doesn't fit the schema.
@@ -66,6 +69,7 @@ class WriteToIceberg(WriteToTable):
         create: bool = True,
         merge_schema: bool = False,
         target_file_size: int = 64 << 20,
+        compact_every: int | None = None,
     ) -> None:
         name = type(self).__name__
         package(name)
@@ -76,7 +80,11 @@ class WriteToIceberg(WriteToTable):
             if schema is not None and column not in schema.names:
                 raise ValueError(f"{name}: partition_fields has {field!r}, whose column the schema doesn't have")
         made = IcebergTable(
-            Catalog(catalog_name, catalog_properties), checked_name(table, name), name, table_properties
+            Catalog(catalog_name, catalog_properties),
+            checked_name(table, name),
+            name,
+            table_properties,
+            Compaction.of(name, compact_every, target_file_size),
         )
         super().__init__(made, schema, key, (), create, merge_schema, target_file_size)
         self.sink.partition_by = fields

@@ -10,6 +10,8 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import attrs
+
 from ...sdk.columns.column_bundle import as_rows
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
@@ -17,6 +19,19 @@ from ...windowing.timestamp import Timestamp
 
 # A version, True if all of its rows are read instead of those that it adds, and the number of rows read so far.
 Position: TypeAlias = tuple[int, bool, int]
+
+
+@attrs.frozen
+class VersionRows:
+    """The rows of a version.
+
+    Attributes:
+      batches: record batches, always in the same order.
+      micros: the time of the version, in microseconds; None if it isn't known.
+    """
+
+    batches: Iterator[Any]
+    micros: int | None = None
 
 
 class AddedRowsSource(UnboundedSource[Any]):
@@ -27,7 +42,8 @@ class AddedRowsSource(UnboundedSource[Any]):
       poll_interval: seconds between two looks for new versions.
     """
 
-    repeatable = True
+    # The class of the readers, which takes the source and a position.
+    reader: type[AddedRowsReader]
 
     def __init__(self, times: EventTimes, poll_interval: float) -> None:
         self.times = times
@@ -44,8 +60,8 @@ class AddedRowsSource(UnboundedSource[Any]):
         """Return where reading begins without a checkpoint."""
 
     @abstractmethod
-    def batches(self, version: int, is_whole: bool) -> Iterator[Any] | None:
-        """Return the record batches of a version, always in the same order; None if there is no such version yet.
+    def read(self, version: int, is_whole: bool) -> VersionRows | None:
+        """Return the rows of a version; None if there is no such version yet.
 
         Args:
           is_whole: whether all rows of the version are wanted, or those that it adds.
@@ -55,16 +71,16 @@ class AddedRowsSource(UnboundedSource[Any]):
         return ["table"]
 
     def open(self, partition: Any, offset: Any | None) -> AddedRowsReader:
-        return AddedRowsReader(self, self.start() if offset is None else offset)
+        return self.reader(self, self.start() if offset is None else offset)
 
 
 class AddedRowsReader(EventTimeReader[Any]):
     """Reader of a table's added rows."""
 
-    def __init__(self, source: AddedRowsSource, position: Position) -> None:
+    def __init__(self, source: AddedRowsSource, position: Any) -> None:
         super().__init__(source.times)
         self._source = source
-        self._version, self._is_whole, self._row = position
+        self._version, self._is_whole, self._row = position[:3]
         # The batches of the version that is read, and the next of them; None before it is opened.
         self._batches: Iterator[Any] | None = None
         self._batch: Any = None
@@ -86,12 +102,20 @@ class AddedRowsReader(EventTimeReader[Any]):
             rest = self._batch.slice(taken.num_rows)
             assert self._batches is not None
             self._batch = rest if rest.num_rows else next(self._batches, None)
+            elements = self.elements(taken)
             if self._batch is None:
                 self._following()
-            return as_rows(taken), None
+            return elements
         return [], None
 
-    def offset(self) -> Position:
+    def elements(self, batch: Any) -> tuple[list[Any], int | None]:
+        """Return the elements of rows of the version, and their event time in microseconds, if they have one."""
+        return as_rows(batch), None
+
+    def opened(self, rows: VersionRows) -> None:
+        """Begin the rows of a version."""
+
+    def offset(self) -> Any:
         return self._version, self._is_whole, self._row
 
     def close(self) -> None:
@@ -102,12 +126,13 @@ class AddedRowsReader(EventTimeReader[Any]):
         interval = self._source.poll_interval
         if self.end is None and self._looked is not None and time.monotonic() - self._looked < interval:
             return False
-        batches = self._source.batches(self._version, self._is_whole)
-        if batches is None:
+        rows = self._source.read(self._version, self._is_whole)
+        if rows is None:
             self._looked = time.monotonic()
             return False
         self._looked = None
-        self._batches = batches
+        self._batches = batches = rows.batches
+        self.opened(rows)
         skipped = self._row
         self._batch = next(batches, None)
         while self._batch is not None and skipped:
@@ -122,3 +147,6 @@ class AddedRowsReader(EventTimeReader[Any]):
         """Go to the next version."""
         self._version, self._is_whole, self._row = self._version + 1, False, 0
         self._batches = self._batch = None
+
+
+AddedRowsSource.reader = AddedRowsReader

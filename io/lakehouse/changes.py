@@ -72,7 +72,7 @@ def net_of(staged: Any, key: Sequence[str], retracting: bool, transform: str, ta
     if are_additions and _are_unique(data, key):
         return Net(data, data.slice(0, 0))
     keys = list(zip(*(data.column(name).to_pylist() for name in key), strict=True))
-    columns = [_hashable(data.column(name).to_pylist()) for name in names]
+    columns = [hashable(data.column(name).to_pylist()) for name in names]
     values = list(zip(*columns, strict=True))
     signs = staged.column(SIGN).to_pylist()
     places = list(zip(*(staged.column(name).to_pylist() for name in _PLACE), strict=True))
@@ -102,7 +102,7 @@ def _are_unique(data: Any, key: Sequence[str]) -> bool:
     return bool(data.select(list(key)).group_by(list(key)).aggregate([]).num_rows == data.num_rows)
 
 
-def _hashable(column: list[Any]) -> list[Any]:
+def hashable(column: list[Any]) -> list[Any]:
     """Return values, those that can't be compared by a dict as text."""
     if any(isinstance(value, (list, dict)) for value in column):
         return [repr(value) for value in column]

@@ -6,7 +6,31 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
+
 from .commits import CommitName
+
+
+@attrs.frozen
+class Compaction:
+    """When small files of a table are compacted.
+
+    Attributes:
+      every: after so many commits.
+      size: files smaller than this are joined, up to this size, in bytes.
+    """
+
+    every: int
+    size: int
+
+    @staticmethod
+    def of(transform: str, every: int | None, size: int) -> Compaction | None:
+        """Return the compaction of a transform's arguments; None for none.  Raises `ValueError`."""
+        if size < 1:
+            raise ValueError(f"{transform}: target_file_size must be 1 byte or more, got {size}")
+        if every is not None and every < 1:
+            raise ValueError(f"{transform}: compact_every must be 1 or more, got {every}")
+        return None if every is None else Compaction(every, size)
 
 
 class ConflictError(Exception):
@@ -70,7 +94,7 @@ class LoadedTable(ABC):
 
     @abstractmethod
     def after_commit(self) -> None:
-        """Do what may be done after a commit: nothing depends on it."""
+        """Compact small files, if it is time: no row depends on it."""
 
     @abstractmethod
     def paths(self, files: Sequence[Any]) -> list[str]:

@@ -33,8 +33,6 @@ class WriteToTable(WriteInto):
         name = type(self).__name__
         if schema is not None and not isinstance(schema, pyarrow.Schema):
             raise TypeError(f"{name}: schema must be a pyarrow.Schema, got {type(schema).__name__}")
-        if target_file_size < 1:
-            raise ValueError(f"{name}: target_file_size must be 1 byte or more, got {target_file_size}")
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         partitions = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         for names, what in ((keys, "key"), (partitions, "partition_by")):

@@ -123,8 +123,10 @@ def file_connectors(url: str) -> list[Callable[[], Any]]:
         lambda: beam.io.WriteToChangelog(url),
         lambda: fileio.WriteToFiles(url),
         lambda: beam.io.ReadFromDelta(url),
+        lambda: beam.io.ReadFromDeltaChanges(url),
         lambda: beam.io.WriteToDelta(url),
         lambda: beam.io.ReadFromIceberg("a.b", catalog_properties={"type": "sql", "uri": url}),
+        lambda: beam.io.ReadFromIcebergChanges("a.b", catalog_properties={"type": "sql", "uri": url}),
         lambda: beam.io.WriteToIceberg("a.b", catalog_properties={"type": "rest", "uri": url, "token": SECRET}),
     ]
 
@@ -132,7 +134,7 @@ def file_connectors(url: str) -> list[Callable[[], Any]]:
 CASES = [
     *((url, i, redis_connectors) for url in REDIS for i in range(3)),
     *((url, i, sql_connectors) for url in SQL for i in range(4)),
-    *((url, i, file_connectors) for url in FILES for i in range(20)),
+    *((url, i, file_connectors) for url in FILES for i in range(22)),
 ]
 
 

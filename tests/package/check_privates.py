@@ -18,7 +18,7 @@ ALLOWED = {
     *("_asdict", "_field_defaults", "_fields", "_make", "_replace"),
     *("_current_frames", "_exit", "_getframe", "_group_actions"),
     *("_active_spark_context", "_jdf", "_jrdd", "_jsc", "_jvm"),
-    "_dataframe_to_data_files",
+    *("_dataframe_to_data_files", "_OverwriteFiles"),
 }
 
 

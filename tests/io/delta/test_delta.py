@@ -49,8 +49,6 @@ def test_mistaken_options_are_refused(table: DeltaLakeTable, options: Any, expec
         table.read(**options)
     with pytest.raises(ValueError, match="has credentials in it; give them by environment variables"):
         beam.io.ReadFromDelta("s3://key:secret@bucket/table")
-    with pytest.raises(ValueError, match="compact_every must be 1 or more"):
-        table.write(WORDS, compact_every=0)
 
 
 def stream_of(read: Any) -> list[int]:
@@ -110,14 +108,6 @@ def test_a_forked_process_finds_the_files_of_a_version(table: DeltaLakeTable) ->
     child.start()
     assert expected == queue.get(timeout=120)
     child.join()
-
-
-def test_small_files_are_compacted_every_few_commits(table: DeltaLakeTable) -> None:
-    for n in range(6):
-        with TestPipeline() as p:
-            _ = p | beam.Create([beam.Row(word="a", n=n)]) | table.write(WORDS, compact_every=3)
-    assert list(range(6)) == table.values()
-    assert len(table.data_files()) < 6
 
 
 def test_statistics_let_readers_leave_files_out(table: DeltaLakeTable) -> None:

@@ -1,20 +1,25 @@
-"""The program of docs/connectors/delta.md runs as it is written."""
+"""The programs of docs/connectors/delta.md run as they are written."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from package.unpack_wheel import ROOT
 
 
-def test_the_program_counts_words(
+def test_the_programs_count_words_and_maintain_a_view(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (program,) = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "connectors" / "delta.md").read_text(), re.DOTALL)
-    exec(program, {})
+    counting, *view = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "connectors" / "delta.md").read_text(), re.DOTALL)
+    exec(counting, {})
     *found, version = capsys.readouterr().out.splitlines()
     assert ["Row(word='be', n=2)", "Row(word='to', n=2)"] == sorted(found)
     assert "1" == version
+    session: dict[str, Any] = {}
+    for program in view:
+        exec(program, session)
+    assert [{"customer": "bob", "total": 40}] == session["deltalake"].DeltaTable("sums").to_pyarrow_table().to_pylist()

@@ -120,6 +120,24 @@ def test_an_expired_snapshot_is_an_error_of_a_stream(table: ApacheIcebergTable) 
         reader.poll(10, beam.utils.timestamp.Timestamp(0))
 
 
+def test_a_compaction_gives_way_to_another_writer(table: ApacheIcebergTable) -> None:
+    """Whose commit came first; no row is lost, and no file is left."""
+    write = table.write(WORDS, compact_every=1)
+    for n in range(2):
+        table.append({"word": ["a"], "n": [n]})
+    loaded = write.sink.table.load()
+    table.append({"word": ["b"], "n": [2]})
+    before = table.files()
+    loaded.after_commit()
+    assert before == table.files()
+    with TestPipeline() as p:
+        _ = p | beam.Create([beam.Row(word="c", n=3)]) | write
+    assert [0, 1, 2, 3] == table.values()
+    assert 1 == len(table.data_files())
+    summary = table.loaded().current_snapshot().summary
+    assert ("replace", "4", "1") == (summary.operation.value, summary["total-records"], summary["total-data-files"])
+
+
 def test_a_catalog_shows_no_secrets(tmp_path: pathlib.Path) -> None:
     """Neither by itself nor in errors."""
     secret = "drawn-from-the-well"

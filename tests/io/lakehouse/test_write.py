@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import pathlib
 import pickle
 import threading
 import uuid
@@ -23,6 +24,7 @@ from penstock.sdk.elements.row import Row
 from penstock.sdk.errors import RejectedRecordError, SinkError, UnsupportedError
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
+from penstock.windowing import Timestamp
 
 
 def sink_of(table: LakeTable, schema: Any = WORDS, **options: Any) -> LakehouseSink:
@@ -109,6 +111,46 @@ def test_files_of_attempts_that_are_not_accepted_are_removed(table: LakeTable) -
     sink.abort(first)
     assert before == table.files()
     assert list(range(1000)) == table.values()
+
+
+@pytest.mark.parametrize("partition_by", [(), "word"], ids=["whole", "partitioned"])
+def test_small_files_are_joined_every_few_commits(table: LakeTable, partition_by: Any) -> None:
+    """Those of a partition into one, which changes no row for a reader, and none for a reader of changes."""
+    counts = []
+    for n in range(7):
+        with TestPipeline() as p:
+            words = p | beam.Create(rows(("a", n), ("b", n)))
+            _ = words | table.write(WORDS, partition_by=partition_by, compact_every=3)
+        counts.append(len(table.data_files()))
+    partitions = 2 if partition_by else 1
+    assert [n for n in range(7) for _ in "ab"] == table.values()
+    assert partitions == min(counts[2:])
+    assert max(counts) <= 3 * partitions
+    p = beam.Pipeline()
+    _ = p | table.read_changes(starting_version=table.versions()[0])
+    (source,) = (t.primitive.source for t in p.graph().transforms if hasattr(t.primitive, "source"))
+    reader, found = source.open("table", None), []
+    while (bundle := reader.poll(100, Timestamp(0))) is not None:
+        found += [(each.sign, each.row.n) for each in bundle.values]
+    assert [(1, n) for n in range(7) for _ in "ab"] == sorted(found)
+
+
+def test_large_files_are_not_joined(table: LakeTable) -> None:
+    """Nor several to a larger one than the target."""
+    for n in range(4):
+        table.append({"word": [f"{n}{i}" for i in range(20_000)], "n": [n] * 20_000})
+    size = max(pathlib.Path(path.removeprefix("file://")).stat().st_size for path in table.data_files())
+    for target, expected in ((size // 2, 5), (2 * size + 5000, 2)):
+        with TestPipeline() as p:
+            _ = p | beam.Create(rows(("a", 9))) | table.write(WORDS, compact_every=1, target_file_size=target)
+        assert expected == len(table.data_files())
+    assert 80_002 == len(table.values())
+
+
+@pytest.mark.parametrize("option", ["compact_every", "target_file_size"])
+def test_sizes_and_numbers_of_commits_are_positive(table: LakeTable, option: str) -> None:
+    with pytest.raises(ValueError, match=f"^WriteTo\\w+: {option} must be 1"):
+        table.write(WORDS, **{option: 0})
 
 
 def test_rows_beyond_the_size_of_a_token_are_written_by_the_worker(table: LakeTable) -> None:
