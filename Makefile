@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli dataframe io runners sdk test
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test capabilities lint format bench kills spark_kills shop shop_kills kafka beam simulate servers types floors docs links clean
+.PHONY: help demo test capabilities lint format bench kills spark_kills connector_kills shop shop_kills kafka beam simulate servers types floors docs links clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -35,6 +35,7 @@ help:
 	@echo 'make spark_kills   kill 10 drivers of micro-batches, and one at each point of a commit'
 	@echo 'make shop          run a shop: PostgreSQL, Kafka and a web service, into Iceberg and a dashboard'
 	@echo 'make shop_kills    the same, while 20 of its parts are killed'
+	@echo 'make connector_kills  kill pipelines over tables, files in a store, and a database, KILLS times each'
 	@echo 'make kafka         fetch a Kafka broker, and read from it, with drivers that are killed'
 	@echo 'make beam          install Apache Beam, and compare what it and penstock print for the same programs'
 	@echo 'make clean         remove .venv and all caches'
@@ -85,6 +86,12 @@ shop: servers $(FULL)
 
 shop_kills: servers $(FULL)
 	@$(BIN)/python tests/shop --kills=20
+
+# Of the local runner, and then of micro-batches, which have fewer tests.
+connector_kills: export KILLS ?= 20
+connector_kills: $(FULL) servers
+	@$(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/s3/test_s3_kills.py tests/io/cdc/test_kills.py
+	@RUNNER=spark-microbatch $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/cdc/test_kills.py
 
 # Spark's package for Kafka is not in its wheel, and has to be of the same version; another one: make kafka SPARK=4.1.0
 SPARK ?= 4.0.0

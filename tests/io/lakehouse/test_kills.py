@@ -1,6 +1,7 @@
 """A stream from table to table whose processes are killed again and again: each row once.
 
-`KILLS=20 pytest tests/io/lakehouse/test_kills.py` kills more often, and `SEED` chooses the moments.
+`KILLS=20 pytest tests/io/lakehouse/test_kills.py` kills more often, and `SEED` chooses the moments.  With
+`RUNNER=spark-microbatch` it kills drivers of micro-batches with their JVM and workers.
 """
 
 from __future__ import annotations
@@ -8,20 +9,25 @@ from __future__ import annotations
 import os
 import random
 import signal
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from kills.killed_program import KilledProgram
 from kills.sessions import kill_session, session_of
-from lakehouse_tables import WORDS, LakeTable, table_of
+from lakehouse_tables import WORDS, table_of
+from spark_programs import environment
+from watching import watched
 
 PROGRAM = Path(__file__).with_name("killed_copy.py")
 KILLS = int(os.environ.get("KILLS", "2"))
+RUNNER = os.environ.get("RUNNER", "local")
 
 # The rows that are added before each kill.
 EACH = 100
+
+# The words, of which each n has one by its remainder.
+COUNT = "SELECT word, count(*) AS n FROM lake GROUP BY ALL ORDER BY ALL"
 
 
 class KilledCopy(KilledProgram):
@@ -29,17 +35,17 @@ class KilledCopy(KilledProgram):
 
     def __init__(self, directory: Path, format: str, key: str) -> None:
         super().__init__(directory)
-        self._options = (format, str(directory), key)
+        self._options = (format, str(directory), f"--runner={RUNNER}", *([f"--key={key}"] if key else []))
         self.source = table_of(format, directory, "in")
         self.target = table_of(format, directory, "out")
 
     def start(self) -> None:
         """Start the program, or start it again."""
-        self.launch(PROGRAM, *self._options)
+        self.launch(PROGRAM, *self._options, environment=environment())
 
     def kill(self, worker_of: random.Random | None) -> None:
         """Kill one of the worker processes; or all processes of the program, and start it again."""
-        if worker_of is not None:
+        if worker_of is not None and RUNNER == "local":
             workers = [pid for pid in session_of(self.process.pid) if pid != self.process.pid]
             if workers:
                 os.kill(worker_of.choice(workers), signal.SIGKILL)
@@ -51,50 +57,42 @@ class KilledCopy(KilledProgram):
         self.start()
 
 
-def counts(numbers: range) -> list[tuple[str, int]]:
-    """How many of the numbers there are of each remainder."""
-    return [(str(rest), sum(n % 3 == rest for n in numbers)) for rest in range(3)]
-
-
-def look(table: LakeTable, key: str, wrong: list[object], is_over: threading.Event) -> None:
-    """Read the table again and again; note what no reader may see."""
-    seen = 0
-    while not is_over.wait(0.05):
-        if not table.exists():
-            continue
-        rows = table.rows()
-        distinct = {row[0] if key else row for row in rows}
-        total = sum(n for _, n in rows) if key else len(rows)
-        # Neither a row twice, nor fewer than before.
-        if len(distinct) < len(rows) or total < seen:
-            wrong.append((seen, rows))
-        seen = total
-
-
 # Each format appends and changes rows, if there is time for it.
 CASES = [("delta", ""), ("iceberg", "word"), ("delta", "word"), ("iceberg", "")][: None if "KILLS" in os.environ else 2]
 
 
 @pytest.mark.parametrize(("format", "key"), CASES)
 def test_each_row_is_written_once(format: str, key: str, tmp_path: Path) -> None:
-    """And a reader, at any time, sees none twice, and none disappear."""
+    """And a reader, at any time, sees none twice, none disappear, and none that wasn't there.
+
+    With a key, rows are deleted and changed as well, and the table follows.
+    """
     choose = random.Random(int(os.environ.get("SEED", "1")))
     copy = KilledCopy(tmp_path, format, key)
-    wrong: list[object] = []
-    is_over = threading.Event()
-    looking = threading.Thread(target=look, args=(copy.target, key, wrong, is_over))
     written = 0
 
     def add() -> None:
         nonlocal written
         numbers = range(written, written + EACH)
-        copy.source.append({"word": [str(n % 3) for n in numbers], "n": list(numbers)})
         written += EACH
+        copy.source.append({"word": [str(n % 3) for n in numbers], "n": list(numbers)})
+        if key:
+            copy.source.delete(f"n < {written - EACH} and n >= {written - EACH - choose.randrange(50)}")
+            copy.source.upsert({"word": ["moved"], "n": [choose.randrange(written - EACH, written)]}, "n")
 
     def is_copied(count: int) -> bool:
         if key:
-            return copy.target.exists() and counts(range(count)) == copy.target.rows()
+            return copy.target.exists() and copy.source.rows(COUNT) == copy.target.rows()
         return len(copy.target.values()) >= count
+
+    seen = 0
+
+    def is_wrong(rows: list[tuple[str, int]]) -> bool:
+        nonlocal seen
+        before, seen = seen, len(rows)
+        distinct = {word for word, _ in rows} if key else set(rows)
+        possible = all(0 < n <= written for _, n in rows) if key else len(rows) >= before
+        return len(distinct) < len(rows) or not possible
 
     try:
         add()
@@ -102,26 +100,25 @@ def test_each_row_is_written_once(format: str, key: str, tmp_path: Path) -> None
             # The class of its elements isn't declared.
             copy.target.create(WORDS)
         copy.start()
-        looking.start()
-        for number in range(KILLS):
-            # All that was there before, and a part of what comes now.
-            assert copy.wait_for(lambda before=written: is_copied(before)), copy.log
+        with watched(lambda: copy.target.rows() if copy.target.exists() else None, is_wrong) as watch:
+            for number in range(KILLS):
+                # All that was there before, and a part of what comes now.
+                assert copy.wait_for(lambda before=written: is_copied(before)), copy.log
+                add()
+                time.sleep(choose.uniform(0, 0.5))
+                copy.kill(choose if number % 2 else None)
             add()
-            time.sleep(choose.uniform(0, 0.5))
-            copy.kill(choose if number % 2 else None)
-        add()
-        assert copy.wait_for(lambda: is_copied(written)), copy.log
-        if not key:
-            (tmp_path / "drain").touch()
-            assert 0 == copy.ended(), copy.log
+            assert copy.wait_for(lambda: is_copied(written)), copy.log
+            if not key:
+                (tmp_path / "drain").touch()
+                assert 0 == copy.ended(), copy.log
     finally:
-        is_over.set()
-        looking.join()
         copy.clean_up()
 
-    assert [] == wrong
-    expected = counts(range(written)) if key else [(str(n % 3), n) for n in range(written)]
-    assert expected == copy.target.rows(
-        "SELECT word, n FROM lake ORDER BY ALL" if key else "SELECT * FROM lake ORDER BY n"
-    )
+    assert [] == watch.wrong
+    assert watch.looks
+    if key:
+        assert copy.source.rows(COUNT) == copy.target.rows()
+    else:
+        assert [(str(n % 3), n) for n in range(written)] == copy.target.rows("SELECT * FROM lake ORDER BY n")
     assert copy.kills
