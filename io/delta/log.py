@@ -11,8 +11,7 @@ import msgspec
 
 from ...sdk.errors import SourceError
 from ..files.filesystem import filesystem_for, join_path
-from .package import opened
-from .table import arrow_schema
+from .package import arrow_schema, opened
 
 _COMMIT = re.compile(r"\d{20}\.json")
 

@@ -64,6 +64,18 @@ def opened(uri: str, transform: str, version: Any = None) -> Any:
     return table
 
 
+def arrow_schema(table: Any) -> Any:
+    """Return the `pyarrow.Schema` of a table of the client."""
+    return arrow_of(table.schema())
+
+
+def arrow_of(schema: Any) -> Any:
+    """Return the `pyarrow.Schema` of a schema of the client."""
+    import pyarrow
+
+    return pyarrow.schema(schema.to_arrow())
+
+
 @contextmanager
 def explained(
     uri: str, transform: str, what: str, kind: type[SourceError] | type[SinkError] = SourceError

@@ -15,8 +15,7 @@ from ...sdk.sources.bounded import BoundedSource
 from ..files.filesystem import filesystem_for, join_path
 from ..waiting import patiently
 from .log import DataFile, check_protocol, files_of
-from .package import explained, opened
-from .table import arrow_schema
+from .package import arrow_schema, explained, opened
 
 T = TypeVar("T")
 

@@ -9,10 +9,9 @@ from ...sdk.errors import SourceError
 from ...sdk.sources.event_time_reader import EventTimes
 from ..lakehouse.added_rows import AddedRowsSource, Position, VersionRows
 from .log import DataFile, VersionFiles, files_in
-from .package import explained, package
+from .package import arrow_of, explained, package
 from .snapshot import Snapshot, snapshot_of
 from .source import Reading
-from .table import arrow_of
 
 
 class DeltaStream(AddedRowsSource):

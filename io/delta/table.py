@@ -20,7 +20,8 @@ from ..lakehouse.rows import check_schema
 from ..lakehouse.staging import with_columns
 from ..lakehouse.table import Compaction, ConflictError, LakehouseTable, LoadedTable
 from .data_files import DeltaFiles
-from .package import explained, opened, package, storage_options
+from .log import last_version
+from .package import arrow_of, arrow_schema, explained, opened, package, storage_options
 
 
 class DeltaTable(LakehouseTable):
@@ -72,6 +73,7 @@ class DeltaTable(LakehouseTable):
                     f"{self.label}: table {self.name} has no column {unknown[0]!r} for the key; it has "
                     f"{', '.join(found.names)}"
                 )
+            self._check_rules(table, bool(key))
             own = table.metadata().partition_columns
             if partition_by and list(partition_by) != own:
                 raise SinkError(
@@ -79,6 +81,32 @@ class DeltaTable(LakehouseTable):
                     f"{', '.join(partition_by)}"
                 )
         return DeltaFiles(self.uri, found, own).prepared()
+
+    def _check_rules(self, table: Any, has_key: bool) -> None:
+        """Raise `SinkError` for rules of a table that a commit would break."""
+        configuration = table.metadata().configuration
+        if configuration.get("delta.columnMapping.mode", "none") != "none":
+            raise SinkError(
+                f"{self.label}: table {self.name} has column mapping, with which it can't be written to; rewrite the "
+                "table without"
+            )
+        if has_key:
+            # The client checks the other rules when it merges rows.
+            if configuration.get("delta.appendOnly", "false").lower() == "true":
+                raise SinkError(
+                    f"{self.label}: table {self.name} is only appended to (delta.appendOnly), so its rows can't be "
+                    "changed by key; leave the key out"
+                )
+            return
+        rules = [f"the constraint {name[len(_RULE) :]!r}" for name in configuration if name.startswith(_RULE)]
+        for field in table.schema().fields:
+            kinds = {name: kind for name, kind in _COLUMN_RULES.items() if name in field.metadata}
+            rules += [f"the {kind} of column {field.name!r}" for kind in kinds.values()]
+        if rules:
+            raise SinkError(
+                f"{self.label}: table {self.name} has {', '.join(rules)}, which isn't checked when files are appended; "
+                "drop it, or give a key, by which rows are merged"
+            )
 
     def data_files(self, prepared: bytes) -> DeltaFiles:
         return DeltaFiles.of(self.uri, prepared)
@@ -207,8 +235,15 @@ class LoadedDelta(LoadedTable):
             try:
                 yield
             except failed as error:
+                if last_version(self._of.uri) <= self._table.version():
+                    # No other writer was faster: the commit isn't allowed.
+                    raise
                 raise ConflictError(str(error)) from error
 
+
+# The properties of a table, and those of its columns, that have rules for its rows.
+_RULE = "delta.constraints."
+_COLUMN_RULES = {"delta.invariants": "invariant", "delta.generationExpression": "expression"}
 
 # The application transaction of compactions.
 _COMPACTION = "penstock-compaction"
@@ -219,18 +254,6 @@ GONE = "_penstock_gone"
 
 def _q(alias: str, name: str) -> str:
     return f"{alias}.`{name}`"
-
-
-def arrow_schema(table: Any) -> Any:
-    """Return the `pyarrow.Schema` of a table of the client."""
-    return arrow_of(table.schema())
-
-
-def arrow_of(schema: Any) -> Any:
-    """Return the `pyarrow.Schema` of a schema of the client."""
-    import pyarrow
-
-    return pyarrow.schema(schema.to_arrow())
 
 
 def _schema(fields: list[Any]) -> Any:

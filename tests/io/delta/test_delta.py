@@ -14,7 +14,7 @@ from lakehouse_tables import WORDS, DeltaLakeTable
 
 import penstock as beam
 from penstock.io.delta.snapshot import snapshot_of
-from penstock.sdk.errors import SourceError
+from penstock.sdk.errors import SinkError, SourceError
 from penstock.testing import TestPipeline, assert_that, equal_to
 
 
@@ -92,6 +92,43 @@ def test_tables_for_other_readers_are_refused(table: DeltaLakeTable) -> None:
     )
     with pytest.raises(SourceError, match="needs readers with deletionVectors"):
         _ = TestPipeline() | table.read()
+
+
+def test_rules_that_a_commit_would_break_are_refused_before_the_run(
+    table: DeltaLakeTable, tmp_path: pathlib.Path
+) -> None:
+    """Constraints, which an append of files doesn't check and a merge does; and rows that can't be changed."""
+    table.append({"word": ["a"], "n": [1]})
+    table.loaded().alter.add_constraint({"positive": "n > 0"})
+    with pytest.raises(SinkError, match="has the constraint 'positive', which isn't checked when files are appended"):
+        table.write(WORDS).sink.prepare("run")
+    with (
+        pytest.raises(SinkError, match=r"can't be committed to: .*1 rows failed validation check"),
+        TestPipeline() as p,
+    ):
+        _ = p | beam.Create([beam.Row(word="b", n=-1)]) | table.write(WORDS, key="word")
+    other = DeltaLakeTable(tmp_path, "other", configuration={"delta.appendOnly": "true"})
+    other.append({"word": ["a"], "n": [1]})
+    with pytest.raises(SinkError, match=r"is only appended to \(delta.appendOnly\), so its rows can't be changed"):
+        other.write(WORDS, key="word").sink.prepare("run")
+    mapped = DeltaLakeTable(tmp_path, "mapped", configuration={"delta.columnMapping.mode": "name"})
+    mapped.create(WORDS)
+    with pytest.raises(SinkError, match="has column mapping, with which it can't be written to"):
+        mapped.write(WORDS).sink.prepare("run")
+    assert [("a", 1)] == table.rows() == other.rows()
+
+
+def test_a_commit_that_fails_without_another_writer_is_an_error(table: DeltaLakeTable) -> None:
+    """And isn't tried again and again."""
+    table.append({"word": ["a"], "n": [1]})
+    write = table.write(WORDS, key="word")
+    with pytest.raises(SinkError, match="can't be committed to: .*append"), TestPipeline() as p:
+        _ = p | beam.Create([beam.Row(word="a", n=5)]) | beam.Map(lambda row: _append_only(table, row)) | write
+
+
+def _append_only(table: DeltaLakeTable, row: Any) -> Any:
+    table.loaded().alter.set_table_properties({"delta.appendOnly": "true"})
+    return row
 
 
 def test_a_forked_process_finds_the_files_of_a_version(table: DeltaLakeTable) -> None:
