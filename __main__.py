@@ -1,4 +1,4 @@
-"""`python -m penstock`: run, check, draw and simulate pipelines, list the runners, inspect checkpoints."""
+"""`python -m penstock`: run, check, draw and simulate pipelines, list the runners, inspect checkpoints, serve pages."""
 
 from __future__ import annotations
 
@@ -113,6 +113,33 @@ def check(files: tuple[Path, ...], beam: bool) -> None:
 def runners() -> None:
     """List the runners with their capabilities."""
     click.echo(describe_runners())
+
+
+@main.command()
+@click.argument("directory")
+@click.option(
+    "--port", type=int, default=8081, show_default=True, help="The port to serve the page at; 0 for a free one."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve the page at.")
+def ui(directory: str, port: int, host: str) -> None:
+    """Serve the page of a run from its DIRECTORY of checkpoints.
+
+    The run may have ended, or run in another process: the page follows its log of events.
+    """
+    from .sdk.errors import PenstockError
+
+    try:
+        from .ui.directory import serve_directory
+
+        serve_directory(directory, host, port)
+    except ModuleNotFoundError as error:
+        from .sdk.errors import missing_extra
+
+        click.echo(str(missing_extra(error.name or "starlette", "ui", "penstock ui")), err=True)
+        sys.exit(1)
+    except PenstockError as error:
+        click.echo(f"{type(error).__name__}: {error}", err=True)
+        sys.exit(1)
 
 
 checkpoints.add_command(diff)

@@ -32,6 +32,8 @@ True
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -131,6 +133,11 @@ SLICE = 10_000
 LONG_SLICE = 250_000
 
 
+# The switch interval of Python's threads in a step that is sampled, in seconds.  With the usual one of 5 ms the
+# sampling thread would find most steps over.
+_SHORT = 0.000_05
+
+
 class TimeSlice:
     """The slice of time of the current step of this process.
 
@@ -143,6 +150,9 @@ class TimeSlice:
       began: the time when the step began, in microseconds; None between steps.
       steps: the number of steps that have begun.
       task: the label of the step's task.
+      took, busy: the microseconds of the last step, and of all that have ended.
+      wanted: set by a thread that samples: it waits until the next step has begun.
+      sampled: the lock that it waits for, which the beginning step releases.
       is_simulated: True if everything happens in one thread, by a seed.
     """
 
@@ -155,6 +165,11 @@ class TimeSlice:
         self.began: int | None = None
         self.steps = 0
         self.task = ""
+        self.took = self.busy = 0
+        self.wanted = False
+        self.sampled = threading.Lock()
+        self.sampled.acquire()
+        self._switch_interval: float | None = None
 
     @cached_property
     def wakeup(self) -> Wakeup:
@@ -166,6 +181,8 @@ class TimeSlice:
         self.steps += 1
         self.began = self.clock()
         self.over.clear()
+        if self.wanted:
+            self._let_sample()
 
     def end(self) -> None:
         """End the slice: loops are left."""
@@ -174,7 +191,21 @@ class TimeSlice:
 
     def rest(self) -> None:
         """End the step."""
-        self.began = None
+        if self.began is not None:
+            self.took = self.clock() - self.began
+            self.busy += self.took
+            self.began = None
+        if self._switch_interval is not None:
+            sys.setswitchinterval(self._switch_interval)
+            self._switch_interval = None
+
+    def _let_sample(self) -> None:
+        """Let another thread look at this step within it, and not only when it is over."""
+        self.wanted = False
+        self._switch_interval = sys.getswitchinterval()
+        sys.setswitchinterval(_SHORT)
+        if self.sampled.locked():
+            self.sampled.release()
 
     @contextmanager
     def renewed(self) -> Iterator[None]:

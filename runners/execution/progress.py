@@ -31,7 +31,7 @@ _BETWEEN = 0.25
 _terminal = threading.Lock()
 
 # The columns of the terminal for two numbers of up to thirteen digits, and the space between.
-_FOR_THE_NUMBERS = 36
+_FOR_THE_NUMBERS, _FOR_THE_TIME = 36, 10
 
 
 class Progress(AbstractContextManager["Progress"]):
@@ -119,13 +119,18 @@ class Progress(AbstractContextManager["Progress"]):
         shown.add_column(f"{time.monotonic() - self._began:.0f} s{note and ', '}{note}", no_wrap=True)
         shown.add_column("read", justify="right", no_wrap=True)
         shown.add_column("written", justify="right", no_wrap=True)
+        has_time = bool(self._counts.seconds)
+        if has_time:
+            shown.add_column("time", justify="right", no_wrap=True)
         steps = dict(self._counts.steps)
         for label in dict.fromkeys([*self._labels, *steps]):
             if count := steps.get(label):
                 name = Text(label)
-                name.truncate(max(width - _FOR_THE_NUMBERS, 20), overflow="ellipsis")
+                name.truncate(max(width - _FOR_THE_NUMBERS - has_time * _FOR_THE_TIME, 20), overflow="ellipsis")
                 # The elements of a stage that ends in a fold are counted as the grouping's.
-                shown.add_row(name, f"{count.read:,}", f"{count.written:,}" if count.written else "")
+                seconds = sum(self._counts.seconds.get(each, 0.0) for each in label.split(" + "))
+                spent = [f"{seconds:,.1f} s" if seconds else ""] if has_time else []
+                shown.add_row(name, f"{count.read:,}", f"{count.written:,}" if count.written else "", *spent)
         return shown
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sdk.errors import OptionsError
-from ...sdk.options import PipelineOptions, StreamingOptions
+from ...sdk.options import PageOptions, PipelineOptions, StreamingOptions
 
 # By flag, the least value of whole numbers.
 _COUNTS = {
@@ -57,6 +57,9 @@ def check_streaming_flags(options: PipelineOptions) -> None:
             _refuse(name, "expected a number of seconds", value)
         if value < 0 or (value == 0 and name in _DURATIONS):
             _refuse(name, f"expected {'more than 0 seconds' if name in _DURATIONS else '0 seconds or more'}", value)
+    port = options.view_as(PageOptions).ui_port
+    if port is not None and (not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535):
+        _refuse("ui_port", "expected a port from 0 to 65535", port)
     directory = streaming.checkpoint_dir
     # An empty path would be `/`, for example from an unset shell variable.
     if directory is not None and not str(directory).rstrip("/"):

@@ -30,6 +30,9 @@ _logger = logger_of(__name__)
 # The longest interval between samples in seconds, and the number of samples within the time-out.
 _SELDOM, _LOOKS = 0.25, 10
 
+# Seconds between two samples for a caller.
+SAMPLES = 0.05
+
 # Local variables with a step's label in functions of this package.
 _LABELS = "label", "transform"
 
@@ -129,6 +132,9 @@ class CallWatch(AbstractContextManager["CallWatch"]):
       is_elsewhere: true while another watch has the thread.
       has_thread: False if the owner takes the samples, by calling `look`.
       clock: seconds, of any beginning.
+
+    Attributes:
+      sample: called on the sampling thread every `SAMPLES` seconds, unless it is None.
     """
 
     def __init__(
@@ -144,6 +150,7 @@ class CallWatch(AbstractContextManager["CallWatch"]):
         self._is_elsewhere = is_elsewhere
         self._clock = clock
         self._pause = min(_SELDOM, timeout / _LOOKS)
+        self.sample: Callable[[], None] | None = None
         self._next = 0.0
         self._watched = 0
         self._root: FrameType | None = None
@@ -176,7 +183,9 @@ class CallWatch(AbstractContextManager["CallWatch"]):
         self._root = self._call = None
 
     def _run(self) -> None:
-        while not self._is_over.wait(self._pause):
+        while not self._is_over.wait(self._pause if self.sample is None else min(self._pause, SAMPLES)):
+            if self.sample is not None:
+                self.sample()
             self.look()
 
     def look(self) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from ..execution.batch.file_tasks import CollectedViews, CompletedTask, Partitio
 from ..execution.batch.segment_task import import_for
 from ..execution.counters import Counts
 from ..execution.error_transport import RemoteError
+from ..execution.step_times import StepSampler
 from ..execution.stuck_calls import CallWatch, Returned, Stuck
 from .workers.processes import Work, WorkerProcesses, run_worker
 
@@ -123,12 +125,14 @@ class _Worker:
 
     def run(self) -> None:
         """Run one task after the other."""
-        with CallWatch(self._timeout, self._report_call):
+        with CallWatch(self._timeout, self._report_call) as watch:
             while True:
+                watch.sample = None
                 begin = self._control.recv()
                 views = self._views.read(begin.side_inputs)
                 self._counts_at = time.monotonic() + _COUNTS
-                task = run_task(self._program, begin.segment, begin.attempt, views, self._next, self._pause)
+                arguments = begin.segment, begin.attempt, views, self._next, self._pause
+                task = run_task(self._program, *arguments, begun=partial(_sample, watch))
                 # The process is killed when the run is over.
                 sys.stdout.flush()
                 sys.stderr.flush()
@@ -153,3 +157,8 @@ class _Worker:
         # If the parent is gone, the worker's loop finds out.
         with suppress(OSError):
             self.report(report)
+
+
+def _sample(watch: CallWatch, counts: Counts) -> None:
+    """Add the time of steps to these counts, until the task is over."""
+    watch.sample = StepSampler(counts).sample

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import os
 import queue
+import socket
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,7 +17,7 @@ import attrs
 from ...sdk.errors import CheckpointMismatchError, OptionsError, PenstockError
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults
-from ...sdk.options import PipelineOptions, ProgressOptions, StreamingOptions
+from ...sdk.options import PageOptions, PipelineOptions, ProgressOptions, StreamingOptions
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineResult, RunState, seconds_to_wait
 from ...windowing.duration import DurationTypes
@@ -24,6 +26,8 @@ from ..execution.checkpoints.catalog import OWNER
 from ..execution.checkpoints.storage import Disk, disk_of
 from ..execution.checkpoints.store import SnapshotStore
 from ..execution.clock import ProcessingTime, steady_time
+from ..execution.page.event_log import EventLog, Events
+from ..execution.page.feed import PageFeed
 from ..execution.plan.execution_graph import cut, whole
 from ..execution.plan.fusion import fuse
 from ..execution.sinks.committer import committing_often, with_dead_letters
@@ -36,6 +40,7 @@ from .job.progress import JobProgress
 from .job.restart_strategy import RestartStrategy
 from .job.signals import stopping_on_signals
 from .job.status import JobStatus
+from .job_page import JobPage
 from .monitoring.health_port import HealthPort
 from .productions.directory import Productions
 from .productions.job import ProductionJob
@@ -229,11 +234,12 @@ def _micros(seconds: float) -> int:
 
 
 class Observers(AbstractContextManager["Observers"]):
-    """The endpoints and the progress on the terminal of a running job, as far as the options ask for them.
+    """The page, the log of events, the endpoints and the progress of a running job, as far as the options ask for them.
 
     Attributes:
       metrics_url: the URL of the metrics, or None.
       health_url: the URL of the health, without a path, or None.
+      page: the page.
     """
 
     def __init__(self, job: Job, options: PipelineOptions) -> None:
@@ -247,7 +253,8 @@ class Observers(AbstractContextManager["Observers"]):
             # Imported here, because it takes long.
             from .monitoring.prometheus import MetricsPort
 
-            self._port = MetricsPort(status, streaming.metrics_port, streaming.metrics_host)
+            tasks = [task.label for task in job.execution_graph.tasks]
+            self._port = MetricsPort(status, tasks, streaming.metrics_port, streaming.metrics_host)
         self.metrics_url = None if self._port is None else self._port.url
         try:
             self._health = HealthPort(job, streaming)
@@ -255,15 +262,35 @@ class Observers(AbstractContextManager["Observers"]):
             self._close_metrics()
             raise
         self.health_url = self._health.url
+        self._job = job
+        directory = streaming.checkpoint_dir
+        if directory is not None:
+            directory = str(directory).rstrip("/")
+            job.context.events = Events(EventLog(disk_of(directory), directory))
+        has_page = options.view_as(PageOptions).ui_port is not None
+        self._subject = JobPage(job, status, has_page)
+        try:
+            self.page = PageFeed(self._subject, options)
+        except BaseException:
+            self._subject.close()
+            self._health.close()
+            self._close_metrics()
+            raise
 
     def __enter__(self) -> Observers:
         self._progress.__enter__()
+        graph = self._subject.graph() if self._job.context.events.is_logged else None
+        self._job.context.events.add("started", graph=graph, pid=os.getpid(), host=socket.gethostname())
+        self.page.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._progress.__exit__(kind, error, traceback)
+        self._job.context.events.add("ended", state=self._job.state)
+        self.page.close()
+        self._subject.close()
         self._health.close()
         self._close_metrics()
 
@@ -282,6 +309,7 @@ class StreamingResult(PipelineResult):
     Attributes:
       metrics_url: the URL of the metrics, or None without `--metrics_port`.
       health_url: the URL of /healthz and /readyz, without a path, or None without `--health_port`.
+      ui_url, ui_token: the URL of the page, or None without `--ui_port`; and the token that allows its requests.
     """
 
     def __init__(self, job: Job, options: PipelineOptions) -> None:
@@ -290,6 +318,7 @@ class StreamingResult(PipelineResult):
         self._observers = Observers(job, options)
         self.metrics_url = self._observers.metrics_url
         self.health_url = self._observers.health_url
+        self.ui_url, self.ui_token = self._observers.page.url, self._observers.page.token
         # Otherwise the exiting program would end the workers, and the job would replace them.
         atexit.register(self._cancel_at_exit)
         self._run = BackgroundRun("penstock job", self._work)
@@ -364,4 +393,5 @@ class StreamingResult(PipelineResult):
 
     def metrics(self) -> MetricResults:
         status = self._job.status
-        return MetricResults(status.committed.user_metrics, status.attempted.user_metrics)
+        committed, attempted = status.committed.user_metrics, status.attempted.user_metrics
+        return MetricResults(committed, attempted, status.attempted.counts.seconds)

@@ -99,7 +99,7 @@ class ParallelRun:
         counts = Counts()
         for known in (self._completed, *list(self._in_progress.values())):
             counts.add(known)
-        self.counts.steps = counts.steps
+        self.counts.steps, self.counts.seconds = counts.steps, counts.seconds
         return f"{self._settings.workers} workers"
 
     def run(self) -> None:

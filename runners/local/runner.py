@@ -7,7 +7,7 @@ from typing import Any
 
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
-from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
+from ...sdk.options import MicroBatchOptions, PageOptions, PipelineOptions, StreamingOptions
 from ...sdk.run_transform import TransformRunner
 from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation
 from ...sdk.spark_interfaces import refuse_frames
@@ -15,6 +15,7 @@ from ..execution.gc_tuning import rarely_collected
 from ..execution.plan.fusion import before_shuffle, fuse
 from ..execution.progress import progress_of
 from ..execution.sinks.committer import with_dead_letters
+from ..execution.step_times import StepSampler
 from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_unheeded
 from ..execution.stuck_calls import CallWatch
 from .in_process import in_process, is_batch
@@ -36,11 +37,12 @@ class LocalStreamingRunner(TransformRunner):
         streaming = options.view_as(StreamingOptions)
         if parallelism_of(streaming) > 1 and streaming.workers != 1:
             return self._run_parallel(graph, options)
-        with rarely_collected(), CallWatch(streaming.worker_timeout):
+        with rarely_collected(), CallWatch(streaming.worker_timeout) as watch:
             run = in_process(with_dead_letters(graph, options), container)
+            watch.sample = StepSampler(run.counts).sample
             with scoped(container), progress_of(run.counts, run.plan, options):
                 run.run()
-        return FinishedResult(MetricResults(container))
+        return FinishedResult(MetricResults(container, step_seconds=run.counts.seconds))
 
     def _run_parallel(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         # A small pipeline runs in less time than the import takes.
@@ -51,7 +53,7 @@ class LocalStreamingRunner(TransformRunner):
         run = ParallelRun(plan, container, settings_of(options.view_as(StreamingOptions)))
         with progress_of(run.counts, plan, options, refresh=run.refresh):
             run.run()
-        return FinishedResult(MetricResults(container))
+        return FinishedResult(MetricResults(container, step_seconds=run.counts.seconds))
 
     def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         from .launch import StreamingResult, job_of, run_to_the_end
@@ -59,7 +61,8 @@ class LocalStreamingRunner(TransformRunner):
         job = job_of(graph, options)
         if not graph.unbounded_reads():
             run_to_the_end(job, options)
-            metrics = MetricResults(job.status.committed.user_metrics)
+            committed = job.status.committed
+            metrics = MetricResults(committed.user_metrics, step_seconds=committed.counts.seconds)
             return FinishedResult(metrics, job.state, job.committed_state)
         return StreamingResult(job, options)
 
@@ -101,4 +104,5 @@ def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
         or streaming.recovery != "graph"
         or streaming.metrics_port is not None
         or streaming.health_port is not None
+        or options.view_as(PageOptions).ui_port is not None
     )

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from functools import partial
 from html import escape
 from itertools import count
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -45,6 +45,7 @@ class _Edge:
 
     source: int
     target: int
+    pcollection: int
     text: str
     is_side_input: bool
     is_columnar: bool = False
@@ -267,6 +268,59 @@ def _svg_edge(edge: _Edge, placed: Layout) -> str:
     )
 
 
+# --- Data
+
+
+def placed_transforms(pipeline: graph.Graph) -> dict[str, Any]:
+    """Return a drawing as data, for a program that draws it itself.
+
+    Its transforms, in the order of the graph, have label, text, kind, settings, and the upper left corner and size of
+    their box in pixels.  Its groups have path, text and box.  Its edges have the numbers of two transforms, the
+    PCollection, and say whether it is a side input, and whether its elements are columns.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create([1]) | "Double" >> beam.Map(lambda x: 2 * x)
+    >>> drawing = placed_transforms(p.graph())
+    >>> [(each["label"], each["kind"]) for each in drawing["transforms"]], drawing["edges"][0]["target"]
+    ([('Create/Values', 'Read'), ('Double', 'ParDo')], 1)
+    """
+    tree, edges = _tree(pipeline, _LONGEST), _edges(pipeline)
+    placed = layout(tree, [(edge.source, edge.target) for edge in edges])
+    texts = {leaf.index: leaf.text for leaf in _leaves(tree)}
+    return {
+        "width": placed.width,
+        "height": placed.height,
+        "transforms": [
+            {
+                "label": transform.label,
+                "text": texts[index],
+                "kind": _kind(transform),
+                "settings": list(pipeline.settings.get(transform.label, ())),
+                **_corners(placed.boxes[index]),
+            }
+            for index, transform in enumerate(pipeline.transforms)
+        ],
+        "groups": [{"path": group.path, "text": group.text, **_corners(box)} for group, box in placed.groups[1:]],
+        "edges": [
+            {
+                "source": edge.source,
+                "target": edge.target,
+                "pcollection": edge.pcollection,
+                "tag": edge.text,
+                "is_side_input": edge.is_side_input,
+                "is_columnar": edge.is_columnar,
+                "conversion": edge.conversion,
+            }
+            for edge in edges
+        ],
+    }
+
+
+def _corners(box: Box) -> dict[str, float]:
+    return {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
+
+
 # --- The graph to draw
 
 
@@ -297,10 +351,10 @@ def _edges(pipeline: graph.Graph) -> list[_Edge]:
             own = converted if is_columnar == (converted == "to elements") else ""
             schemas = {str(schema) for _, schema in schemas_of(pipeline.pcollections[pcollection].element_type)}
             fields = "".join(schemas) if len(schemas) == 1 else ""
-            edges.append(_Edge(source, index, tag or "", False, is_columnar, own, fields))
+            edges.append(_Edge(source, index, pcollection, tag or "", False, is_columnar, own, fields))
         for side_input in transform.side_inputs:
             source, tag = producers[side_input.pcollection]
-            edges.append(_Edge(source, index, tag or "", True))
+            edges.append(_Edge(source, index, side_input.pcollection, tag or "", True))
     return edges
 
 

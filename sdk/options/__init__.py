@@ -13,6 +13,7 @@ from .pipeline_options import PipelineOptions, describe_options
 from .views import (
     DebugOptions,
     MicroBatchOptions,
+    PageOptions,
     ProfilingOptions,
     ProgressOptions,
     SetupOptions,
@@ -34,6 +35,7 @@ __all__ = [
     "SparkOptions",
     "SinkOptions",
     "ProgressOptions",
+    "PageOptions",
     "ProfilingOptions",
     "describe_options",
     "OptionsContext",

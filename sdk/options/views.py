@@ -201,6 +201,20 @@ class StreamingOptions(PipelineOptions):
         accept(parser, "update_compatibility_version")
 
 
+class PageOptions(PipelineOptions):
+    """The page of a running pipeline.
+
+    >>> PipelineOptions(["--ui_port=8081"]).view_as(PageOptions).ui_port
+    8081
+    """
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        add = parser.add_argument
+        add("--ui_port", type=int, help="Serve a page with the state of the run at this port; 0 for a free port.")
+        add("--ui_host", default="127.0.0.1", help="The address to serve the page at.")
+
+
 class SinkOptions(PipelineOptions):
     """The treatment of records that a sink's target refuses.
 

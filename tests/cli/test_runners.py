@@ -78,6 +78,6 @@ def test_without_a_command_the_commands_are_listed(penstock: Penstock) -> None:
 
     assert 0 == ran.returncode
     assert [] == [line for line in ran.stdout.splitlines() if line.endswith("...") and "Usage" not in line]
-    assert ["check", "checkpoints", "draw", "graph", "run", "runners", "simulate", "state", "version"] == [
+    assert ["check", "checkpoints", "draw", "graph", "run", "runners", "simulate", "state", "ui", "version"] == [
         line.split()[0] for line in ran.stdout.partition("Commands:\n")[2].splitlines()
     ]

@@ -59,3 +59,11 @@ fi
 
 command -v openssl >/dev/null 2>&1 || install openssl ||
     echo "No OpenSSL: the tests of encrypted connections will be skipped. On Debian: sudo apt-get install openssl"
+
+if ! command -v chromium >/dev/null 2>&1 || ! command -v chromedriver >/dev/null 2>&1; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        apt-get update -qq
+    fi
+    { install chromium && install chromium-driver && install fonts-dejavu-core; } ||
+        echo "No Chromium: the tests of the page will be skipped. On Debian: sudo apt-get install chromium chromium-driver"
+fi

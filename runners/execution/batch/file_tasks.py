@@ -98,6 +98,7 @@ def run_task(
     views: SideInputViews,
     next_partition: Callable[[], Any],
     pause: Callable[[Counts], None] = lambda counts: None,
+    begun: Callable[[Counts], None] = lambda counts: None,
 ) -> CompletedTask:
     """Run a segment on the partitions that `next_partition` returns, until it returns None.
 
@@ -105,9 +106,11 @@ def run_task(
       number: the segment's.
       attempt: the unique name of this attempt.
       pause: called regularly with the counts so far.
+      begun: called with the counts before anything is counted.
     """
     segment = program.segments[number]
     counts, metrics = Counts(), MetricsContainer()
+    begun(counts)
     writer = BlockFileWriter(os.path.join(program.directory, attempt), program.partitions)
     with scoped(metrics), rarely_collected():
         task = SegmentTask(

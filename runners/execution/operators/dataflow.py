@@ -214,6 +214,14 @@ class Dataflow:
         """Have `receive` called with each bundle of a PCollection."""
         self._receivers[pcollection].append(receive)
 
+    def tap(self, pcollection: int, receive: Receiver) -> None:
+        """Have `receive` called with each bundle of a PCollection before its consumers are; between two steps only."""
+        self._receivers[pcollection].insert(0, receive)
+
+    def untap(self, pcollection: int, receive: Receiver) -> None:
+        """Undo `tap`."""
+        self._receivers[pcollection].remove(receive)
+
     def send_to(self, pcollection: int) -> Receiver:
         """Return a function that sends a bundle of this PCollection to its consumers."""
         return partial(self._hops.hand_on, self._receivers[pcollection])

@@ -39,6 +39,11 @@ class KeyedRun:
         """Return the executor."""
         return self._executor
 
+    @property
+    def kept(self) -> int:
+        """Return the number of state cells in memory."""
+        return len(self._executor.state)
+
     def next_processing_time(self) -> int | None:
         """Return the processing time, in microseconds, at which the next timer fires."""
         return self._executor.next_processing_time()

@@ -155,6 +155,16 @@ class TaskExecution:
         """Return the PCollections that are side inputs of its steps."""
         return {s.pcollection for step in self.task.steps if isinstance(step, (Stage, Keyed)) for s in step.side_inputs}
 
+    @property
+    def produced(self) -> set[int]:
+        """Return the PCollections that are outputs of its steps."""
+        return {pcollection for outputs in self._outputs.values() for pcollection in outputs}
+
+    def kept(self) -> dict[str, int]:
+        """Return the number of windows and of state cells that each step has in memory, by label."""
+        windows = {label: len(run.windows.table) for label, run in self.groupings.items()}
+        return windows | {label: run.kept for label, run in self.keyed.items()}
+
     # Left work
 
     @property

@@ -65,6 +65,7 @@ class Attempt(ABC):
         start = self._first_start()
         context.status.restored(None if start.checkpoint is None else start.checkpoint.epoch)
         context.workers.start(context.execution_graph, start)
+        context.observation.restarted()
         if context.has_script:
             self._quiescence.request()
         while True:
@@ -100,6 +101,9 @@ class Attempt(ABC):
             # A slot counts after it has restored its subtasks.
             if len(counted) == context.workers.slots:
                 context.phase = Phase.RUNNING
+            context.observation.exchange(context.workers)
+            if context.requests.restarts and not self._is_cancelled():
+                raise RestartNow
         if self._is_cancelled():
             return True
         if not self._is_catching_up():

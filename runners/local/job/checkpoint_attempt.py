@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from ....sdk.errors import PenstockError, SnapshotError, StaleWriterError, UncertainCommitError
-from ....sdk.redaction import logger_of
+from ....sdk.redaction import logger_of, redacted
 from ....sdk.runner import PipelineState
 from ...execution.checkpoints.manifest import Checkpoint, CheckpointKind
 from ...execution.checkpoints.store import SnapshotStore
@@ -183,6 +183,7 @@ class CheckpointAttempt(Attempt):
         if self._is_final:
             raise PenstockError(f"{self._store.directory}: the last checkpoint, of epoch {epoch}, failed: {why}")
         _logger.warning("%s: checkpoint %d failed: %s", self._store.directory, epoch, why)
+        self._context.events.add("checkpoint_failed", epoch=epoch, why=redacted(why), checkpoint=self._kind.value)
         self._drop(self._store, epoch)
         self._answer(Answer(False, f"the savepoint failed: {why}"))
         if self._context.settings.stops_the_world:
@@ -244,10 +245,35 @@ class CheckpointAttempt(Attempt):
         metrics = [report.metrics for report in parts.values() if report.metrics is not None]
         duration = ended - self._coordinator.began
         context.status.checkpointed(context.time(), epoch, duration, checkpoint, metrics)
+        self._record(epoch, duration, checkpoint, parts)
         if not self._is_final:
             context.workers.send(Commit(epoch, transactions))
         if self._kind is CheckpointKind.SAVEPOINT:
             self._answer(Answer(True, f"savepoint of epoch {epoch}", epoch))
+
+    def _record(
+        self, epoch: int, duration: int, checkpoint: Checkpoint | None, parts: dict[SubtaskId, Acknowledged]
+    ) -> None:
+        """Add the event of a complete checkpoint, with the part of each subtask."""
+        sizes = {id: sum(file.length for file in report.part.files) for id, report in parts.items() if report.part}
+        self._context.events.add(
+            "checkpoint",
+            epoch=epoch,
+            checkpoint=self._kind.value,
+            is_whole=self._is_whole,
+            duration=duration,
+            size=None if checkpoint is None else sum(file.length for file in checkpoint.files()),
+            parts=[
+                {
+                    "task": id.task,
+                    "subtask": id.index,
+                    "size": sizes.get(id),
+                    "waited": report.waited,
+                    "wrote": report.wrote,
+                }
+                for id, report in sorted(parts.items())
+            ],
+        )
 
     def _is_durable(self, parts: dict[SubtaskId, Acknowledged]) -> None:
         """Called when a checkpoint can be restored."""

@@ -11,10 +11,12 @@ import attrs
 from ....sdk.redaction import logger_of
 from ...execution.checkpoints.manifest import Checkpoint
 from ...execution.clock import ProcessingTime
+from ...execution.page.event_log import Events
 from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
 from ...execution.plan.source_identities import identities_of
 from ...execution.sinks.committer import OpenTransactions, SinkCommitter
 from ...execution.state.schema import shapes_of
+from ..workers.observer import Observation
 from ..workers.pool import Workers, ids_of
 from .checkpoint_coordinator import CheckpointSettings
 from .control_requests import PendingRequests, RequestInbox, RequestKind
@@ -72,6 +74,8 @@ class JobContext:
       barriers: the number of the last barrier.
       phase: the phase of the current attempt: starting, running or restarting.
       turned_at: when the loop of the attempt last turned, by `clock`.
+      events: the events of the run, for a page and a log.
+      observation: what a page wants observed.
     """
 
     def __init__(
@@ -104,6 +108,8 @@ class JobContext:
         self.state_shapes = shapes_of(plan)
         self.restarts = settings.restarts.fresh()
         self.barriers = 0
+        self.events = Events()
+        self.observation = Observation()
         self.checkpoints_completed = 0
         self.phase = Phase.STARTING
         self.turned_at = clock()

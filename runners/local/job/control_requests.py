@@ -235,11 +235,13 @@ class PendingRequests:
     Attributes:
       kinds: the kinds of requests that end the job.
       savepoints: the listeners of savepoints to take; kept until one was taken, whatever fails before.
+      restarts: the listeners of restarts from the last checkpoint.
     """
 
     def __init__(self, inbox: RequestInbox | None, clock: Callable[[], int]) -> None:
         self.kinds: set[RequestKind] = set()
         self.savepoints: deque[Listener] = deque()
+        self.restarts: deque[Listener] = deque()
         self._inbox = inbox
         self._clock = clock
         self._listeners: list[tuple[RequestKind, Listener]] = []
@@ -279,6 +281,8 @@ class PendingRequests:
             if state == PipelineState.CANCELLED:
                 is_done = kind is RequestKind.CANCEL or (kind is RequestKind.STOP and ends_with_savepoint)
             listener(Answer(is_done, f"the job has ended: {state}", epoch))
+        for listener in self.restarts:
+            listener(Answer(False, f"the job has ended without a restart: {state}", epoch))
         for listener in self.savepoints:
             listener(Answer(False, f"the job has ended without a savepoint: {state}", epoch))
         if self._inbox is not None:

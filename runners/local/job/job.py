@@ -23,6 +23,7 @@ from ....sdk.runner import PipelineState
 from ...execution.checkpoints.manifest import CheckpointKind
 from ...execution.checkpoints.store import SnapshotStore, fresh_token
 from ...execution.clock import ProcessingTime
+from ...execution.page.event_log import described_error
 from ...execution.plan.execution_graph import ExecutionGraph
 from ...execution.sinks.checkpoint_commits import OpenTransactionsFile
 from ..workers.pool import Workers
@@ -30,7 +31,7 @@ from ..workers.processes import WorkerDied
 from .attempt import Attempt, RestartNow
 from .checkpoint_attempt import CheckpointAttempt
 from .context import JobContext, JobSettings
-from .control_requests import Listener, RequestInbox, RequestKind
+from .control_requests import Answer, Listener, RequestInbox, RequestKind
 from .failover_region import FailoverRegions
 from .recovery import CheckpointRecovery
 from .regional_attempt import RegionalAttempt
@@ -139,6 +140,15 @@ class Job:
         """Take a savepoint, continue, and call the listener with the result."""
         self.context.requests.savepoints.append(listener)
 
+    def restart(self, listener: Listener) -> None:
+        """Restart from the last checkpoint, and call the listener when the attempt before has ended."""
+        self.context.requests.restarts.append(listener)
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether the job can restart without beginning anew."""
+        return self._store is not None
+
     def stuck_steps(self) -> str:
         """Return the steps with a function that does not return, as text; "" if none are known."""
         return ", ".join(self.context.workers.stuck_steps())
@@ -158,15 +168,19 @@ class Job:
         requests = self.context.requests
         try:
             self._take_over()
+            self.context.events.open_log()
             self._run_attempts()
             if self.temporary is not None:
                 shutil.rmtree(self.temporary, ignore_errors=True)
-        except StaleWriterError:
+        except StaleWriterError as error:
             # The new owner commits and aborts.
             self.state = PipelineState.FAILED
+            self.context.events.close_log()
+            self.context.events.add("failed", error=described_error(error))
             raise
-        except BaseException:
+        except BaseException as error:
             self.state = PipelineState.FAILED
+            self.context.events.add("failed", error=described_error(error))
             with suppress(Exception):
                 self._abort()
             raise
@@ -203,6 +217,10 @@ class Job:
                     self.state = attempt.run()
                 return
             except RestartNow:
+                context.workers.end()
+                if attempt is not None:
+                    attempt.abandon()
+                self._answer_restarts()
                 continue
             except (StaleWriterError, CheckpointMismatchError):
                 raise
@@ -216,6 +234,7 @@ class Job:
                     _logger.warning("The pipeline failed, and restarts in %.1f s: %s", delay, error)
                 context.status.restarted(str(error))
                 context.phase = Phase.RESTARTING
+                context.events.add("restart", delay=delay, error=described_error(error), is_requested=False)
             finally:
                 context.workers.end()
             if attempt is not None:
@@ -224,6 +243,20 @@ class Job:
                 self._cancel()
                 self.state = PipelineState.CANCELLED
                 return
+
+    def _answer_restarts(self) -> None:
+        """Answer the requests for a restart, which happens now."""
+        context = self.context
+        if not context.requests.restarts:
+            return
+        context.status.restarted("it was requested")
+        context.phase = Phase.RESTARTING
+        context.events.add("restart", delay=0.0, error=None, is_requested=True)
+        last = context.last_checkpoint
+        epoch = None if last is None else last.epoch
+        while context.requests.restarts:
+            text = "restarting from the beginning" if epoch is None else f"restarting from epoch {epoch}"
+            context.requests.restarts.popleft()(Answer(True, text, epoch))
 
     def _next_attempt(self) -> Attempt | None:
         """Return the next attempt, ready to run; or set the final state and return None if the run has ended."""

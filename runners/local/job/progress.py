@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The number of updates, four a second, that rates are averaged over.
 _UPDATES = 20
 # The width of all columns but the label.
-_NUMBERS_WIDTH = 52
+_NUMBERS_WIDTH = 72
 
 
 class JobProgress(Progress):
@@ -52,11 +52,12 @@ class JobProgress(Progress):
         shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=headline(status))
         shown.caption_justify = "left"
         shown.add_column("step", no_wrap=True)
-        for name in ("read", "per s", "written", "lag", "waits"):
+        for name in ("read", "per s", "written", "lag", "time", "busy", "waits"):
             shown.add_column(name, justify="right", no_wrap=True)
-        for task, labels in self._tasks:
-            # Backpressure is shown once for each task.
+        for number, (task, labels) in enumerate(self._tasks):
+            # Backpressure and load are shown once for each task.
             waits = status.backpressure.get(task)
+            busy = busy_of(status, number)
             for label in labels:
                 count = status.attempted.counts.steps.get(label)
                 if count is None:
@@ -69,9 +70,11 @@ class JobProgress(Progress):
                     f"{self._rate(label):,.0f}",
                     f"{count.written:,}" if count.written else "",
                     lag_of(status, label),
+                    _time_of(status, label),
+                    busy,
                     "" if waits is None else f"{waits:.0%}",
                 )
-                waits = None
+                waits, busy = None, ""
         return shown
 
     def _rate(self, label: str) -> float:
@@ -91,6 +94,22 @@ def lag_of(status: JobStatus, label: str) -> str:
     if micros <= MIN_MICROS:
         return ""
     return "done" if micros >= MAX_MICROS else duration((status.now - micros) / 1e6)
+
+
+def busy_of(status: JobStatus, task: int) -> str:
+    """Return the load of a task's subtasks as text: the least and the greatest share of time."""
+    shares = [load.busy for id, load in status.loads.items() if id.task == task]
+    if not shares:
+        return ""
+    least, most = f"{min(shares):.0%}", f"{max(shares):.0%}"
+    return most if least == most else f"{least}–{most}"
+
+
+def _time_of(status: JobStatus, label: str) -> str:
+    """Return the sampled time of a step, of which a fused stage has several, as text."""
+    seconds = status.attempted.counts.seconds
+    own = sum(seconds.get(each, 0.0) for each in label.split(" + "))
+    return duration(own) if own else ""
 
 
 def duration(seconds: float) -> str:

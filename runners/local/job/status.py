@@ -13,8 +13,9 @@ from typing import Any
 import attrs
 
 from ...execution.checkpoints.manifest import Checkpoint
+from ...execution.plan.execution_graph import SubtaskId
 from ..subtask.reports import TaskMetrics, sum_of
-from ..workers.protocol import Counted
+from ..workers.protocol import Counted, SubtaskLoad
 
 # The number of updates, four a second, that backpressure is averaged over.
 _UPDATES = 20
@@ -34,6 +35,21 @@ class Phase(StrEnum):
 
 
 @attrs.frozen
+class Load:
+    """Load of a subtask over the last seconds.
+
+    Attributes:
+      busy: the share of the time in which it was processing.
+      backpressured: the share in which a receiver of its output was behind.
+      read: the elements that its steps have read in this attempt.
+    """
+
+    busy: float
+    backpressured: float
+    read: int
+
+
+@attrs.frozen
 class JobStatus:
     """The status of a job at one moment; times in microseconds.
 
@@ -49,6 +65,7 @@ class JobStatus:
       checkpoint_at, checkpoint_duration, checkpoint_size: of the last checkpoint; its size in bytes.
       restarts: the number of restarts.
       failure: the error that caused the last restart, or None.
+      loads: the load of each subtask.
     """
 
     now: int
@@ -66,6 +83,7 @@ class JobStatus:
     checkpoint_size: int | None
     restarts: int
     failure: str | None
+    loads: Mapping[SubtaskId, Load] = attrs.field(factory=dict)
 
 
 class StatusTracker:
@@ -78,6 +96,8 @@ class StatusTracker:
 
     def __init__(self, tasks: Iterable[str], now: int) -> None:
         self._held_up = {label: deque[bool](maxlen=_UPDATES) for label in tasks}
+        # By subtask, when it was updated, its busy microseconds, and whether it was backpressured.
+        self._loads: dict[SubtaskId, deque[tuple[int, int, bool]]] = {}
         self._base = TaskMetrics()
         # By epoch.
         self._metrics: dict[int, TaskMetrics] = {}
@@ -110,6 +130,7 @@ class StatusTracker:
             known: metrics for known, metrics in self._metrics.items() if epoch is not None and known <= epoch
         }
         self._change(committed=self._base, attempted=self._base)
+        self._loads.clear()
         for updates in self._held_up.values():
             updates.clear()
 
@@ -133,7 +154,19 @@ class StatusTracker:
             watermarks=watermarks,
             backpressure={label: sum(updates) / len(updates) for label, updates in self._held_up.items()},
             backlog=sum(known) if known else None,
+            loads={id: self._load_of(id, now, load) for slot in slots for id, load in slot.loads.items()},
         )
+
+    def _load_of(self, id: SubtaskId, now: int, load: SubtaskLoad) -> Load:
+        """Return the load of a subtask over the last updates, with this one."""
+        updates = self._loads.setdefault(id, deque(maxlen=_UPDATES))
+        if updates and load.busy < updates[-1][1]:
+            # Its slot was replaced.
+            updates.clear()
+        updates.append((now, load.busy, load.is_backpressured))
+        passed = now - updates[0][0]
+        busy = (load.busy - updates[0][1]) / passed if passed > 0 else 0.0
+        return Load(min(1.0, busy), sum(held for _, _, held in updates) / len(updates), load.read)
 
     def checkpointed(
         self, now: int, epoch: int, duration: int, checkpoint: Checkpoint | None, metrics: Iterable[TaskMetrics]

@@ -6,7 +6,7 @@ The URL is http://127.0.0.1:PORT/metrics with `--metrics_port=PORT`; other hosts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ class MetricsPort:
 
     Args:
       status: returns the current status.
+      tasks: the labels of the tasks, by their numbers.
       port: 0 for a free one.
       host: the address to listen at.
 
@@ -33,13 +34,15 @@ class MetricsPort:
     Raises `MissingExtraError` without prometheus-client, and `OptionsError` if the port is not available.
     """
 
-    def __init__(self, status: Callable[[], JobStatus], port: int, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, status: Callable[[], JobStatus], tasks: Sequence[str], port: int, host: str = "127.0.0.1"
+    ) -> None:
         if find_spec("prometheus_client") is None:
             raise missing_extra("prometheus-client", "metrics", "--metrics_port")
         from prometheus_client import CollectorRegistry, make_wsgi_app
 
         registry = CollectorRegistry()
-        registry.register(_Collector(status))
+        registry.register(_Collector(status, tasks))
         self._port = HttpPort(make_wsgi_app(registry), "metrics_port", port, host)
         self.url = f"http://{self._port.address}/metrics"
 
@@ -51,8 +54,9 @@ class MetricsPort:
 class _Collector:
     """The metrics, as prometheus-client collects them."""
 
-    def __init__(self, status: Callable[[], JobStatus]) -> None:
+    def __init__(self, status: Callable[[], JobStatus], tasks: Sequence[str]) -> None:
         self._status = status
+        self._tasks = tasks
 
     def describe(self) -> list[Metric]:
         return []
@@ -60,6 +64,7 @@ class _Collector:
     def collect(self) -> Iterator[Metric]:
         status = self._status()
         yield from _of_steps(status)
+        yield from _of_subtasks(status, self._tasks)
         yield from _of_job(status)
         yield from _of_user_code(status)
 
@@ -83,6 +88,11 @@ def _of_steps(status: JobStatus) -> Iterator[Metric]:
         if MIN_MICROS < micros < MAX_MICROS:
             watermark.add_metric([label], micros / 1e6)
             lag.add_metric([label], (status.now - micros) / 1e6)
+    spent = CounterMetricFamily(
+        "penstock_step_seconds", "The sampled time of a transform, also of those within a fused stage.", labels=["step"]
+    )
+    for label, seconds in status.attempted.counts.seconds.items():
+        spent.add_metric([label], seconds)
     pressure = GaugeMetricFamily(
         "penstock_backpressure_ratio",
         "The share of the last five seconds for which a stage had to wait for those behind it.",
@@ -90,7 +100,21 @@ def _of_steps(status: JobStatus) -> Iterator[Metric]:
     )
     for label, share in status.backpressure.items():
         pressure.add_metric([label], share)
-    yield from (read, written, watermark, lag, pressure)
+    yield from (read, written, watermark, lag, spent, pressure)
+
+
+def _of_subtasks(status: JobStatus, tasks: Sequence[str]) -> Iterator[Metric]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    labels = ["stage", "subtask"]
+    text = "The share of the last five seconds in which a subtask was processing."
+    busy = GaugeMetricFamily("penstock_subtask_busy_ratio", text, labels=labels)
+    text = "The share of the last five seconds in which a subtask had to wait for those behind it."
+    pressure = GaugeMetricFamily("penstock_subtask_backpressure_ratio", text, labels=labels)
+    for id, load in status.loads.items():
+        busy.add_metric([tasks[id.task], str(id.index)], load.busy)
+        pressure.add_metric([tasks[id.task], str(id.index)], load.backpressured)
+    yield from (busy, pressure)
 
 
 def _of_job(status: JobStatus) -> Iterator[Metric]:

@@ -57,6 +57,11 @@ class ProductionJob(Job):
         self._directory = ProductionDirectory(self.context, productions, fenced)
 
     @property
+    def has_checkpoints(self) -> bool:
+        # The logs.
+        return True
+
+    @property
     def _ends_with_savepoint(self) -> bool:
         # The logs have everything that is durable, whenever the run stops.
         return True

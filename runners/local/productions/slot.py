@@ -206,7 +206,7 @@ class ProductionSlot(Slot):
         """Let a producer do one step within a time slice.  Returns whether it did anything."""
         self._begin_slice(self.subtasks[id])
         done = self.producers[id].step()
-        self.time_slice.rest()
+        self._end_slice(self.subtasks[id])
         return done
 
     def _last_first(self) -> Iterable[SubtaskId]:

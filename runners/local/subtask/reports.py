@@ -84,6 +84,7 @@ class Snapshot(NamedTuple):
       now: processing time at the barrier.
       uncopied: returns the chunks, in the place of records and labels: to be called by a forked child.
       offsets: by source label, its partitions and their positions, as text.
+      waited: microseconds from the command to the snapshot.
     """
 
     epoch: int
@@ -95,6 +96,7 @@ class Snapshot(NamedTuple):
     now: int
     uncopied: Callable[[], list[Chunk]] | None = None
     offsets: Mapping[str, list[tuple[str, str]]] = {}
+    waited: int = 0
 
 
 class InputState(NamedTuple):

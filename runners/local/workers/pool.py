@@ -14,7 +14,7 @@ from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ..channels.channel import Channel, ChannelId
 from .processes import WorkerDied
-from .protocol import Command, Counted, Pause, Report, Rewind
+from .protocol import Command, Counted, Observed, Pause, Report, Rewind
 from .slot import Slot, Start
 from .watch import Watch
 
@@ -61,6 +61,10 @@ class Workers(ABC):
 
     def counted(self) -> list[Counted]:
         """Return counts and status of the slots, as far as they are known; to be called a few times a second."""
+        return []
+
+    def observed(self) -> list[tuple[int, Observed]]:
+        """Return what slots have observed since the last call, with their numbers."""
         return []
 
     def stuck(self) -> list[str]:
@@ -113,6 +117,7 @@ class WorkersInThisProcess(Workers):
         self._slot: Slot | None = None
         self._reports: list[Report] = []
         self._channels: dict[ChannelId, Channel] = {}
+        self._observed: list[tuple[int, Observed]] = []
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
         self._channels.clear()
@@ -122,7 +127,13 @@ class WorkersInThisProcess(Workers):
             execution_graph, ids_of(execution_graph), start, self._channel, report, self._clock
         )
         self._slot.write_in_background()
-        self._watch = Watch(self._slot.time_slice, self._timeout, self._report_call, lambda: self._look_on())
+        self._watch = Watch(
+            self._slot.time_slice,
+            self._timeout,
+            self._report_call,
+            lambda: self._look_on(),
+            sampled=self._slot.sample,
+        )
         self._watch.start()
         self._slot.start()
 
@@ -196,4 +207,13 @@ class WorkersInThisProcess(Workers):
             self._slot = None
 
     def counted(self) -> list[Counted]:
-        return [] if self._slot is None else [self._slot.counted()]
+        if self._slot is None:
+            return []
+        counted = self._slot.counted()
+        if counted.observed is not None:
+            self._observed.append((0, counted.observed))
+        return [counted]
+
+    def observed(self) -> list[tuple[int, Observed]]:
+        taken, self._observed = self._observed, []
+        return taken

@@ -125,7 +125,11 @@ class SlotProcess:
         time_slice = self._slot.time_slice
         calls = CallWatch(self._timeout, self._report_call, lambda: time_slice.began is not None, has_thread=False)
         with calls:
-            Watch(time_slice, self._timeout, self._report_call, look_between=calls.look).start()
+            watch = Watch(
+                time_slice, self._timeout, self._report_call, look_between=calls.look, sampled=self._slot.sample
+            )
+            watch.start()
+            self._slot.observer.is_own_process = True
             self._slot.start()
             self._loop()
 

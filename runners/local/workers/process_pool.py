@@ -13,7 +13,7 @@ from ..channels.channel import ChannelId
 from .pool import Workers, ids_of
 from .process_loop import run_slot
 from .processes import Work, WorkerDied, WorkerProcesses
-from .protocol import Command, Counted, FencedEndpoint, Report, Rewind, Stopped, send_sockets
+from .protocol import Command, Counted, FencedEndpoint, Observed, Report, Rewind, Stopped, send_sockets
 from .slot import Start
 
 Pipes = dict[ChannelId, tuple[socket.socket, socket.socket]]
@@ -39,6 +39,7 @@ class WorkersInProcesses(WorkerProcesses, Workers):
         self._death: WorkerDied | None = None
         self._stopped: set[int] = set()
         self._counted: dict[int, Counted] = {}
+        self._observed: list[tuple[int, Observed]] = []
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
         self._graph = execution_graph
@@ -103,6 +104,8 @@ class WorkersInProcesses(WorkerProcesses, Workers):
             id, report = message.content
             if isinstance(report, Counted):
                 self._counted[number] = report
+                if report.observed is not None:
+                    self._observed.append((number, report.observed))
             elif isinstance(report, (Stuck, Returned)):
                 self._note_stuck(number, report)
             else:
@@ -124,6 +127,10 @@ class WorkersInProcesses(WorkerProcesses, Workers):
 
     def counted(self) -> list[Counted]:
         return list(self._counted.values())
+
+    def observed(self) -> list[tuple[int, Observed]]:
+        taken, self._observed = self._observed, []
+        return taken
 
 
 def _ends(pipes: Pipes) -> list[socket.socket]:

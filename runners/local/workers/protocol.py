@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ...execution.checkpoints.manifest import Checkpoint, PartReference
 from ...execution.error_transport import RemoteError
 from ...execution.plan.execution_graph import SubtaskId
+from ...execution.streaming.taps import DrawnInput, DrawnPane, Traffic
 from ...execution.stuck_calls import Returned, Stuck
 from ..channels.channel import ChannelId
 from ..channels.messages import Barrier
@@ -100,7 +101,24 @@ class Rewind(NamedTuple):
     ends: tuple[tuple[ChannelId, bool], ...] = ()
 
 
-Command: TypeAlias = Inject | Play | AdvanceLoops | Pause | Drain | Commit | Stop
+class Observe(NamedTuple):
+    """Say what a page shows, and so what the slots have to observe.
+
+    Attributes:
+      is_open: some browser shows the page; otherwise nothing is observed but logs.
+      step, key: the grouping whose panes are drawn, and the text of the key; None for none, and for all keys.
+      profile: the number of the last profile that was requested; 0 for none.
+      seconds: how long stacks are sampled for it.
+    """
+
+    is_open: bool = False
+    step: str | None = None
+    key: str | None = None
+    profile: int = 0
+    seconds: float = 10.0
+
+
+Command: TypeAlias = Inject | Play | AdvanceLoops | Pause | Drain | Commit | Stop | Observe
 
 
 class Acknowledged(NamedTuple):
@@ -113,6 +131,8 @@ class Acknowledged(NamedTuple):
       metrics: what was counted before the snapshot.
       now: processing time at the snapshot.
       offsets: by source label, its partitions and their positions, as text.
+      waited: microseconds from the command to the snapshot, in which barriers travelled and aligned.
+      wrote: microseconds from the snapshot until it was durable.
     """
 
     epoch: int
@@ -122,6 +142,8 @@ class Acknowledged(NamedTuple):
     metrics: TaskMetrics | None = None
     now: int = 0
     offsets: Mapping[str, list[tuple[str, str]]] = {}
+    waited: int = 0
+    wrote: int = 0
 
 
 class Declined(NamedTuple):
@@ -150,6 +172,43 @@ class Failed(NamedTuple):
     error: RemoteError
 
 
+class SubtaskLoad(NamedTuple):
+    """Load of a subtask since its slot began.
+
+    Attributes:
+      busy: the microseconds in which it was processing.
+      is_backpressured: a receiver of its output is behind, now.
+      read: the elements that its steps have read.
+    """
+
+    busy: int
+    is_backpressured: bool
+    read: int
+
+
+class Observed(NamedTuple):
+    """What a slot has observed since its last report, for a page.
+
+    Attributes:
+      traffic: by PCollection, what has passed since the page was opened.
+      keys: by step, the most frequent keys and their counts, and the number of all elements.
+      kept: by step, the windows and state cells in memory.
+      overdue: by task, microseconds since the earliest processing-time timer that is due was set for.
+      inputs, panes: of the step and key that are drawn.
+      logs: lines of this process: microseconds since 1970, level, and text.
+      profile: the number of a profile, and how often each stack was seen; frames are joined by line ends.
+    """
+
+    traffic: Mapping[int, Traffic] = {}
+    keys: Mapping[str, tuple[int, list[tuple[str, int]]]] = {}
+    kept: Mapping[str, int] = {}
+    overdue: Mapping[str, int] = {}
+    inputs: Sequence[DrawnInput] = ()
+    panes: Sequence[DrawnPane] = ()
+    logs: Sequence[tuple[int, str, str]] = ()
+    profile: tuple[int, Mapping[str, int]] | None = None
+
+
 class Counted(NamedTuple):
     """Counts and status of a slot, for display."""
 
@@ -157,6 +216,8 @@ class Counted(NamedTuple):
     held_up: tuple[str, ...]
     backlog: int | None
     watermarks: dict[str, int]
+    loads: Mapping[SubtaskId, SubtaskLoad] = {}
+    observed: Observed | None = None
 
 
 # Reports of a whole slot.

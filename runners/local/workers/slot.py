@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from types import FrameType
 from typing import Any, ClassVar
 
 import attrs
@@ -15,11 +16,13 @@ from ...execution.clock import LONG_SLICE, SLICE, Clock, ProcessingTime, TimeSli
 from ...execution.error_transport import remote
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.plan.fusion import has_async
+from ...execution.step_times import sampled_step
 from ...execution.wakeup import Wakeup
 from ..channels.channel import Channel, ChannelId
 from ..subtask.reports import Report as SubtaskReport
 from ..subtask.reports import Snapshot, TaskMetrics, sum_of
 from ..subtask.subtask import Subtask
+from .observer import SlotObserver
 from .protocol import (
     AdvanceLoops,
     Command,
@@ -28,6 +31,7 @@ from .protocol import (
     Drain,
     Failed,
     Inject,
+    Observe,
     Pause,
     Play,
     Report,
@@ -35,6 +39,7 @@ from .protocol import (
     Rewound,
     Stop,
     Stopped,
+    SubtaskLoad,
 )
 from .snapshot_writer import LARGE, PROCESSING_TIME, SnapshotWriter, restored_from
 
@@ -57,6 +62,7 @@ class Slot:
 
     Attributes:
       has_stopped: true after the command to stop.
+      observer: observes the subtasks for a page.
       time_slice: of the current step.
       subtask_type: the class of the subtasks; negative controls replace it.
     """
@@ -89,6 +95,11 @@ class Slot:
         self.time_slice = start.time_slice or TimeSlice(LONG_SLICE if start.has_script else SLICE)
         self._ids = tuple(ids)
         self._has_calls = has_async(execution_graph.plan.steps)
+        self.observer = SlotObserver(lambda: self.subtasks)
+        # The subtask of the current step, and the microseconds of the steps of each.
+        self._current: SubtaskId | None = None
+        self._busy: dict[SubtaskId, int] = {}
+        self._injected_at = 0
         for id in ids:
             self._make(id, start, channels)
 
@@ -107,6 +118,7 @@ class Slot:
             start.repeatable,
             self.time_slice,
         )
+        self.observer.made(self.subtasks[id])
 
     def _ends_of(self, id: SubtaskId, channels: Callable[[ChannelId], Channel]) -> Callable[[ChannelId], Channel]:
         """Return what gives a subtask's ends of its channels."""
@@ -130,7 +142,7 @@ class Slot:
     def _reporter(self, id: SubtaskId) -> Callable[[SubtaskReport], None]:
         def reports(report: SubtaskReport) -> None:
             if isinstance(report, Snapshot):
-                self._writer.write(id, report)
+                self._writer.write(id, report._replace(waited=max(0, self._clock() - self._injected_at)))
             else:
                 self._report((id, report))
 
@@ -258,11 +270,15 @@ class Slot:
         """Have a subtask take a step, within a slice of time.  Return True if it did something."""
         self._begin_slice(subtask)
         done = subtask.step()
-        self.time_slice.rest()
+        self._end_slice(subtask)
         return done
 
+    def _end_slice(self, subtask: Subtask) -> None:
+        self.time_slice.rest()
+        self._busy[subtask.id] = self._busy.get(subtask.id, 0) + self.time_slice.took
+
     def _begin_slice(self, subtask: Subtask) -> None:
-        self.time_slice.task = subtask.task.label
+        self.time_slice.task, self._current = subtask.task.label, subtask.id
         self.time_slice.begin()
 
     def step(self, id: SubtaskId) -> bool:
@@ -309,7 +325,7 @@ class Slot:
                 with self._acting(subtask.id):
                     self._begin_slice(subtask)
                     subtask.tick()
-                    self.time_slice.rest()
+                    self._end_slice(subtask)
 
     def _is_due(self, subtask: Subtask) -> bool:
         time = subtask.next_time()
@@ -322,7 +338,11 @@ class Slot:
 
     def obey(self, command: Command) -> None:
         """Obey a command of the job."""
+        if isinstance(command, Observe):
+            self.observer.obey(command)
+            return
         if isinstance(command, Inject):
+            self._injected_at = self._clock()
             for subtask in self.subtasks.values():
                 subtask.expect(command.barrier)
         for id, subtask in list(self.subtasks.items()):
@@ -358,10 +378,23 @@ class Slot:
             for label, micros in subtask.execution.watermarks().items():
                 watermarks[label] = min(micros, watermarks.get(label, micros))
         held_up = tuple(subtask.task.label for subtask in self.subtasks.values() if subtask.is_backpressured)
-        return Counted(sum_of(self._metrics.values()), held_up, sum(known) if known else None, watermarks)
+        loads = {id: self._load_of(id, subtask) for id, subtask in self.subtasks.items()}
+        metrics, backlog = sum_of(self._metrics.values()), sum(known) if known else None
+        return Counted(metrics, held_up, backlog, watermarks, loads, self.observer.taken())
+
+    def _load_of(self, id: SubtaskId, subtask: Subtask) -> SubtaskLoad:
+        read = sum(count.read for count in self._metrics[id].counts.steps.values())
+        return SubtaskLoad(self._busy.get(id, 0), subtask.is_backpressured, read)
+
+    def sample(self, frame: FrameType, micros: int) -> None:
+        """Add time to the step of a stack; called on the thread that takes the samples."""
+        id, step = self._current, sampled_step(frame)
+        if id in self._metrics and step is not None:
+            self._metrics[id].counts.spend(step, micros / 1_000_000)
 
     def abandon(self) -> None:
         """Close what is open, after the attempt has failed."""
+        self.time_slice.rest()
         self._writer.abandon()
         for subtask in self.subtasks.values():
             subtask.abandon()

@@ -24,6 +24,7 @@ from ....sdk.errors import SnapshotError
 from ...execution.checkpoints.catalog import path_of
 from ...execution.checkpoints.manifest import Checkpoint, PartReference
 from ...execution.checkpoints.store import SnapshotStore
+from ...execution.clock import steady_time
 from ...execution.plan.execution_graph import SubtaskId
 from ...execution.plan.fusion import Plan
 from ...execution.state.schema import mismatches, shapes_of
@@ -97,6 +98,8 @@ class SnapshotWriter:
         self.waits = True
         self.has_pending = False
         self._thread = WriterThread()
+        # When the writing of each subtask's last snapshot began.
+        self._began: dict[SubtaskId, int] = {}
         # The epoch of each subtask's last snapshot.
         self._epochs: dict[SubtaskId, int] = {}
         # Sets of changes that are shared with children.
@@ -117,6 +120,7 @@ class SnapshotWriter:
         """Write the snapshot of a subtask, and report."""
         self.has_pending = True
         self._epochs[id] = snapshot.epoch
+        self._began[id] = steady_time()
         copied = snapshot if snapshot.uncopied is None else self._fork(id, snapshot, snapshot.uncopied)
         if copied is None:
             return
@@ -179,7 +183,15 @@ class SnapshotWriter:
         labels = self._labels[id]
         labels.update(dict.fromkeys(snapshot.labels))
         return Acknowledged(
-            snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.metrics, snapshot.now, snapshot.offsets
+            snapshot.epoch,
+            part,
+            snapshot.staged,
+            tuple(labels),
+            snapshot.metrics,
+            snapshot.now,
+            snapshot.offsets,
+            snapshot.waited,
+            steady_time() - self._began.get(id, steady_time()),
         )
 
     def _fork(self, id: SubtaskId, snapshot: Snapshot, copy: Callable[[], list[Chunk]]) -> Snapshot | None:

@@ -1,4 +1,4 @@
-"""Watch thread of a slot: ends slices of time, and reports calls that don't return.
+"""Watch thread of a slot: ends slices of time, samples the steps, and reports calls that don't return.
 
 Loops are left between two elements, so a step that lasts long after its slice is in one call of user code, or of a
 source or sink.  After `--worker_timeout` the watch reports the call with its stack, and again when it has returned.
@@ -6,15 +6,25 @@ source or sink.  After `--worker_timeout` the watch reports the call with its st
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
+import time
 from collections.abc import Callable
+from types import FrameType
 
 from ...execution.clock import TimeSlice
+from ...execution.step_times import INTERVAL
 from ...execution.stuck_calls import Returned, Stuck, stack_of, step_of
 
 # Seconds between two looks, while the slot is busy and while it is idle.
 _OFTEN, _SELDOM = 0.01, 0.05
+
+# Microseconds between two samples.
+_SAMPLES = round(INTERVAL * 1_000_000)
+
+# Microseconds after which a step is sampled where it is found.
+_LONG = 5_000
 
 # Looks without a step after which the slot is idle.
 _IDLE = 10
@@ -28,6 +38,7 @@ class Watch:
       report: called with `Stuck` and `Returned`, on the watch's thread.
       look_on: called on that thread at each look while a call is stuck.
       look_between: called on that thread at each look, to watch calls between steps.
+      sampled: called on that thread with the stack of a step, and the busy microseconds that the sample stands for.
     """
 
     def __init__(
@@ -37,12 +48,16 @@ class Watch:
         report: Callable[[Stuck | Returned], None],
         look_on: Callable[[], None] = lambda: None,
         look_between: Callable[[], None] = lambda: None,
+        sampled: Callable[[FrameType, int], None] | None = None,
     ) -> None:
         self._slice = time_slice
         self._timeout = timeout
         self._report = report
         self._look_on = look_on
         self._look_between = look_between
+        self._sampled = sampled
+        # When the last sample was taken, and the busy time then.
+        self._sampled_at, self._busy = time_slice.clock(), time_slice.busy
         self._watched = threading.get_ident()
         self._is_over = threading.Event()
         # The step that was reported as stuck: its number, its label and when it began.
@@ -77,6 +92,8 @@ class Watch:
             self._report(Returned(step, (now - since) / 1_000_000))
         # Calls within a step are reported below.
         self._look_between()
+        if self._sampled is not None and now - self._sampled_at >= _SAMPLES:
+            self._sample(now)
         if began is None:
             return
         took = now - began
@@ -86,6 +103,31 @@ class Watch:
             self._look_on()
         elif took >= self._timeout * 1_000_000:
             self._report_stuck(steps, began, took)
+
+    def _sample(self, now: int) -> None:
+        """Attribute the busy time since the last sample to what the thread is doing at a random moment of a step.
+
+        Steps are short, and this thread gets the interpreter when they are over: so a step that begins lets it in.
+        """
+        time_slice = self._slice
+        began = time_slice.began
+        if began is None or now - began < _LONG:
+            time_slice.sampled.acquire(blocking=False)
+            time_slice.wanted = True
+            if not time_slice.sampled.acquire(timeout=_OFTEN):
+                time_slice.wanted = False
+                return
+            time.sleep(random.random() * min(time_slice.took, _LONG) / 1_000_000)
+        steps, began = time_slice.steps, time_slice.began
+        frame = sys._current_frames().get(self._watched)
+        # The step may have ended while its frames were read.
+        if frame is None or began is None or time_slice.steps != steps or time_slice.began != began:
+            return
+        now = time_slice.clock()
+        busy = time_slice.busy + now - began
+        assert self._sampled is not None
+        self._sampled(frame, busy - self._busy)
+        self._busy, self._sampled_at = busy, now
 
     def _report_stuck(self, steps: int, began: int, took: int) -> None:
         frame = sys._current_frames().get(self._watched)

@@ -12,14 +12,19 @@ from ....sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ....sdk.run_transform import TransformRunner
 from ....sdk.runner import Capability, FinishedResult, PipelineResult
 from ....sdk.spark_interfaces import HasFrames, refuse_frames
-from ...execution.plan.fusion import before_shuffle, fuse
+from ...execution.page.description import described_plan
+from ...execution.page.event_log import Events
+from ...execution.plan.fusion import Plan, before_shuffle, fuse
 from ...execution.progress import progress_of
 from ...execution.sinks.committer import with_dead_letters
 from ...execution.streaming_options import check_streaming_flags, refuse_unheeded
 from ...execution.stuck_calls import CallWatch
+from ..page import SparkPage, SparkProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from .segment_rdds import SparkBatchExecution
 
 
 class SparkBatchRunner(TransformRunner):
@@ -66,14 +71,27 @@ class SparkBatchRunner(TransformRunner):
                 reports.update()
                 return execution.jobs.activity()
 
-            with CallWatch(timeout), progress_of(reports.counts, plan, options, refresh=refresh):
+            page = self._page(execution, plan, partitions or session.sparkContext.defaultParallelism)
+            progress = progress_of(reports.counts, plan, options, refresh=refresh)
+            with page.served(page.open(options)), CallWatch(timeout), progress:
                 execution.run()
             frames = execution.frames()
-            return SparkBatchResult(MetricResults(reports.metrics), frames)
+            reports.update()
+            metrics = MetricResults(reports.metrics, step_seconds=reports.counts.seconds)
+            return SparkBatchResult(metrics, frames)
         finally:
             # DataFrames need their session.
             if is_ours and not frames:
                 session.stop()
+
+    def _page(self, execution: SparkBatchExecution, plan: Plan, partitions: int) -> SparkPage:
+        reports = execution.reports
+
+        def progress() -> SparkProgress:
+            reports.update()
+            return SparkProgress(None, reports.counts, reports.metrics)
+
+        return SparkPage(described_plan(plan, partitions), progress, {"cancel": execution.jobs.cancel}, Events())
 
     @classmethod
     def capabilities(cls) -> Mapping[Capability, str]:

@@ -32,6 +32,7 @@ from ...execution.plan.segments import Segment, Stored, cut
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.sinks.committer import SinkCommitter, sinks_of
 from ...execution.stages.side_input_views import SideInputViews
+from ...execution.step_times import StepSampler
 from ...execution.stuck_calls import CallWatch
 from ...execution.user_errors import Attribution, as_exception, attributed, reraise
 from ..dataframes import FrameOutput, Pack, blocks, check_packages, each_as, frame_of, opened
@@ -256,7 +257,7 @@ class TaskReports:
         merged = Counts()
         for _, counts in list(self.accumulator.value.values()):
             merged.add(counts)
-        self.counts.steps = merged.steps
+        self.counts.steps, self.counts.seconds = merged.steps, merged.seconds
 
     @property
     def metrics(self) -> MetricsContainer:
@@ -312,7 +313,8 @@ class PartitionFunction:
         """Yield the rows that the segment outputs for a partition."""
         container, counts = MetricsContainer(), Counts()
         try:
-            with scoped(container), rarely_collected(), CallWatch(self._timeout):
+            with scoped(container), rarely_collected(), CallWatch(self._timeout) as watch:
+                watch.sample = StepSampler(counts).sample
                 plan, segment, coders, packs = cloudpickle.loads(self._payload)
                 registry.register_all(coders)
                 views = SideInputViews()

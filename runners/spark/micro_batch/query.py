@@ -21,10 +21,12 @@ from ....sdk.errors import RunnerError
 from ....sdk.metrics import MetricsContainer
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...execution.checkpoints.manifest import Checkpoint
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import ProcessingTime, steady_time
 from ...execution.counters import Counts
+from ...execution.page.event_log import EventLog, Events
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.sinks.checkpoint_commits import PREVIOUS, ManifestDecision, commit_succeeded
 from ...execution.sinks.committer import SinkCommitter
@@ -103,6 +105,9 @@ class MicroBatchQuery:
       state: one of `PipelineState`.
       metrics, counts: of the batches that this run has committed.
       batches: the number of batches that this run has committed.
+      execution_graph: the tasks of a batch.
+      events: the events of the run, for a page and a log.
+      loads: for each task and subtask, its share of the time of the last batch, 0, and the elements that it read.
     """
 
     def __init__(
@@ -118,7 +123,9 @@ class MicroBatchQuery:
         self.metrics = MetricsContainer()
         self.counts = Counts()
         self.batches = 0
-        self._graph = execution_graph
+        self.events = Events()
+        self.loads: Sequence[Sequence[Sequence[float]]] = ()
+        self._graph = self.execution_graph = execution_graph
         self.plan = execution_graph.plan
         self._session = session
         self._store = store
@@ -161,6 +168,16 @@ class MicroBatchQuery:
         """End the unbounded sources, and process all input that was read."""
         self._is_draining = True
 
+    def event_log(self) -> EventLog:
+        """Return the log of events beside the state."""
+        return EventLog(self._store.disk, self._store.directory)
+
+    def watermarks(self) -> dict[str, int]:
+        """Return the watermarks of the sources at the last committed batch, by label."""
+        graph = self.plan.graph
+        known = dict(self._committed.watermarks).items()
+        return {graph.producer(i).label: micros for i, micros in known if MIN_MICROS < micros < MAX_MICROS}
+
     @property
     def activity(self) -> str:
         """The progress of the batch that runs, as text."""
@@ -177,6 +194,7 @@ class MicroBatchQuery:
     def _run_all(self) -> None:
         try:
             self._store.take_over()
+            self.events.open_log()
             planned = self._recover()
             settings = self._settings
             program = Program(
@@ -302,9 +320,34 @@ class MicroBatchQuery:
         self._sources.adapt_pace({label: count.written for label, count in counts.steps.items()}, steady_time() - began)
         self._commit(batch, results)
         self.counts.add(counts)
+        self._record(batch, results, steady_time() - began)
         self._publish()
         # After the commit, because an acknowledgement can't be rolled back.
         self._sources.acknowledge(batch.positions)
+
+    def _record(self, batch: PlannedBatch, results: Sequence[SubtaskResult], took: int) -> None:
+        """Add the event of a committed batch, and note the load of its subtasks."""
+        loads: list[list[tuple[float, float, int]]] = [[] for _ in self._graph.tasks]
+        parts = []
+        for result in sorted(results, key=lambda each: each.id):
+            seconds, id = result.seconds, result.id
+            busy = (seconds.loading + seconds.working + seconds.saving) * 1_000_000
+            read = sum(count.read for count in result.counts.steps.values())
+            loads[id.task].append((round(min(1.0, busy / max(took, 1)), 4), 0.0, read))
+            size = None if result.part is None else sum(file.length for file in result.part.files)
+            wrote = round(seconds.saving * 1_000_000)
+            parts.append({"task": id.task, "subtask": id.index, "size": size, "waited": 0, "wrote": wrote})
+        self.loads = loads
+        total = sum(part["size"] or 0 for part in parts)
+        self.events.add(
+            "checkpoint",
+            epoch=batch.number,
+            checkpoint="batch",
+            is_whole=True,
+            duration=took,
+            size=total,
+            parts=parts,
+        )
 
     def _commit(self, batch: PlannedBatch, results: Sequence[SubtaskResult]) -> None:
         committed, parallelism = Committed.of(batch, results, self._graph), self._graph.parallelism

@@ -10,7 +10,7 @@ import attrs
 from ....sdk.errors import UnsupportedError
 from ....sdk.graph import Graph, Read
 from ....sdk.metrics import MetricResults
-from ....sdk.options import PipelineOptions
+from ....sdk.options import PipelineOptions, StreamingOptions
 from ....sdk.run_transform import TransformRunner
 from ....sdk.runner import Capability, PipelineResult, RunState, seconds_to_wait
 from ....sdk.sources.scripted_source import Script
@@ -18,8 +18,11 @@ from ....sdk.sources.unbounded import UnboundedSource
 from ....sdk.spark_interfaces import UnboundedFrame, refuse_frames
 from ....windowing.duration import DurationTypes
 from ...execution.background_thread import BackgroundRun
+from ...execution.page.description import described_graph
+from ...execution.page.event_log import Events
 from ...execution.plan.fusion import fuse
 from ...execution.progress import progress_of
+from ..page import SparkPage, SparkProgress
 from .options import settings_of, store_of
 
 if TYPE_CHECKING:
@@ -129,22 +132,41 @@ class MicroBatchResult(PipelineResult):
 
     Args:
       session: the session to stop at the end; None to leave it running.
+
+    Attributes:
+      ui_url, ui_token: the URL of the page, or None without `--ui_port`; and the token that allows its requests.
     """
 
     def __init__(self, query: MicroBatchQuery, session: SparkSession | None, options: PipelineOptions) -> None:
         self._query = query
         self._session = session
         self._options = options
+        if options.view_as(StreamingOptions).checkpoint_dir is not None:
+            query.events = Events(query.event_log())
+        requests = {"drain": query.drain, "cancel": query.cancel}
+        self._page = SparkPage(described_graph(query.execution_graph), self._progress, requests, query.events)
+        try:
+            self._feed = self._page.open(options)
+        except BaseException:
+            if session is not None:
+                session.stop()
+            raise
+        self.ui_url, self.ui_token = self._feed.url, self._feed.token
         self._run = BackgroundRun("penstock micro-batches", self._work)
 
     def _work(self) -> None:
         query = self._query
         try:
-            with progress_of(query.counts, query.plan, self._options, refresh=lambda: query.activity):
+            progress = progress_of(query.counts, query.plan, self._options, refresh=lambda: query.activity)
+            with self._page.served(self._feed), progress:
                 query.run()
         finally:
             if self._session is not None:
                 self._session.stop()
+
+    def _progress(self) -> SparkProgress:
+        query = self._query
+        return SparkProgress(query.state, query.counts, query.metrics, query.watermarks(), query.loads, query.batches)
 
     @property
     def state(self) -> RunState:
@@ -172,4 +194,4 @@ class MicroBatchResult(PipelineResult):
         return self.wait_until_finish()
 
     def metrics(self) -> MetricResults:
-        return MetricResults(self._query.metrics)
+        return MetricResults(self._query.metrics, step_seconds=self._query.counts.seconds)

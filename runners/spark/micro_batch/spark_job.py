@@ -321,15 +321,15 @@ class SubtaskFunction:
         """Yield the rows that the subtask sends, and forward messages for later tasks."""
         try:
             cache = _cache_of(self._run, self._payload)
-            with rarely_collected(), CallWatch(cache.program.worker_timeout):
-                yield from self._run_batch(cache, rows)
+            with rarely_collected(), CallWatch(cache.program.worker_timeout) as watch:
+                yield from self._run_batch(cache, rows, watch)
         except GeneratorExit:
             # Spark needs no more rows.
             raise
         except BaseException as error:
             raise wrapped(as_exception(error)) from None
 
-    def _run_batch(self, cache: SubtaskCache, rows: Iterable[bytes]) -> Iterator[Row]:
+    def _run_batch(self, cache: SubtaskCache, rows: Iterable[bytes], watch: CallWatch) -> Iterator[Row]:
         id = self._id
         own: Iterable[Buffer]
         if self._splits is not None:
@@ -344,6 +344,7 @@ class SubtaskFunction:
                 else:
                     yield id.index, row
         subtask = cache.take(id, self._batch, self._parts)
+        watch.sample = subtask.sampler_here()
         yield from subtask.run(self._batch, own, own_part(self._parts, id, cache.program.parallelism))
         cache.subtasks[id] = subtask
         # Otherwise PySpark's daemon would collect garbage among all of the state after each task.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -33,6 +33,7 @@ from ...execution.counters import Counts
 from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
 from ...execution.plan.fusion import Grouping, Keyed, Source
 from ...execution.shuffle.blocks import decode_bundle
+from ...execution.step_times import StepSampler
 from ...execution.streaming.snapshot import Restored, snapshot
 from ...execution.streaming.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
 from ...execution.streaming.spiller import Spiller
@@ -111,6 +112,10 @@ class MicroBatchSubtask:
         self._edges = {edge.id: edge for edge in self._task.inputs}
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self._task.inputs}
         self._sources = {step.transform.label: step for step in self._task.sources}
+
+    def sampler_here(self) -> Callable[[], None]:
+        """Return a function for another thread, which adds the time of steps in this thread to the counts."""
+        return StepSampler(self._counts).sample
 
     def _open_spiller(self) -> Spiller | None:
         """Open the spiller of a task with state, if memory is limited; all tasks with state get equal shares."""
@@ -368,4 +373,7 @@ def _take_counts(counts: Counts) -> Counts:
             count = taken.of(label)
             count.read, count.written = step.read, step.written
             step.read = step.written = 0
+    # The sampling thread may add to it meanwhile.
+    for label in list(counts.seconds):
+        taken.spend(label, counts.seconds.pop(label))
     return taken

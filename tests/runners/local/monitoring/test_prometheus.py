@@ -216,7 +216,7 @@ def test_the_terminal_shows_rates_lags_checkpoints_and_backpressure(tmp_path: pa
     result.cancel()
     text = console.file.getvalue()  # type: ignore[attr-defined]
     lines = text.splitlines()
-    assert ["step", "read", "per s", "written", "lag", "waits"] == [
+    assert ["step", "read", "per s", "written", "lag", "time", "busy", "waits"] == [
         " ".join(c.split()) for c in lines[0].split("  ") if c.strip()
     ]
     assert any(line.lstrip().startswith("Report") for line in lines), text

@@ -1,0 +1,118 @@
+"""The graph and the metrics of a run as data, for a page: transforms with their places, PCollections and tasks.
+
+>>> import penstock as beam
+>>> from penstock.runners.execution.plan.execution_graph import cut
+>>> from penstock.runners.execution.plan.fusion import fuse
+>>> p = beam.Pipeline()
+>>> _ = p | beam.Create(["a", "b"]) | beam.combiners.Count.PerElement() | "Print" >> beam.Map(print)
+>>> described = described_graph(cut(fuse(p.graph())))
+>>> [(transform["label"], transform["kind"], transform["task"]) for transform in described["transforms"]][-1]
+('Print', 'ParDo', 1)
+>>> [edge["crosses"] for edge in described["edges"]]
+['', 'shuffle', '']
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....sdk import graph
+from ....sdk.drawing.drawing import placed_transforms
+from ....sdk.metrics import MetricsContainer
+from ..counters import Counts
+from ..plan.execution_graph import ExecutionGraph, label_of
+from ..plan.fusion import Plan, Stage, Step
+
+
+def described_graph(execution_graph: ExecutionGraph) -> dict[str, Any]:
+    """Return the graph as data (docs/ui.md)."""
+    plan = execution_graph.plan
+    task_of = {label: task.id for task in execution_graph.tasks for step in task.steps for label in _labels(step)}
+    crossing = {edge.pcollection: edge.kind.value for task in execution_graph.tasks for edge in task.outputs}
+    described = _described(plan, task_of, crossing)
+    described["parallelism"] = execution_graph.parallelism
+    described["tasks"] = [
+        {"id": task.id, "label": task.label, "steps": [label_of(step) for step in task.steps]}
+        for task in execution_graph.tasks
+    ]
+    return described
+
+
+def described_plan(plan: Plan, parallelism: int) -> dict[str, Any]:
+    """Return the graph of a plan without tasks as data, such as one that runs in batch."""
+    return _described(plan, {}, {}) | {"parallelism": parallelism, "tasks": []}
+
+
+def _described(plan: Plan, task_of: dict[str, int], crossing: dict[int, str]) -> dict[str, Any]:
+    drawing = placed_transforms(plan.graph)
+    stage_of = {t.label: step.label for step in plan.steps if isinstance(step, Stage) for t in step.operations}
+    for transform, place in zip(plan.graph.transforms, drawing["transforms"], strict=True):
+        place["task"] = task_of.get(transform.label)
+        place["stage"] = stage_of.get(transform.label, transform.label)
+        place["windowing"] = _windowing_of(transform)
+    labels = [transform.label for transform in plan.graph.transforms]
+    for edge in drawing["edges"]:
+        source, target = stage_of.get(labels[edge["source"]]), stage_of.get(labels[edge["target"]])
+        # Within a fused stage elements are passed on by generated code, one by one.
+        edge["is_fused"] = source is not None and source == target
+        edge["crosses"] = crossing.get(edge["pcollection"], "")
+    return drawing
+
+
+def _labels(step: Step) -> list[str]:
+    return [t.label for t in step.operations] if isinstance(step, Stage) else [step.transform.label]
+
+
+def _windowing_of(transform: graph.Transform) -> dict[str, str] | None:
+    """Return the windowing of a grouping as texts; None for other transforms."""
+    primitive = transform.primitive
+    if not isinstance(primitive, graph.GroupByKeyAndWindow):
+        return None
+    windowing = primitive.windowing
+    return {
+        "windows": str(windowing.window_fn),
+        "trigger": str(windowing.trigger),
+        "accumulation": windowing.accumulation_mode.name,
+        "combine": "" if primitive.combine is None else "combining",
+    }
+
+
+def described_counts(counts: Counts) -> dict[str, Any]:
+    """Return counts of elements by stage, and seconds by transform.
+
+    >>> counts = Counts()
+    >>> counts.of("Parse").read, counts.seconds["Parse"] = 2, 0.5
+    >>> described_counts(counts)
+    {'read': {'Parse': 2}, 'written': {'Parse': 0}, 'seconds': {'Parse': 0.5}}
+    """
+    steps = list(counts.steps.items())
+    return {
+        "read": {label: count.read for label, count in steps},
+        "written": {label: count.written for label, count in steps},
+        "seconds": {label: round(seconds, 4) for label, seconds in list(counts.seconds.items())},
+    }
+
+
+def described_metrics(metrics: MetricsContainer) -> list[dict[str, Any]]:
+    """Return counters, distributions and gauges, by step.
+
+    >>> from penstock.sdk.metrics import Metrics, scoped
+    >>> metrics = MetricsContainer()
+    >>> with scoped(metrics, "Parse"):
+    ...     Metrics.counter("app", "lines").inc(2)
+    >>> described_metrics(metrics)
+    [{'step': 'Parse', 'namespace': 'app', 'name': 'lines', 'kind': 'counter', 'value': 2}]
+    """
+    found = []
+    for step, own in list(metrics.steps.items()):
+        kinds: list[tuple[str, dict[Any, Any]]] = [
+            ("counter", dict(own.counters)),
+            ("distribution", {name: list(cell) for name, cell in list(own.distributions.items())}),
+            ("gauge", {name: str(value)[:200] for name, (_, value) in list(own.gauges.items())}),
+        ]
+        for kind, values in kinds:
+            found += [
+                {"step": step, "namespace": name.namespace, "name": name.name, "kind": kind, "value": value}
+                for name, value in values.items()
+            ]
+    return found

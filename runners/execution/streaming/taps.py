@@ -1,0 +1,225 @@
+"""Taps: what passes between the steps of a task, counted and sampled while a page shows it.
+
+A tap receives each bundle of a PCollection before its consumers do.  Without a page no tap is attached, and nothing is
+spent.  Sizes and keys are of samples: one element of a bundle, and not of every bundle.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from ....sdk import graph
+from ....sdk.elements.bundle import Bundle
+from ....windowing import IntervalWindow
+from ....windowing.timestamp import MIN_MICROS
+from ....windowing.windows import end_of_window
+from ..clock import Clock
+from ..plan.fusion import Grouping, Keyed
+from ..user_errors import shortened
+from ..windows.combining import FoldedBundle
+from .task_execution import TaskExecution
+
+# Every so many bundles one element is pickled, to know its size.
+_SIZED = 16
+
+# Keys in a sketch; panes and inputs of one report.
+_KEYS, _MOST = 256, 500
+
+
+class Traffic(NamedTuple):
+    """What has passed a PCollection since a tap was attached: elements, and about how many bytes they have pickled."""
+
+    elements: int
+    size: int
+
+
+class DrawnPane(NamedTuple):
+    """A pane, or its retraction, of the step and key that are drawn; times in microseconds.
+
+    Attributes:
+      start: None for windows without a beginning, such as the global one.
+      at: processing time.
+      watermark: of the step's input, when the pane was emitted; None before the first.
+    """
+
+    key: str
+    value: str
+    start: int | None
+    end: int
+    timing: str
+    number: int
+    sign: int
+    at: int
+    watermark: int | None
+
+
+class DrawnInput(NamedTuple):
+    """An element of the step and key that are drawn: its event time and processing time, in microseconds."""
+
+    key: str
+    value: str
+    timestamp: int
+    at: int
+    sign: int
+
+
+class HotKeys:
+    """Counts of the most frequent keys among samples (the Space-Saving sketch of Metwally et al., 2005).
+
+    A key that is not counted takes the place of the least frequent one, with that one's count.
+
+    >>> keys = HotKeys(2)
+    >>> for key in "aabac":
+    ...     keys.add(key)
+    >>> keys.total, sorted(keys.counts.items())
+    (5, [('a', 3), ('c', 2)])
+    """
+
+    def __init__(self, size: int = _KEYS) -> None:
+        self._size = size
+        self.total = 0
+        self.counts: dict[str, int] = {}
+
+    def add(self, key: str, count: int = 1) -> None:
+        """Count a key."""
+        self.total += count
+        counts = self.counts
+        if key in counts or len(counts) < self._size:
+            counts[key] = counts.get(key, 0) + count
+        else:
+            least = min(counts, key=counts.__getitem__)
+            counts[key] = counts.pop(least) + count
+
+    def top(self, n: int) -> list[tuple[str, int]]:
+        """Return the most frequent keys and their counts."""
+        return sorted(self.counts.items(), key=lambda entry: -entry[1])[:n]
+
+
+class TaskTaps:
+    """Taps of one subtask.
+
+    Args:
+      step, key: the label of the grouping whose panes are drawn, and the text of the key; None for none, and for all
+        keys.
+    """
+
+    def __init__(self, execution: TaskExecution, clock: Clock, step: str | None, key: str | None) -> None:
+        self._execution = execution
+        self._clock = clock
+        self._step = step
+        self._key = key
+        self._traffic: dict[int, list[float]] = {}
+        self._sizes: dict[int, tuple[int, float]] = {}
+        self._attached: list[tuple[int, Callable[[Bundle], None]]] = []
+        self.keys: dict[str, HotKeys] = {}
+        self.panes: list[DrawnPane] = []
+        self.inputs: list[DrawnInput] = []
+        self._attach()
+
+    def _attach(self) -> None:
+        execution = self._execution
+        plan = execution.plan
+        keyed: dict[int, list[graph.Transform]] = {}
+        for step in plan.steps:
+            if isinstance(step, (Grouping, Keyed)):
+                keyed.setdefault(step.transform.inputs[0], []).append(step.transform)
+        for pcollection in execution.produced:
+            self._traffic[pcollection] = [0, 0.0, 0.0]
+            self._tap(pcollection, partial(self._count, pcollection, self._traffic[pcollection]))
+            for transform in keyed.get(pcollection, ()):
+                self._tap(pcollection, partial(self._take_keys, self.keys.setdefault(transform.label, HotKeys())))
+                if transform.label == self._step:
+                    self._tap(pcollection, self._draw_inputs)
+        for step in execution.task.steps:
+            if isinstance(step, Grouping) and step.transform.label == self._step:
+                self._tap(step.transform.outputs[None], partial(self._draw_panes, step.transform.label))
+
+    def _tap(self, pcollection: int, receive: Callable[[Bundle], None]) -> None:
+        self._execution.dataflow.tap(pcollection, receive)
+        self._attached.append((pcollection, receive))
+
+    def detach(self) -> None:
+        """Remove all taps."""
+        for pcollection, receive in self._attached:
+            self._execution.dataflow.untap(pcollection, receive)
+        self._attached = []
+
+    def traffic(self) -> dict[int, Traffic]:
+        """Return what has passed, by PCollection."""
+        return {
+            pcollection: Traffic(int(elements), round(elements * size))
+            for pcollection, (elements, _, size) in self._traffic.items()
+        }
+
+    def _count(self, pcollection: int, cell: list[float], bundle: Bundle) -> None:
+        n = len(bundle)
+        cell[0] += n
+        cell[1] -= 1
+        if cell[1] <= 0 and n:
+            cell[1] = _SIZED
+            size = _size_of(bundle)
+            # The average size of an element, in which later ones have more weight.
+            cell[2] = size if not cell[2] else cell[2] + (size - cell[2]) / 8
+
+    def _take_keys(self, keys: HotKeys, bundle: Bundle) -> None:
+        n = len(bundle)
+        if not n or isinstance(bundle, FoldedBundle):
+            return
+        at = keys.total % n
+        for value in bundle.part(at, at + 1).values:
+            # Elements that are no pairs are an error of the step itself.
+            if isinstance(value, (tuple, list)) and len(value) == 2:
+                keys.add(shortened(value[0]), n)
+
+    def _draw_inputs(self, bundle: Bundle) -> None:
+        if len(self.inputs) >= _MOST or isinstance(bundle, FoldedBundle):
+            return
+        now = self._clock.now
+        for value, micros, _, _, sign in bundle.rows():
+            if not isinstance(value, (tuple, list)) or len(value) != 2 or not self._is_drawn(value[0]):
+                continue
+            self.inputs.append(DrawnInput(shortened(value[0]), shortened(value[1]), micros, now, sign))
+            if len(self.inputs) >= _MOST:
+                return
+
+    def _draw_panes(self, label: str, bundle: Bundle) -> None:
+        if len(self.panes) >= _MOST:
+            return
+        now, watermark = self._clock.now, self._execution.groupings[label].windows.watermark
+        for (key, value), _, windows, pane, sign in bundle.rows():
+            if not self._is_drawn(key):
+                continue
+            (window, *_) = windows
+            start, end = window[:2] if isinstance(window, IntervalWindow) else (None, end_of_window(window))
+            self.panes.append(
+                DrawnPane(
+                    shortened(key),
+                    shortened(value),
+                    start,
+                    end,
+                    pane.timing.name,
+                    pane.index,
+                    sign,
+                    now,
+                    watermark if watermark > MIN_MICROS else None,
+                )
+            )
+            if len(self.panes) >= _MOST:
+                return
+
+    def _is_drawn(self, key: Any) -> bool:
+        return self._key is None or shortened(key) == self._key
+
+
+def _size_of(bundle: Bundle) -> float:
+    """Return the pickled size of an element of a bundle, in bytes; 0 for one that can't be pickled."""
+    records = getattr(bundle, "records", None)
+    if records is not None and hasattr(records, "nbytes"):
+        return float(records.nbytes) / len(bundle)
+    try:
+        return float(len(pickle.dumps(bundle.part(0, 1).values[0], protocol=5)))
+    except Exception:  # any error of user code's __reduce__
+        return 0.0

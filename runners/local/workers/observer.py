@@ -1,0 +1,246 @@
+"""Observation of a slot for a page: traffic, keys, panes, logs, and profiles of its thread.
+
+Nothing is observed, and nothing is spent, until a page asks for it (`Observe`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any, Protocol
+
+from ....sdk.user_code.own_code import is_ours
+from ...execution.log_tail import LogTail
+from ...execution.plan.execution_graph import SubtaskId
+from ...execution.step_times import sampled_step
+from ...execution.streaming.taps import DrawnInput, DrawnPane, HotKeys, TaskTaps, Traffic
+from ..subtask.subtask import Subtask
+from .protocol import Observe, Observed
+
+# Seconds between two samples of a profile, and the longest profile.
+_PROFILED, _LONGEST = 0.01, 60.0
+
+# The switch interval of Python's threads during a profile, in seconds.
+_SHORT = 0.000_1
+
+# The module from which all steps are called.
+_SLOT = os.path.join(os.path.dirname(__file__), "slot.py")
+
+# The keys of a step that are reported.
+_TOP = 12
+
+
+class Profiler:
+    """Samples the stacks of a thread for some seconds, on another thread.
+
+    Args:
+      thread: the identity of the thread.
+
+    Attributes:
+      stacks: how often each stack was seen: the step, then the frames of user code, from the outermost on.
+    """
+
+    def __init__(self, number: int, seconds: float, thread: int) -> None:
+        self.number = number
+        self.stacks: Counter[str] = Counter()
+        self._watched = thread
+        self._until = time.monotonic() + min(seconds, _LONGEST)
+        self._thread = threading.Thread(target=self._run, name="penstock profiler", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        """True once the seconds are over."""
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        # With the usual interval this thread would find most short calls over.
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(_SHORT)
+        try:
+            while time.monotonic() < self._until:
+                stack = stack_of(sys._current_frames().get(self._watched))
+                if stack is None:
+                    return
+                self.stacks[stack] += 1
+                time.sleep(_PROFILED)
+        finally:
+            sys.setswitchinterval(before)
+
+
+def stack_of(frame: FrameType | None) -> str | None:
+    """Return the step and the frames of user code of a thread, joined by line ends; None if the thread has ended."""
+    if frame is None:
+        return None
+    step, within = sampled_step(frame), 0
+    frames: list[str] = []
+    while frame is not None:
+        code = frame.f_code
+        if is_ours(code.co_filename):
+            within = len(frames)
+            if code.co_filename == _SLOT:
+                break
+        else:
+            frames.append(f"{code.co_qualname} ({os.path.basename(code.co_filename)}:{frame.f_lineno})")
+        frame = frame.f_back
+    if step is None:
+        # The runner's own work, and the wait for input.
+        return "(runner)"
+    # The frames outside of the slot's have started it.
+    return "\n".join([step, *reversed(frames[:within])])
+
+
+class SlotObserver:
+    """Observes the subtasks of a slot.
+
+    Args:
+      subtasks: the slot's subtasks, which may be replaced.
+
+    Attributes:
+      tail: the log of the slot's process; None if the job's process tails it.
+    """
+
+    def __init__(self, subtasks: Callable[[], Mapping[SubtaskId, Subtask]]) -> None:
+        self._subtasks = subtasks
+        self._wanted = Observe()
+        self._is_asked = False
+        self._taps: dict[SubtaskId, TaskTaps] = {}
+        self._profiler: Profiler | None = None
+        self._profiled = 0
+        self._thread = threading.get_ident()
+        self.is_own_process = False
+        self.tail: LogTail | None = None
+
+    def obey(self, wanted: Observe) -> None:
+        """Observe what is wanted from now on."""
+        self._is_asked = True
+        if self.is_own_process and self.tail is None:
+            self.tail = LogTail()
+            self.tail.install()
+        if wanted[:3] != self._wanted[:3]:
+            self.detach()
+            if wanted.is_open:
+                for subtask in self._subtasks().values():
+                    self._attach(subtask, wanted)
+        if wanted.profile > self._profiled:
+            self._profiled = wanted.profile
+            self._profiler = Profiler(wanted.profile, wanted.seconds, self._thread)
+        self._wanted = wanted
+
+    def made(self, subtask: Subtask) -> None:
+        """Observe a subtask that has been made, or replaced."""
+        if self._wanted.is_open:
+            self._attach(subtask, self._wanted)
+
+    def _attach(self, subtask: Subtask, wanted: Observe) -> None:
+        self._taps[subtask.id] = TaskTaps(subtask.execution, subtask.execution.clock, wanted.step, wanted.key)
+
+    def detach(self) -> None:
+        """Remove all taps."""
+        for taps in self._taps.values():
+            taps.detach()
+        self._taps = {}
+
+    def taken(self) -> Observed | None:
+        """Return what was observed since the last call; None without a page."""
+        if not self._is_asked:
+            return None
+        traffic: dict[int, Traffic] = {}
+        keys: dict[str, HotKeys] = {}
+        kept: Counter[str] = Counter()
+        overdue: dict[str, int] = {}
+        inputs: list[DrawnInput] = []
+        panes: list[DrawnPane] = []
+        subtasks = self._subtasks()
+        for id, taps in self._taps.items():
+            for pcollection, (elements, size) in taps.traffic().items():
+                before = traffic.get(pcollection, Traffic(0, 0))
+                traffic[pcollection] = Traffic(before.elements + elements, before.size + size)
+            for label, sketch in taps.keys.items():
+                merged = keys.setdefault(label, HotKeys())
+                merged.total += sketch.total - sum(sketch.counts.values())
+                for key, count in sketch.counts.items():
+                    merged.add(key, count)
+            inputs += taps.inputs
+            panes += taps.panes
+            taps.inputs, taps.panes = [], []
+            if id in subtasks:
+                execution = subtasks[id].execution
+                kept.update(execution.kept())
+                due = execution.next_processing_time()
+                if due is not None and due < execution.clock.now:
+                    label = subtasks[id].task.label
+                    overdue[label] = max(overdue.get(label, 0), execution.clock.now - due)
+        profile = None
+        if self._profiler is not None and self._profiler.is_over:
+            profile, self._profiler = (self._profiler.number, dict(self._profiler.stacks)), None
+        return Observed(
+            traffic,
+            {label: (sketch.total, sketch.top(_TOP)) for label, sketch in keys.items()},
+            dict(kept),
+            overdue,
+            inputs,
+            panes,
+            () if self.tail is None else self.tail.taken(),
+            profile,
+        )
+
+
+class Observable(Protocol):
+    """Workers, as far as they are observed."""
+
+    def send(self, command: Any) -> None: ...
+
+    def observed(self) -> list[tuple[int, Observed]]: ...
+
+
+class Observation:
+    """What a page wants observed, and what the slots have observed: between the thread of the page and the job's.
+
+    >>> observation = Observation()
+    >>> observation.want(Observe(is_open=True))
+    >>> observation.wanted
+    Observe(is_open=True, step=None, key=None, profile=0, seconds=10.0)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.wanted: Observe | None = None
+        self._sent: Observe | None = None
+        self._latest: dict[int, Observed] = {}
+        self._taken: list[tuple[int, Observed]] = []
+
+    def want(self, wanted: Observe) -> None:
+        """Have this observed from now on."""
+        self.wanted = wanted
+
+    def restarted(self) -> None:
+        """Send the slots of a new attempt what is wanted."""
+        self._sent = None
+
+    def exchange(self, workers: Observable) -> None:
+        """Send the slots what is wanted, and take what they have observed; on the job's thread."""
+        wanted = self.wanted
+        if wanted is None:
+            return
+        if wanted != self._sent:
+            self._sent = wanted
+            workers.send(wanted)
+        observed = workers.observed()
+        with self._lock:
+            for number, each in observed:
+                self._latest[number] = each
+            self._taken += observed
+            # The page has not asked for a while.
+            del self._taken[:-1_000]
+
+    def take(self) -> tuple[Mapping[int, Observed], list[tuple[int, Observed]]]:
+        """Return the latest observation of each slot, and all that came since the last call."""
+        with self._lock:
+            taken, self._taken = self._taken, []
+            return dict(self._latest), taken

@@ -1,0 +1,136 @@
+"""A run on Spark as the subject of a page, which the driver serves.
+
+The driver knows what executors report with their tasks: counts, time of steps and metrics.  Panes and profiles would
+need a way to ask a running task, which Spark hasn't.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from ...sdk.metrics import MetricsContainer
+from ...sdk.options import PipelineOptions
+from ...sdk.runner import PipelineState
+from ..execution.clock import time_of_day
+from ..execution.counters import Counts
+from ..execution.log_tail import LogTail
+from ..execution.page.description import described_counts, described_metrics
+from ..execution.page.event_log import Events, described_error
+from ..execution.page.feed import PageFeed
+
+_NO_PANES = "panes are drawn by --runner=local only: a task of Spark can't be asked while it runs"
+_NO_PROFILES = "profiles are taken by --runner=local only: a task of Spark can't be asked while it runs"
+
+
+@attrs.frozen
+class SparkProgress:
+    """The progress of a run on Spark.
+
+    Attributes:
+      state: one of `PipelineState`; None for that of the block in which the page is served.
+      counts, metrics: what executors have reported.
+      watermarks: by label.
+      loads: for each task and subtask, its share of the time of the last batch, 0, and the elements that it read.
+      batches: the number of committed batches; None for a run in batch.
+    """
+
+    state: str | None
+    counts: Counts
+    metrics: MetricsContainer
+    watermarks: Mapping[str, int] = attrs.field(factory=dict)
+    loads: Sequence[Sequence[Sequence[float]]] = ()
+    batches: int | None = None
+
+
+class SparkPage:
+    """A run on Spark as a page shows it.
+
+    Args:
+      graph: the graph as data.
+      progress: returns the present progress.
+      requests: by kind, the functions that execute the run's requests.
+    """
+
+    limits: Mapping[str, str] = {"panes": _NO_PANES, "profiles": _NO_PROFILES}
+
+    def __init__(
+        self,
+        graph: dict[str, Any],
+        progress: Callable[[], SparkProgress],
+        requests: Mapping[str, Callable[[], Any]],
+        events: Events,
+    ) -> None:
+        self.events = events
+        self.requests = tuple(requests)
+        self._graph = graph
+        self._progress = progress
+        self._executes = requests
+        self._started = time_of_day()
+        self._tail = LogTail()
+        self._state = PipelineState.RUNNING
+
+    def graph(self) -> dict[str, Any]:
+        """Return the graph as data."""
+        return self._graph
+
+    def status(self) -> dict[str, Any]:
+        """Return the present progress as data."""
+        progress = self._progress()
+        if lines := self._tail.taken():
+            self.events.add("logs", lines=[["driver", *line] for line in lines])
+        return {
+            "state": progress.state or self._state,
+            "now": time_of_day(),
+            "started": self._started,
+            **described_counts(progress.counts),
+            "watermarks": dict(progress.watermarks),
+            "subtasks": progress.loads,
+            "backlog": None,
+            "checkpoints": progress.batches or 0,
+            "failed_checkpoints": 0,
+            "epoch": progress.batches or None,
+            "restarts": 0,
+            "metrics": described_metrics(progress.metrics),
+        }
+
+    def observe(self, is_open: bool, step: str | None, key: str | None) -> None:
+        """Do nothing: what executors report is the same with and without a page."""
+
+    def profile(self, number: int, seconds: float) -> None:
+        """Do nothing: the page refuses profiles."""
+
+    def request(self, kind: str, number: int) -> None:
+        """Execute a request, and answer with an event."""
+        self._executes[kind]()
+        self.events.add("answer", number=number, is_done=True, text=f"requested: {kind}", epoch=None)
+
+    def open(self, options: PipelineOptions) -> PageFeed:
+        """Open the page, if the options ask for it.  Raises the errors of `PageFeed`."""
+        feed = PageFeed(self, options)
+        if feed.url is not None:
+            self._tail.install()
+        return feed
+
+    @contextmanager
+    def served(self, feed: PageFeed) -> Iterator[None]:
+        """Serve the page in the `with` block, and record the start and the end of the run."""
+        graph = self._graph if self.events.is_logged else None
+        self.events.add("started", graph=graph, pid=os.getpid(), host=socket.gethostname())
+        feed.start()
+        try:
+            yield
+            self._state = PipelineState.DONE
+        except BaseException as error:
+            self._state = PipelineState.FAILED
+            self.events.add("failed", error=described_error(error))
+            raise
+        finally:
+            self.events.add("ended", state=self._progress().state or self._state)
+            feed.close()
+            self._tail.remove()

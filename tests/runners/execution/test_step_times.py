@@ -1,0 +1,70 @@
+"""Sampled time of steps: transforms of one fused stage are told apart."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+
+
+def spin(seconds: float) -> None:
+    """Take processor time."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+
+
+def slow(number: int) -> int:
+    """Take three milliseconds."""
+    spin(0.003)
+    return number
+
+
+def fast(number: int) -> int:
+    """Take one millisecond."""
+    spin(0.001)
+    return number
+
+
+def build(p: beam.Pipeline, numbers: Any) -> None:
+    """Two functions in one stage, one of which takes three times as long."""
+    _ = p | "Numbers" >> numbers | "Slow" >> beam.Map(slow) | "Fast" >> beam.Map(fast)
+
+
+@pytest.mark.parametrize("flags", [{}, {"parallelism": 2}, {"metrics_port": 0}], ids=["batch", "workers", "job"])
+def test_a_plain_run_reports_the_time_of_each_transform(flags: dict[str, Any]) -> None:
+    """In the process, in workers, and as a job."""
+    p = beam.Pipeline(options=PipelineOptions(**flags))
+    build(p, beam.Create(range(400)))
+
+    seconds = p.run().metrics().step_seconds()
+
+    assert seconds["Slow"] > 0.6
+    assert 1.2 < seconds["Slow"] / seconds["Fast"] < 9
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_stream_of_short_steps_is_sampled_within_them(parallelism: int) -> None:
+    """Each step is over before another thread would get the interpreter."""
+    p = beam.Pipeline(options=PipelineOptions(parallelism=parallelism))
+    build(p, beam.io.GenerateSequence(0, 400, 150, 1, partitions=parallelism))
+    result = p.run()
+    result.wait_until_finish()
+
+    seconds = result.metrics().step_seconds()
+
+    assert seconds["Slow"] > 0.6
+    assert 1.2 < seconds["Slow"] / seconds["Fast"] < 9
+
+
+def test_samples_change_nothing_that_compares_counts() -> None:
+    """Two runs of one pipeline have equal counts, and other times."""
+    from penstock.runners.execution.counters import Counts
+
+    one, other = Counts(), Counts()
+    one.spend("Slow", 1.0)
+    assert one == other

@@ -1,0 +1,179 @@
+"""The page in a real browser: every view while a pipeline runs, with axe-core, by keyboard, light and dark.
+
+With `PENSTOCK_SCREENSHOTS=DIR` the views are saved there as PNGs.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from running_pages import retracting_sums, running
+from servers.browser import Browser, running_browser, why_there_is_no_browser
+
+import penstock as beam
+
+pytestmark = pytest.mark.skipif(why_there_is_no_browser() is not None, reason=str(why_there_is_no_browser()))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests."""
+    with running_browser(tmp_path_factory.mktemp("browser")) as running:
+        yield running
+
+
+def shot(browser: Browser, name: str) -> None:
+    """Save a screenshot, if there is a directory for them."""
+    directory = os.environ.get("PENSTOCK_SCREENSHOTS")
+    if directory:
+        browser.screenshot(pathlib.Path(directory) / f"ui_{name}.png")
+
+
+def show(browser: Browser, view: str) -> None:
+    """Click on the tab of a view, and wait until the view has its content."""
+    browser.find(f"#tab-{view}").click()
+    browser.wait_until(
+        lambda: browser.driver.execute_script("return document.body.dataset.shown") == view, f"the view {view}"
+    )
+
+
+def failing_once(marker: pathlib.Path) -> Any:
+    """Return a pipeline of retracting sums whose function fails once."""
+
+    def fail_once(number: int) -> int:
+        if number == 150 and not marker.exists():
+            marker.touch()
+            raise ValueError("this number is refused once")
+        return number
+
+    def build(p: beam.Pipeline) -> None:
+        retracting_sums(p)
+        numbers = p | "Read again" >> beam.io.GenerateSequence(0, None, 100, 1)
+        _ = numbers | "Check" >> beam.Map(fail_once) | "Forget" >> beam.Map(lambda n: n)
+
+    return build
+
+
+def test_every_view_shows_a_stream_with_two_workers(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """Each has its content, is accessible, and logs no error; then in dark colours; a savepoint is taken by a click."""
+    with running(tmp_path, failing_once(tmp_path / "failed"), parallelism=2) as result:
+        browser.open(result.ui_url)
+        browser.wait_until(lambda: "running" in browser.find("#state").text, "the state")
+        browser.wait_until(lambda: any("/s" in text for text in browser.texts(".edge text")), "rates of edges")
+        browser.wait_until(lambda: any("%" in text for text in browser.texts(".node .share")), "shares of time")
+        assert "" == _violations(browser, "graph")
+
+        show(browser, "steps")
+        browser.wait_until(lambda: "'often'" in browser.text, "the hottest key")
+        assert "" == _violations(browser, "steps")
+
+        show(browser, "event-time")
+        browser.wait_until(lambda: browser.texts("svg.drawing .pane"), "panes")
+        browser.wait_until(lambda: browser.texts("svg.drawing .retracted"), "retractions")
+        browser.wait_until(lambda: browser.texts("svg.drawing .watermark"), "the watermark")
+        assert "'often'" == browser.find("#view-event-time input").get_property("value")
+        assert "" == _violations(browser, "event-time")
+
+        show(browser, "checkpoints")
+        browser.wait_until(lambda: browser.find("#view-checkpoints tbody button"), "a checkpoint").click()
+        browser.wait_until(lambda: "Parts of checkpoint" in browser.text, "its parts")
+        assert "" == _violations(browser, "checkpoints")
+
+        show(browser, "errors")
+        browser.wait_until(lambda: "this number is refused once" in browser.text, "the error")
+        assert "fail_once" in browser.text
+        assert "The run failed, and restarted" in browser.text
+        assert "" == _violations(browser, "errors")
+
+        show(browser, "logs")
+        browser.wait_until(lambda: "restarts in" in browser.text, "the warning of the restart")
+        assert "" == _violations(browser, "logs")
+
+        show(browser, "profile")
+        browser.find("#token").send_keys(result.ui_token)
+        seconds = browser.find("#view-profile input")
+        seconds.clear()
+        seconds.send_keys("1")
+        browser.find("#view-profile form button").click()
+        browser.wait_until(lambda: "busy (running_pages.py" in browser.text, "the flame graph")
+        assert "" == _violations(browser, "profile")
+
+        browser.find("[data-kind=savepoint]").click()
+        browser.wait_until(lambda: "savepoint of epoch" in browser.find("#answer").text, "the savepoint")
+
+        browser.in_dark()
+        for view in ("graph", "steps", "event-time"):
+            show(browser, view)
+            assert "" == _violations(browser, f"{view}_dark")
+        assert [] == browser.errors()
+
+
+def _violations(browser: Browser, name: str) -> str:
+    shot(browser, name)
+    return "\n".join(browser.violations())
+
+
+def test_the_page_is_used_by_keyboard_alone(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """Arrow keys go through the tabs and the steps; Enter chooses a step."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    def press(*keys: str) -> None:
+        ActionChains(browser.driver).send_keys(*keys).perform()
+
+    def focused(name: str) -> str:
+        return str(browser.driver.execute_script(f"return document.activeElement.getAttribute({name!r}) ?? ''"))
+
+    with running(tmp_path) as result:
+        browser.open(result.ui_url)
+        browser.wait_until(lambda: browser.texts(".node"), "the graph")
+        browser.driver.execute_script("document.querySelector('#tab-graph').focus()")
+        press(Keys.ARROW_RIGHT)
+        browser.wait_until(lambda: focused("id") == "tab-steps", "the next tab")
+        press(Keys.END)
+        browser.wait_until(lambda: focused("id") == "tab-profile", "the last tab")
+        press(Keys.HOME)
+        browser.wait_until(lambda: focused("id") == "tab-graph", "the first tab")
+        browser.driver.execute_script("document.querySelector('svg.pipeline').focus()")
+        press(Keys.ARROW_DOWN)
+        browser.wait_until(lambda: focused("aria-label").startswith("Busy, ParDo"), "the second step")
+        press(Keys.ENTER)
+        browser.wait_until(lambda: "Busy" in browser.texts("aside h2"), "the chosen step")
+        scale = "return document.querySelector('svg.pipeline > g').getAttribute('transform')"
+        before = browser.driver.execute_script(scale)
+        press("+")
+        browser.wait_until(lambda: browser.driver.execute_script(scale) != before, "the zoom")
+
+
+def test_a_thousand_steps_are_readable(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """At first the text has its full size; a search goes to a step; all steps are in the table and on the map."""
+
+    def build(p: beam.Pipeline) -> None:
+        numbers = p | "Read" >> beam.io.GenerateSequence(0, None, 20, 1)
+        for chain in range(20):
+            steps = numbers
+            for step in range(50):
+                steps = steps | f"Chain {chain}/Step {step}" >> beam.Map(lambda n: n)
+
+    with running(tmp_path, build, checkpoint_interval=5) as result:
+        browser.open(result.ui_url)
+        browser.wait_until(lambda: 1001 == len(browser.texts(".node")), "all steps")
+        search = browser.find("#view-graph input")
+        search.send_keys("Chain 17/Step 42\n")
+        browser.wait_until(lambda: "Chain 17/Step 42" in browser.texts("aside h2"), "the step")
+        box = browser.driver.execute_script(
+            "const box = document.querySelector('.node.chosen text').getBoundingClientRect();"
+            "return [box.height, document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2) !== null]"
+        )
+        assert box[0] >= 9
+        assert box[1]
+        shot(browser, "thousand")
+        show(browser, "steps")
+        browser.wait_until(
+            lambda: 1001 == len(browser.texts("#view-steps tbody:first-of-type tr th[scope=row]")), "rows"
+        )
+        assert [] == browser.errors()

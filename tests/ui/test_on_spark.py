@@ -1,0 +1,111 @@
+"""The page of runs on Spark, in batch and in micro-batches, in a real browser where there is one."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from running_pages import ask, document, post, retracting_sums
+from running_program import wait_until
+from servers.browser import Browser, running_browser, why_there_is_no_browser
+
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+
+pytestmark = pytest.mark.spark
+
+VIEWS = ["steps", "event-time", "checkpoints", "errors", "logs", "profile", "graph"]
+
+
+@pytest.fixture
+def browser(tmp_path: pathlib.Path) -> Iterator[Browser]:
+    """A browser."""
+    if (why := why_there_is_no_browser()) is not None:
+        pytest.skip(why)
+    with running_browser(tmp_path) as running:
+        yield running
+
+
+class Page:
+    """The page at a URL, for `document` and `post`."""
+
+    def __init__(self, url: str, token: str = "") -> None:
+        self.ui_url, self.ui_token = url, token
+
+
+def click_through(browser: Browser, url: str) -> None:
+    """Show every view, without an error."""
+    browser.open(url)
+    browser.wait_until(lambda: "running" in browser.find("#state").text, "the state")
+    for view in VIEWS:
+        browser.find(f"#tab-{view}").click()
+        shown = "return document.body.dataset.shown"
+        browser.wait_until(lambda view=view: browser.driver.execute_script(shown) == view, view)  # type: ignore[misc]
+    assert "" == "\n".join(browser.violations())
+    assert [] == browser.errors()
+
+
+def test_a_batch_on_spark_has_a_page(spark: Any, browser: Browser, capfd: pytest.CaptureFixture[str]) -> None:
+    """Counts and time of the finished tasks; panes and profiles are refused by name."""
+
+    def slow(n: int) -> int:
+        time.sleep(0.01)
+        return n
+
+    def run() -> None:
+        with beam.Pipeline(runner="spark-batch", options=PipelineOptions(ui_port=0, spark_shuffle_partitions=2)) as p:
+            steps: Any = p | beam.Create(range(200))
+            for number in range(6):
+                steps = steps | f"Slow {number}" >> beam.Map(slow) | f"Mix {number}" >> beam.Reshuffle()
+            _ = steps | "Out" >> beam.Map(lambda n: n)
+
+    running = threading.Thread(target=run)
+    running.start()
+    said: list[str] = []
+
+    def url() -> str:
+        said.append(capfd.readouterr().err)
+        lines = "".join(said).splitlines()
+        return next((line.rpartition(" ")[2] for line in lines if line.startswith("Page of the run: ")), "")
+
+    wait_until(url, "the URL")
+    page = Page(url(), next(line for line in "".join(said).splitlines() if "Token" in line).rpartition(" ")[2])
+    click_through(browser, page.ui_url)
+    wait_until(lambda: document(page, "status").get("seconds", {}).get("Slow 0", 0) > 0.1, "time of a step")
+    assert 200 == document(page, "status")["read"]["Slow 0"]
+    assert "--runner=local only" in document(page, "panes")["why"]
+    assert 409 == post(page, "/api/profiles").status
+    assert 409 == post(page, "/api/requests/savepoint").status
+    assert ["cancel"] == document(page, "run")["requests"]
+    running.join(120)
+    assert not running.is_alive()
+
+
+def test_micro_batches_have_a_page(spark: Any, browser: Browser, tmp_path: pathlib.Path) -> None:
+    """Batches as checkpoints, with their parts; the run is drained from the page; its log shows it afterwards."""
+    directory = tmp_path / "kept"
+    flags = {"ui_port": 0, "checkpoint_dir": str(directory), "spark_shuffle_partitions": 2}
+    p = beam.Pipeline(runner="spark-microbatch", options=PipelineOptions(**flags))
+    retracting_sums(p)
+    result: Any = p.run()
+    try:
+        wait_until(lambda: len(document(result, "checkpoints")["checkpoints"]) > 1, "two batches")
+        click_through(browser, result.ui_url)
+        wait_until(lambda: document(result, "status")["seconds"].get("Busy", 0) > 0, "time of a step")
+        status = document(result, "status")
+        assert {2} == {len(own) for own in status["subtasks"]}
+        assert "Read/Read(SequenceSource)" in status["watermarks"]
+        (first, *_) = document(result, "checkpoints")["checkpoints"]
+        assert ("batch", 2 * len(document(result, "graph")["tasks"])) == (first["checkpoint"], len(first["parts"]))
+        assert post(result, "/api/requests/drain").json["is_done"]
+        assert "DRAINED" == result.wait_until_finish(120_000)
+    finally:
+        if result.state == "RUNNING":
+            result.cancel()
+    assert (directory / "events.jsonl").read_text().splitlines()[-1].count("DRAINED")
+    with pytest.raises(OSError):
+        ask(result.ui_url, "/api/run")
