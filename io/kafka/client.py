@@ -98,7 +98,8 @@ class Settings:
                 raise ValueError(f"{transform}: {self._name} can't have {name!r}: {instead}")
         kafka = package(transform)
         kind = kafka.Consumer if self._name == "consumer_config" else kafka.Producer
-        needed = {"group.id": "penstock"} if kind is kafka.Consumer else {}
+        # Each producer of a sink is idempotent, which other settings may contradict.
+        needed: dict[str, Any] = {"group.id": "penstock"} if kind is kafka.Consumer else {"enable.idempotence": True}
         try:
             client = kind(needed | self.all | {"log_level": 0}, logger=_silent)
         except (kafka.KafkaException, ValueError, TypeError) as error:

@@ -123,6 +123,14 @@ class ReadFromKafka(PTransform):
         for given, parameter in ((max_num_records, "max_num_records"), (max_read_time, "max_read_time")):
             if given is not None and given <= 0:
                 raise ValueError(f"{name}: {parameter} must be more than 0, got {given!r}")
+        for (_, number), offset in (start_offsets or {}).items():
+            if offset < 0:
+                raise ValueError(
+                    f"{name}: start_offsets must be 0 or more, got {offset!r} for partition {number}; use "
+                    "'auto.offset.reset' to begin at the first or the last record"
+                )
+        if start_read_time is not None and _milliseconds(start_read_time) < 0:
+            raise ValueError(f"{name}: start_read_time must not be before 1970, got {start_read_time!r}")
         if on_lost_offsets not in ("fail", "earliest", "latest"):
             raise ValueError(f"{name}: on_lost_offsets must be 'fail', 'earliest' or 'latest', got {on_lost_offsets!r}")
         if commit_offset_in_finalize and settings.get("group.id") is None:

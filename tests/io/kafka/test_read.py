@@ -358,6 +358,8 @@ def test_what_is_wrong_is_said_by_name(topic: Topic) -> None:
         ({"timestamp_policy": "EventTime"}, "timestamp_policy must be one of 'ProcessingTime'"),
         ({"on_lost_offsets": "skip"}, "on_lost_offsets must be 'fail'"),
         ({"max_num_records": 0}, "max_num_records must be more than 0"),
+        ({"start_read_time": -5}, "start_read_time must not be before 1970, got -5"),
+        ({"start_offsets": {("a", 3): -1}}, "start_offsets must be 0 or more, got -1 for partition 3"),
         ({"commit_offset_in_finalize": True}, "needs 'group.id'"),
     ):
         with pytest.raises(ValueError, match=said):

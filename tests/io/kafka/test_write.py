@@ -281,6 +281,7 @@ def test_what_can_not_be_written_is_said(topic: Topic, broker: KafkaBroker) -> N
         strict.commit(name, tokens)
     for wrong, said in (
         ({"transactional.id": "mine"}, "can't have 'transactional.id'"),
+        ({"acks": 0}, "the client refuses producer_config: .*acks.* must be set to .*all"),
         ({"nosuch": "1"}, 'No such configuration property: "nosuch"'),
     ):
         with pytest.raises(ValueError, match=said):
