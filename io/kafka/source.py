@@ -47,6 +47,9 @@ _FOUND_WITHIN = 1.0
 # How long a micro-batch waits for records that the brokers have, in seconds, before it is planned without them.
 _FETCHED_WITHIN = 10.0
 
+# The names of errors for a partition of which a broker that has just started doesn't know yet.
+_NOT_YET_KNOWN = ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART")
+
 
 @stored_as("kafka-partition", 1)
 @attrs.frozen
@@ -178,7 +181,7 @@ class Reading:
             except kafka.KafkaException as exception:
                 self.connection.raise_refusal()
                 error = error_of(exception)
-                if error is None or not waits(error) or is_over():
+                if error is None or not (waits(error) or error.name() in _NOT_YET_KNOWN) or is_over():
                     raise
             else:
                 if found is not None or is_over():
