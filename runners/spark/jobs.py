@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from ...sdk.errors import PenstockError, RunnerError
 from ...sdk.redaction import redacted_cause
 from ..execution.error_transport import original
+from .executor_functions import environment_error
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -98,6 +99,9 @@ def raise_original(error: Exception) -> None:
     found = original(text)
     if found is not None:
         raise found from found.__cause__
+    differs = environment_error(text)
+    if differs is not None:
+        raise differs from redacted_cause(error)
     if isinstance(error, (Py4JError, PySparkException)):
         raise RunnerError(f"Spark failed: {said(text)}") from redacted_cause(error)
 

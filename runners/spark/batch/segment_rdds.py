@@ -36,6 +36,7 @@ from ...execution.step_times import StepSampler
 from ...execution.stuck_calls import CallWatch
 from ...execution.user_errors import Attribution, as_exception, attributed, reraise
 from ..dataframes import FrameOutput, Pack, blocks, check_packages, each_as, frame_of, opened
+from ..executor_functions import ExecutorFunction
 from ..jobs import Jobs, raise_original, stage_named
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ class TaskReports:
 # --- Tasks
 
 
-class PartitionFunction:
+class PartitionFunction(ExecutorFunction):
     """The function that Spark calls with each partition of a segment's input.
 
     Args:

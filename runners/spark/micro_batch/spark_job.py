@@ -34,6 +34,7 @@ from ...execution.plan.execution_graph import SubtaskId
 from ...execution.stuck_calls import CallWatch
 from ...execution.user_errors import as_exception
 from ..dataframes import blocks, each_as
+from ..executor_functions import ExecutorFunction
 from ..jobs import LONGEST_NAME, Jobs, raise_original, stage_named
 from .commit_log import StatePart
 from .exchange import Buffer, Row, SubtaskResult, addressed
@@ -236,7 +237,7 @@ class SubtaskRdds:
         return inputs
 
 
-class _GroupFunction:
+class _GroupFunction(ExecutorFunction):
     """The function that Spark calls with each partition of one group's RDD."""
 
     def __init__(self, functions: Sequence[RowFunction]) -> None:
