@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli dataframe io runners sdk test
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test capabilities lint format bench kills spark_kills connector_kills shop shop_kills kafka beam simulate servers types floors docs links clean
+.PHONY: help demo test capabilities lint format bench kills spark_kills connector_kills shop shop_kills kafka beam simulate servers types floors docs links release changelog clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -29,6 +29,8 @@ help:
 	@echo 'make format        rewrite the code as ruff would have it'
 	@echo 'make docs          build the site of the documentation into build/site'
 	@echo 'make links         check the links of the documentation to other hosts'
+	@echo 'make release       build the sdist and the wheel of the last commit into dist, and try them'
+	@echo 'make changelog     move the files of changes into CHANGELOG.md, for a release'
 	@echo 'make bench         run the benchmarks'
 	@echo 'make simulate      run six pipelines in all modes under SEEDS seeds, with all that can go wrong'
 	@echo 'make kills         kill 100 workers and 20 coordinators of a running pipeline'
@@ -71,6 +73,22 @@ docs: $(FULL)
 
 links: $(FULL)
 	@$(BIN)/python -m sphinx --fresh-env --quiet --builder linkcheck docs build/links
+
+# The tools of a release, apart from what the tests need.
+RELEASE := $(ROOT)/.release/venv
+
+release: $(RELEASE)/installed
+	@PATH=$(RELEASE)/bin:$$PATH $(RELEASE)/bin/python tests/release
+
+changelog: $(RELEASE)/installed
+	@$(RELEASE)/bin/towncrier build --yes --version $$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+$(RELEASE)/installed:
+	@echo 'Installing the tools of a release into .release'
+	@$(PYTHON) -m venv $(RELEASE)
+	@$(RELEASE)/bin/python -m pip --disable-pip-version-check --quiet install \
+		'build>=1.2' 'cyclonedx-bom>=7' 'packaging>=24' 'towncrier>=24.8' 'twine>=6' 'uv>=0.5'
+	@touch $@
 
 bench: $(FULL)
 	@$(BIN)/python benchmarks
@@ -168,7 +186,7 @@ $(FULL): pyproject.toml | $(BIN)/python
 	@touch $@ $(CORE)
 
 clean:
-	rm -rf $(VENV) .kafka .beam build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .kafka .beam .release build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 .PHONY: FORCE
 FORCE:

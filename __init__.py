@@ -74,7 +74,7 @@ for _name in ("core", "ptransform", "sideinputs", "timeutil", "trigger", "userst
     # In Beam they are at the root as well.
     globals().setdefault(_name, getattr(transforms, _name))
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # What `help(penstock)` and `dir(penstock)` show.  Names of Beam that are accepted besides, such as `beam.core`, aren't.
 __all__ = [
