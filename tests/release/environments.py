@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from release.building import ROOT, run
 
-SMOKE = pathlib.Path(__file__).with_name("smoke.py")
+SMOKE = Path(__file__).with_name("smoke.py")
 
 
 def extras() -> dict[str, list[str]]:
@@ -28,10 +28,8 @@ def find_python(name: str) -> str | None:
     """Return the interpreter of a version, if this machine has it, or pyenv, or uv can fetch it."""
     if "/" in name:
         return name
-    found = shutil.which(f"python{name}")
-    if found is None:
-        of_pyenv = sorted(pathlib.Path.home().glob(f".pyenv/versions/{name}.*/bin/python"))
-        found = str(of_pyenv[-1]) if of_pyenv else None
+    candidates = [shutil.which(f"python{name}"), *Path.home().glob(f".pyenv/versions/{name}.*/bin/python")]
+    found = next((str(path) for path in candidates if path is not None and _runs(path)), None)
     if found is None:
         subprocess.run(["uv", "python", "install", "--quiet", name], capture_output=True, check=False)
         done = subprocess.run(
@@ -39,6 +37,11 @@ def find_python(name: str) -> str | None:
         )
         found = done.stdout.strip() if done.returncode == 0 else None
     return found
+
+
+def _runs(python: str | Path) -> bool:
+    """Return whether an interpreter starts; one of pyenv on the path may stand for none."""
+    return subprocess.run([str(python), "-c", ""], capture_output=True, check=False).returncode == 0
 
 
 def requirements(extra: str | None) -> list[str]:
@@ -57,11 +60,9 @@ def requirements(extra: str | None) -> list[str]:
     return wanted
 
 
-def environment(
-    work: pathlib.Path, python: str, what: pathlib.Path, extra: str | None, resolution: str
-) -> pathlib.Path:
+def environment(work: Path, python: str, what: Path, extra: str | None, resolution: str) -> Path:
     """Make an environment with a release and an extra.  Returns its interpreter."""
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="env-", dir=work), "venv")
+    directory = Path(tempfile.mkdtemp(prefix="env-", dir=work), "venv")
     run(["uv", "venv", "--quiet", "--python", python, str(directory)])
     interpreter = directory / "bin" / "python"
     # Named one by one, they are direct requirements, whose oldest versions `lowest-direct` takes.
@@ -70,7 +71,7 @@ def environment(
     return interpreter
 
 
-def smoke(work: pathlib.Path, python: str, what: pathlib.Path, resolution: str, extra: str | None) -> None:
+def smoke(work: Path, python: str, what: Path, resolution: str, extra: str | None) -> None:
     """Install a release with an extra, and run the smoke test there; a failure ends the program."""
     interpreter = environment(work, python, what, extra, resolution)
     # Not the checkout's package, nor that of another environment.
@@ -84,7 +85,7 @@ def smoke(work: pathlib.Path, python: str, what: pathlib.Path, resolution: str, 
     shutil.rmtree(interpreter.parents[1])
 
 
-def write_sbom(work: pathlib.Path, python: str, wheel: pathlib.Path, sbom: pathlib.Path) -> pathlib.Path:
+def write_sbom(work: Path, python: str, wheel: Path, sbom: Path) -> Path:
     """Write what the wheel needs with all extras, as CycloneDX."""
     interpreter = environment(work, python, wheel, "all", "highest")
     command = ["cyclonedx_py", "environment", "--output-reproducible", "--pyproject", str(ROOT / "pyproject.toml")]

@@ -25,7 +25,8 @@ PROGRAM = """
 import penstock as beam
 
 with beam.Pipeline() as p:
-    _ = p | beam.Create(["to be", "or not to be"]) | beam.FlatMap(str.split) | beam.combiners.Count.PerElement() | beam.Map(print)
+    words = p | beam.Create(["to be", "or not to be"]) | beam.FlatMap(str.split)
+    _ = words | beam.combiners.Count.PerElement() | beam.Map(print)
 """
 
 
