@@ -61,10 +61,22 @@ LISTED = re.compile(r"^## (?P<caption>.*)\n\n(?P<text>(?:(?!- \[|## ).*\n)*)(?P<
 NAMES = re.compile(r"^```\{names\} (?P<module>\S+)\n(?P<names>.*?)```$", re.M | re.S)
 
 
+# A question, the page that answers it, and other words for it.
+QUESTION = re.compile(
+    r"^\| (?P<text>.*\?) \| \[.*\]\((?P<page>[\w/]+)\.md#?(?P<place>[\w-]*)\) \| (?P<words>.*) \|$", re.M
+)
+
+
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Make the lists of pages in an index the contents of the navigation, and lists of names their documentation."""
+    """Make the lists of pages in an index the contents of the navigation, and lists of names their documentation.
+
+    The questions that a page answers are in the index, where the search looks first, and their words are its keywords.
+    """
     if docname == "index" or docname.endswith("/index"):
         source[0] = LISTED.sub(_with_toctree, source[0])
+    questions = [found for found in QUESTION.finditer((DOCS / "questions.md").read_text()) if found["page"] == docname]
+    if questions:
+        source[0] = _with_questions(source[0], questions)
     source[0] = NAMES.sub(_documented, source[0])
     # Folders of the checkout have no page.
     source[0] = re.sub(
@@ -76,6 +88,30 @@ def _with_toctree(found: re.Match[str]) -> str:
     pages = re.findall(r"\]\((.*)\.md\)", found["links"])
     contents = "\n".join(["```{toctree}", ":hidden:", f":caption: {found['caption']}", "", *pages, "```"])
     return f"{found[0]}\n{contents}\n"
+
+
+def _with_questions(text: str, questions: list[re.Match[str]]) -> str:
+    entries: dict[str, list[str]] = {}
+    for found in questions:
+        entries.setdefault(found["place"], []).extend([found["text"], *found["words"].split(", ")])
+    lines: list[str] = []
+    is_code = False
+    for line in text.splitlines():
+        lines.append(line)
+        is_code ^= line.startswith("```")
+        if is_code or not line.startswith("#"):
+            continue
+        # As in the links: lower-case, with hyphens, and the title stands for the page.
+        title = line.lstrip("#").strip()
+        place = "" if line.startswith("# ") else re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        for entry in entries.pop(place, []):
+            lines += ["", f"```{{index}} single: {entry}", "```"]
+    if entries:
+        raise ValueError(f"docs/questions.md: these places are missing: {sorted(entries)}")
+    phrases = " ".join(f"{found['text']} {found['words']}" for found in questions)
+    words = sorted(set(re.findall(r"[\w-]+", phrases.lower())))
+    matter = ["---", "myst:", "  html_meta:", f'    "keywords": "{", ".join(words)}"', "---", ""]
+    return "\n".join([*matter, *lines, ""])
 
 
 def _documented(found: re.Match[str]) -> str:

@@ -67,6 +67,7 @@ class Site:
             var SPHINX_HIGHLIGHT_ENABLED = false;
             var DOCUMENTATION_OPTIONS = {};
             var _ = text => text;
+            var _ready = () => {};
             var document = {
                 readyState: "loading", addEventListener: () => {}, getElementById: () => null,
                 documentElement: {dataset: {content_root: ""}},

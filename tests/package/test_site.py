@@ -94,3 +94,50 @@ NO_EXAMPLE = {
     "penstock.options": ["SetupOptions", "ProfilingOptions", "scoped_pipeline_options"],
     "penstock.trigger": ["TriggerContext"],
 }
+
+
+QUESTIONS = re.findall(
+    r"^\| (.*\?) \| \[.*\]\(([\w/]+)\.md#?[\w-]*\) \| (.*) \|$",
+    (ROOT / "docs" / "questions.md").read_text(),
+    re.MULTILINE,
+)
+
+
+def test_there_are_fifty_questions() -> None:
+    """Each of them once."""
+    assert len({question for question, _, _ in QUESTIONS}) == len(QUESTIONS) >= 50
+
+
+def test_the_search_finds_the_answer_to_each_question(site: Site) -> None:
+    """The page is the first hit for the question, and among the first three for each of the other words."""
+    missed = [
+        (question, found[:3]) for question, page, _ in QUESTIONS if page not in (found := site.search(question))[:1]
+    ]
+    phrases = [(phrase, page) for _, page, words in QUESTIONS for phrase in words.split(", ")]
+    missed += [(phrase, found[:3]) for phrase, page in phrases if page not in (found := site.search(phrase))[:3]]
+
+    assert [] == missed
+
+
+# As people type them: questions of the page in other words, which are in no list of it.
+TYPED = {
+    "join slowly changing": "howto/joins",
+    "late elements": "howto/late_data",
+    "nothing emitted": "howto/nothing_emitted",
+    "custom source": "howto/source",
+    "kafka offsets": "connectors/kafka",
+    "hot keys": "howto/skew",
+    "sessions": "cookbook",
+    "timers": "howto/stateful_dofn",
+    "savepoint": "streaming",
+    "retractions": "retractions",
+    "CombinePerKey": "reference/transforms",
+    "ReadFromParquet": "reference/io",
+    "AfterProcessingTime": "reference/triggers",
+}
+
+
+@pytest.mark.parametrize("query", TYPED)
+def test_the_search_finds_what_people_type(site: Site, query: str) -> None:
+    """Among the first five hits."""
+    assert TYPED[query] in site.search(query)[:5]
