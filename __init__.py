@@ -45,6 +45,7 @@ from .sdk.elements.element_wrappers import Retracted as Retracted
 from .sdk.elements.element_wrappers import TaggedOutput as TaggedOutput
 from .sdk.elements.row import Row as Row
 from .sdk.pipeline import Pipeline as Pipeline
+from .sdk.preview import collect as collect
 from .sdk.ptransform import PTransform as PTransform
 from .sdk.ptransform import ptransform_fn as ptransform_fn
 from .sdk.pvalue import PCollection as PCollection
@@ -93,6 +94,7 @@ __all__ = [
     "TimeDomain",
     "WatermarkEstimatorProvider",
     "col",
+    "collect",
     "ptransform_fn",
     # Modules of names.
     "coders",

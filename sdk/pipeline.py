@@ -488,7 +488,30 @@ class Pipeline:
         """Call the visitor's methods with the pipeline, its transforms and their outputs, inputs first."""
         applied.visit(self._applying, visitor)
 
-    # Drawing, for notebooks
+    # Notebooks
+
+    def show(self, *pcolls: PCollection[Any], n: int = 20) -> None:
+        """Display the first elements of PCollections, by running what they depend on.
+
+        In a notebook each is a table, otherwise text.  Retracted elements are left out.
+
+        Args:
+          pcolls: PCollections of this pipeline: bounded, or of a `TestStream`.
+          n: the number of elements to display of each.
+
+        Raises `UnsupportedError` as `penstock.collect` does.
+
+        >>> import penstock as beam
+        >>> p = beam.Pipeline()
+        >>> p.show(p | beam.Create(["to", "be"]))
+        PCollection[Create/Values]: 2 elements
+        'to'
+        'be'
+        """
+        for pcoll in pcolls:
+            if not isinstance(pcoll, PCollection) or pcoll.pipeline is not self:
+                raise PipelineError(f"show: expected PCollections of this pipeline, got {pcoll!r}")
+            pcoll.show(n)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> MimeBundle:
         from .drawing.drawing import mime_bundle

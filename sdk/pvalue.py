@@ -15,6 +15,15 @@ from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
 
 T = TypeVar("T")
 
+# Functions of sdk/preview.py, which imports this module, by name.
+_PREVIEWS: dict[str, Callable[..., Any]] = {}
+
+
+def previews(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Register a function that computes the elements of a PCollection outside of a run."""
+    _PREVIEWS[function.__name__] = function
+    return function
+
 
 class PipelineUnderConstruction(Protocol):
     """The methods of a `Pipeline` that transforms call while they are expanded."""
@@ -181,6 +190,8 @@ class PCollection(PValue, Generic[T]):
         self.retracted_by = retracted_by
         self.id = id
         self.producer_label = producer
+        # Whether a write publishes it, which a run for this PCollection alone would repeat.
+        self.is_written = False
 
     @property
     def checked_type(self) -> Any:
@@ -193,7 +204,32 @@ class PCollection(PValue, Generic[T]):
         return f"PCollection[{name}]"
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError(f"{self!r} can't be iterated over: its elements exist only while the pipeline runs")
+        raise TypeError(
+            f"{self!r} can't be iterated over: its elements exist only while the pipeline runs; collect(pcoll) runs it"
+        )
+
+    def to_pandas(self) -> Any:
+        """Return the elements as a `pandas.DataFrame`, by running what they depend on.
+
+        Fields are columns; the items of tuples are the columns "0", "1" and so on, and other values the column "value".
+        Needs pandas (extra `dataframes`).  Raises `UnsupportedError` as `penstock.collect` does.
+
+        >>> import penstock as beam
+        >>> p = beam.Pipeline()
+        >>> sales = p | beam.Create([beam.Row(item="tea", cups=2), beam.Row(item="milk", cups=1)])
+        >>> sales.to_pandas()
+           item  cups
+        0   tea     2
+        1  milk     1
+        """
+        return _PREVIEWS["to_pandas"](self)
+
+    def _repr_html_(self) -> str:
+        return _PREVIEWS["to_html"](self)  # type: ignore[no-any-return]
+
+    def show(self, n: int = 20) -> None:
+        """Display the first elements, by running what they depend on: a table in a notebook, otherwise text."""
+        _PREVIEWS["show"](self, n)
 
 
 class WriteOutput(PCollection[T]):
@@ -220,6 +256,7 @@ class WriteOutput(PCollection[T]):
         """Its number in the pipeline."""
         if self._published is None:
             self._published = self._publish()
+            self._published.is_written = True
         return self._published.id
 
     @id.setter

@@ -19,6 +19,7 @@ from ..sdk.dofn.dofn import (
 )
 from ..sdk.dofn.hints import hints_of_dofn
 from ..sdk.ptransform import PTransform
+from .filled_collections import warn_of_filled
 from .pardo import ParDo
 
 
@@ -39,6 +40,7 @@ class _CallableParDo(ParDo):
             raise TypeError(f"{type(self).__name__}: expected a function, got the DoFn {fn!r}; did you mean ParDo?")
         if isinstance(fn, PTransform) or not callable(fn):
             raise TypeError(f"{type(self).__name__}: expected a function, got {fn!r}")
+        warn_of_filled(fn, type(self).__name__)
         super().__init__(self.dofn(fn), *args, **kwargs)
 
 

@@ -149,7 +149,16 @@ def is_shown(wanted: bool | None) -> bool:
     False
     """
     if wanted is None:
-        return sys.stderr is not None and sys.stderr.isatty() and find_spec("rich") is not None
+        has_display = (sys.stderr is not None and sys.stderr.isatty()) or _has_widgets()
+        return has_display and find_spec("rich") is not None
     if wanted and find_spec("rich") is None:
         raise missing_extra("rich", "progress", "--progress")
     return wanted
+
+
+def _has_widgets() -> bool:
+    """Return whether the program is a notebook with widgets, in which rich displays a table that changes."""
+    # Of a kernel; a terminal of IPython has another shell.
+    if "ipykernel.zmqshell" not in sys.modules:
+        return False
+    return find_spec("ipywidgets") is not None

@@ -28,12 +28,13 @@ from .scripted_run import ScriptedRun
 
 
 def record_panes(
-    pipeline: Graph, options: PipelineOptions, step: str | None, metrics: MetricsContainer
+    pipeline: Graph, options: PipelineOptions, step: str | None, metrics: MetricsContainer, events: int | None = None
 ) -> list[PaneRecording]:
     """Run a pipeline with a script to its end, and return a recording for each key of a grouping.
 
     Args:
       step: the full label of the grouping, or of its composite; None for the only one.
+      events: the number of events of the script after which the recording ends; None for all, and the end of input.
 
     Raises:
       UnsupportedError: the pipeline has no script.
@@ -49,9 +50,20 @@ def record_panes(
         )
     plan = fuse(with_dead_letters(pipeline, options), never)
     recorder = _Recorder(_grouping_of(plan, step))
+    after: list[list[PaneRecording]] = []
+
+    def observe(execution: TaskExecution, clock: Clock) -> Callable[[], None]:
+        advanced = recorder.observe(execution, clock)
+
+        def after_an_event() -> None:
+            advanced()
+            after.append(recorder.recordings())
+
+        return advanced if events is None else after_an_event
+
     with scoped(metrics):
-        ScriptedRun(plan, metrics, recorder.observe).run()
-    return recorder.recordings()
+        ScriptedRun(plan, metrics, observe).run()
+    return recorder.recordings() if events is None else after[events - 1]
 
 
 def recording_of_key(recordings: Iterable[PaneRecording], key: str | None) -> PaneRecording:
