@@ -77,6 +77,9 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     questions = [found for found in QUESTION.finditer((DOCS / "questions.md").read_text()) if found["page"] == docname]
     if questions:
         source[0] = _with_questions(source[0], questions)
+    if docname == "questions":
+        # It has the words of all answers.
+        source[0] = f"---\nnosearch: true\n---\n\n{source[0]}"
     source[0] = NAMES.sub(_documented, source[0])
     # Folders of the checkout have no page.
     source[0] = re.sub(
