@@ -108,7 +108,7 @@ def _with_questions(text: str, questions: list[re.Match[str]]) -> str:
         title = line.lstrip("#").strip()
         place = "" if line.startswith("# ") else re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
         for entry in entries.pop(place, []):
-            lines += ["", f"```{{index}} single: {entry}", "```"]
+            lines += ["", f"```{{index}} !single: {entry}", "```"]
     if entries:
         raise ValueError(f"docs/questions.md: these places are missing: {sorted(entries)}")
     phrases = " ".join(f"{found['text']} {found['words']}" for found in questions)
