@@ -140,8 +140,10 @@ def _fields(value: Any) -> dict[str, Any]:
 @previews
 def to_pandas(pcoll: PCollection[Any]) -> Any:
     """Return all elements as a `pandas.DataFrame`.  Raises `MissingExtraError` without pandas."""
+    from importlib import import_module
+
     try:
-        import pandas
+        pandas = import_module("pandas")
     except ImportError:
         raise missing_extra("pandas", "dataframes", "to_pandas") from None
     return pandas.DataFrame(columns_of(collect(pcoll)))
