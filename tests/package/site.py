@@ -6,6 +6,8 @@ import html.parser
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from urllib.parse import unquote, urldefrag
 
@@ -55,42 +57,36 @@ class Site:
                     broken.append(f"{path.relative_to(self.directory)}: {link}")
         return broken
 
-    @cached_property
-    def _engine(self) -> object:
-        """An interpreter of JavaScript with the site's own search."""
+    @contextmanager
+    def searching(self) -> Iterator[Callable[[str], list[str]]]:
+        """Give a function from a query to the names of the pages that the site's own search finds, best first."""
         from py_mini_racer import MiniRacer
 
-        engine = MiniRacer()
-        engine.eval(
-            """
-            var window = globalThis;
-            var SPHINX_HIGHLIGHT_ENABLED = false;
-            var DOCUMENTATION_OPTIONS = {};
-            var _ = text => text;
-            var _ready = () => {};
-            var document = {
-                readyState: "loading", addEventListener: () => {}, getElementById: () => null,
-                documentElement: {dataset: {content_root: ""}},
-            };
-            """
-        )
         static = self.directory / "_static"
-        stemmers = [static / "base-stemmer.js", static / "english-stemmer.js"]
-        for script in [*stemmers, static / "language_data.js", static / "searchtools.js"]:
-            if script.exists():
+        scripts = ["base-stemmer.js", "english-stemmer.js", "language_data.js", "searchtools.js"]
+        found = [static / script for script in scripts if (static / script).exists()]
+        # Closed at once: an engine that Python's end finds open waits for a thread that is gone.
+        with MiniRacer() as engine:
+            engine.eval(BROWSER)
+            for script in [*found, self.directory / "searchindex.js"]:
                 engine.eval(script.read_text() + "\n;")
-        engine.eval((self.directory / "searchindex.js").read_text())
-        engine.eval(
-            """
-            var search = query => Search._performSearch(...Search._parseQuery(query)).reverse().map(hit => hit[0]);
-            """
-        )
-        return engine
+            engine.eval("var search = query => Search._performSearch(...Search._parseQuery(query));")
+            # The best hit is the last one.
+            yield lambda query: list(dict.fromkeys(hit[0] for hit in reversed(list(engine.call("search", query)))))
 
-    def search(self, query: str) -> list[str]:
-        """Return the names of the pages that the site's search finds, best first, each once."""
-        found = self._engine.call("search", query)  # type: ignore[attr-defined]
-        return list(dict.fromkeys(found))
+
+# What the scripts of the search ask of a browser before they search.
+BROWSER = """
+var window = globalThis;
+var SPHINX_HIGHLIGHT_ENABLED = false;
+var DOCUMENTATION_OPTIONS = {};
+var _ = text => text;
+var _ready = () => {};
+var document = {
+    readyState: "loading", addEventListener: () => {}, getElementById: () => null,
+    documentElement: {dataset: {content_root: ""}},
+};
+"""
 
 
 def build_site(directory: pathlib.Path) -> Site:
