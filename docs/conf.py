@@ -128,6 +128,7 @@ def _documented(found: re.Match[str]) -> str:
 # What runners and other transforms call, and users don't.
 INTERNAL = {
     "add_to", "batched_for", "default_label", "dofn", "expand", "get_type_hints", "infer_output_type", "operation",
+    "partition_for", "reified",
 }  # fmt: skip
 
 
