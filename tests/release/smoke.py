@@ -247,6 +247,32 @@ def iceberg(directory: pathlib.Path) -> None:
     assert found == ["Row(item='tea', cups=2)"], found
 
 
+def mqtt(directory: pathlib.Path) -> None:
+    p = beam.Pipeline()
+    _ = p | beam.io.ReadFromMqtt("mqtt://localhost:1883", "sensors/#", client_id="smoke")
+
+
+def nats(directory: pathlib.Path) -> None:
+    p = beam.Pipeline()
+    _ = p | beam.io.ReadFromNats("nats://localhost:4222", "clicks")
+
+
+def draw(directory: pathlib.Path) -> None:
+    from penstock.notebook import StepByStep
+    from penstock.sdk.drawing.figure import figure_of
+    from penstock.sdk.drawing.render import to_png
+
+    stream = StepByStep(beam.WindowInto(beam.window.FixedWindows(60)) | beam.CombinePerKey(sum))
+    recording = stream.add_elements([beam.window.TimestampedValue(("a", 1), 5)]).advance_watermark_to(60).recording()
+    assert recording is not None
+    assert to_png(figure_of(recording)).startswith(b"\x89PNG")
+
+
+def ui(directory: pathlib.Path) -> None:
+    with beam.Pipeline(options=beam.options.PipelineOptions(ui_port=0)) as p:
+        _ = p | beam.Create(range(10)) | beam.Map(str)
+
+
 def s3(directory: pathlib.Path) -> None:
     import fsspec
 
@@ -269,8 +295,8 @@ BY_EXTRA = {
     **{
         check.__name__: check
         for check in (
-            avro, dataframes, delta, enrichment, iceberg, kafka, metrics, parquet, postgres, progress, redis, rocksdb,
-            s3, sketches, spark, sql, tfrecord, zstd,
+            avro, dataframes, delta, draw, enrichment, iceberg, kafka, metrics, mqtt, nats, parquet, postgres, progress,
+            redis, rocksdb, s3, sketches, spark, sql, tfrecord, ui, zstd,
         )
     },
 }  # fmt: skip
