@@ -56,3 +56,14 @@ def test_each_step_of_a_stream_is_drawn(outputs: dict[str, list[Any]]) -> None:
     assert [1, 1] == [len(found) for found in drawings]
     assert all("<svg" in svg for (svg,) in drawings)
     assert "['+12 [0, 60) ON_TIME', '-12 [0, 60) ON_TIME', '+15 [0, 60) LATE']" == panes
+
+
+def test_progress_is_shown_by_a_widget() -> None:
+    """Of a run that takes a second; a terminal has a table instead."""
+    slow = "import time, penstock as beam\nwith beam.Pipeline() as p:\n    "
+    slow += "_ = p | beam.Create(range(10)) | beam.Map(lambda n: time.sleep(0.1))"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(slow)])
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
+
+    (cell,) = notebook.cells
+    assert displayed(cell.outputs, "application/vnd.jupyter.widget-view+json")
