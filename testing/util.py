@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import inspect
 import math
@@ -221,15 +222,41 @@ def _differences(
     expected: Iterable[Any], actual: Iterable[Any], equal: Callable[[Any, Any], bool] = _equal
 ) -> tuple[list[Any], list[Any]]:
     """Return the missing and the unexpected elements."""
-    missing, unexpected = list(expected), []
+    missing, unexpected = dict(enumerate(expected)), []
+    # Elements that are equal have the same hash.
+    places = _places(missing) if equal is _equal else {}
     for element in actual:
-        for i, candidate in enumerate(missing):
-            if equal(candidate, element):
-                del missing[i]
-                break
-        else:
+        place = _place_of(element, places, missing)
+        if place is None:
+            place = next((i for i, candidate in missing.items() if equal(candidate, element)), None)
+        if place is None:
             unexpected.append(element)
-    return missing, unexpected
+        else:
+            del missing[place]
+    return list(missing.values()), unexpected
+
+
+def _places(elements: Mapping[int, Any]) -> dict[Any, list[int]]:
+    """Return the places of elements that have a hash."""
+    places: dict[Any, list[int]] = {}
+    for place, element in elements.items():
+        with contextlib.suppress(TypeError):
+            places.setdefault(element, []).append(place)
+    return places
+
+
+def _place_of(element: Any, places: Mapping[Any, list[int]], missing: Mapping[int, Any]) -> int | None:
+    """Return the place of an equal element that is missing so far; None if the hash doesn't find it."""
+    try:
+        found = places.get(element, [])
+    except TypeError:
+        return None
+    while found:
+        place = found.pop()
+        # Not so for NaN.
+        if place in missing and _equal(missing[place], element):
+            return place
+    return None
 
 
 def equal_to_panes(expected: Iterable[TestPane]) -> Matcher:

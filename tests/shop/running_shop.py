@@ -28,7 +28,7 @@ from penstock.io.iceberg.catalog import Catalog
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
 
 # What is killed, in turn.
-PARTS = ["a worker", "the application", "the web service", "the broker", "the database"]
+PARTS = ["the application", "a worker", "the web service", "the broker", "the database"]
 
 # Seconds until the tables have to be right.
 PATIENCE = 300.0

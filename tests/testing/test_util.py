@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from unittest import SkipTest
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import penstock as beam
 from penstock.testing import TestPane, TestPipeline, assert_that, equal_to, equal_to_panes, equal_to_per_window
@@ -179,3 +181,21 @@ def test_a_failure_by_window_tells_what_was_not_found(expected: Any, message: st
     elements = [TestWindowedValue(value, 5, [IntervalWindow(0, 10)]) for value in (1, 2)]
     with pytest.raises(AssertionError, match=message):
         equal_to_per_window(expected)(elements)
+
+
+@given(st.lists(st.one_of(st.integers(0, 3), st.lists(st.integers(0, 1), max_size=1))), st.randoms())
+def test_elements_without_a_hash_are_matched_among_others(elements: list[Any], random: Any) -> None:
+    """In any order, and what is missing or unexpected is named."""
+    shuffled = list(elements)
+    random.shuffle(shuffled)
+    equal_to(elements)(shuffled)
+    with pytest.raises(AssertionError, match=r": unexpected elements \[5\]$"):
+        equal_to(elements)([*shuffled, 5])
+    with pytest.raises(AssertionError, match=r": missing elements \[\[7\]\]$"):
+        equal_to([[7], *elements])(shuffled)
+
+
+def test_many_elements_are_matched_in_another_order() -> None:
+    """A comparison of each with each would take minutes."""
+    numbers = range(50_000)
+    equal_to(numbers)(numbers[::-1])

@@ -327,6 +327,48 @@ def test_retractions_of_an_answer_retract_the_answer_that_was_given() -> None:
         check([((1, 1), 1), ((1, 1), -1), ((3, 2), 1)], signed)
 
 
+async def slow_item(row: Any) -> tuple[int, str]:
+    await asyncio.sleep(0.001 * (int(row.item) % 3))
+    return row.id, row.item
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        beam.Map(lambda row: (row.id, row.item)),
+        beam.AsyncMap(slow_item, concurrency=2),
+        beam.AsyncMap(slow_item, concurrency=100),
+    ],
+    ids=["no calls", "two calls", "many calls"],
+)
+def test_no_pane_has_a_row_without_what_it_replaces(step: Any) -> None:
+    """The retraction of a row and the row that replaces it come together, however the input is cut."""
+    from penstock.testing import TestStream
+
+    def row(number: int) -> dict[str, Any]:
+        return {"id": 1, "item": str(number)}
+
+    create = {"op": "c", "before": None, "after": row(0), "source": {"ts_ms": 1000}}
+    updates = [{"op": "u", "before": row(n), "after": row(n + 1), "source": {"ts_ms": 2000 + n}} for n in range(40)]
+    stream = TestStream().add_elements([create]).add_elements(updates[:25]).add_elements(updates[25:])
+    with beam.Pipeline() as p:
+        counts = (
+            p
+            | stream.advance_watermark_to_infinity()
+            | beam.io.FromDebezium()
+            | step
+            | beam.WindowInto(
+                beam.window.GlobalWindows(),
+                trigger=beam.triggers.Repeatedly(beam.triggers.AfterCount(1)),
+                accumulation_mode=beam.triggers.AccumulationMode.RETRACTING,
+            )
+            | beam.combiners.Count.PerKey()
+            | beam.Map(lambda count, sign=beam.DoFn.SignParam: (count, sign))
+            | beam.combiners.Count.PerElement()
+        )
+        check([(((1, 1), 1), 41), (((1, 1), -1), 40)], counts)
+
+
 def test_types_are_checked_at_run_time_if_asked_for() -> None:
     """Of elements, and of each output of a coroutine or an async generator."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -23,6 +23,7 @@ from ....sdk.user_code.serialization import Serialized
 from ....transforms.error_handling import parameters_of_process
 from ..plan.fusion import Stage
 from ..stages.executor import Emit, StageExecutor
+from ..stages.output_buffer import OutputRows
 from ..stages.side_input_views import SideInputViews
 from ..wakeup import Wakeup
 from .running_calls import Call, RunningCalls
@@ -92,6 +93,7 @@ class AsyncExecutor(StageExecutor):
 
     Attributes:
       started: the calls that `starting` has created.
+      is_retracted: whether inputs may be retractions.
     """
 
     def __init__(self, stage: Stage, emit: Emit, views: SideInputViews, wakeup: Wakeup) -> None:
@@ -104,6 +106,7 @@ class AsyncExecutor(StageExecutor):
         self.fn = fn
         self.calls = RunningCalls(self.label, fn.concurrency, wakeup)
         self.remembers = primitive.retracted and not fn.deterministic
+        self.is_retracted = primitive.retracted
         # A retraction must not overtake its element.
         self.ordered: bool | str = True if primitive.retracted else fn.ordered
         starting = attrs.evolve(
@@ -154,11 +157,18 @@ class AsyncExecutor(StageExecutor):
             properties = list(zip(*(call.row[1:] for call in calls), strict=True))
             self.process(Bundle(list(calls), *(narrowed(list(column)) for column in properties)))
             return
-        for call in calls:
-            self.finishing.current = call
-            element, *of_row = call.row
-            self.process(Bundle([element], *of_row))
-        self.finishing.current = None
+        # In one bundle, so that no trigger sees the retraction of a row without the row that replaces it.
+        emit, rows = self.emit, OutputRows(self._tags, self.emit)
+        self.emit = partial(_add, rows)
+        try:
+            for call in calls:
+                self.finishing.current = call
+                element, *of_row = call.row
+                self.process(Bundle([element], *of_row))
+        finally:
+            self.finishing.current = None
+            self.emit = emit
+        rows.flush()
 
     def teardown(self) -> None:
         try:
@@ -166,3 +176,8 @@ class AsyncExecutor(StageExecutor):
         finally:
             super().teardown()
             self.calls.close()
+
+
+def _add(rows: OutputRows, tag: graph.Tag, bundle: Bundle) -> None:
+    for row in bundle.rows():
+        rows.add(tag, *row)

@@ -66,7 +66,7 @@ class AsyncRun(StageRun):
         while done < n:
             room = self._capacity - len(self._in_flight)
             if room > 0:
-                stop = min(n, done + room)
+                stop = self._uncut(bundle, min(n, done + room))
                 self._register(self.executor.start(bundle if stop - done == n else bundle.part(done, stop)))
                 done = stop
             elif self.waits_for_calls:
@@ -74,6 +74,13 @@ class AsyncRun(StageRun):
             else:
                 self.leave([(0, bundle.part(done, n))])
                 return
+
+    def _uncut(self, bundle: Bundle, stop: int) -> int:
+        """Return the place at which a bundle is cut: not between a retraction and the row that may replace its row."""
+        if not self.executor.is_retracted or stop == len(bundle):
+            return stop
+        before, after = (row[-1] for row in bundle.part(stop - 1, stop + 1).rows())
+        return stop + 1 if before < 0 < after else stop
 
     def _register(self, calls: list[Call]) -> None:
         lanes = self._lanes
@@ -114,6 +121,9 @@ class AsyncRun(StageRun):
             lane = lanes[call.lane]
             while lane and lane[0].is_finished:
                 ready.append(lane.popleft())
+            if self.executor.is_retracted and ready and lane and ready[-1].row[-1] < 0 < lane[0].row[-1]:
+                # The row that may replace that of a retraction comes with it.
+                lane.appendleft(ready.pop())
             if not lane:
                 del lanes[call.lane]
         if not ready:

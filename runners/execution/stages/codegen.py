@@ -274,6 +274,11 @@ class _Generator:
 
     def _look_at(self, i: int, result: str) -> None:
         out, columns = self.out, self.columns
+        operation = self.operations[i]
+        if isinstance(operation, ParDoOperation) and (operation.fn.retracts or operation.decides_signs):
+            # In their order, so that the retraction of a row comes before the row that replaces it.
+            with out.block(f"if P{i}:"):
+                self._pend(i, result)
         if i not in self.timestamped:
             self._set_special_aside(i, result)
             return
@@ -288,16 +293,19 @@ class _Generator:
     def _set_special_aside(self, i: int, result: str) -> None:
         out = self.out
         self.pends.append(i)
-        operation = self.operations[i]
-        yields_bundles = isinstance(operation, ParDoOperation) and operation.fn.yields_bundles
-        limit = min(self.limit, _BATCHES) if yields_bundles else self.limit
         with out.block(f"if type({result}) is not k{i}:"):
             with out.block(f"if type({result}) in SPECIAL:"):
-                out.line(f"pend{i}(({result}, {self.columns.all}))")
-                with out.about_nothing():
-                    out.line(f"if len(P{i}) >= {limit}: specials({i}, P{i})")
-                out.line("continue")
+                self._pend(i, result)
             out.line(f"k{i} = type({result})")
+
+    def _pend(self, i: int, result: str) -> None:
+        out, operation = self.out, self.operations[i]
+        yields_bundles = isinstance(operation, ParDoOperation) and operation.fn.yields_bundles
+        limit = min(self.limit, _BATCHES) if yields_bundles else self.limit
+        out.line(f"pend{i}(({result}, {self.columns.all}))")
+        with out.about_nothing():
+            out.line(f"if len(P{i}) >= {limit}: specials({i}, P{i})")
+        out.line("continue")
 
     def _arguments(self, i: int, operation: ParDoOperation, value: str, star: str) -> str:
         c = self.columns
