@@ -262,10 +262,11 @@ def test_a_lost_connection_is_waited_for(
             assert [] == polled(reader, 0)
             proxy.join()
             assert numbers(10, 20) == polled(reader, 10)
+            # Before the end, when the proxy may be gone first.
+            lines = [line for line in caplog.text.splitlines() if "MQTT broker at" in line and str(proxy.port) in line]
         finally:
             result.cancel()
             reader.close()
-    lines = [line for line in caplog.text.splitlines() if "MQTT broker at" in line and str(proxy.port) in line]
     for transform in ("ReadFromMqtt", "WriteToMqtt"):
         of_transform = [line for line in lines if f"{transform}: MQTT" in line]
         assert 1 == sum("doesn't answer" in line for line in of_transform), lines
