@@ -18,6 +18,7 @@ import spark_beside
 import spark_programs
 from capabilities import Capabilities
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
+from servers.spark_connect import running_connect_server
 from servers.spark_standalone import running_cluster
 from side_by_side import runner_of
 
@@ -45,14 +46,15 @@ def without_coders_of_other_tests() -> Iterator[None]:
 
 # --- Runners: what is true of every runner is written once, and run on each.
 
-RUNNERS = ["local", "spark-batch"]
+# `RUNNERS=spark-connect pytest ...` runs the shared tests over Spark Connect.
+RUNNERS = os.environ.get("RUNNERS", "local,spark-batch").split(",")
 
 
 @pytest.fixture(params=RUNNERS)
 def runner_name(request: pytest.FixtureRequest) -> str:
     """The name of each runner in turn."""
     if request.param.startswith("spark"):
-        request.getfixturevalue("spark")
+        request.getfixturevalue("connect_session" if request.param == "spark-connect" else "spark")
     return str(request.param)
 
 
@@ -65,6 +67,8 @@ def runner(runner_name: str, request: pytest.FixtureRequest) -> Any:
         return create_runner(runner_of(runner_name))
     from penstock.runners import spark
 
+    if runner_name == "spark-connect":
+        return spark.SparkBatchRunner(spark_session=request.getfixturevalue("connect_session"))
     kind = {"spark-batch": spark.SparkBatchRunner, "spark-microbatch": spark.SparkMicroBatchRunner}[runner_name]
     return kind(spark_session=request.getfixturevalue("spark"))
 
@@ -89,7 +93,7 @@ def pipeline(make_pipeline: Callable[..., Any]) -> Any:
 
 # --- Spark
 
-SPARK_FIXTURES = {"spark", "standalone_cluster"}
+SPARK_FIXTURES = {"spark", "spark_connect", "connect_session", "standalone_cluster"}
 
 os.environ["SPARK_CONF_DIR"] = str(spark_programs.CONF)
 
@@ -141,6 +145,29 @@ def standalone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
         pytest.skip(reason)
     with running_cluster(tmp_path_factory.mktemp("standalone")) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The `sc://` address of a real Spark Connect server, `local[2]`, started by the first test that uses it."""
+    if reason := why_there_is_no_spark():
+        pytest.skip(reason)
+    if importlib.util.find_spec("grpc") is None:
+        pytest.skip("grpcio is not installed")
+    with running_connect_server(tmp_path_factory.mktemp("connect")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def connect_session(spark_connect: str) -> Iterator[Any]:
+    """A session of the Spark Connect server, the active one until it ends."""
+    import pyspark.cloudpickle
+    from pyspark.sql.connect.session import SparkSession
+
+    pickle_tests_by_value(pyspark.cloudpickle)
+    session = SparkSession.builder.remote(spark_connect).create()
+    yield session
+    session.stop()
 
 
 def pickle_tests_by_value(pickler: Any) -> None:

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import pytest
+from running_program import wait_until
+
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.triggers import AccumulationMode, AfterProcessingTime, AfterWatermark
@@ -56,6 +59,25 @@ def running(directory: pathlib.Path | None = None, build: Any = retracting_sums,
     finally:
         if result.state == "RUNNING":
             result.cancel()
+
+
+class Page(NamedTuple):
+    """The page at a URL, for `document` and `post`."""
+
+    ui_url: str
+    ui_token: str = ""
+
+
+def printed_page(capfd: pytest.CaptureFixture[str]) -> Page:
+    """The page that a run prints, as soon as it does."""
+    said: list[str] = []
+
+    def lines() -> list[str]:
+        said.append(capfd.readouterr().err)
+        return [line for line in "".join(said).splitlines() if line.startswith(("Page of the run: ", "Token "))]
+
+    wait_until(lambda: len(lines()) == 2, "the URL and the token")
+    return Page(*(line.rpartition(" ")[2] for line in lines()))
 
 
 class Answer(NamedTuple):

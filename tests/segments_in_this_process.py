@@ -12,7 +12,7 @@ from penstock.runners.execution.plan.segments import Segment, Stored, cut
 from penstock.runners.execution.shuffle.blocks import decode_bundle
 from penstock.runners.execution.sinks.committer import SinkCommitter
 from penstock.runners.execution.stages.side_input_views import SideInputViews
-from penstock.runners.spark.batch.segment_rdds import rows_of
+from penstock.runners.spark.batch.partition_function import rows_of
 from penstock.sdk.coders.key_encoding import KEY_GROUPS
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer

@@ -327,9 +327,9 @@ def _is_function(frame: Any) -> bool:
 def _check(frame: Any, name: str, is_streaming: bool) -> None:
     if _is_function(frame):
         return
-    if type(frame).__module__.startswith("pyspark.sql.connect"):
+    if is_streaming and type(frame).__module__.startswith("pyspark.sql.connect"):
         raise UnsupportedError(
-            f"{name}: the DataFrame is one of Spark Connect, whose driver is another process; the Spark runners need a "
+            f"{name}: the DataFrame is one of Spark Connect, whose driver is another process; micro-batches need a "
             "session whose driver is this one: leave SPARK_REMOTE unset, and run the program by spark-submit"
         )
     if not hasattr(frame, "isStreaming") or not hasattr(frame, "schema"):

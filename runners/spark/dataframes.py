@@ -101,14 +101,15 @@ def check_packages() -> None:
 def frame_of(session: SparkSession, packed: RDD[bytes], schema: Any) -> Any:
     """Return the DataFrame of packed rows."""
     rows = packed.map(_as_column)
-    return session.createDataFrame(rows, "packed binary", verifySchema=False).mapInArrow(_unpacked, schema)
+    return session.createDataFrame(rows, "packed binary", verifySchema=False).mapInArrow(unpacked, schema)
 
 
 def _as_column(packed: bytes) -> tuple[bytes]:
     return (packed,)
 
 
-def _unpacked(batches: Iterable[Any]) -> Iterator[Any]:
+def unpacked(batches: Iterable[Any]) -> Iterator[Any]:
+    """Return the record batches of packed rows."""
     pa = pyarrow()
     for batch in batches:
         for packed in batch.column(0):

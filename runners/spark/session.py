@@ -124,7 +124,7 @@ def _check(session: Any, options: SparkOptions) -> None:
         context = session.sparkContext
     except Exception:
         raise RunnerError(
-            "The Spark session is one of Spark Connect, which has no RDDs, and the Spark runner needs a session whose "
+            "The Spark session is one of Spark Connect, which has no RDDs, and this runner needs a session whose "
             "driver is this process. Unset SPARK_REMOTE, and run the program with spark-submit in the cluster"
         ) from None
     if options.spark_master is not None and options.spark_master != context.master:

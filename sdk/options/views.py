@@ -120,6 +120,7 @@ class SparkOptions(PipelineOptions):
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
         parser.add_argument("--spark_master", help="The master's URL, such as local[4]. Default: spark-submit's.")
+        parser.add_argument("--spark_remote", help="The URL of a Spark Connect server, such as sc://host:15002.")
         parser.add_argument("--spark_app_name", help="The application's name in Spark's own pages.")
         parser.add_argument("--spark_shuffle_partitions", type=int, help="The number of partitions of a shuffle.")
         parser.add_argument("--spark_conf", action="append", help="A setting of Spark, as key=value; repeatable.")

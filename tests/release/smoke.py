@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import importlib.metadata
 import io
+import os
 import pathlib
 import shutil
 import subprocess
@@ -190,6 +191,25 @@ def dataframes(directory: pathlib.Path) -> None:
         assert_that(totals, equal_to([("tea", 5), ("milk", 1)]))
 
 
+def connect(directory: pathlib.Path) -> None:
+    from penstock.runners.spark import SparkBatchRunner
+
+    if shutil.which("java") is None:
+        print("no Java here: nothing is run over Spark Connect")
+        return
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = SparkSession.builder.remote("local[1]").getOrCreate()
+    try:
+        with beam.Pipeline(SparkBatchRunner(session)) as p:
+            words = p | beam.Create(["to be", "or not"]) | beam.FlatMap(str.split)
+            _ = words | beam.combiners.Count.Globally() | beam.Map(str) | beam.io.WriteToText(directory / "words")
+    finally:
+        session.stop()
+    assert [path.read_text() for path in directory.glob("words*")] == ["4\n"]
+
+
 def spark(directory: pathlib.Path) -> None:
     import pyspark
 
@@ -295,8 +315,8 @@ BY_EXTRA = {
     **{
         check.__name__: check
         for check in (
-            avro, dataframes, delta, draw, enrichment, iceberg, kafka, metrics, mqtt, nats, parquet, postgres, progress,
-            redis, rocksdb, s3, sketches, spark, sql, tfrecord, ui, zstd,
+            avro, connect, dataframes, delta, draw, enrichment, iceberg, kafka, metrics, mqtt, nats, parquet, postgres,
+            progress, redis, rocksdb, s3, sketches, spark, sql, tfrecord, ui, zstd,
         )
     },
 }  # fmt: skip

@@ -8,6 +8,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -20,14 +21,15 @@ HOSTS = ["127.0.0.1", "localhost"]
 class Daemon:
     """One of Spark's JVMs, in a process group of its own, together with the executors that it starts."""
 
-    def __init__(self, name: str, arguments: list[str], directory: pathlib.Path) -> None:
+    def __init__(self, name: str, arguments: list[str], directory: pathlib.Path, memory: str = "256m") -> None:
         import pyspark
 
         home = pathlib.Path(pyspark.__file__).parent
         environment = os.environ | {
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_MEMORY": memory,
+            "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
             # As in spark_conf/spark-defaults.conf, which these don't read.
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
         }

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from running_pages import ask, document, post, retracting_sums
+from running_pages import ask, document, post, printed_page, retracting_sums
 from running_program import wait_until
 from servers.browser import Browser, running_browser, why_there_is_no_browser
 
@@ -28,13 +28,6 @@ def browser(tmp_path: pathlib.Path) -> Iterator[Browser]:
         pytest.skip(why)
     with running_browser(tmp_path) as running:
         yield running
-
-
-class Page:
-    """The page at a URL, for `document` and `post`."""
-
-    def __init__(self, url: str, token: str = "") -> None:
-        self.ui_url, self.ui_token = url, token
 
 
 def click_through(browser: Browser, url: str) -> None:
@@ -65,15 +58,7 @@ def test_a_batch_on_spark_has_a_page(spark: Any, browser: Browser, capfd: pytest
 
     running = threading.Thread(target=run)
     running.start()
-    said: list[str] = []
-
-    def url() -> str:
-        said.append(capfd.readouterr().err)
-        lines = "".join(said).splitlines()
-        return next((line.rpartition(" ")[2] for line in lines if line.startswith("Page of the run: ")), "")
-
-    wait_until(url, "the URL")
-    page = Page(url(), next(line for line in "".join(said).splitlines() if "Token" in line).rpartition(" ")[2])
+    page = printed_page(capfd)
     click_through(browser, page.ui_url)
     wait_until(lambda: document(page, "status").get("seconds", {}).get("Slow 0", 0) > 0.1, "time of a step")
     assert 200 == document(page, "status")["read"]["Slow 0"]

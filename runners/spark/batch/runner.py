@@ -14,7 +14,7 @@ from ....sdk.runner import Capability, FinishedResult, PipelineResult
 from ....sdk.spark_interfaces import HasFrames, refuse_frames
 from ...execution.page.description import described_plan
 from ...execution.page.event_log import Events
-from ...execution.plan.fusion import Plan, before_shuffle, fuse
+from ...execution.plan.fusion import before_shuffle, fuse
 from ...execution.progress import progress_of
 from ...execution.sinks.committer import with_dead_letters
 from ...execution.streaming_options import check_streaming_flags, refuse_unheeded
@@ -24,15 +24,18 @@ from ..page import SparkPage, SparkProgress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .segment_rdds import SparkBatchExecution
+    from .execution import BatchExecution
+
+# Options of supervised jobs, which a batch run would ignore.
+_OF_LOCAL_JOBS = {"health_port", "health_host", "health_timeout", "on_signal"}
 
 
 class SparkBatchRunner(TransformRunner):
     """`--runner=spark-batch`.
 
     Args:
-      spark_session: the session to run in.  By default the active session, or one that is started with
-        `--spark_master` and `--spark_conf`, and stopped at the end.
+      spark_session: the session to run in, which may be one of Spark Connect.  By default the active session, or one
+        that is started with `--spark_master` or `--spark_remote`, and `--spark_conf`, and stopped at the end.
     """
 
     name = "spark-batch"
@@ -42,7 +45,9 @@ class SparkBatchRunner(TransformRunner):
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run to the end.  Raises the error that made the run fail."""
+        from ..remote import remote_session
         from ..session import find_session, partitions_of
+        from .segment_frames import SparkConnectExecution
         from .segment_rdds import SparkBatchExecution
 
         for head in graph.loops():
@@ -58,21 +63,20 @@ class SparkBatchRunner(TransformRunner):
         if options.view_as(MicroBatchOptions).shard_memory is not None:
             # Groups may be larger than memory without the option.
             refuse_unheeded(["shard_memory"], self.name, "spark-microbatch")
+        given = options.view_as(StreamingOptions).changed()
+        refuse_unheeded((name for name in given if name in _OF_LOCAL_JOBS), self.name, "local")
         plan = fuse(with_dead_letters(graph, options), before_shuffle)
         frames: dict[str, Any] = {}
         partitions = partitions_of(options)
-        session, is_ours = find_session(options, self._session)
+        remote = remote_session(options, self._session)
+        session, is_ours = find_session(options, self._session) if remote is None else remote
         try:
             timeout = options.view_as(StreamingOptions).worker_timeout
-            execution = SparkBatchExecution(plan, session, partitions, timeout)
+            kind = SparkBatchExecution if remote is None else SparkConnectExecution
+            execution: BatchExecution = kind(plan, session, partitions, timeout)
             reports = execution.reports
-
-            def refresh() -> str:
-                reports.update()
-                return execution.jobs.activity()
-
-            page = self._page(execution, plan, partitions or session.sparkContext.defaultParallelism)
-            progress = progress_of(reports.counts, plan, options, refresh=refresh)
+            page = self._page(execution)
+            progress = progress_of(reports.counts, plan, options, refresh=execution.refresh)
             with page.served(page.open(options)), CallWatch(timeout), progress:
                 execution.run()
             frames = execution.frames()
@@ -84,14 +88,15 @@ class SparkBatchRunner(TransformRunner):
             if is_ours and not frames:
                 session.stop()
 
-    def _page(self, execution: SparkBatchExecution, plan: Plan, partitions: int) -> SparkPage:
+    def _page(self, execution: BatchExecution) -> SparkPage:
         reports = execution.reports
 
         def progress() -> SparkProgress:
             reports.update()
             return SparkProgress(None, reports.counts, reports.metrics)
 
-        return SparkPage(described_plan(plan, partitions), progress, {"cancel": execution.jobs.cancel}, Events())
+        graph = described_plan(execution.plan, execution.partitions)
+        return SparkPage(graph, progress, {"cancel": execution.cancel}, Events())
 
     @classmethod
     def capabilities(cls) -> Mapping[Capability, str]:

@@ -55,6 +55,7 @@ class SparkMicroBatchRunner(TransformRunner):
         from ...execution.clock import ProcessingTime
         from ...execution.plan.execution_graph import cut
         from ...execution.sinks.committer import with_dead_letters
+        from ..remote import refuse_remote
         from ..session import find_session, partitions_of
         from .commit_log import no_failure
         from .query import MicroBatchQuery
@@ -63,6 +64,7 @@ class SparkMicroBatchRunner(TransformRunner):
             raise UnsupportedError(f"{head.label}: --runner=spark-microbatch has no loops; --runner=local runs them")
         refuse_frames(graph, self.name)
         _check_clock(graph)
+        refuse_remote(options, self._session, graph, self.name)
         settings = settings_of(options, self._reached or no_failure)
         graph = with_dead_letters(graph, options)
         for read in graph.unbounded_reads():

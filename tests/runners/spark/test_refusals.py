@@ -61,6 +61,19 @@ def test_an_invalid_or_unsupported_option_is_refused(flag: str) -> None:
     assert f"option {WRONG[flag]}" == str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["health_port", "on_signal"])
+def test_options_of_supervised_jobs_are_refused_in_batch(name: str) -> None:
+    """A batch run has no health to serve, and would ignore them."""
+    value = {"health_port": "0", "on_signal": "drain"}[name]
+    p = beam.Pipeline("spark-batch", options=PipelineOptions([f"--{name}={value}"]))
+    p | beam.Create([1])
+
+    with pytest.raises(OptionsError) as raised:
+        p.run()
+    told = f"option --{name}: --runner=spark-batch doesn't support it, only --runner=local does{OUT}"
+    assert told == str(raised.value)
+
+
 @pytest.mark.parametrize("runner", ["local", "spark-batch"])
 def test_shard_memory_is_refused_by_other_runners(runner: str) -> None:
     """The local runner keeps its state in memory, and a batch run's groups may be larger than memory in any case."""

@@ -1,0 +1,172 @@
+"""A batch run on Spark: segments in the order of their dependencies, and the commit of their sinks.
+
+Subclasses say what holds the rows of a segment: an RDD, or a DataFrame of Spark Connect.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ....sdk import graph
+from ....sdk.metrics import MetricsContainer
+from ....sdk.sources.bounded import BoundedSource
+from ....sdk.spark_interfaces import FrameSink
+from ....sdk.user_code.serialization import dumps, local_modules_by_value
+from ...execution.counters import Counts
+from ...execution.plan.fusion import Plan, Source
+from ...execution.plan.segments import Segment, cut
+from ...execution.sinks.committer import SinkCommitter, sinks_of
+from ...execution.user_errors import Attribution, attributed, reraise
+from ..dataframes import Pack, check_packages
+from ..jobs import raise_original
+from .partition_function import Reports
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The size of a task's input, in bytes, if the source is large enough.
+SPLIT_BYTES = 64 << 20
+
+# The most tasks for each core, if a source has many small splits.
+TASKS_PER_CORE = 4
+
+
+class TaskReports(ABC):
+    """The metrics and counts of a run's tasks, on the driver.
+
+    Attributes:
+      counts: elements by step, as of the last `update`.
+    """
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+
+    @abstractmethod
+    def reports(self) -> Reports:
+        """Return the latest report of each partition."""
+
+    def update(self) -> None:
+        """Update `counts`."""
+        merged = Counts()
+        for _, counts in list(self.reports().values()):
+            merged.add(counts)
+        self.counts.steps, self.counts.seconds = merged.steps, merged.seconds
+
+    @property
+    def metrics(self) -> MetricsContainer:
+        """The metrics of all tasks."""
+        merged = MetricsContainer()
+        for container, _ in list(self.reports().values()):
+            merged.merge(container)
+        return merged
+
+
+class BatchExecution(ABC):
+    """One run of a plan on Spark.
+
+    Args:
+      partitions: the number of partitions of a shuffle.
+      timeout: seconds after which a call that has not returned is named in the log.
+
+    Attributes:
+      reports: metrics and counts of its tasks.
+    """
+
+    def __init__(
+        self, plan: Plan, session: SparkSession, partitions: int, reports: TaskReports, timeout: float
+    ) -> None:
+        self.plan = plan
+        self.partitions = partitions
+        self.reports = reports
+        self.transaction = uuid.uuid4().hex[:12]
+        self._session = session
+        self._timeout = timeout
+        # The blocks of each side input.
+        self._side_inputs: dict[int, list[bytes]] = {i: [] for i in plan.side_input_ids()}
+        sinks = sinks_of(plan)
+        self._frame_sinks = {label: sink for label, sink in sinks.items() if isinstance(sink, FrameSink)}
+        self._schemas: dict[str, Any] = {}
+        self._staged: dict[str, list[Any]] = {label: [] for label in sinks}
+
+    def run(self) -> None:
+        """Run to the end; on failure remove all output."""
+        committer = SinkCommitter(self.plan)
+        try:
+            committer.begin(self.transaction)
+            if self._frame_sinks:
+                check_packages()
+            self._schemas = {label: sink.schema(self._session) for label, sink in self._frame_sinks.items()}
+            for number, segment in enumerate(cut(self.plan)):
+                self._run_segment(number, segment)
+            committer.publish(self.transaction, self._staged)
+        except BaseException as error:
+            self.cancel()
+            self._discard()
+            committer.abort()
+            if isinstance(error, Exception):
+                raise_original(error)
+            raise
+        finally:
+            self._release()
+
+    def refresh(self) -> str:
+        """Update the counts of the run, and return what it does as text; "" if that isn't known."""
+        self.reports.update()
+        return ""
+
+    @abstractmethod
+    def _run_segment(self, number: int, segment: Segment) -> None:
+        """Describe the rows of a segment; run it if the driver needs its results."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Cancel the running jobs, on any thread; the run fails."""
+
+    def _discard(self) -> None:
+        """Remove the DataFrames that were written."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Remove what is kept in executors for this run."""
+
+    @abstractmethod
+    def frames(self) -> dict[str, Any]:
+        """Return the DataFrames that were written, by the labels of their sinks."""
+
+    def _frames_of(self, segment: Segment) -> dict[str, Pack]:
+        """Return the functions that pack the rows of a segment's DataFrames, by the labels of their sinks."""
+        labels = [label for label in segment.sinks if label in self._frame_sinks]
+        return {label: self._frame_sinks[label].packer(self._schemas[label]) for label in labels}
+
+    def _keep(self, rows: Iterable[tuple[str, Any, bytes]]) -> None:
+        """Keep the tokens of sinks, and the blocks of side inputs, that a segment has returned to the driver."""
+        for kind, where, block in rows:
+            if kind == "sink":
+                self._staged[where].append(pickle.loads(block))
+            else:
+                self._side_inputs[where].append(block)
+
+
+def uses_of(segment: Segment, frames: int) -> int:
+    """Return how often the rows of a segment are read: by other segments, by the driver, and for DataFrames."""
+    return len(segment.groupings) + len(segment.left) + segment.is_eager + frames
+
+
+def pickled_splits(root: Source, cores: int) -> tuple[list[bytes], int]:
+    """Return a source's splits, pickled, and the number of partitions for them: several in one if there are many."""
+    primitive = root.transform.primitive
+    assert isinstance(primitive, graph.Read)
+    assert isinstance(primitive.source, BoundedSource)
+    label = root.transform.label
+    try:
+        desired = max(cores, (primitive.source.estimate_size() or 0) // SPLIT_BYTES)
+        splits = primitive.source.split(desired)
+    except BaseException as error:
+        reraise(attributed(error, Attribution(label, None)))
+    with local_modules_by_value():
+        rows = [dumps(split, label) for split in splits]
+    return rows, max(1, min(len(rows), max(desired, cores * TASKS_PER_CORE)))

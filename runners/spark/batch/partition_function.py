@@ -1,0 +1,166 @@
+"""Execution of one segment on one partition, in an executor: the same for RDDs and for DataFrames."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import cloudpickle
+
+from ....sdk import graph
+from ....sdk.coders import registry
+from ....sdk.metrics import MetricsContainer, scoped
+from ....sdk.spark_interfaces import Block
+from ....sdk.user_code.serialization import dumps
+from ...execution.batch.block_spool import BlockSpool
+from ...execution.batch.segment_task import Destination, KeyGroups, SegmentTask, steps_of
+from ...execution.counters import Counts
+from ...execution.error_transport import wrapped
+from ...execution.gc_tuning import rarely_collected
+from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
+from ...execution.plan.segments import Segment
+from ...execution.shuffle.blocks import decode_bundle
+from ...execution.stages.side_input_views import SideInputViews
+from ...execution.step_times import StepSampler
+from ...execution.stuck_calls import CallWatch
+from ...execution.user_errors import as_exception
+from ..dataframes import FrameOutput, Pack
+from ..executor_functions import ExecutorFunction
+
+# A row of a segment's output: its destination, a number in it, and bytes.  Besides the destinations of blocks there are
+# ("sink", label), for tokens, and ("frame", label), for rows of DataFrames.
+Row = tuple[Destination, int, bytes]
+
+# By segment and partition.
+Reports = dict[tuple[int, int], tuple[MetricsContainer, Counts]]
+
+
+class PartitionFunction(ExecutorFunction):
+    """The work of a segment on a partition of its input.
+
+    Args:
+      transaction: the transaction of the run's sinks.
+      number: the number of the segment.
+      groups: the number of key groups.
+      packs: by the labels of DataFrame sinks, the functions that pack their rows.
+      timeout: seconds after which a call that has not returned is named in the worker's log.
+
+    Raises `SerializationError` if a part of the segment can't be pickled.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        segment: Segment,
+        transaction: str,
+        number: int,
+        groups: int,
+        packs: Mapping[str, Pack],
+        timeout: float,
+    ) -> None:
+        # A task needs only the groupings that the segment sends to, and the registered coders of keys.
+        targets = tuple(t for t in plan.graph.transforms if t.label in segment.groupings)
+        needed = Plan((), graph.Graph(targets, plan.graph.pcollections))
+        self._payload = dumps((needed, segment, registry.registered(), packs), segment.label)
+        self._transaction = transaction
+        self._number = number
+        self._groups = groups
+        self._timeout = timeout
+
+    def run(
+        self, partition: int, rows: Iterable[Any], side_inputs: Mapping[int, Iterable[bytes]], reports: Reports
+    ) -> Iterator[Row]:
+        """Yield the rows that the segment outputs for a partition, and add its report at the end.
+
+        Args:
+          rows: the rows of the partition: pickled splits, or numbers with blocks.
+          side_inputs: the blocks of the segment's side inputs.
+        """
+        container, counts = MetricsContainer(), Counts()
+        try:
+            with scoped(container), rarely_collected(), CallWatch(self._timeout) as watch:
+                watch.sample = StepSampler(counts).sample
+                plan, segment, coders, packs = cloudpickle.loads(self._payload)
+                registry.register_all(coders)
+                views = SideInputViews()
+                for pcollection, own in side_inputs.items():
+                    for block in own:
+                        views.add(pcollection, decode_bundle(block))
+                # Each attempt writes under another name.
+                unit = f"{partition}-{uuid.uuid4().hex[:8]}"
+                arguments = views, self._transaction, unit, counts, container, self._groups
+                yield from rows_of(plan, segment, rows, *arguments, packs)
+        except GeneratorExit:
+            # Spark needs no more rows.
+            raise
+        except BaseException as error:
+            raise wrapped(as_exception(error)) from None
+        reports[self._number, partition] = (container, counts)
+
+
+def rows_of(
+    plan: Plan,
+    segment: Segment,
+    rows: Iterable[Any],
+    views: SideInputViews,
+    transaction: str,
+    unit: str,
+    counts: Counts,
+    metrics: MetricsContainer,
+    groups: int,
+    packs: Mapping[str, Pack],
+) -> Iterator[Row]:
+    """Run a segment on one partition, and yield its output.
+
+    Args:
+      rows: the rows of the partition: pickled splits, or numbers with blocks.
+      groups: the number of key groups.
+      packs: by the labels of DataFrame sinks, the functions that pack their rows.
+    """
+    output: list[Row] = []
+
+    def send(destination: Destination, number: int, block: bytes) -> None:
+        output.append((destination, number, block))
+
+    def take() -> list[Row]:
+        taken, output[:] = list(output), []
+        return taken
+
+    frames = {
+        label: FrameOutput(label, pack, partial(send, ("frame", label), 0), counts) for label, pack in packs.items()
+    }
+    task = SegmentTask(
+        plan, [segment], steps_of(segment), views, transaction, unit, counts, metrics, send, groups, frames
+    )
+    try:
+        for _ in task.run(segment, _partition(segment, rows)):
+            yield from take()
+        for _ in task.finish():
+            yield from take()
+        yield from take()
+        for label, token in task.stage():
+            yield ("sink", label), 0, dumps(token, label)
+    except BaseException:
+        task.discard()
+        raise
+
+
+def _partition(segment: Segment, rows: Iterable[Any]) -> Iterable[Any]:
+    """Return the rows of a partition as `SegmentTask.run` takes them."""
+    if isinstance(segment.root, Source):
+        return map(cloudpickle.loads, rows)
+    if not isinstance(segment.root, (Grouping, Keyed)):
+        stored: KeyGroups = [(0, (block for _, block in rows))]
+        return stored
+    spool = BlockSpool()
+    for group, block in rows:
+        spool.add(group, block)
+    return spool.groups()
+
+
+def pickled_split(block: Block) -> bytes:
+    """Return a block of a DataFrame's rows as a split."""
+    return pickle.dumps(block, protocol=5)

@@ -1,0 +1,290 @@
+"""A batch run over Spark Connect: one DataFrame for each segment of the plan.
+
+A row is a block: hundreds of elements, as bytes, with its destination and a number in it.  A segment is a
+`mapInArrow`; a shuffle is a repartitioning by key group.  DataFrames are chained lazily, as RDDs are in
+`segment_rdds.py`.  What RDDs have and Spark Connect lacks is replaced:
+
+- Reports of tasks, which accumulators carry elsewhere, are rows.  They go along with the blocks to the next segment
+  that the driver reads.
+- Side inputs, elsewhere broadcast, are part of the function, and limited in size.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from ....io.optional_package import optional_package
+from ....io.spark.arrow_rows import arrow_schema, pyarrow
+from ....sdk import graph
+from ....sdk.errors import RunnerError
+from ....sdk.spark_interfaces import Block, BoundedFrame
+from ....sdk.user_code.serialization import local_modules_by_value
+from ...execution.batch.segment_task import Destination, key_groups_for
+from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
+from ...execution.plan.segments import Segment, Stored
+from ..dataframes import opened, unpacked
+from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
+from .partition_function import PartitionFunction, Reports, pickled_split
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# The columns of a segment's rows.
+_SCHEMA = "target string, number int, block binary"
+
+# The destination of a report.
+_REPORT = "report"
+
+# About the size of a record batch that a task sends, in bytes.
+_BATCH_BYTES = 1 << 20
+
+# The most bytes of side inputs of a segment, which are sent to the server within one message.
+MOST_SIDE_INPUT_BYTES = 64 << 20
+
+
+class FrameReports(TaskReports):
+    """Reports as of the last segment that the driver has read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reports: Reports = {}
+
+    def reports(self) -> Reports:
+        return self._reports
+
+    def add(self, pickled: bytes) -> None:
+        """Add a report."""
+        self._reports.update(pickle.loads(pickled))
+
+
+class SparkConnectExecution(BatchExecution):
+    """One run of a plan over Spark Connect.
+
+    Args:
+      partitions: the number of partitions of a shuffle; None for the default parallelism of the server.
+      timeout: seconds after which a call that has not returned is named in the executor's log.
+    """
+
+    def __init__(self, plan: Plan, session: SparkSession, partitions: int | None = None, timeout: float = 10.0) -> None:
+        pyarrow()
+        optional_package("pandas", extra="connect", needed_for="--spark_remote")
+        self._parallelism = default_parallelism(session)
+        self._returned = FrameReports()
+        super().__init__(plan, session, partitions or self._parallelism, self._returned, timeout)
+        self._tag = f"penstock-{self.transaction}"
+        self._segments: list[tuple[Segment, DataFrame]] = []
+        self._persisted: list[DataFrame] = []
+        # The packed rows of each DataFrame that is written.
+        self._frame_rows: dict[str, list[DataFrame]] = {label: [] for label in self._frame_sinks}
+
+    def run(self) -> None:
+        self._session.addTag(self._tag)
+        try:
+            super().run()
+        finally:
+            self._session.removeTag(self._tag)
+
+    def cancel(self) -> None:
+        with suppress(Exception):
+            self._session.interruptTag(self._tag)
+
+    def _release(self) -> None:
+        for frame in self._persisted:
+            with suppress(Exception):
+                frame.unpersist()
+
+    def _run_segment(self, number: int, segment: Segment) -> None:
+        side_inputs = {i: self._side_inputs[i] for i in segment.side_inputs}
+        _check_size(segment, side_inputs)
+        packs = self._frames_of(segment)
+        groups = key_groups_for(self.partitions)
+        frame, schema = self._input(segment)
+        with local_modules_by_value():
+            task = FrameFunction(
+                *(self.plan, segment, self.transaction, number, groups, packs, self._timeout),
+                side_inputs=side_inputs,
+                schema=schema,
+            )
+        rows = frame.mapInArrow(task, _SCHEMA)
+        if uses_of(segment, len(packs)) > 1:
+            rows = rows.persist()
+            self._persisted.append(rows)
+        self._segments.append((segment, rows))
+        if not segment.is_eager:
+            return
+        self._read(rows)
+        for label in packs:
+            packed = _with_targets(rows, target_of(("frame", label))).select("block")
+            # Kept in the executors, without their lineage.
+            self._frame_rows[label].append(packed.localCheckpoint())
+
+    def _read(self, rows: DataFrame) -> None:
+        """Run a segment, and keep what it returns to the driver."""
+        from pyspark.sql.connect.functions import col
+
+        target = col("target")
+        wanted = (target == _REPORT) | target.startswith("sink:") | target.startswith("side:")
+        table = rows.filter(wanted).toArrow()
+        kept = []
+        for name, block in zip(table["target"].to_pylist(), table["block"].to_pylist(), strict=True):
+            kind, _, where = name.partition(":")
+            if name == _REPORT:
+                self._returned.add(block)
+            else:
+                kept.append((kind, int(where) if kind == "side" else where, block))
+        self._keep(kept)
+
+    def frames(self) -> dict[str, Any]:
+        return {
+            label: reduce(lambda one, other: one.union(other), rows).mapInArrow(unpacked, self._schemas[label])
+            for label, rows in self._frame_rows.items()
+        }
+
+    def _input(self, segment: Segment) -> tuple[DataFrame, bytes | None]:
+        """Return the rows that a segment reads; with their schema, serialised, if they are those of a DataFrame."""
+        root = segment.root
+        if isinstance(root, Source):
+            return self._source(root)
+        if isinstance(root, (Grouping, Keyed)):
+            label = root.transform.label
+            senders = [rows for s, rows in self._segments if label in s.groupings]
+            return self._rows(("grouping", label), senders).repartition(self.partitions, "number"), None
+        assert isinstance(root, Stored)
+        storing = [rows for s, rows in self._segments if root.stage.label in s.left]
+        return self._rows(("stored", root.pcollection), storing), None
+
+    def _rows(self, destination: Destination, senders: list[DataFrame]) -> DataFrame:
+        """Return the rows with a destination, and the reports of the tasks that have sent them."""
+        selected = [_with_targets(rows, target_of(destination), _REPORT) for rows in senders]
+        if not selected:
+            return self._session.createDataFrame([], _SCHEMA)
+        return reduce(lambda one, other: one.union(other), selected)
+
+    def _source(self, root: Source) -> tuple[DataFrame, bytes | None]:
+        primitive = root.transform.primitive
+        assert isinstance(primitive, graph.Read)
+        if isinstance(primitive.source, BoundedFrame):
+            label = root.transform.label
+            frame = opened(label, primitive.source, self._session)
+            large = self._session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
+            return frame, arrow_schema(frame.schema, label, large).serialize().to_pybytes()
+        splits, partitions = pickled_splits(root, self._parallelism)
+        pa = pyarrow()
+        columns = [
+            pa.array(["split"] * len(splits), pa.string()),
+            pa.array([i % partitions for i in range(len(splits))], pa.int32()),
+            pa.array(splits, pa.binary()),
+        ]
+        rows = self._session.createDataFrame(pa.table(columns, names=["target", "number", "block"]))
+        # Spark 4.1 has it; before that, partitions are chosen by a hash, and some get more splits than others.
+        by_number = getattr(rows, "repartitionById", rows.repartition)
+        return by_number(partitions, "number"), None
+
+
+def default_parallelism(session: SparkSession) -> int:
+    """Return the default parallelism of the server, which Spark Connect doesn't tell otherwise."""
+    from pyspark.sql.connect import functions
+
+    partitions = session.range(1 << 16).select(functions.spark_partition_id().alias("id"))
+    return int(partitions.agg({"id": "max"}).toArrow().column(0)[0].as_py()) + 1
+
+
+def _with_targets(rows: DataFrame, *targets: str) -> DataFrame:
+    from pyspark.sql.connect.functions import col
+
+    return rows.filter(col("target").isin(*targets))
+
+
+def target_of(destination: Destination) -> str:
+    """Return a destination as text.
+
+    >>> target_of(("grouping", "Sum"))
+    'grouping:Sum'
+    """
+    kind, where = destination
+    return f"{kind}:{where}"
+
+
+def _check_size(segment: Segment, side_inputs: Mapping[int, list[bytes]]) -> None:
+    size = sum(len(block) for blocks in side_inputs.values() for block in blocks)
+    if size > MOST_SIDE_INPUT_BYTES:
+        raise RunnerError(
+            f"{segment.label}: its side inputs have {size / 1e6:.0f} MB, and over Spark Connect at most "
+            f"{MOST_SIDE_INPUT_BYTES / 1e6:.0f} MB are sent to the executors; join by CoGroupByKey instead, or run the "
+            "pipeline with spark-submit, without --spark_remote"
+        )
+
+
+# --- Tasks
+
+
+class FrameFunction(PartitionFunction):
+    """The function that Spark calls with each partition of a segment's input.
+
+    Args:
+      side_inputs: the blocks of the segment's side inputs.
+      schema: the schema of the DataFrame that it reads; None for the rows of segments and splits.
+    """
+
+    def __init__(self, *arguments: Any, side_inputs: Mapping[int, list[bytes]], schema: bytes | None) -> None:
+        super().__init__(*arguments)
+        self._own_side_inputs = dict(side_inputs)
+        self._schema = schema
+        self._is_source = isinstance(arguments[1].root, Source)
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield the rows that the segment outputs for a partition, as record batches."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        passed_on: list[bytes] = []
+        reports: Reports = {}
+        output = _Output()
+        for destination, number, block in self.run(
+            context.partitionId(), self._rows(batches, passed_on), self._own_side_inputs, reports
+        ):
+            if output.add(target_of(destination), number, block):
+                yield output.take()
+        for report in [pickle.dumps(reports), *passed_on]:
+            output.add(_REPORT, 0, report)
+        yield output.take()
+
+    def _rows(self, batches: Iterable[Any], reports: list[bytes]) -> Iterator[Any]:
+        """Return the rows of a partition as segments read them, and set aside the reports of other tasks."""
+        for batch in batches:
+            if self._schema is not None:
+                yield pickled_split(Block(self._schema, batch.serialize().to_pybytes()))
+                continue
+            targets, numbers, blocks = (batch.column(i) for i in range(3))
+            for target, number, block in zip(targets, numbers, blocks, strict=True):
+                if target.as_py() == _REPORT:
+                    reports.append(block.as_py())
+                else:
+                    yield block.as_py() if self._is_source else (number.as_py(), block.as_py())
+
+
+class _Output:
+    """Rows for a record batch."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[str, int, bytes]] = []
+        self._bytes = 0
+
+    def add(self, target: str, number: int, block: bytes) -> bool:
+        """Add a row.  Returns whether there are enough for a batch."""
+        self._rows.append((target, number, block))
+        self._bytes += len(block)
+        return self._bytes >= _BATCH_BYTES
+
+    def take(self) -> Any:
+        """Remove and return the rows as a record batch."""
+        pa = pyarrow()
+        kinds = (pa.string(), pa.int32(), pa.binary())
+        arrays = [pa.array([row[i] for row in self._rows], kind) for i, kind in enumerate(kinds)]
+        self._rows, self._bytes = [], 0
+        return pa.RecordBatch.from_arrays(arrays, ["target", "number", "block"])
