@@ -1,7 +1,7 @@
 """Tls: the files of an encrypted connection, picklable, for clients that take an `ssl.SSLContext`.
 
->>> Tls.of({"ca_file": "/etc/ssl/broker.pem"}, "ReadFromMqtt")
-Tls(ca_file='/etc/ssl/broker.pem', cert_file=None, key_file=None)
+>>> Tls.of(True, "ReadFromMqtt")
+Tls(ca_file=None, cert_file=None, key_file=None)
 """
 
 from __future__ import annotations
