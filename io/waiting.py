@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from ..sdk.errors import PenstockError
 from ..sdk.redaction import logger_of, redacted
 from ..sdk.retry import FuzzedExponentialIntervals
 
@@ -38,9 +40,11 @@ _LOST = (
     "internal server error",
     "bad gateway",
     "gateway timeout",
-    "503",
     "database is locked",
 )
+
+# Not within another number, such as the id of a snapshot.
+_UNAVAILABLE = re.compile(r"\b503\b")
 
 
 def is_lost(error: BaseException) -> bool:
@@ -48,16 +52,18 @@ def is_lost(error: BaseException) -> bool:
 
     >>> is_lost(ConnectionRefusedError("no")), is_lost(PermissionError("403"))
     (True, False)
+    >>> is_lost(OSError("status 503")), is_lost(OSError("no snapshot 1503"))
+    (True, False)
     """
     if isinstance(error, (ConnectionError, TimeoutError)):
         return True
-    if isinstance(error, (PermissionError, FileNotFoundError, FileExistsError)):
+    if isinstance(error, (PenstockError, PermissionError, FileNotFoundError, FileExistsError)):
         return False
     if _status_of(error) >= 500:
         return True
     # The text of Rust's and of botocore's errors; their classes don't tell lost connections from refusals.
     text = f"{type(error).__name__}: {error}".lower()
-    return any(each in text for each in _LOST)
+    return any(each in text for each in _LOST) or _UNAVAILABLE.search(text) is not None
 
 
 def _status_of(error: BaseException | None) -> int:

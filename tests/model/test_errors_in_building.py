@@ -392,7 +392,8 @@ def test_an_input_of_another_pipeline_is_refused(pipeline: Any, make_pipeline: A
 def test_a_pcollection_can_not_be_iterated_over(pipeline: Any) -> None:
     """It has no elements until it is run, and then elsewhere."""
     message = refusal(lambda: list(pipeline | "some" >> beam.Create([1])), TypeError)
-    assert "PCollection[some/Values] can't be iterated over: its elements exist only while the pipeline runs" == message
+    expected = "PCollection[some/Values] can't be iterated over: its elements exist only while the pipeline runs"
+    assert f"{expected}; collect(pcoll) runs it" == message
 
 
 def test_a_generator_that_returns_a_value_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
