@@ -16,6 +16,7 @@ from penstock.sdk.errors import StateNotFoundError, UnsupportedError
 def test_a_committed_batch_is_read(spark: Any, tmp_path: pathlib.Path) -> None:
     """While the stream runs, and after it was cancelled."""
     flags = [f"--checkpoint_dir={tmp_path}", "--batch_interval=0.1", "--spark_shuffle_partitions=2", "--no_progress"]
+    flags += ["--allow_unsafe_triggers"]
     p = beam.Pipeline(SparkMicroBatchRunner(spark_session=spark), argv=flags)
     numbers = p | beam.io.GenerateSequence(0, elements_per_period=5, period=0.05)
     _ = numbers | beam.Map(lambda n: (n % 3, 1)) | "Sum" >> beam.CombinePerKey(sum)
