@@ -147,9 +147,11 @@ def test_a_lost_connection_is_waited_for(
             assert list(range(10)) == other_stream.values()
             proxy.join()
             wait_until(lambda: other_stream.values() == list(range(20)), "the other messages were copied")
+            # Before the end, when the proxy may be gone first.
+            of_reader = [line for line in caplog.text.splitlines() if "ReadFromNats: NATS at" in line]
         finally:
             result.cancel()
-    of_reader = [line for line in caplog.text.splitlines() if "ReadFromNats: NATS at" in line]
-    assert 1 == sum("doesn't answer" in line for line in of_reader)
+    # A connection that breaks at once when it is new is said again.
+    assert sum("doesn't answer" in line for line in of_reader) in {1, 2}
     assert any("answers again, after" in line for line in of_reader)
     assert [] == [thread.name for thread in threading.enumerate() if thread.name == "penstock nats"]
