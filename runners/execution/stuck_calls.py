@@ -83,6 +83,10 @@ class Returned(NamedTuple):
 class CallsBeside(Protocol):
     """Calls that run beside the watched threads."""
 
+    @property
+    def is_over(self) -> bool:
+        """True once there will be no more calls."""
+
     def news(self, timeout: float) -> Iterable[Stuck | Returned]:
         """Return a call that has not returned within a timeout in seconds, or that has returned at last.
 
@@ -95,7 +99,7 @@ _beside: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def watch_too(calls: CallsBeside) -> None:
-    """Let each watch of this process report calls, until they are gone."""
+    """Let each watch of this process report calls, until they are over or gone."""
     _beside.add(calls)
 
 
@@ -179,6 +183,9 @@ class CallWatch(AbstractContextManager["CallWatch"]):
             self._thread.join(1.0)
         if self._told is not None and kind is None:
             self._tell(Returned(self._told, self._clock() - self._since))
+        # A later watch, of another run, would report them.
+        for calls in [calls for calls in _beside if calls.is_over]:
+            self._report(calls, is_told=kind is None)
         _roots.pop(id(self._root), None)
         self._root = self._call = None
 
@@ -188,6 +195,14 @@ class CallWatch(AbstractContextManager["CallWatch"]):
                 self.sample()
             self.look()
 
+    def _report(self, calls: CallsBeside, is_told: bool = True) -> None:
+        """Report the news of calls, which are forgotten when they are over."""
+        if calls.is_over:
+            _beside.discard(calls)
+        for each in calls.news(self._timeout):
+            if is_told:
+                self._tell(each)
+
     def look(self) -> None:
         """Take a sample, unless the last one is recent; report a call that has not returned, or has at last."""
         now = self._clock()
@@ -195,8 +210,7 @@ class CallWatch(AbstractContextManager["CallWatch"]):
             return
         self._next = now + self._pause
         for calls in list(_beside):
-            for each in calls.news(self._timeout):
-                self._tell(each)
+            self._report(calls)
         frame = None if self._is_elsewhere() else sys._current_frames().get(self._watched)
         call = None if frame is None else self._call_at(frame)
         if call is None or self._call is None or not call.is_same_as(self._call):

@@ -111,6 +111,11 @@ class RunningCalls:
 
     # In a watch's thread
 
+    @property
+    def is_over(self) -> bool:
+        """True once the calls are closed."""
+        return self._is_closed
+
     def news(self, timeout: float) -> Iterable[Stuck | Returned]:
         """Return the oldest call as `Stuck` once it exceeds a timeout, and as `Returned` when it has ended.
 
@@ -124,6 +129,8 @@ class RunningCalls:
                     return ()
                 self._told, self._silent_until = None, now + timeout
                 return (Returned(self._label, now - told.began),)
+            if self._is_closed:
+                return ()
             try:
                 oldest = next(iter(self._tasks.values()), None)
             except RuntimeError:
