@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
+from ...sdk.elements.bundle import Bundle
 from ...sdk.sources.bounded import BoundedSource
 from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.watermark_estimators import WalltimeWatermarkEstimator
-from ...windowing.timestamp import Timestamp
+from ..first_bundles import first_bundles
 from .session import Reading
 from .source import MqttReader, MqttSource
 
@@ -44,15 +43,8 @@ class FirstMessages(BoundedSource[Any]):
         kept = _KEPT if reading.connection.is_version_5 else 0
         own = attrs.evolve(reading, client_id=client_id, session_seconds=kept)
         reader = MqttReader(MqttSource(own, self.source.times), None)
-        left = self.number
-        until = None if self.seconds is None else time.monotonic() + self.seconds
         try:
-            while (left is None or left > 0) and (until is None or time.monotonic() < until):
-                bundle = reader.poll(BUNDLE_SIZE if left is None else min(left, BUNDLE_SIZE), Timestamp.now())
-                if bundle is None:
-                    time.sleep(0.01)
-                    continue
-                left = None if left is None else left - len(bundle)
+            for bundle in first_bundles([reader], self.number, self.seconds):
                 yield bundle
                 reader.acknowledge(reader.offset())
         finally:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
+from ...sdk.elements.bundle import Bundle
 from ...sdk.sources.bounded import BoundedSource
 from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.watermark_estimators import WalltimeWatermarkEstimator
 from ...stored import stored_as
 from ...windowing.timestamp import Timestamp
+from ..first_bundles import first_bundles
 from .client import called
 from .pulling import Reading
 from .source import NatsReader, NatsSource, Start, first_position, last_sequence
@@ -104,22 +104,9 @@ class FirstMessages(BoundedSource[Any]):
         return [tuple(self.source.partitions())]
 
     def read_bundles(self, split: Sequence[str]) -> Iterator[Bundle]:
-        until = None if self.seconds is None else time.monotonic() + self.seconds
         readers = [self.source.open(partition, None) for partition in split]
-        left = self.number
         try:
-            while (left is None or left > 0) and (until is None or time.monotonic() < until):
-                found = False
-                for reader in readers:
-                    bundle = reader.poll(BUNDLE_SIZE if left is None else min(left, BUNDLE_SIZE), Timestamp.now())
-                    if bundle is not None:
-                        found = True
-                        left = None if left is None else left - len(bundle)
-                        yield bundle
-                    if left == 0:
-                        return
-                if not found:
-                    time.sleep(0.01)
+            yield from first_bundles(readers, self.number, self.seconds)
         finally:
             for reader in readers:
                 reader.close()
