@@ -22,6 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ..sdk.errors import UnsupportedError
 from .run_model import RunModel
 
 # The largest body of a request in bytes, and seconds until it has to be there.
@@ -72,7 +73,7 @@ class Backend(Protocol):
         """Say whether the page is open, and what it draws."""
 
     def profile(self, seconds: float) -> int:
-        """Begin a profile, and return its number.  Raises `NotImplementedError` where there are none."""
+        """Begin a profile, and return its number.  Raises `UnsupportedError` where there are none."""
 
 
 class PageApp:
@@ -249,7 +250,7 @@ class PageApp:
             raise HTTPException(400, f"seconds: expected a number up to {_LONGEST_PROFILE:g}, got {seconds!r}")
         try:
             return _json({"number": self._backend.profile(float(seconds))}, 202)
-        except NotImplementedError as error:
+        except UnsupportedError as error:
             raise HTTPException(409, str(error)) from None
 
 

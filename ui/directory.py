@@ -12,7 +12,7 @@ from ..runners.execution.checkpoints.storage import Disk, disk_of
 from ..runners.execution.page.event_log import NAME, read_events
 from ..runners.execution.page.feed import listen
 from ..runners.local.job.control_requests import RequestKind, ask
-from ..sdk.errors import PenstockError
+from ..sdk.errors import PenstockError, UnsupportedError
 from .app import PageApp
 from .run_model import RunModel
 from .serving import PageServer
@@ -38,7 +38,7 @@ class DirectoryBackend:
 
     def profile(self, seconds: float) -> int:
         """Raise: stacks are sampled in the job's own processes."""
-        raise NotImplementedError("a profile is taken by a job with --ui_port, on its own page")
+        raise UnsupportedError("a profile is taken by a job with --ui_port, on its own page")
 
     async def request(self, kind: str) -> dict[str, Any]:
         """Execute a request, and return the job's answer."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ..sdk.errors import UnsupportedError
 from .app import PageApp
 from .run_model import RunModel
 from .serving import PageServer
@@ -46,7 +47,7 @@ class JobBackend:
     def profile(self, seconds: float) -> int:
         """Begin a profile, and return its number."""
         if why := self._model.limits.get("profiles"):
-            raise NotImplementedError(why)
+            raise UnsupportedError(why)
         number = next(self._numbers)
         self._send(kind="profile", number=number, seconds=seconds)
         return number

@@ -148,7 +148,7 @@ class Events:
             self._waiting.clear()
 
     def open_log(self) -> None:
-        """Log from now on, and what came before: the run owns the directory."""
+        """Log the events so far, and all later ones; called when the run owns the directory."""
         with self._lock:
             before, self._before = self._before or [], None
             for event in before if self._log is not None else ():
