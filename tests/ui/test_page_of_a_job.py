@@ -40,7 +40,9 @@ def test_the_documents_show_the_job(parallelism: int, tmp_path: pathlib.Path) ->
         status, panes, run = (document(result, name) for name in ("status", "panes", "run"))
         assert ("RUNNING", parallelism, True) == (run["state"], run["parallelism"], run["is_live"])
         assert status["read"][STAGE] == status["written"][STAGE] > 0
-        assert status["seconds"]["Busy"] == max(status["seconds"].values())
+        # Of its fused stage; the other stages' shares depend on what else the machine does.
+        busy, *others = (status["seconds"].get(step, 0) for step in STAGE.split(" + "))
+        assert busy > sum(others)
         assert parallelism == len(status["subtasks"][0])
         assert all(0 <= busy <= 1 for task in status["subtasks"] for busy, _, _ in task)
         hottest = status["hot_keys"]["Sum"]["keys"][0]
