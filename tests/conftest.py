@@ -228,6 +228,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     pickle_tests_by_value(cloudpickle)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: Any) -> None:
+    # Otherwise this process would fork beside a JVM's threads, and have Spark's handlers of signals.
+    if fixturedef.argname in SPARK_FIXTURES and not spark_beside.is_on_spark(request._pyfuncitem):
+        pytest.fail(f"{request._pyfuncitem.nodeid} uses Spark; expected the marker `spark` on it")
+
+
 # In CI nothing may be skipped: a test that doesn't run there runs nowhere.
 
 

@@ -32,11 +32,12 @@ True
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -133,9 +134,59 @@ SLICE = 10_000
 LONG_SLICE = 250_000
 
 
-# The switch interval of Python's threads in a step that is sampled, in seconds.  With the usual one of 5 ms the
-# sampling thread would find most steps over.
+# The switch interval of Python's threads while one of them is sampled, in seconds.  With the usual one of 5 ms the
+# sampling thread would find most calls over.
 _SHORT = 0.000_05
+
+
+class _Switches:
+    """The blocks that run now, and the interval before the first one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.number = 0
+        self.usual = sys.getswitchinterval()
+
+
+_switches = _Switches()
+
+
+@contextmanager
+def fast_switches() -> Iterator[None]:
+    """Let threads take turns every 50 microseconds, while one samples another; blocks of several threads may overlap.
+
+    >>> before = sys.getswitchinterval()
+    >>> with fast_switches():
+    ...     sys.getswitchinterval() < before
+    True
+    >>> before == sys.getswitchinterval()
+    True
+    """
+    switches = _switches
+    with switches.lock:
+        if switches.number == 0:
+            switches.usual = sys.getswitchinterval()
+            sys.setswitchinterval(_SHORT)
+        switches.number += 1
+    try:
+        yield
+    finally:
+        with switches.lock:
+            switches.number -= 1
+            if switches.number == 0:
+                sys.setswitchinterval(switches.usual)
+
+
+def _begin_anew() -> None:
+    """Leave the blocks of threads that a child process doesn't have."""
+    global _switches
+    if _switches.number:
+        sys.setswitchinterval(_switches.usual)
+    _switches = _Switches()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 class TimeSlice:
@@ -151,6 +202,7 @@ class TimeSlice:
       steps: the number of steps that have begun.
       task: the label of the step's task.
       took, busy: the microseconds of the last step, and of all that have ended.
+      longest: the microseconds of the longest step; a thread that samples lets it decay.
       wanted: set by a thread that samples: it waits until the next step has begun.
       sampled: the lock that it waits for, which the beginning step releases.
       is_simulated: True if everything happens in one thread, by a seed.
@@ -165,11 +217,11 @@ class TimeSlice:
         self.began: int | None = None
         self.steps = 0
         self.task = ""
-        self.took = self.busy = 0
+        self.took = self.busy = self.longest = 0
         self.wanted = False
         self.sampled = threading.Lock()
         self.sampled.acquire()
-        self._switch_interval: float | None = None
+        self._lets_in: ExitStack | None = None
 
     @cached_property
     def wakeup(self) -> Wakeup:
@@ -194,16 +246,18 @@ class TimeSlice:
         if self.began is not None:
             self.took = self.clock() - self.began
             self.busy += self.took
+            if self.took > self.longest:
+                self.longest = self.took
             self.began = None
-        if self._switch_interval is not None:
-            sys.setswitchinterval(self._switch_interval)
-            self._switch_interval = None
+        if self._lets_in is not None:
+            self._lets_in.close()
+            self._lets_in = None
 
     def _let_sample(self) -> None:
         """Let another thread look at this step within it, and not only when it is over."""
         self.wanted = False
-        self._switch_interval = sys.getswitchinterval()
-        sys.setswitchinterval(_SHORT)
+        self._lets_in = ExitStack()
+        self._lets_in.enter_context(fast_switches())
         if self.sampled.locked():
             self.sampled.release()
 

@@ -24,9 +24,8 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from ...sdk.metrics import STEPS_OF_LINES
 from .counters import Counts
-from .stuck_calls import step_of
+from .stuck_calls import label_of_line, step_of
 from .user_errors import guarded
 
 # Seconds between two samples.
@@ -42,9 +41,8 @@ def sampled_step(frame: FrameType | None) -> str | None:
     """
     innermost = frame
     while frame is not None:
-        labels = frame.f_globals.get(STEPS_OF_LINES)
-        if labels is not None and frame.f_lineno is not None and labels[frame.f_lineno - 1]:
-            return str(labels[frame.f_lineno - 1])
+        if (label := label_of_line(frame)) is not None:
+            return label
         if frame.f_code is _GUARDED:
             return str(frame.f_locals["transform"])
         frame = frame.f_back

@@ -256,15 +256,23 @@ def log_call(news: Stuck | Returned) -> None:
 def step_of(frame: FrameType | None) -> str | None:
     """Return the label of the step that a thread is in; None if none is found."""
     while frame is not None:
-        labels = frame.f_globals.get(STEPS_OF_LINES)
-        if labels is not None and labels[frame.f_lineno - 1]:
-            return str(labels[frame.f_lineno - 1])
+        if (label := label_of_line(frame)) is not None:
+            return label
         if is_ours(frame.f_code.co_filename):
             label = _label_in(frame.f_locals)
             if label is not None:
                 return label
         frame = frame.f_back
     return None
+
+
+def label_of_line(frame: FrameType) -> str | None:
+    """Return the label of the step that a line of generated code belongs to; None for other code."""
+    labels, line = frame.f_globals.get(STEPS_OF_LINES), frame.f_lineno
+    # Python gives no line for instructions that belong to none.
+    if labels is None or line is None:
+        return None
+    return str(labels[line - 1]) if labels[line - 1] else None
 
 
 def _label_in(variables: dict[str, Any]) -> str | None:

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from ....sdk.user_code.own_code import is_ours
+from ...execution.clock import fast_switches
 from ...execution.log_tail import LogTail
 from ...execution.plan.execution_graph import SubtaskId
 from ...execution.step_times import sampled_step
@@ -24,9 +25,6 @@ from .protocol import Observe, Observed
 
 # Seconds between two samples of a profile, and the longest profile.
 _PROFILED, _LONGEST = 0.01, 60.0
-
-# The switch interval of Python's threads during a profile, in seconds.
-_SHORT = 0.000_1
 
 # The module from which all steps are called.
 _SLOT = os.path.join(os.path.dirname(__file__), "slot.py")
@@ -60,17 +58,13 @@ class Profiler:
 
     def _run(self) -> None:
         # With the usual interval this thread would find most short calls over.
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(_SHORT)
-        try:
+        with fast_switches():
             while time.monotonic() < self._until:
                 stack = stack_of(sys._current_frames().get(self._watched))
                 if stack is None:
                     return
                 self.stacks[stack] += 1
                 time.sleep(_PROFILED)
-        finally:
-            sys.setswitchinterval(before)
 
 
 def stack_of(frame: FrameType | None) -> str | None:

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from servers.crashing_connections import Fuse
 
+from penstock.io import waiting
 from penstock.io.sql.database import SqlConnector
 from penstock.io.sql.lost_connections import is_lost_connection
 from penstock.io.sql.table_sink import TableSink
@@ -31,7 +32,7 @@ class Loss(Fuse):
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_each_row_is_written_once(database, transactions, after, monkeypatch, caplog):
     """Staged rows included, and rows that replace others; the log says so twice."""
-    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(waiting, "FuzzedExponentialIntervals", lambda *_, **__: itertools.repeat(0.0))
     sink = database.sink()
     transactions.write(sink, Bundle([("ann", 0)]), transaction="0")
     for number in itertools.count(1):

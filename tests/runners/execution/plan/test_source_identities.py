@@ -17,7 +17,7 @@ from penstock.sdk.sources.unbounded import UnboundedSource
 from penstock.sdk.spark_interfaces import BoundedFrame, UnboundedFrame
 
 # Spark keeps what a streaming DataFrame reads; a bounded one is read whole, at once; and these stand for others.
-EXCEPT = {"DataFrameSource", "DataFrameStream", "BoundedPartitions", "WholeSource"}
+EXCEPT = {"DataFrameSource", "DataFrameStream", "BoundedPartitions", "WholeSource", "_FirstElements"}
 
 
 def sources(kind: type) -> Iterator[type]:
