@@ -92,6 +92,8 @@ class Sink(ABC, Generic[T]):
 
     # Whether it accepts retractions, which have sign -1.
     accepts_retractions: ClassVar[bool] = False
+    # Of a sink that accepts them with other parameters, what to do, such as "give retractions='upsert'"; else "".
+    retractions_advice: str = ""
     # Whether its writers write columns without making elements of them.
     takes_columns: bool = False
 

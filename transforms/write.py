@@ -33,10 +33,12 @@ class Write(PTransform):
         if isinstance(self.sink, ComposedSink):
             return self.sink.write(pcoll)  # type: ignore[no-any-return]
         if pcoll.retracted_by and not self.sink.accepts_retractions:
+            advice = self.sink.retractions_advice or (
+                "write to a sink that accepts retractions, such as WriteToSQLite or WriteToChangelog"
+            )
             raise UnsupportedError(
                 f"{pcoll.pipeline.full_label}: {type(self.sink).__name__} only appends, but {pcoll.retracted_by} may "
-                "retract its input; write to a sink that accepts retractions, such as WriteToSQLite or "
-                "WriteToChangelog, or use AccumulationMode.ACCUMULATING"
+                f"retract its input; {advice}, or use AccumulationMode.ACCUMULATING"
             )
         dumps(self.sink, pcoll.pipeline.full_label)
         pcoll.pipeline.add(graph.ParDo(None, sink=self.sink), [pcoll], pcoll.windowing)

@@ -151,6 +151,11 @@ class Writing:
 class KafkaSink(Sink[Any]):
     """Records of a topic; see `WriteToKafka`."""
 
+    retractions_advice = (
+        "give retractions='upsert', for each key's latest value or a tombstone, or retractions='changelog', for each "
+        "change with its sign in a header"
+    )
+
     def __init__(self, writing: Writing) -> None:
         self.writing = writing
         self.accepts_retractions = writing.retractions is not None  # type: ignore[misc]
