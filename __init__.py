@@ -45,23 +45,25 @@ from .sdk.elements.element_wrappers import Retracted as Retracted
 from .sdk.elements.element_wrappers import TaggedOutput as TaggedOutput
 from .sdk.elements.row import Row as Row
 from .sdk.pipeline import Pipeline as Pipeline
-from .sdk.preview import collect as collect
 from .sdk.ptransform import PTransform as PTransform
 from .sdk.ptransform import ptransform_fn as ptransform_fn
 from .sdk.pvalue import PCollection as PCollection
 from .sdk.userstate import TimeDomain as TimeDomain
 from .sdk.watermark_estimators import WatermarkEstimatorProvider as WatermarkEstimatorProvider
-from .transforms import *  # noqa: F403 (everything that Beam has at its root; transforms/__init__.py lists it)
 
 # Imported on first access, since not every program needs them.
-_LATER = {"io": "io", "testing": "testing", "Write": "io"}
 # The root's Write is that of io, which writes shards as well.
-del globals()["Write"]
+_LATER = {"io": "io", "testing": "testing", "Write": "io", "collect": "sdk.preview"}
 
 if TYPE_CHECKING:
+    from .transforms import *  # noqa: F403, I001 (everything that Beam has at its root; transforms/__init__.py lists it)
     from . import io as io
     from . import testing as testing
     from .io import Write as Write
+    from .sdk.preview import collect as collect
+else:
+    _LATER |= dict.fromkeys(transforms.LATER, "transforms")
+    globals().update({_name: getattr(transforms, _name) for _name in transforms.__all__ if _name not in _LATER})
 
 # Beam's namespaces: `beam.window.FixedWindows`, `beam.pvalue.AsList`, `beam.utils.timestamp`; they can be imported too.
 compat.find_beams_modules_here()

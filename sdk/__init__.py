@@ -43,5 +43,30 @@ compat.py              Beam's module paths
 beam/                  all names of Beam, and errors for those that are absent
 """
 
-# Registers what `[1, 2, 3] | transform` does.
-from . import run_on_values as run_on_values
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .ptransform import applies_to_operands
+from .pvalue import previews
+
+if TYPE_CHECKING:
+    from .ptransform import PTransform
+
+# What builds pipelines is registered below what they are made of, and imported when it is used.
+
+
+@applies_to_operands
+def _apply_to_operand(operand: Any, transform: PTransform) -> Any:
+    """`[1, 2, 3] | transform`."""
+    from .run_on_values import apply_to_operand
+
+    return apply_to_operand(operand, transform)
+
+
+@previews
+def _preview() -> Any:
+    """`pcoll.show()` and the like."""
+    from . import preview
+
+    return preview

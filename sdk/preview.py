@@ -16,7 +16,7 @@ from .elements.row import fields_of
 from .errors import PenstockError, UnsupportedError, missing_extra
 from .options import PipelineOptions, scoped_pipeline_options
 from .options.context import inside_a_run
-from .pvalue import PCollection, previews
+from .pvalue import PCollection
 from .run_on_values import CollectingSink
 from .runner import Runner, create_runner
 from .sources.bounded import BoundedSource
@@ -137,7 +137,6 @@ def _fields(value: Any) -> dict[str, Any]:
     return {str(i): part for i, part in enumerate(value)} if isinstance(value, tuple) else {"value": value}
 
 
-@previews
 def to_pandas(pcoll: PCollection[Any]) -> Any:
     """Return all elements as a `pandas.DataFrame`.  Raises `MissingExtraError` without pandas."""
     from importlib import import_module
@@ -149,7 +148,6 @@ def to_pandas(pcoll: PCollection[Any]) -> Any:
     return pandas.DataFrame(columns_of(collect(pcoll)))
 
 
-@previews
 def show(pcoll: PCollection[Any], n: int) -> None:
     """Display the first elements: as a table in a notebook, otherwise as text."""
     values = collect(pcoll)
@@ -172,7 +170,6 @@ def _display_of_notebook() -> Any:
     return sys.modules["IPython.display"].display
 
 
-@previews
 def to_html(pcoll: PCollection[Any]) -> str:
     """Return the schema and the first elements, of a run on the first thousand elements of each source.
 

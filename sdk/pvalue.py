@@ -15,13 +15,14 @@ from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
 
 T = TypeVar("T")
 
-# Functions of sdk/preview.py, which imports this module, by name.
-_PREVIEWS: dict[str, Callable[..., Any]] = {}
+# Returns sdk/preview.py, which imports this module.
+_preview: Callable[[], Any]
 
 
-def previews(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Register a function that computes the elements of a PCollection outside of a run."""
-    _PREVIEWS[function.__name__] = function
+def previews(function: Callable[[], Any]) -> Callable[[], Any]:
+    """Register the function that returns the module which computes the elements of a PCollection outside of a run."""
+    global _preview
+    _preview = function
     return function
 
 
@@ -222,14 +223,14 @@ class PCollection(PValue, Generic[T]):
         0   tea     2
         1  milk     1
         """
-        return _PREVIEWS["to_pandas"](self)
+        return _preview().to_pandas(self)
 
     def _repr_html_(self) -> str:
-        return _PREVIEWS["to_html"](self)  # type: ignore[no-any-return]
+        return _preview().to_html(self)  # type: ignore[no-any-return]
 
     def show(self, n: int = 20) -> None:
         """Display the first elements, by running what they depend on: a table in a notebook, otherwise text."""
-        _PREVIEWS["show"](self, n)
+        _preview().show(self, n)
 
 
 class WriteOutput(PCollection[T]):

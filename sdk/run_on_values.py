@@ -14,7 +14,7 @@ from .elements.bundle import Bundle
 from .elements.element_wrappers import unwrapped
 from .errors import InputError, PenstockError, PipelineError
 from .pipeline import Pipeline
-from .ptransform import PTransform, applies_to_operands, unnamed
+from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PCollection, PipelineUnderConstruction, PValue
 from .side_inputs import AsSideInput
 from .sink import Sink, SinkWriter
@@ -176,7 +176,6 @@ class _Collect(PTransform):
         return pcoll.pipeline.add(graph.ParDo(None, sink=self.sink), [pcoll], pcoll.windowing)[None]  # type: ignore[no-any-return]
 
 
-@applies_to_operands
 def apply_to_operand(operand: Any, transform: PTransform) -> Any:
     """Apply a transform to the PCollections in a tuple, list or dict, or run it on values.
 

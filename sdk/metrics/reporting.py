@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from types import CodeType, FrameType
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import attrs
 
 from ..redaction import logger_of
 from .bounded_trie import BoundedTrieData
-from .histogram import BucketType, HistogramData
 from .string_set import StringSetData
+
+if TYPE_CHECKING:
+    from .histogram import BucketType
 
 _logger = logger_of(__name__)
 
@@ -416,6 +418,8 @@ class HistogramMetric:
 
     def update(self, value: float) -> None:
         """Add a value."""
+        from .histogram import HistogramData
+
         data = _reported("histograms", self.metric_name, lambda: HistogramData.identity_element(self.bucket_type))
         if data is not None:
             data.histogram.record(value)
