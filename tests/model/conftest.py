@@ -52,8 +52,8 @@ STREAMED_IN_MICRO_BATCHES = {
 }
 
 
-# A job on Spark takes a second or more.  There each value of one parameter is tried with one of the other, and the local
-# runner tries them all.
+# A job on Spark takes a second or more.  There each value of one parameter is tried with one of the other, and on the
+# local runner with all.
 PAIRED_ON_SPARK = {
     "test_aggregates_of_columns_are_those_of_rows": ("events", "window_fn"),
     "test_event_times_and_windows_are_those_of_rows": ("events", "window_fn"),
