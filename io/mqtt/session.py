@@ -229,7 +229,9 @@ class Session:
                 _logger.error("%s; reading goes on (on_lost_session='continue')", said)
             self._is_resumed = True
             # The broker sends again what isn't acknowledged; a lost session's acknowledgements mean nothing any more.
-            self._repeated = {each.mid: each for each in self._unacknowledged} if had_session else {}
+            # It may not have sent all since the last loss.
+            lost = {each.mid: each for each in self._unacknowledged}
+            self._repeated = self._repeated | lost if had_session else {}
             self._unacknowledged.clear()
             if not had_session:
                 self._received = deque((received, None) for received, _ in self._received)

@@ -13,6 +13,7 @@ class SeverableProxy:
 
     Attributes:
       port: where clients connect.
+      ends: the directions of connections that neither side has closed yet.
     """
 
     def __init__(self, target: int, port: int) -> None:
@@ -21,6 +22,7 @@ class SeverableProxy:
         self._listener: socket.socket | None = None
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self.ends = 0
 
     @classmethod
     @contextlib.contextmanager
@@ -59,6 +61,7 @@ class SeverableProxy:
                 server = socket.create_connection(("127.0.0.1", self._target))
                 with self._lock:
                     self._open |= {client, server}
+                    self.ends += 2
                 for ends in ((client, server), (server, client)):
                     threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
 
@@ -66,6 +69,10 @@ class SeverableProxy:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
                 target.sendall(data)
+        # The other side says itself when it has understood the end.
         with contextlib.suppress(OSError):
-            target.shutdown(socket.SHUT_RDWR)
+            target.shutdown(socket.SHUT_WR)
         source.close()
+        with self._lock:
+            self._open.discard(source)
+            self.ends -= 1
