@@ -48,7 +48,7 @@ demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
 # What the runners can do, as the last run of all tests has found it.
 CAPABILITIES := $(VENV)/capabilities.json
 
-# The tests come last, so that their closing line is the last one printed.  Half of their time is Spark's.
+# The tests come last, so that their closing line is the last one printed.
 test: servers lint
 	@$(BIN)/pytest -q --spark-beside --capabilities=$(CAPABILITIES)
 

@@ -1,11 +1,11 @@
-"""The Spark tests in a second process, beside the one that runs all others: `pytest --spark-beside`, as in `make test`.
+"""The Spark tests in a second process, beside those that run all others: `pytest --spark-beside`, as in `make test`.
 
 The first process collects everything, starts the second, runs its own tests, and then reports those on Spark as if it
 had run them: there is one list of failures, one line at the end, one exit status and one junit file.
 
-Those on Spark take less time than the others.  When they have ended, a third process helps with what is left: it takes
-modules from the end of the list while the first takes them from its beginning.  Whoever creates the file with the
-module's name runs it.
+The others take longer than those on Spark, and many of them wait.  So a third process helps with them: it takes modules
+from the end of the list while the first takes them from its beginning.  Whoever creates the file with the module's name
+runs it.
 
 Why not pytest-xdist?  It gives each test to any idle worker.  Tests that fork must not run in a process that talks to a
 JVM, and each worker would start a Spark session of its own.  xdist's workers also run threads, which are unsafe to fork
@@ -105,11 +105,13 @@ class SparkBeside:
         self._modules = Modules(modules)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Start the second process if it has tests to run."""
+        """Start the other processes if there are tests on Spark, and several modules for the first and the third."""
         if session.testsfailed or self._config.option.collectonly:
             return
         if any(map(is_on_spark, session.items)):
             self._spark = self._start("spark")
+            if len({item.path for item in session.items if not is_on_spark(item)}) > 1:
+                self._shared = self._start("shared")
 
     def _start(self, name: str) -> Beside:
         return Beside(self._config, name, pathlib.Path(self._directory.name))
@@ -120,8 +122,6 @@ class SparkBeside:
         if is_on_spark(item):
             beside = self._spark
         else:
-            if self._shared is None and self._spark is not None and self._spark.has_ended():
-                self._shared = self._start("shared")
             beside = None if self._modules.are_ours(item) else self._shared
         if beside is None:
             return None
@@ -169,10 +169,6 @@ class Beside:
                 stderr=log,
                 process_group=0,
             )
-
-    def has_ended(self) -> bool:
-        """Whether it has run its tests."""
-        return self._process.poll() is not None
 
     def forward(self, item: pytest.Item) -> None:
         """Report one of its tests, when it has run it."""
