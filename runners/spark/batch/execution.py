@@ -6,12 +6,14 @@ Subclasses say what holds the rows of a segment: an RDD, or a DataFrame of Spark
 from __future__ import annotations
 
 import pickle
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ....sdk import graph
+from ....sdk.errors import RunnerError
 from ....sdk.metrics import MetricsContainer
 from ....sdk.sources.bounded import BoundedSource
 from ....sdk.spark_interfaces import FrameSink
@@ -33,6 +35,9 @@ SPLIT_BYTES = 64 << 20
 
 # The most tasks for each core, if a source has many small splits.
 TASKS_PER_CORE = 4
+
+# Seconds from one cancellation of a run's jobs to the next.
+_CANCELS = 0.5
 
 
 class TaskReports(ABC):
@@ -91,6 +96,8 @@ class BatchExecution(ABC):
         self._frame_sinks = {label: sink for label, sink in sinks.items() if isinstance(sink, FrameSink)}
         self._schemas: dict[str, Any] = {}
         self._staged: dict[str, list[Any]] = {label: [] for label in sinks}
+        self._is_cancelled = False
+        self._is_over = threading.Event()
 
     def run(self) -> None:
         """Run to the end; on failure remove all output."""
@@ -102,16 +109,32 @@ class BatchExecution(ABC):
             self._schemas = {label: sink.schema(self._session) for label, sink in self._frame_sinks.items()}
             for number, segment in enumerate(cut(self.plan)):
                 self._run_segment(number, segment)
+                if self._is_cancelled:
+                    raise RunnerError("the run was cancelled")
             committer.publish(self.transaction, self._staged)
         except BaseException as error:
-            self.cancel()
+            self._is_over.set()
+            self._cancel_jobs()
             self._discard()
             committer.abort()
             if isinstance(error, Exception):
                 raise_original(error)
             raise
         finally:
+            self._is_over.set()
             self._release()
+
+    def cancel(self) -> None:
+        """Let the run fail, on any thread."""
+        self._is_cancelled = True
+
+        def cancel_jobs() -> None:
+            # At any one moment, no job may be running, and the next one about to start.
+            while not self._is_over.is_set():
+                self._cancel_jobs()
+                self._is_over.wait(_CANCELS)
+
+        threading.Thread(target=cancel_jobs, name="penstock cancel", daemon=True).start()
 
     def refresh(self) -> str:
         """Update the counts of the run, and return what it does as text; "" if that isn't known."""
@@ -123,8 +146,8 @@ class BatchExecution(ABC):
         """Describe the rows of a segment; run it if the driver needs its results."""
 
     @abstractmethod
-    def cancel(self) -> None:
-        """Cancel the running jobs, on any thread; the run fails."""
+    def _cancel_jobs(self) -> None:
+        """Cancel the running jobs, and wait until none of their tasks can write any more."""
 
     def _discard(self) -> None:
         """Remove the DataFrames that were written."""

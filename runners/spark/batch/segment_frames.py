@@ -88,7 +88,7 @@ class SparkConnectExecution(BatchExecution):
         finally:
             self._session.removeTag(self._tag)
 
-    def cancel(self) -> None:
+    def _cancel_jobs(self) -> None:
         with suppress(Exception):
             self._session.interruptTag(self._tag)
 

@@ -56,7 +56,7 @@ class SparkBatchExecution(BatchExecution):
         self.reports.update()
         return self.jobs.activity()
 
-    def cancel(self) -> None:
+    def _cancel_jobs(self) -> None:
         self.jobs.cancel()
 
     def _discard(self) -> None:
