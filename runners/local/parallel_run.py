@@ -116,7 +116,9 @@ class ParallelRun:
         partitions = self._settings.partitions
         with CallWatch(self._settings.timeout):
             splits = {
-                number: splits_of(segment, partitions * _SPLITS)
+                number: [splits_of(segment, 1)]
+                if segment.is_of_one_task
+                else [[split] for split in splits_of(segment, partitions * _SPLITS)]
                 for number, segment in enumerate(segments)
                 if isinstance(segment.root, Source)
             }

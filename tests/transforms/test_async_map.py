@@ -491,3 +491,27 @@ def test_rows_of_a_changing_table_are_retracted_with_their_answers(pipeline: Any
         answers = p | beam.Create(envelopes) | beam.io.FromDebezium() | beam.AsyncMap(ask)
         signed = answers | beam.Map(lambda answer, sign=beam.DoFn.SignParam: (answer, sign))
         check([((1, "TEA"), 1), ((2, "JAM"), 1), ((1, "TEA"), -1), ((1, "JAM"), 1), ((2, "JAM"), -1)], signed)
+
+
+class Numbered(beam.DoFn):
+    """Pairs with the number of the call."""
+
+    deterministic = False
+
+    def setup(self) -> None:
+        self.calls = 0
+
+    def process(self, element: int) -> Any:
+        self.calls += 1
+        yield element, self.calls
+
+
+def test_changes_find_their_elements_whatever_splits_the_source_would_have(make_pipeline: Any) -> None:
+    """One task reads them all, in their order, with several workers as well."""
+    rows = [{"op": "c", "before": None, "after": {"id": n}, "source": {"ts_ms": n}} for n in range(40)]
+    rows += [{"op": "d", "before": {"id": n}, "after": None, "source": {"ts_ms": 90}} for n in range(39)]
+    for parallelism in (1, 2):
+        with make_pipeline(options=PipelineOptions(parallelism=parallelism)) as p:
+            numbered = p | beam.Create(rows) | beam.io.FromDebezium() | beam.ParDo(Numbered())
+            signed = numbered | beam.Map(lambda pair, sign=beam.DoFn.SignParam: (sign, pair[0].id, pair[1]))
+            check([(1, n, n + 1) for n in range(40)] + [(-1, n, n + 1) for n in range(39)], signed)

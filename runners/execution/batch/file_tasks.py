@@ -36,7 +36,7 @@ class PartitionedPlan:
     """The plan that tasks run, with the splits and partitions of their inputs.
 
     Attributes:
-      splits: of each segment whose root is a source, by the segment's number.
+      splits: of each segment whose root is a source, by the segment's number; in parts that a task reads.
       partitions: the number of partitions of a shuffle.
       directory: the directory of the tasks' block files.
       transaction: the run's, for its sinks.
@@ -45,7 +45,7 @@ class PartitionedPlan:
 
     plan: Plan
     segments: tuple[Segment, ...]
-    splits: Mapping[int, Sequence[Any]]
+    splits: Mapping[int, Sequence[Sequence[Any]]]
     partitions: int
     directory: str
     transaction: str
@@ -142,7 +142,7 @@ def run_task(
 
 def _read(program: PartitionedPlan, number: int, partition: Any) -> Any:
     if isinstance(program.segments[number].root, Source):
-        return (program.splits[number][partition],)
+        return program.splits[number][partition]
     return read_key_groups(partition)
 
 

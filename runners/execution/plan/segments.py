@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 import attrs
 
+from ....sdk import graph
 from .execution_graph import inputs_of
 from .fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, Union
 
@@ -78,6 +79,23 @@ class Segment:
     def is_eager(self) -> bool:
         """Return True if the driver needs its results, or it runs for its effects."""
         return bool(self.sinks or self.side_outputs or self.has_ends)
+
+    @property
+    def is_of_one_task(self) -> bool:
+        """Return True if one task has to read all splits of its source, in their order.
+
+        A retraction finds the recorded outputs of its element where that was processed, and behind it.
+        """
+        operations = [each for step in self.steps if isinstance(step, Stage) for each in step.operations]
+        return isinstance(self.root, Source) and any(map(records_outputs, operations))
+
+
+def records_outputs(operation: graph.Transform) -> bool:
+    """Return True for a ParDo whose outputs are recorded, so that they can be retracted."""
+    primitive = operation.primitive
+    if not isinstance(primitive, graph.ParDo) or primitive.fn is None or not primitive.retracted:
+        return False
+    return not primitive.fn.object[0].deterministic
 
 
 def cut(plan: Plan) -> tuple[Segment, ...]:

@@ -179,17 +179,21 @@ def uses_of(segment: Segment, frames: int) -> int:
     return len(segment.groupings) + len(segment.left) + segment.is_eager + frames
 
 
-def pickled_splits(root: Source, cores: int) -> tuple[list[bytes], int]:
+def pickled_splits(segment: Segment, cores: int) -> tuple[list[bytes], int]:
     """Return a source's splits, pickled, and the number of partitions for them: several in one if there are many."""
+    root = segment.root
+    assert isinstance(root, Source)
     primitive = root.transform.primitive
     assert isinstance(primitive, graph.Read)
     assert isinstance(primitive.source, BoundedSource)
     label = root.transform.label
     try:
         desired = max(cores, (primitive.source.estimate_size() or 0) // SPLIT_BYTES)
-        splits = primitive.source.split(desired)
+        splits = primitive.source.split(1 if segment.is_of_one_task else desired)
     except BaseException as error:
         reraise(attributed(error, Attribution(label, None)))
     with local_modules_by_value():
         rows = [dumps(split, label) for split in splits]
+    if segment.is_of_one_task:
+        return rows, 1
     return rows, max(1, min(len(rows), max(desired, cores * TASKS_PER_CORE)))

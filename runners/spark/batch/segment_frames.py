@@ -148,7 +148,7 @@ class SparkConnectExecution(BatchExecution):
         """Return the rows that a segment reads; with their schema, serialised, if they are those of a DataFrame."""
         root = segment.root
         if isinstance(root, Source):
-            return self._source(root)
+            return self._source(segment, root)
         if isinstance(root, (Grouping, Keyed)):
             label = root.transform.label
             senders = [rows for s, rows in self._segments if label in s.groupings]
@@ -164,7 +164,7 @@ class SparkConnectExecution(BatchExecution):
             return self._session.createDataFrame([], _SCHEMA)
         return reduce(lambda one, other: one.union(other), selected)
 
-    def _source(self, root: Source) -> tuple[DataFrame, bytes | None]:
+    def _source(self, segment: Segment, root: Source) -> tuple[DataFrame, bytes | None]:
         primitive = root.transform.primitive
         assert isinstance(primitive, graph.Read)
         if isinstance(primitive.source, BoundedFrame):
@@ -172,7 +172,7 @@ class SparkConnectExecution(BatchExecution):
             frame = opened(label, primitive.source, self._session)
             large = self._session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
             return frame, arrow_schema(frame.schema, label, large).serialize().to_pybytes()
-        splits, partitions = pickled_splits(root, self._parallelism)
+        splits, partitions = pickled_splits(segment, self._parallelism)
         pa = pyarrow()
         columns = [
             pa.array(["split"] * len(splits), pa.string()),
@@ -180,6 +180,9 @@ class SparkConnectExecution(BatchExecution):
             pa.array(splits, pa.binary()),
         ]
         rows = self._session.createDataFrame(pa.table(columns, names=["target", "number", "block"]))
+        if partitions == 1:
+            # In their order.
+            return rows.coalesce(1), None
         # Spark 4.1 has it; before that, partitions are chosen by a hash, and some get more splits than others.
         by_number = getattr(rows, "repartitionById", rows.repartition)
         return by_number(partitions, "number"), None

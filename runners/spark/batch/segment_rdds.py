@@ -115,7 +115,7 @@ class SparkBatchExecution(BatchExecution):
     def _input(self, segment: Segment) -> RDD[Any]:
         root = segment.root
         if isinstance(root, Source):
-            return self._splits(root)
+            return self._splits(segment, root)
         if isinstance(root, (Grouping, Keyed)):
             label = root.transform.label
             senders = [(s.label, rdd) for s, rdd in self._rdds if label in s.groupings]
@@ -136,7 +136,7 @@ class SparkBatchExecution(BatchExecution):
         selected = [rdd.mapPartitions(select) for rdd in rdds]
         return selected[0] if len(selected) == 1 else self._context.union(selected)
 
-    def _splits(self, root: Source) -> RDD[Any]:
+    def _splits(self, segment: Segment, root: Source) -> RDD[Any]:
         """Return an RDD of a source's splits, with several in a partition if there are many."""
         primitive = root.transform.primitive
         assert isinstance(primitive, graph.Read)
@@ -144,7 +144,7 @@ class SparkBatchExecution(BatchExecution):
         if isinstance(primitive.source, BoundedFrame):
             messages, schema = blocks(label, opened(label, primitive.source, self._session))
             return messages.mapPartitions(each_as(pickled_split, schema))
-        rows, partitions = pickled_splits(root, self._context.defaultParallelism)
+        rows, partitions = pickled_splits(segment, self._context.defaultParallelism)
         return self._context.parallelize(rows, partitions)
 
 
