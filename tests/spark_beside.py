@@ -19,6 +19,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,8 @@ import pytest
 # Seconds: how often to look for reports, and how long the second process may take to stop its JVM when told to end.
 PERIOD = 0.05
 PATIENCE = 30.0
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]{6}")
 
 
 def is_on_spark(item: pytest.Item) -> bool:
@@ -108,6 +111,8 @@ class SparkBeside:
         """Start the other processes if there are tests on Spark, and several modules for the first and the third."""
         if session.testsfailed or self._config.option.collectonly:
             return
+        if other := [item.nodeid for item in session.items if _ADDRESS.search(item.nodeid)]:
+            raise pytest.UsageError(f"expected ids without addresses, which differ in each process, got {other[0]}")
         if any(map(is_on_spark, session.items)):
             self._spark = self._start("spark")
             if len({item.path for item in session.items if not is_on_spark(item)}) > 1:

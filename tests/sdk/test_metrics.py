@@ -174,7 +174,6 @@ def test_what_was_attempted_may_be_more_than_what_was_committed():
         (MetricsFilter().with_step("Inn"), []),
         (MetricsFilter().with_steps(["Inner/Map", "Other"]), ["a", "b"]),
     ],
-    ids=str,
 )
 def test_a_filter_takes_names_namespaces_and_steps(filter, expected):
     container = MetricsContainer()

@@ -366,7 +366,6 @@ LIST_OF_INT = list[int]
         (functools.partial(Adder(1)), (float,), float),
         (5, None, None),
     ],
-    ids=lambda case: repr(case)[:30],
 )
 def test_what_a_callable_is_annotated_with(fn, inputs, output):
     assert (inputs, output) == hints_of_callable(fn)

@@ -240,7 +240,6 @@ def test_a_partition_is_not_idle_because_the_clock_was_set_forward():
         MonotonicWatermarkEstimator(None),
         MonotonicWatermarkEstimator.default_provider(),
     ],
-    ids=str,
 )
 def test_an_estimator_or_its_class_stands_for_its_provider(estimator):
     """Each reader has one of its own, and one that goes on in a state goes on there."""
