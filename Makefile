@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli dataframe io runners sdk test
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test capabilities lint format bench kills spark_kills connector_kills shop shop_kills kafka beam simulate servers types floors docs links release changelog clean
+.PHONY: help demo test properties capabilities lint format bench kills spark_kills connector_kills shop shop_kills kafka beam simulate servers types floors docs links release changelog clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -32,6 +32,7 @@ help:
 	@echo 'make release       build the sdist and the wheel of the last commit into dist, and try them'
 	@echo 'make changelog     move the files of changes into CHANGELOG.md, for a release'
 	@echo 'make bench         run the benchmarks'
+	@echo 'make properties    try the properties on EXAMPLES examples each, 1000 if not said'
 	@echo 'make simulate      run six pipelines in all modes under SEEDS seeds, with all that can go wrong'
 	@echo 'make kills         kill 100 workers and 20 coordinators of a running pipeline'
 	@echo 'make spark_kills   kill 10 drivers of micro-batches, and one at each point of a commit'
@@ -93,10 +94,20 @@ $(RELEASE)/installed:
 bench: $(FULL)
 	@$(BIN)/python benchmarks
 
+# Other ones in each run.
+properties: export EXAMPLES ?= 1000
+properties: $(FULL)
+	@env -u CI $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/properties
+
 kills: $(FULL)
 	@$(BIN)/python tests/kills
 
-spark_kills: $(FULL)
+spark_# Other ones in each run.
+properties: export EXAMPLES ?= 1000
+properties: $(FULL)
+	@env -u CI $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/properties
+
+kills: $(FULL)
 	@$(BIN)/python tests/kills --workers=0 --coordinators=0 --drivers=10
 
 shop: servers $(FULL)

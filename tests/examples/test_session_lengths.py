@@ -29,23 +29,26 @@ def database_url(postgresql: PostgreSQL) -> str:
     return postgresql.url
 
 
-def of_every_tenth_author() -> list[dict[str, str]]:
-    """Their commits, in the order of arrival."""
+def of_every(number: int) -> list[dict[str, str]]:
+    """The commits of each tenth author, or so, in the order of arrival."""
     found = commits()
-    chosen = set(sorted({commit["author"] for commit in found})[::10])
+    chosen = set(sorted({commit["author"] for commit in found})[::number])
     return [commit for commit in found if commit["author"] in chosen]
 
 
-@pytest.fixture(scope="module")
-def tenth(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A file with the commits of every tenth author."""
-    chosen = of_every_tenth_author()
-    path = tmp_path_factory.mktemp("commits") / "tenth.csv"
+def file_of(chosen: list[dict[str, str]], path: pathlib.Path) -> pathlib.Path:
+    """A file with commits."""
     with open(path, "w", newline="") as file:
         writer = csv.DictWriter(file, chosen[0])
         writer.writeheader()
         writer.writerows(chosen)
     return path
+
+
+@pytest.fixture(scope="module")
+def tenth(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A file with the commits of every tenth author."""
+    return file_of(of_every(10), tmp_path_factory.mktemp("commits") / "tenth.csv")
 
 
 def expected_lengths(gap: int = HOUR, of: list[dict[str, str]] | None = None) -> list[tuple[int, int]]:
@@ -103,18 +106,18 @@ def test_one_file_gives_one_table_under_three_flags(
     )
 
     read = rows_of_url if database == "postgresql" else rows
-    assert expected_lengths(of=of_every_tenth_author()) == read(output, "session_lengths")
+    assert expected_lengths(of=of_every(10)) == read(output, "session_lengths")
     assert (runner_name == "spark-batch") == (read(output, "corrections") == [])
 
 
 def test_commits_that_are_played_one_by_one_are_corrected_thousands_of_times(tmp_path: pathlib.Path) -> None:
     """In the order of their arrival, and at its time."""
-    path = tmp_path / "lengths.db"
+    path, third = tmp_path / "lengths.db", of_every(3)
 
-    session_lengths.run([f"--output={path}"])
+    session_lengths.run([f"--output={path}", f"--input={file_of(third, tmp_path / 'third.csv')}"])
 
-    assert expected_lengths() == rows(path, "session_lengths")
-    assert len(rows(path, "corrections")) > 5_000
+    assert expected_lengths(of=third) == rows(path, "session_lengths")
+    assert len(rows(path, "corrections")) > 2_000
 
 
 def test_commits_read_as_a_whole_need_no_corrections(

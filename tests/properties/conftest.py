@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -14,9 +15,15 @@ from side_by_side import IN_SIMULATION, IN_THIS_PROCESS, runner_of
 # Each property holds on each of them.
 STREAMING_RUNNERS = ["local", *IN_THIS_PROCESS, *IN_SIMULATION]
 
-# Of variants of a runner so many examples are tried of each: what an operator does is tried on the first.
+# So many examples are tried of each property; more by `make properties`.
+EXAMPLES = int(os.environ.get("EXAMPLES", "60"))
+
+# Of variants of a runner so many are tried: what an operator does is tried on the first.
 EXAMPLES_OF_VARIANTS = 15
 EXAMPLES_IN_SIMULATION = 4
+
+# A property that declares no more than these examples takes long for each.
+_FEW = 30
 
 # Runs the pipeline that a function builds; what came to its end.
 Run = Callable[[Callable[[Any], Any]], Recording]
@@ -49,14 +56,20 @@ def has_tasks(variant: str) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Try fewer examples on variants: these are settings of a function, which is the same for all its parameters."""
+    """Set the number of examples, in settings of a function, which is the same for all its parameters."""
     function: Any = getattr(item, "obj", None)
-    if variant_of(item) not in (*IN_THIS_PROCESS, *IN_SIMULATION) or not getattr(function, "is_hypothesis_test", False):
+    if not getattr(function, "is_hypothesis_test", False):
         return (yield)
     before = function._hypothesis_internal_use_settings
-    most = EXAMPLES_IN_SIMULATION if variant_of(item) in IN_SIMULATION else EXAMPLES_OF_VARIANTS
-    fewer = min(before.max_examples, most)
-    function._hypothesis_internal_use_settings = hypothesis.settings(before, max_examples=fewer)
+    if variant_of(item) in IN_SIMULATION:
+        number = min(before.max_examples, EXAMPLES_IN_SIMULATION)
+    elif variant_of(item) in IN_THIS_PROCESS:
+        number = min(before.max_examples, EXAMPLES_OF_VARIANTS)
+    elif before.max_examples > _FEW:
+        number = EXAMPLES
+    else:
+        number = before.max_examples
+    function._hypothesis_internal_use_settings = hypothesis.settings(before, max_examples=number)
     try:
         return (yield)
     finally:
