@@ -14,7 +14,7 @@ from itertools import repeat
 from operator import attrgetter, is_
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from ....sdk.coders.key_encoding import key_groups
+from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from ....windowing import BoundedWindow
 from ..gc_tuning import rarely_collected
 from .trigger_state import Decision
@@ -39,6 +39,9 @@ _PLAIN = (
     "pane",
     "replaced",
 )
+
+
+_IsUniform: TypeAlias = Callable[[Any], bool]
 
 
 class WindowRecord(NamedTuple):
@@ -71,19 +74,19 @@ class WindowColumns:
     def __init__(self, keys: list[Any], rows: Iterable[tuple[Any, ...]]) -> None:
         self._count = len(keys)
         self._keys = keys
-        self._columns = _shortened(zip(*rows, strict=True))
+        self._columns = _shortened(_UNIFORM, zip(*rows, strict=True))
 
     @staticmethod
     def of_states(states: Sequence[WindowState]) -> WindowColumns:
         """Return the records of windows, which are at least one, in half the time."""
         made = WindowColumns.__new__(WindowColumns)
         made._count, made._keys = len(states), [state.key for state in states]
-        decisions = [state.decision for state in states]
-        if _is_one(decisions):
-            # Most windows of a group have the same.
-            decisions = decisions[:1]
-        columns = [tuple(map(get, decisions)) for get in _DECIDED_GETTERS]
-        made._columns = _shortened(columns + [tuple(map(get, states)) for get in _PLAIN_GETTERS])
+        decided = _decided_columns([state.decision for state in states])
+        if _differ_only_in_accumulators(states):
+            made._columns = [*decided, *((get(states[0]),) for get in _PLAIN_GETTERS)]
+            made._columns[_ACCUMULATOR_AT] = tuple(map(_accumulator, states))
+        else:
+            made._columns = [*decided, *_shortened(_UNIFORM_PLAIN, [tuple(map(get, states)) for get in _PLAIN_GETTERS])]
         return made
 
     def columns(self) -> tuple[Any, ...]:
@@ -111,9 +114,29 @@ class WindowColumns:
             yield WindowRecord(key, row[WINDOWS_AT][0], (tuple(row),))
 
 
-def _shortened(columns: Iterable[tuple[Any, ...]]) -> list[Sequence[Any]]:
+def _differ_only_in_accumulators(states: Sequence[WindowState]) -> bool:
+    """Return whether only accumulators may differ: all are of one window, and no pane has been emitted."""
+    first = states[0]
+    if first.panes or first.windows is not states[-1].windows:
+        return False
+    return _is_one([state.windows for state in states]) and len(set(map(_changing, states))) == 1
+
+
+def _decided_columns(decisions: list[Decision]) -> list[Sequence[Any]]:
+    """Return the columns of decisions, of which most are equal: decisions are shared until a clock moves."""
+    distinct = dict.fromkeys(decisions)
+    if len(distinct) * 4 <= len(decisions):
+        columns = _shortened(_UNIFORM_DECIDED, [tuple(map(get, distinct)) for get in _DECIDED_GETTERS])
+        if max(map(len, columns)) == 1:
+            return columns
+    return _shortened(_UNIFORM_DECIDED, [tuple(map(get, decisions)) for get in _DECIDED_GETTERS])
+
+
+def _shortened(are_uniform: Sequence[_IsUniform], columns: Iterable[tuple[Any, ...]]) -> list[Sequence[Any]]:
     """Return columns, each with one entry if all its entries are equal."""
-    return [column[:1] if is_uniform(column) else column for is_uniform, column in zip(_UNIFORM, columns, strict=True)]
+    return [
+        column[:1] if is_uniform(column) else column for is_uniform, column in zip(are_uniform, columns, strict=True)
+    ]
 
 
 Records: TypeAlias = Sequence[WindowRecord] | WindowColumns
@@ -123,9 +146,13 @@ _DECIDED = ("state", "is_finished", "event_time", "processing_time")
 row_of: Callable[[WindowState], tuple[Any, ...]] = attrgetter(*(f"decision.{name}" for name in _DECIDED), *_PLAIN)
 _DECIDED_GETTERS = [attrgetter(name) for name in _DECIDED]
 _PLAIN_GETTERS = [attrgetter(name) for name in _PLAIN]
-# The indices of a window, and of that of the pane that stands.
+_accumulator = attrgetter("accumulator")
+# The slots in which keys of a window that doesn't merge may differ before its first pane, beside accumulators.
+_changing = attrgetter("has_new", "stamp", "held", "panes", "was_on_time")
+# The indices of a window, of that of the pane that stands, and of an accumulator.
 WINDOWS_AT = len(_DECIDED) + _PLAIN.index("windows")
 PANE_WINDOWS_AT = len(_DECIDED) + _PLAIN.index("pane_windows")
+_ACCUMULATOR_AT = len(_DECIDED) + _PLAIN.index("accumulator")
 
 
 def _is_one(column: Sequence[Any]) -> bool:
@@ -143,7 +170,11 @@ def _varies(column: tuple[Any, ...]) -> bool:
 
 
 _OF_USERS = {"state": _is_one, "accumulator": _varies, "pair": _is_one, "replaced": _is_one}
-_UNIFORM = [_OF_USERS.get(name, _is_equal) for name in (*_DECIDED, *_PLAIN)]
+_UNIFORM: list[_IsUniform] = [_OF_USERS.get(name, _is_equal) for name in (*_DECIDED, *_PLAIN)]
+_UNIFORM_DECIDED, _UNIFORM_PLAIN = _UNIFORM[: len(_DECIDED)], _UNIFORM[len(_DECIDED) :]
+
+# The keys of a window from which on each key group has enough of them for columns of their own, most with one entry.
+_OWN_COLUMNS = 16 * KEY_GROUPS
 
 
 def snapshot(windows: WindowTable) -> list[WindowRecord]:
@@ -182,29 +213,69 @@ def _by_group(windows: WindowTable, states: Iterable[WindowState], is_whole: boo
         merged = [WindowRecord(key, None, tuple(map(row_of, windows.of_key(key)))) for key in keys]
         found.extend(_grouped(merged))
         return found
-    here: list[WindowState] = []
-    gone: list[WindowState] = []
-    by_window = windows.by_window
-    nothing: dict[Any, WindowState] = {}
-    for state in states:
+    gone: list[WindowRecord] = []
+    few: list[WindowState] = []
+    of_windows = _by_window(states)
+    # Most keys have several windows.
+    known: dict[Any, int] | None = {} if len(of_windows) > 1 else None
+    for window, own in of_windows.items():
         # As `WindowTable.has` says.
-        is_here = is_whole or by_window.get(state.windows[0], nothing).get(state.key) is state
-        (here if is_here else gone).append(state)
+        there = windows.by_window.get(window, _NO_STATES)
+        here = own if is_whole else [state for state in own if there.get(state.key) is state]
+        if len(here) < len(own):
+            removed = (state.key for state in own if there.get(state.key) is not state)
+            gone.extend(map(_new, repeat(WindowRecord), zip(removed, repeat(window), repeat(()))))
+        if len(here) < _OWN_COLUMNS:
+            few.extend(here)
+        else:
+            found.extend((group, WindowColumns.of_states(kept)) for group, kept in _grouped(here, known))
+    found.extend((group, WindowColumns.of_states(kept)) for group, kept in _grouped(few, known))
     # Removed windows come first: a window may have begun anew since.
-    for group, own in _grouped(gone):
-        found.append((group, [WindowRecord(state.key, state.windows[0], ()) for state in own]))
-    found.extend((group, WindowColumns.of_states(own)) for group, own in _grouped(here))
+    return [*_grouped(gone, known), *found]
+
+
+_NO_STATES: dict[Any, WindowState] = {}
+_new: Any = tuple.__new__
+
+
+def _by_window(states: Iterable[WindowState]) -> dict[BoundedWindow, list[WindowState]]:
+    """Return states by their window.  As a rule, those that have the same window share its tuple."""
+    of_tuples: dict[int, list[WindowState]] = {}
+    for state in states:
+        of_tuple = of_tuples.get(id(state.windows))
+        if of_tuple is None:
+            of_tuples[id(state.windows)] = [state]
+        else:
+            of_tuple.append(state)
+    found: dict[BoundedWindow, list[WindowState]] = {}
+    for own in of_tuples.values():
+        found.setdefault(own[0].windows[0], []).extend(own)
     return found
 
 
 _Keyed = TypeVar("_Keyed", WindowRecord, WindowState)
 
 
-def _grouped(keyed: Sequence[_Keyed]) -> Iterable[tuple[int, list[_Keyed]]]:
-    groups: dict[int, list[_Keyed]] = {}
-    for group, one in zip(key_groups([one.key for one in keyed]), keyed, strict=True):
-        groups.setdefault(group, []).append(one)
-    return groups.items()
+def _grouped(keyed: Sequence[_Keyed], known: dict[Any, int] | None = None) -> Iterable[tuple[int, list[_Keyed]]]:
+    """Return windows by key group.
+
+    Args:
+      known: the groups of keys that other windows have, too; extended.
+    """
+    keys = [one.key for one in keyed]
+    groups: list[list[_Keyed]] = [[] for _ in range(KEY_GROUPS)]
+    for group, one in zip(key_groups(keys) if known is None else _groups_of(keys, known), keyed, strict=True):
+        groups[group].append(one)
+    return [(group, own) for group, own in enumerate(groups) if own]
+
+
+def _groups_of(keys: list[Any], known: dict[Any, int]) -> Iterable[int]:
+    found = list(map(known.get, keys))
+    if None not in found:
+        return found  # type: ignore[return-value]
+    new = [key for key in dict.fromkeys(keys) if key not in known]
+    known.update(zip(new, key_groups(new), strict=True))
+    return map(known.__getitem__, keys)
 
 
 def restore(windows: WindowTable, records: Iterable[WindowRecord]) -> None:

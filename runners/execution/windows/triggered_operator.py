@@ -37,8 +37,8 @@ from .window_timers import WindowTimes
 
 _LATE_ELEMENT = PaneInfo(timing=LATE)
 
-# A window's states by key, and the watermarks at which it is complete and expires.
-Place = tuple[dict[Any, WindowState], int, int]
+# A window's states by key, the watermarks at which it is complete and expires, and the tuple of it that states have.
+Place = tuple[dict[Any, WindowState], int, int, Windows]
 
 # The states of a window that has expired.
 _NONE: dict[Any, WindowState] = {}
@@ -121,6 +121,7 @@ class TriggeredWindows:
         places: dict[BoundedWindow, Place] = {}
         states: dict[Any, WindowState] = {}
         end = expiry = MIN_MICROS
+        own: Windows = ()
         n = len(bundle)
         columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n), expanded(bundle.signs, n)
         values: Any = iter(bundle.values)
@@ -138,7 +139,7 @@ class TriggeredWindows:
             for window in windows:
                 if merging is None and windows is not near:
                     near = windows if len(windows) == 1 else None
-                    states, end, expiry = places.get(window) or self._place(window, places)
+                    states, end, expiry, own = places.get(window) or self._place(window, places)
                 try:
                     state = states.get(key)
                 except TypeError:
@@ -147,7 +148,6 @@ class TriggeredWindows:
                     if merging is not None:
                         state = self._merged(key, window)
                     elif states is not _NONE:
-                        own = windows if near is not None else (window,)
                         state = states[key] = WindowState(key, own, end, expiry, nothing(), start)
                         new_keys.append(key)
                     if state is None:
@@ -186,6 +186,7 @@ class TriggeredWindows:
         self._times.output_watermark()
         stamps, discarding = self._stamps, self._discarding
         near: Windows | None = None
+        own: Windows = ()
         states: dict[Any, WindowState] = {}
         end = expiry = MIN_MICROS
         n = len(bundle)
@@ -200,12 +201,13 @@ class TriggeredWindows:
                 near = windows
                 end, expiry = lifetime_of(windows[0], lateness)
                 states = by_window.setdefault(windows[0], {}) if expiry > watermark else _NONE
+                own = _own_windows(states, windows)
             state = states.get(key)
             if state is None:
                 if states is _NONE:
                     self.dropped += count
                     continue
-                state = states[key] = WindowState(key, windows, end, expiry, accumulator, start)
+                state = states[key] = WindowState(key, own, end, expiry, accumulator, start)
                 new_keys.append(key)
             elif discarding and not state.has_new:
                 state.accumulator = accumulator
@@ -226,7 +228,8 @@ class TriggeredWindows:
         """Return the states and the lifetime of a window that doesn't merge; called once for each bundle."""
         end, expiry = lifetime_of(window, self._lateness)
         is_there = expiry > self._clocks.watermark
-        place = places[window] = self.table.by_window.setdefault(window, {}) if is_there else _NONE, end, expiry
+        states = self.table.by_window.setdefault(window, {}) if is_there else _NONE
+        place = places[window] = states, end, expiry, _own_windows(states, (window,))
         return place
 
     def _merged(self, key: Any, window: BoundedWindow) -> WindowState | None:
@@ -411,3 +414,10 @@ class TriggeredWindows:
     def taken_late(self) -> Bundle | None:
         """Remove and return the kept elements of expired windows; None if there are none."""
         return self._late.taken()
+
+
+def _own_windows(states: dict[Any, WindowState], windows: Windows) -> Windows:
+    """Return the tuple of a window that its states share, which snapshots write once; this one if there are none."""
+    for state in states.values():
+        return state.windows
+    return windows

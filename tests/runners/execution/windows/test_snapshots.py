@@ -15,6 +15,7 @@ from penstock.runners.execution.windows import snapshots
 from penstock.runners.execution.windows.snapshots import WindowColumns, WindowRecord, row_of
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.sdk.elements.bundle import Bundle
+from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
 from penstock.windowing import FixedWindows, IntervalWindow
 
 
@@ -103,3 +104,33 @@ def test_columns_keep_what_is_equal_apart() -> None:
 
     found = {state.key: repr(state.accumulator) for state in operator.table.all()}
     assert {"a": "1", "b": "True", "c": "1.0"} == found
+
+
+@pytest.mark.parametrize("keys", [20, 3000])
+@pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.RETRACTING])
+def test_windows_of_few_and_of_many_keys_are_restored_as_they_were(keys: int, mode: AccumulationMode) -> None:
+    """Windows without a pane, windows with an early one, and removed ones."""
+    windowing = {"trigger": AfterWatermark(early=AfterCount(2)), "accumulation_mode": mode}
+    fold = fold_of(beam.CombinePerKey(sum), FixedWindows(10), **windowing)
+    operator = TriggeredWindows(fold)
+    snapshots.snapshot(operator.table)
+    first, second, third = ((IntervalWindow(start, start + 10),) for start in (0, 10, 20))
+    all_keys = [f"k{i}" for i in range(keys)]
+
+    def process(count: int, windows: Any) -> None:
+        operator.process(Bundle([(key, 1) for key in all_keys[:count]], windows[0].start.micros, windows))
+
+    for window in (first, second, third):
+        # Other tuples of the same windows.
+        process(keys, window)
+        process(keys // 2, (IntervalWindow(window[0].start, window[0].end),))
+    operator.advance_watermark(9_000_000)
+    restored = TriggeredWindows(fold)
+    records = list(snapshots.changes(operator.table))
+    operator.advance_watermark(15_000_000)
+    process(keys // 3, second)
+    records = pickle.loads(pickle.dumps(records + snapshots.changes(operator.table)))
+    snapshots.restore(restored.table, records)
+    expected, found = ({(s.key, s.window): row_of(s) for s in each.table.all()} for each in (operator, restored))
+    assert expected == found
+    assert 2 * keys == len(found)
