@@ -31,8 +31,9 @@ Of micro-batches on Spark, whose figures are in docs/spark_streaming_performance
 spark_micro_batch   against transformWithState, foreachBatch and the batch runner; state of a million keys
 shard_memory        a subtask with a million keys, with memory for a tenth of them
 
-`python benchmarks soak --minutes 60` and `python benchmarks nexmark --runner local --events 1000000` are commands of
-their own (see streaming/soak.py and nexmark/).
+Commands of their own are `python benchmarks soak --minutes 60`, `python benchmarks nexmark --runner local --events
+1000000`, and `python benchmarks instructions OTHER`, which compares with another checkout (see streaming/soak.py,
+nexmark/ and instructions.py).
 
 Prints a line for each comparison.  The exit status is 1 when one is over its limit.
 """
@@ -69,7 +70,7 @@ BENCHMARKS = {
     "spark_micro_batch": "spark.micro_batch",
     "shard_memory": "spark.shard_memory",
 }
-COMMANDS = {"soak": "streaming.soak", "nexmark": "nexmark.command"}
+COMMANDS = {"soak": "streaming.soak", "nexmark": "nexmark.command", "instructions": "instructions"}
 
 
 def main(names: list[str]) -> int:
