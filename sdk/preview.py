@@ -89,7 +89,9 @@ def _ancestors(pcoll: PCollection[Any], asks: str) -> graph.Graph:
             )
         kept.append(transform)
         needed |= {*transform.inputs, *(side.pcollection for side in transform.side_inputs)}
-    part = graph.Graph(tuple(reversed(kept)), {i: node for i, node in outline.pcollections.items() if i in needed})
+    # The other outputs of these transforms are made, too.
+    made = needed.union(*(transform.outputs.values() for transform in kept))
+    part = graph.Graph(tuple(reversed(kept)), {i: node for i, node in outline.pcollections.items() if i in made})
     if not pcoll.is_bounded and not part.has_script:
         raise UnsupportedError(
             f"{asks}: {pcoll!r} is unbounded, so its elements have no end; write them by a sink, or bound the source"

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import pathlib
 import re
-import subprocess
-import sys
 import tomllib
 
 import pytest
+from documents import programs, shell
 from package.unpack_wheel import ROOT
 
 from penstock.sdk.runner import OURS, create_runner
 
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
-
-
-def code_blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def tables(text: str) -> list[list[list[str]]]:
@@ -32,19 +27,17 @@ def tables(text: str) -> list[list[list[str]]]:
 
 def test_the_first_pipeline_prints_what_is_shown_below_it(tmp_path: pathlib.Path) -> None:
     """Run as it is shown, too."""
-    (tmp_path / "clicks.py").write_text(code_blocks()[0])
-    command = [sys.executable, "-m", "penstock", "run", "clicks.py"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    shown = re.search(r"\$ penstock run clicks.py\n((?: {4}.*\n)+)", README)
-    assert shown is not None
+    program, shown, _ = programs("README.md", __file__)
+    (tmp_path / "clicks.py").write_text(program)
+    command, _, output = shown.removeprefix("$ ").partition("\n")
+    ran = shell(command, tmp_path)
     assert ran.returncode == 0, ran.stderr
-    assert shown[1].replace("    ", "") == ran.stdout
+    assert output == ran.stdout
 
 
 def test_the_test_that_is_shown_passes() -> None:
     """With `beam` as above it."""
-    (code,) = [block for block in code_blocks() if "def test_" in block]
+    _, _, code = programs("README.md", __file__)
     names: dict[str, object] = {"beam": __import__("penstock")}
     exec(code, names)
 

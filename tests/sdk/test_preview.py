@@ -42,6 +42,20 @@ def test_only_what_a_pcollection_depends_on_is_run(tmp_path: pathlib.Path) -> No
     assert [] == list(tmp_path.iterdir())
 
 
+def test_one_of_several_outputs_is_collected() -> None:
+    """The others are made, too, and stay unseen."""
+
+    class Halves(beam.DoFn):
+        def process(self, n: int) -> Any:
+            yield beam.TaggedOutput("odd", n) if n % 2 else n
+
+    numbers = beam.Pipeline() | beam.Create([1, 2, 3]) | beam.ParDo(Halves()).with_outputs("odd", main="even")
+
+    assert [1, 3] == beam.collect(numbers.odd)
+    assert [2] == beam.collect(numbers.even)
+    assert "1" in numbers.odd._repr_html_()
+
+
 def test_retracted_elements_are_left_out() -> None:
     """As `assert_that` leaves them out."""
     each = beam.WindowInto(beam.window.GlobalWindows(), Repeatedly(AfterCount(1)), AccumulationMode.RETRACTING)

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import pathlib
-import re
 
 import pytest
-from package.unpack_wheel import ROOT
+from documents import programs
 from servers.postgresql import PostgreSQL
-
-
-def programs(page: str) -> list[str]:
-    """The programs of a page."""
-    return re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "connectors" / page).read_text(), re.DOTALL)
 
 
 def test_the_programs_on_debezium(
@@ -21,7 +15,7 @@ def test_the_programs_on_debezium(
     """The first sums what is left; the second is built, without a broker."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    for program in programs("debezium.md"):
+    for program in programs("docs/connectors/debezium.md", __file__):
         exec(program, names)
     assert "[('ann', 15)]\n" == capsys.readouterr().out
 
@@ -37,7 +31,7 @@ def test_the_programs_on_changes_of_postgresql(
     with psycopg.connect(postgresql.dsn, autocommit=True) as connection:
         connection.execute("CREATE DATABASE shop")
         try:
-            for program in programs("postgres_changes.md"):
+            for program in programs("docs/connectors/postgres_changes.md", __file__):
                 url = postgresql.url.replace("/postgres", "/shop")
                 exec(program.replace("postgresql://penstock:secret@localhost:5432/shop", url), names)
         finally:

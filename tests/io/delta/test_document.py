@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from package.unpack_wheel import ROOT
+from documents import programs
 
 
 def test_the_programs_count_words_and_maintain_a_view(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    counting, *view = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "connectors" / "delta.md").read_text(), re.DOTALL)
+    counting, *view = programs("docs/connectors/delta.md", __file__)
     exec(counting, {})
     *found, version = capsys.readouterr().out.splitlines()
     assert ["Row(word='be', n=2)", "Row(word='to', n=2)"] == sorted(found)

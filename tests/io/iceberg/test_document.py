@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
-from package.unpack_wheel import ROOT
+from documents import programs
 
 
 def test_the_program_counts_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (program,) = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "connectors" / "iceberg.md").read_text(), re.DOTALL)
+    (program,) = programs("docs/connectors/iceberg.md", __file__)
     exec(program, {})
     assert ["Row(word='be', n=2)", "Row(word='to', n=2)"] == sorted(capsys.readouterr().out.splitlines())

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
-from package.unpack_wheel import ROOT
+from documents import programs
 from servers.mosquitto import Mosquitto
 
 
 def test_the_programs_write_and_read(mosquitto: Mosquitto, capsys: pytest.CaptureFixture[str]) -> None:
     """At the address of another broker."""
-    text = (ROOT / "docs" / "connectors" / "mqtt.md").read_text()
-    write, read = re.findall(r"```py\n(.*?)```", text, re.DOTALL)[:2]
+    write, read, as_client = programs("docs/connectors/mqtt.md", __file__)
     names: dict[str, object] = {}
     exec(write.replace("mqtt://localhost:1883", mosquitto.url), names)
     exec(read.replace("mqtt://localhost:1883", mosquitto.url), names)
+    exec(as_client, names)
 
     assert ["home/kitchen 21.5"] == capsys.readouterr().out.splitlines()

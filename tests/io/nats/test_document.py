@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
-from package.unpack_wheel import ROOT
+from documents import programs
 from servers.nats_server import NatsServer
 
 
 def test_the_program_counts_words(nats_server: NatsServer, capsys: pytest.CaptureFixture[str]) -> None:
     """At the address of another server, with credentials."""
-    text = (ROOT / "docs" / "connectors" / "nats.md").read_text()
-    program = re.findall(r"```py\n(.*?)```", text, re.DOTALL)[0]
+    (program,) = programs("docs/connectors/nats.md", __file__)
     nats_server.make_stream("words", ["words.*"])
     exec(program.replace("nats://localhost:4222", nats_server.url), {})
 

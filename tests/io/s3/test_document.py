@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
-from package.unpack_wheel import ROOT
+from documents import programs
 from servers.s3_server import S3Server
 
 from penstock.io.files.filesystem import filesystem_for
 
 
 def test_the_program_writes_numbers(s3: S3Server) -> None:
-    (program,) = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "connectors" / "s3.md").read_text(), re.DOTALL)
+    (program,) = programs("docs/connectors/s3.md", __file__)
     exec(program, {})
     fs = filesystem_for("s3://lake")
     lines: list[bytes] = []
