@@ -120,6 +120,14 @@ def to_pcollection(
         their index.
       include_indexes: puts the index before the columns.
       pipeline: needed for frames of pandas.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     df = to_dataframe(p | beam.Create([beam.Row(item="tea", cups=2)]))
+    ...     rows, cups = to_pcollection(df, df.cups)
+    ...     _ = (rows, cups) | beam.Flatten() | beam.Map(print)
+    Result(item='tea', cups=2)
+    2
     """
     if yield_elements not in ("schemas", "pandas"):
         raise ValueError(f"to_pcollection: expected yield_elements='schemas' or 'pandas', got {yield_elements!r}")

@@ -10,16 +10,41 @@ from ..sdk.errors import UnsupportedError
 
 
 class WontImplementError(UnsupportedError, NotImplementedError):
-    """An operation of pandas that isn't supported on a deferred frame."""
+    """An operation of pandas that isn't supported on a deferred frame.
+
+    >>> import penstock as beam
+    >>> from penstock.dataframe.convert import to_dataframe
+    >>> df = to_dataframe(beam.Pipeline() | beam.Create([beam.Row(item="tea", cups=2)]))
+    >>> df.head()
+    Traceback (most recent call last):
+    penstock.dataframe.frame_base.WontImplementError: df.head isn't supported on a deferred frame; rows have ...
+    """
 
 
 class NonParallelOperation(UnsupportedError):
-    """An operation that would need all rows in one place."""
+    """An operation that would need all rows in one place.
+
+    >>> import penstock as beam
+    >>> from penstock.dataframe.convert import to_dataframe
+    >>> df = to_dataframe(beam.Pipeline() | beam.Create([beam.Row(item="tea", cups=2)]))
+    >>> df.sum()
+    Traceback (most recent call last):
+    penstock.dataframe.frame_base.NonParallelOperation: df.sum isn't supported on a deferred frame; it needs ...
+    """
 
 
 @contextmanager
 def allow_non_parallel_operations(allow: bool = True) -> Iterator[None]:
-    """Do nothing: operations that would need all rows in one place aren't supported, allowed or not."""
+    """Do nothing: operations that would need all rows in one place aren't supported, allowed or not.
+
+    >>> import penstock as beam
+    >>> from penstock.dataframe.convert import to_dataframe
+    >>> df = to_dataframe(beam.Pipeline() | beam.Create([beam.Row(item="tea", cups=2)]))
+    >>> with allow_non_parallel_operations():
+    ...     df.mean()
+    Traceback (most recent call last):
+    penstock.dataframe.frame_base.NonParallelOperation: df.mean isn't supported on a deferred frame; it needs ...
+    """
     yield
 
 

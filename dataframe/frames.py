@@ -65,7 +65,18 @@ class DeferredFrame:
 
 
 class DeferredSeries(DeferredFrame):
-    """One column of a frame."""
+    """One column of a frame.
+
+    >>> import penstock as beam
+    >>> from penstock.dataframe.convert import to_dataframe, to_pcollection
+    >>> rows = [beam.Row(item="tea", cups=2), beam.Row(item="milk", cups=1), beam.Row(item="tea", cups=3)]
+    >>> with beam.Pipeline() as p:
+    ...     df = to_dataframe(p | beam.Create(rows))
+    ...     many = df[df.cups.between(2, 5) & (df.item == "tea")].cups
+    ...     _ = to_pcollection(many) | beam.Map(print)
+    2
+    3
+    """
 
     def __init__(self, pcoll: PCollection[Any], index: dict[str, Column], name: str | None, column: Column) -> None:
         super().__init__(pcoll, index)
@@ -225,7 +236,18 @@ _ARROW_TYPES: dict[Any, str] = {
 
 
 class DeferredDataFrame(DeferredFrame):
-    """Columns of a PCollection of rows, by name."""
+    """Columns of a PCollection of rows, by name.
+
+    >>> import penstock as beam
+    >>> from penstock.dataframe.convert import to_dataframe, to_pcollection
+    >>> rows = [beam.Row(item="tea", cups=2), beam.Row(item="milk", cups=1), beam.Row(item="tea", cups=3)]
+    >>> with beam.Pipeline() as p:
+    ...     df = to_dataframe(p | beam.Create(rows))
+    ...     df["price"] = df.cups * 1.5
+    ...     _ = to_pcollection(df[df.cups > 1].drop(columns="cups")) | beam.Map(print)
+    Result(item='tea', price=3.0)
+    Result(item='tea', price=4.5)
+    """
 
     def __init__(self, pcoll: PCollection[Any], index: dict[str, Column], columns: dict[str, Column]) -> None:
         super().__init__(pcoll, index)

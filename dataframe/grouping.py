@@ -111,6 +111,16 @@ class DeferredGroupBy:
     Args:
       pcoll, columns: the frame's.
       frame_of: makes a frame of a PCollection, the expressions of its index, and those of its columns.
+
+    >>> import penstock as beam
+    >>> from penstock.dataframe.convert import to_dataframe, to_pcollection
+    >>> rows = [beam.Row(item="tea", cups=2), beam.Row(item="milk", cups=1), beam.Row(item="tea", cups=3)]
+    >>> with beam.Pipeline() as p:
+    ...     df = to_dataframe(p | beam.Create(rows))
+    ...     sums = df.groupby("item").agg(cups=("cups", "sum"), sales=("cups", "size"))
+    ...     _ = to_pcollection(sums, include_indexes=True) | beam.Map(print)
+    Result(item='tea', cups=5, sales=2)
+    Result(item='milk', cups=1, sales=1)
     """
 
     def __init__(

@@ -74,6 +74,16 @@ def read_csv(
       dtype: types of columns by name, as in `astype`.
       splittable: Beam's, without effect: files are split where that is possible.
       filename_column: another column, with the path of the file.
+
+    >>> import pathlib, tempfile
+    >>> import penstock as beam
+    >>> from penstock.dataframe.convert import to_pcollection
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "sales.csv")
+    >>> _ = path.write_text("item,cups\\ntea,2\\n")
+    >>> with beam.Pipeline() as p:
+    ...     df = p | read_csv(path)
+    ...     _ = to_pcollection(df[df.cups > 1]) | beam.Map(print)
+    Result(item='tea', cups=2)
     """
     refuse_arguments("read_csv", arguments, delimiter=None, header="infer", index_col=None, encoding=None)
     return _ReadCsv(path, sep, usecols, dict(dtype or {}), filename_column)
@@ -141,6 +151,17 @@ def read_parquet(path: Any, columns: Sequence[str] | None = None, **arguments: A
     Args:
       path: a path or a pattern.
       columns: the names of the columns to read; None for all.
+
+    >>> import pathlib, tempfile
+    >>> import penstock as beam
+    >>> from penstock.dataframe.convert import to_pcollection
+    >>> import pyarrow.parquet
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "sales.parquet")
+    >>> pyarrow.parquet.write_table(pyarrow.table({"item": ["tea"], "cups": [2]}), path)
+    >>> with beam.Pipeline() as p:
+    ...     df = p | read_parquet(path)
+    ...     _ = to_pcollection(df[df.cups > 1]) | beam.Map(print)
+    Result(item='tea', cups=2)
     """
     refuse_arguments("read_parquet", arguments)
     return _ReadParquet(path, columns)

@@ -48,6 +48,10 @@ def element_type_from_dataframe(proxy: Any, include_indexes: bool = False) -> An
     """Return a class of rows with the columns of a frame, and the levels of its index before them.
 
     Raises `ValueError` for an index without a name, or with the name of another column.
+
+    >>> import pandas
+    >>> element_type_from_dataframe(pandas.DataFrame({"cups": [2]})).__annotations__
+    {'cups': <class 'numpy.int64'>}
     """
     return element_typehint_from_dataframe_proxy(proxy, include_indexes).user_type
 

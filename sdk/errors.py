@@ -55,7 +55,14 @@ class UnknownTagError(PipelineError, ValueError):
 
 
 class TypeHintError(PipelineError):
-    """The output type of a transform doesn't fit the input type of the next one."""
+    """The output type of a transform doesn't fit the input type of the next one.
+
+    >>> import penstock as beam
+    >>> words = beam.Pipeline() | beam.Create(["tea"])
+    >>> words | beam.Map(abs).with_input_types(int)
+    Traceback (most recent call last):
+    penstock.sdk.errors.TypeHintError: The transform 'Map(abs)' requires PCollections of type '<class 'int'>' but ...
+    """
 
 
 class NotIterableHintError(TypeHintError, ValueError):

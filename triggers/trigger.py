@@ -10,7 +10,17 @@ from .data_loss import DataLossReason
 
 
 class TriggerContext(Protocol):
-    """Environment of a trigger: times, signals and sizes."""
+    """Environment of a trigger: times, signals and sizes.
+
+    A test of a trigger makes one:
+
+    >>> from penstock.triggers import AfterWatermark
+    >>> class Context:
+    ...     watermark, end_of_window, processing_time = 60_000_000, 60_000_000, 0
+    >>> state = AfterWatermark().on_element(None, "tea", Context())
+    >>> AfterWatermark().should_fire(state, Context())
+    True
+    """
 
     @property
     def watermark(self) -> int:

@@ -398,7 +398,16 @@ class StringSet:
 
 @attrs.frozen
 class BoundedTrie:
-    """A set of paths, of which the branches with the most are cut when there are more than a hundred."""
+    """A set of paths, of which the branches with the most are cut when there are more than a hundred.
+
+    >>> import penstock as beam
+    >>> files = beam.metrics.Metrics.bounded_trie("app", "files")
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create(["/data/a", "/data/b"]) | beam.Map(lambda path: files.add(path.split("/")[1:]))
+    >>> (found,) = p.run().metrics().query()["bounded_tries"]
+    >>> sorted(found.committed.flattened())
+    [('data', 'a', False), ('data', 'b', False)]
+    """
 
     metric_name: MetricName
 
@@ -411,7 +420,17 @@ class BoundedTrie:
 
 @attrs.frozen
 class HistogramMetric:
-    """Counts of the reported values by bucket."""
+    """Counts of the reported values by bucket.
+
+    >>> import penstock as beam
+    >>> from penstock.utils.histogram import LinearBucket
+    >>> lengths = beam.metrics.Metrics.histogram("text", "lengths", LinearBucket(0, 10, 3))
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create(["a", "four", "a long sentence"]) | beam.Map(lambda text: lengths.update(len(text)))
+    >>> (found,) = p.run().metrics().query()["histograms"]
+    >>> found.committed
+    HistogramResult(Total count: 3, P99: 20, P90: 17, P50: 8)
+    """
 
     metric_name: MetricName
     bucket_type: BucketType

@@ -9,7 +9,11 @@ from .pipeline_options import PipelineOptions
 
 
 class DirectOptions(PipelineOptions):
-    """Beam's direct runner, in whose place the local runner is; `--direct_num_workers` is `--parallelism`."""
+    """Beam's direct runner, in whose place the local runner is; `--direct_num_workers` is `--parallelism`.
+
+    >>> PipelineOptions(["--direct_num_workers=4"]).view_as(DirectOptions).direct_num_workers
+    4
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -23,7 +27,11 @@ class DirectOptions(PipelineOptions):
 
 
 class GoogleCloudOptions(PipelineOptions):
-    """Google Cloud's services."""
+    """Google Cloud's services.
+
+    >>> PipelineOptions(["--project=shop"]).view_as(GoogleCloudOptions).project
+    'shop'
+    """
 
     DATAFLOW_ENDPOINT = "https://dataflow.googleapis.com"
     OAUTH_SCOPES = [
@@ -52,7 +60,11 @@ class GoogleCloudOptions(PipelineOptions):
 
 
 class AzureOptions(PipelineOptions):
-    """Azure's storage."""
+    """Azure's storage.
+
+    >>> PipelineOptions(["--blob_service_endpoint=http://127.0.0.1:10000"]).view_as(AzureOptions).blob_service_endpoint
+    'http://127.0.0.1:10000'
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -60,7 +72,11 @@ class AzureOptions(PipelineOptions):
 
 
 class S3Options(PipelineOptions):
-    """The storage S3."""
+    """The storage S3.
+
+    >>> PipelineOptions(["--s3_region_name=eu-west-1"]).view_as(S3Options).s3_region_name
+    'eu-west-1'
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -72,7 +88,11 @@ class S3Options(PipelineOptions):
 
 
 class HadoopFileSystemOptions(PipelineOptions):
-    """Hadoop's file system."""
+    """Hadoop's file system.
+
+    >>> PipelineOptions(["--hdfs_host=namenode"]).view_as(HadoopFileSystemOptions).hdfs_host
+    'namenode'
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -80,7 +100,11 @@ class HadoopFileSystemOptions(PipelineOptions):
 
 
 class WorkerOptions(PipelineOptions):
-    """Machines and containers of workers."""
+    """Machines and containers of workers.
+
+    >>> PipelineOptions(["--num_workers=3"]).view_as(WorkerOptions).num_workers
+    3
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -96,7 +120,11 @@ class WorkerOptions(PipelineOptions):
 
 
 class PortableOptions(PipelineOptions):
-    """Beam's portable runners and the environments of their workers."""
+    """Beam's portable runners and the environments of their workers.
+
+    >>> PipelineOptions(["--environment_type=LOOPBACK"]).view_as(PortableOptions).environment_type
+    'LOOPBACK'
+    """
 
     environment_options: list[str] | None
 
@@ -124,7 +152,11 @@ class PortableOptions(PipelineOptions):
 
 
 class JobServerOptions(PipelineOptions):
-    """Beam's job server."""
+    """Beam's job server.
+
+    >>> PipelineOptions(["--job_port=8099"]).view_as(JobServerOptions).job_port
+    8099
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -136,7 +168,11 @@ class JobServerOptions(PipelineOptions):
 
 
 class CrossLanguageOptions(PipelineOptions):
-    """Services that expand cross-language transforms."""
+    """Services that expand cross-language transforms.
+
+    >>> PipelineOptions(["--use_transform_service"]).view_as(CrossLanguageOptions).use_transform_service
+    True
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -145,7 +181,11 @@ class CrossLanguageOptions(PipelineOptions):
 
 
 class FlinkRunnerOptions(PipelineOptions):
-    """Beam's runner on Flink."""
+    """Beam's runner on Flink.
+
+    >>> PipelineOptions(["--flink_master=localhost:8081"]).view_as(FlinkRunnerOptions).flink_master
+    'localhost:8081'
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -156,7 +196,11 @@ class FlinkRunnerOptions(PipelineOptions):
 
 
 class SparkRunnerOptions(PipelineOptions):
-    """Beam's runner on Spark."""
+    """Beam's runner on Spark.
+
+    >>> PipelineOptions(["--spark_master_url=local[2]"]).view_as(SparkRunnerOptions).spark_master_url
+    'local[2]'
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -167,7 +211,11 @@ class SparkRunnerOptions(PipelineOptions):
 
 
 class PrismRunnerOptions(PipelineOptions):
-    """Beam's Prism runner."""
+    """Beam's Prism runner.
+
+    >>> PipelineOptions(["--prism_log_level=debug"]).view_as(PrismRunnerOptions).prism_log_level
+    'debug'
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -175,7 +223,11 @@ class PrismRunnerOptions(PipelineOptions):
 
 
 class TestOptions(PipelineOptions):
-    """Integration tests of Beam's runners."""
+    """Integration tests of Beam's runners.
+
+    >>> PipelineOptions(["--wait_until_finish_duration=1000"]).view_as(TestOptions).wait_until_finish_duration
+    1000
+    """
 
     # No test of pytest's.
     __test__ = False
@@ -187,7 +239,11 @@ class TestOptions(PipelineOptions):
 
 
 class TestDataflowOptions(PipelineOptions):
-    """Tests of Dataflow."""
+    """Tests of Dataflow.
+
+    >>> PipelineOptions(["--pubsub_root_url=http://127.0.0.1:8085"]).view_as(TestDataflowOptions).pubsubRootUrl
+    'http://127.0.0.1:8085'
+    """
 
     __test__ = False
 

@@ -42,7 +42,12 @@ def options_of_new_pipeline() -> PipelineOptions | None:
 
 @contextmanager
 def scoped_pipeline_options(options: PipelineOptions | None) -> Iterator[None]:
-    """Set the options that `get_pipeline_options` returns in this thread within the block."""
+    """Set the options that `get_pipeline_options` returns in this thread within the block.
+
+    >>> with scoped_pipeline_options(PipelineOptions(["--parallelism=2"])):
+    ...     get_pipeline_options().get_all_options()["parallelism"]
+    2
+    """
     token, inside = _current.set(options), _is_inside.set(False)
     try:
         yield

@@ -63,7 +63,11 @@ class TypeOptions(PipelineOptions):
 
 
 class SetupOptions(PipelineOptions):
-    """Set-up of the workers."""
+    """Set-up of the workers.
+
+    >>> PipelineOptions(["--requirements_file=requirements.txt"]).view_as(SetupOptions).requirements_file
+    'requirements.txt'
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -271,7 +275,11 @@ class ProgressOptions(PipelineOptions):
 
 
 class ProfilingOptions(PipelineOptions):
-    """Profiles of the workers."""
+    """Profiles of the workers.
+
+    >>> PipelineOptions(["--profile_location=/tmp/profiles"]).view_as(ProfilingOptions).profile_location
+    '/tmp/profiles'
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:

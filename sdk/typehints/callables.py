@@ -21,7 +21,23 @@ _are_used = True
 
 
 def disable_type_annotations() -> None:
-    """Ignore all annotations from now on; declared types still count."""
+    """Ignore all annotations from now on; declared types still count.
+
+    It holds for the whole program, so a test runs it in a process of its own.
+
+    >>> import subprocess, sys
+    >>> program = '''
+    ... import penstock as beam
+    ... from penstock.typehints import disable_type_annotations
+    ... def double(n: int) -> int:
+    ...     return n * 2
+    ... disable_type_annotations()
+    ... with beam.Pipeline() as p:
+    ...     _ = p | beam.Create(["tea"]) | beam.Map(double) | beam.Map(print)
+    ... '''
+    >>> print(subprocess.check_output([sys.executable, "-c", program], text=True), end="")
+    teatea
+    """
     global _are_used
     _are_used = False
 

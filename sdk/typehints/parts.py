@@ -55,7 +55,11 @@ def key_type(hint: Any) -> Any:
 
 
 def value_type(hint: Any) -> Any:
-    """Return the type of the second item of a pair; `Any` if unknown."""
+    """Return the type of the second item of a pair; `Any` if unknown.
+
+    >>> value_type(tuple[str, int]), value_type(int)
+    (<class 'int'>, typing.Any)
+    """
     return _place(hint, 1)
 
 

@@ -151,7 +151,13 @@ class AnyTypeConstraint(TypeConstraint):
 
 
 class TypeVariable(AnyTypeConstraint):
-    """Variable that stands for one type in all places of a hint."""
+    """Variable that stands for one type in all places of a hint.
+
+    >>> from penstock.typehints import KV, TypeVariable
+    >>> key = TypeVariable("key")
+    >>> KV[key, int].match_type_variables(KV[str, int])
+    {TypeVariable[key]: <class 'str'>}
+    """
 
     def __init__(self, name: str, use_name_in_eq: bool = True) -> None:
         super().__init__(name)
