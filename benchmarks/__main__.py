@@ -35,13 +35,15 @@ Commands of their own are `python benchmarks soak --minutes 60`, `python benchma
 1000000`, and `python benchmarks instructions OTHER`, which compares with another checkout (see streaming/soak.py,
 nexmark/ and instructions.py).
 
-Prints a line for each comparison.  The exit status is 1 when one is over its limit.
+Prints a line for each comparison.  The exit status is 1 when one is over its limit.  `--results FILE` adds them to a
+file, as JSON: docs/performance.json, of which `python docs/tables.py` makes the tables of docs/performance.md.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
 
 # By name, the modules.
 BENCHMARKS = {
@@ -76,15 +78,30 @@ COMMANDS = {"soak": "streaming.soak", "nexmark": "nexmark.command", "instruction
 def main(names: list[str]) -> int:
     if names and names[0] in COMMANDS:
         return int(importlib.import_module(COMMANDS[names[0]]).main(names[1:]))
+    file = None
+    if "--results" in names:
+        at = names.index("--results")
+        if at + 1 == len(names):
+            print("--results: expected a file behind it", file=sys.stderr)
+            return 2
+        file = Path(names[at + 1])
+        names = names[:at] + names[at + 2 :]
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         print(f"unknown: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 2
+    from harness.results import add, circumstances, comparisons
+
     passed = True
     for name in names or BENCHMARKS:
-        for found in importlib.import_module(BENCHMARKS[name]).run():
-            print(found, flush=True)
-            passed &= found.passes
+        about = circumstances()
+        found = []
+        for one in importlib.import_module(BENCHMARKS[name]).run():
+            print(one, flush=True)
+            passed &= one.passes
+            found.append(one)
+        if file is not None:
+            add(file, name, about, comparisons(found))
     return 0 if passed else 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+from tables import with_tables  # noqa: E402
 
 project = "Penstock"
 author = "The authors of Penstock"
@@ -70,8 +74,10 @@ QUESTION = re.compile(
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     """Make the lists of pages in an index the contents of the navigation, and lists of names their documentation.
 
-    The questions that a page answers are in the index, where the search looks first, and their words are its keywords.
+    Tables of results are made of their files.  The questions that a page answers are in the index, where the search
+    looks first, and their words are its keywords.
     """
+    source[0] = with_tables(source[0])
     if docname == "index" or docname.endswith("/index"):
         source[0] = LISTED.sub(_with_toctree, source[0])
     questions = [found for found in QUESTION.finditer((DOCS / "questions.md").read_text()) if found["page"] == docname]

@@ -4,6 +4,8 @@ A run is that of one query on one runner, with the source that generates the eve
 Its cost is the CPU time of all its processes, on Spark that of driver, JVM and workers.  Before it, the same
 query runs over a hundredth of the events, so that start-up is left out.  Shown is the median of `--rounds`.
 
+`--results FILE` adds them to a file (harness/results.py): docs/nexmark.json, for the tables of docs/nexmark.md.
+
 With `--columns` the queries on columns run, over Parquet files that are written before.  Their first line is the cost
 of reading the files.
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 import argparse
 import gc
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -25,6 +27,7 @@ from typing import Any
 import attrs
 import pyarrow.parquet
 from harness.processes import cpu_of_this_and_children
+from harness.results import add, circumstances
 from harness.streams import CountingSink, options
 from spark.batch import started_session
 
@@ -74,6 +77,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=3, help="The number of runs of each query.")
     parser.add_argument("--seed", type=int, default=0, help="The seed of the generator.")
     parser.add_argument("--columns", action="store_true", help="Run the queries on columns, over Parquet files.")
+    parser.add_argument("--results", type=Path, help="A file to which the costs are added, as JSON.")
     given = parser.parse_args(arguments)
     queries = COLUMNAR if given.columns else QUERIES
     numbers = [int(number) for number in given.queries.split(",")] if given.queries else list(queries)
@@ -94,24 +98,33 @@ def main(arguments: Sequence[str]) -> int:
         print(f"`{name}` ({RUNNERS[name]}), {given.events:,} events, median of {given.rounds}:\n")
         print("| | query | results | events/s and core | CPU s per million |")
         print("| --- | --- | --- | --- | --- |")
-        print(
-            line(
-                "",
-                "the files alone" if given.columns else "the generator alone",
-                cost_of(lambda: alone(all_events), given.rounds),
-                given.events,
-            ),
-            flush=True,
-        )
-        with runs_of(name) as run:
-            for number in numbers:
-                query = queries[number]
-                run(query, few_events)
-                cost = cost_of(lambda query=query: run(query, all_events), given.rounds)
-                print(line(str(number), query.title, cost, given.events), flush=True)
+        about = {**circumstances(), "events": given.events, "rounds": given.rounds}
+        found: list[dict[str, Any]] = []
+        for number, title, cost in costs_on(name, numbers, queries, (few_events, all_events), given.rounds):
+            print(line(number, title, cost, given.events), flush=True)
+            found.append({"query": number, "title": title, **attrs.asdict(cost)})
         print()
+        if given.results is not None:
+            add(given.results, f"{name}, columns" if given.columns else name, about, found)
     directory.cleanup()
     return 0
+
+
+def costs_on(
+    name: str, numbers: Sequence[int], queries: Mapping[int, Query], events: tuple[Events, Events], rounds: int
+) -> Iterator[tuple[str, str, Cost]]:
+    """Yield the number, the title and the costs of the source alone, and of each query on a runner.
+
+    Args:
+      events: those of the run before the measured ones, and those of the measured ones.
+    """
+    few, all = events
+    yield "", f"the {'files' if isinstance(all, Path) else 'generator'} alone", cost_of(lambda: alone(all), rounds)
+    with runs_of(name) as run:
+        for number in numbers:
+            query = queries[number]
+            run(query, few)
+            yield str(number), query.title, cost_of(lambda query=query: run(query, all), rounds)
 
 
 def line(number: str, title: str, cost: Cost, events: int) -> str:

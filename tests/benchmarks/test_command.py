@@ -30,3 +30,12 @@ def test_an_unknown_benchmark_is_refused_by_name() -> None:
 
     assert (2, "") == (ran.returncode, ran.stdout)
     assert ran.stderr.startswith("unknown: none; there are chain, word_count, ")
+
+
+def test_a_file_of_results_needs_a_name() -> None:
+    """Before anything runs."""
+    ran = subprocess.run(
+        [sys.executable, BENCHMARKS, "startup", "--results"], capture_output=True, text=True, check=False
+    )
+
+    assert (2, "--results: expected a file behind it\n") == (ran.returncode, ran.stderr)
