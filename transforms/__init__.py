@@ -9,7 +9,7 @@ write.py              Write: elements into a sink
 pardo.py              ParDo: DoFns applied to each element, and the handling of their exceptions
 argument_types.py     types of functions' arguments and side inputs
 map_and_filter.py     Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
-filled_collections.py a warning of Map(list.append), which fills a copy of the list
+filled_collections.py warnings of Map(list.append) and DoFns that do the same, which fill a copy of the list
 splittable_par_do.py  ParDo of a splittable DoFn
 assign_windows.py     WindowInto (AssignWindows): windows, triggers and accumulation
 group_by_key.py       GroupByKey (GroupByKeyAndWindow): the values of each key and window

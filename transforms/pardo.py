@@ -37,6 +37,7 @@ from ..sdk.user_code.signatures import drops_returned_value
 from .argument_types import check_argument_types
 from .assign_windows import WindowInto
 from .error_handling import DeadLetter, ErrorHandler, GuardedDoFn, parameters_of_process
+from .filled_collections import warn_of_filled, warn_of_filling_dofn
 from .group_by_key import add_grouping
 from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
 
@@ -70,6 +71,10 @@ class ParDo(PTransform):
                 "yield it",
                 type(fn),
             )
+        if isinstance(fn, DoFn):
+            warn_of_filling_dofn(fn, type(self).__name__)
+        else:
+            warn_of_filled(fn, type(self).__name__)
         self.fn = fn if isinstance(fn, DoFn) else FlatMapDoFn(fn)
         self.args = args
         self.kwargs = kwargs

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -187,3 +189,89 @@ def test_a_function_that_fills_a_collection_of_the_program_draws_a_warning(kind:
     found = [str(each.message).partition(":")[0] for each in caught]
     assert ([] if told is None else [told]) == found
     assert all(each.filename == __file__ for each in caught)
+
+
+ELEMENTS: list[Any] = []
+
+
+def filling_dofn(kind: str) -> beam.DoFn:
+    out: list[Any] = []
+    seen: set[Any] = set()
+
+    class AtTheEnd(beam.DoFn):
+        def process(self, element: Any) -> None:
+            self.last = element
+
+        def finish_bundle(self) -> None:
+            out.append(self.last)
+
+    class Unseen(beam.DoFn):
+        def process(self, element: Any) -> Any:
+            if element not in seen:
+                seen.add(element)
+                yield element
+
+    class Own(beam.DoFn):
+        def __init__(self) -> None:
+            self.out: list[Any] = []
+
+        def process(self, element: Any) -> None:
+            self.out.append(element)
+
+    class OfImported(beam.DoFn):
+        def process(self, element: Any) -> None:
+            ELEMENTS.append(element)
+
+    class Base(beam.DoFn):
+        def process(self, element: Any) -> None:
+            out.append(element)
+
+    class Derived(Base):
+        pass
+
+    return {each.__name__: each for each in (AtTheEnd, Unseen, Own, OfImported, Derived)}[kind]()
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("AtTheEnd", "ParDo(AtTheEnd: list.append)"),
+        ("Derived", "ParDo(Derived: list.append)"),
+        ("Unseen", None),
+        ("Own", None),
+        ("OfImported", None),
+    ],
+)
+def test_a_dofn_that_only_fills_a_collection_of_the_program_draws_a_warning(kind: str, told: str | None) -> None:
+    """One that reads it may remember what a worker has seen, and an imported module is each worker's own."""
+    dofn = filling_dofn(kind)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        beam.ParDo(dofn)
+
+    found = [str(each.message).partition(": the")[0] for each in caught]
+    assert ([] if told is None else [told]) == found
+    assert all(each.filename == __file__ for each in caught)
+
+
+def test_a_dofn_of_the_program_that_fills_a_global_list_draws_a_warning(tmp_path: pathlib.Path) -> None:
+    """Its list is still empty after the run."""
+    program = """import penstock as beam
+
+out = []
+
+
+class Keep(beam.DoFn):
+    def process(self, element):
+        out.append(element)
+
+
+with beam.Pipeline() as p:
+    _ = p | beam.Create([1, 2]) | beam.ParDo(Keep())
+print(out)
+"""
+    (tmp_path / "keep.py").write_text(program)
+    ran = subprocess.run([sys.executable, "keep.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (0, "[]\n") == (ran.returncode, ran.stdout)
+    assert "keep.py:12: UserWarning: ParDo(Keep: list.append): the list of the program stays as it is" in ran.stderr
