@@ -102,12 +102,7 @@ properties: $(FULL)
 kills: $(FULL)
 	@$(BIN)/python tests/kills
 
-spark_# Other ones in each run.
-properties: export EXAMPLES ?= 1000
-properties: $(FULL)
-	@env -u CI $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/properties
-
-kills: $(FULL)
+spark_kills: $(FULL)
 	@$(BIN)/python tests/kills --workers=0 --coordinators=0 --drivers=10
 
 shop: servers $(FULL)
