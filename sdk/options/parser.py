@@ -49,6 +49,9 @@ class OptionsParser(argparse.ArgumentParser):
         self._width: int | None = _WIDTH
         self.required: dict[str, str] = {}
         self.required_one_of: list[dict[str, str]] = []
+        # Of all parsers, a small pipeline asks some forty times.
+        self._own_defaults: dict[str, Any] | None = None
+        self._has_mutable = False
 
     def add_value_provider_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
         """Add a flag whose value has a method `get`, as for Beam's templates.
@@ -119,11 +122,18 @@ class OptionsParser(argparse.ArgumentParser):
 
     def defaults(self) -> dict[str, Any]:
         """Return the names of all options with their defaults, which the caller may change."""
-        found = vars(self._parse([]))
-        return {name: copy(value) if isinstance(value, (list, dict)) else value for name, value in found.items()}
+        if self._own_defaults is None:
+            self._own_defaults = vars(self._parse([]))
+            self._has_mutable = any(isinstance(value, (list, dict)) for value in self._own_defaults.values())
+        if not self._has_mutable:
+            return self._own_defaults.copy()
+        found = self._own_defaults.items()
+        return {name: copy(value) if isinstance(value, (list, dict)) else value for name, value in found}
 
     def given(self, arguments: list[str]) -> dict[str, Any]:
         """Return the options in the arguments, with their values."""
+        if not self._may_have(arguments):
+            return {}
         values = vars(self._parse(arguments))
         # Parsed again without defaults, so that only given options have values.
         before = {action: action.default for action in self._actions}
@@ -136,6 +146,14 @@ class OptionsParser(argparse.ArgumentParser):
             for action, default in before.items():
                 action.default = default
         return {name: value for name, value in values.items() if name in names}
+
+    def _may_have(self, arguments: list[str]) -> bool:
+        """Whether the arguments may have options of this parser, which is known without parsing them."""
+        if not arguments:
+            return False
+        if any(not flag.startswith("--") for action in self._actions for flag in action.option_strings or ("",)):
+            return True
+        return any(argument.partition("=")[0] in self._option_string_actions for argument in arguments)
 
     def others(self, arguments: list[str]) -> list[str]:
         """Return the arguments that are none of this parser's."""

@@ -127,9 +127,12 @@ def of_annotations(method: T) -> T:
     return method
 
 
+_NOTHING = _Declared()
+
+
 def _declarations(target: Any) -> _Declared:
     found = getattr(target, _ATTRIBUTE, None)
-    found = found if isinstance(found, _Declared) else _Declared()
+    found = found if isinstance(found, _Declared) else _NOTHING
     # A class of the user may define Beam's `default_type_hints`.
     defaults = getattr(target, "default_type_hints", None)
     if isinstance(target, type) or getattr(defaults, _OF_ANNOTATIONS, False):
@@ -139,7 +142,7 @@ def _declarations(target: Any) -> _Declared:
         return found
     # Those of an instance count first, then the defaults, then those of its class.
     own = vars(target).get(_ATTRIBUTE) if hasattr(target, "__dict__") else None
-    own = own if isinstance(own, _Declared) else _Declared()
+    own = own if isinstance(own, _Declared) else _NOTHING
     (inputs, named), (outputs, tagged) = hints.input_types or ((), {}), hints.output_types or ((), {})
     default = declared(outputs[0]) if outputs else None
     return _Declared(
