@@ -23,7 +23,7 @@ Sinks only append, except for tables, WriteToRedis and WriteToChangelog, which t
 write_into.py          base class of the transforms that write into a sink
 records.py             fields of dicts, Rows, named tuples and dataclasses
 dead_letters.py        records that a sink's target refuses
-first_bundles.py       the first elements of unbounded readers, for bounded reads
+first_elements.py      the first elements of unbounded sources, for bounded reads
 transaction_series.py  order of the transactions of one run
 waiting.py             waits for a store that doesn't answer
 tls.py                 files of an encrypted connection

@@ -1,4 +1,4 @@
-"""KafkaRanges and FirstRecords: records of topics as bounded sources."""
+"""KafkaRanges: the records that topics have, as a bounded source."""
 
 from __future__ import annotations
 
@@ -10,20 +10,14 @@ import attrs
 from ...sdk.elements.bundle import Bundle
 from ...sdk.sources.bounded import BoundedSource
 from ...sdk.sources.event_time_reader import EventTimes
-from ...sdk.watermark_estimators import WalltimeWatermarkEstimator
 from ...stored import stored_as
 from ...windowing.timestamp import Timestamp
-from ..first_bundles import first_bundles
+from ..first_elements import without_watermark
 from .client import closed
 from .source import KafkaReader, KafkaSource, Reading, TopicPartition
 
 # The records of a split, at least.
 _LEAST = 10_000
-
-
-def _without_watermark(times: EventTimes) -> EventTimes:
-    """Return event times that may be in any order: a bounded source has no watermark."""
-    return attrs.evolve(times, estimator=WalltimeWatermarkEstimator.default_provider())
 
 
 @stored_as("kafka-range", 1)
@@ -46,7 +40,7 @@ class KafkaRanges(BoundedSource[Any]):
 
     def __init__(self, reading: Reading, times: EventTimes) -> None:
         self.reading = reading
-        self.times = _without_watermark(times)
+        self.times = without_watermark(times)
 
     def identity(self) -> Mapping[str, Any]:
         return {"topics": sorted(self.reading.topics)}
@@ -77,28 +71,3 @@ class KafkaRanges(BoundedSource[Any]):
             yield from reader.read_to(split.stop, Timestamp(micros=split.micros))
         finally:
             reader.close()
-
-
-class FirstRecords(BoundedSource[Any]):
-    """The first records that arrive, up to a number or for a time: one split of all partitions."""
-
-    def __init__(self, reading: Reading, times: EventTimes, number: int | None, seconds: float | None) -> None:
-        self.reading = reading
-        self.times = _without_watermark(times)
-        self.number = number
-        self.seconds = seconds
-
-    def identity(self) -> Mapping[str, Any]:
-        return {"topics": sorted(self.reading.topics), "max_num_records": self.number, "max_read_time": self.seconds}
-
-    def split(self, desired_splits: int) -> Sequence[Any]:
-        return [tuple(self.reading.partitions())]
-
-    def read_bundles(self, split: Sequence[TopicPartition]) -> Iterator[Bundle]:
-        source = KafkaSource(self.reading, self.times, commits=False, discovery_interval=None)
-        readers = [KafkaReader(source, partition, None) for partition in split]
-        try:
-            yield from first_bundles(readers, self.number, self.seconds)
-        finally:
-            for reader in readers:
-                reader.close()

@@ -17,8 +17,9 @@ from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstima
 from ...transforms.read import Read
 from ...windowing.duration import DurationTypes, seconds_of_span
 from ...windowing.timestamp import Timestamp
+from ..first_elements import FirstElements, ReadLimits, without_watermark
 from ..record_types import hint_of_type
-from .bounded import FirstRecords, KafkaRanges
+from .bounded import KafkaRanges
 from .client import Connection, Settings, package
 from .columns import DecodingDoFn, fields_of
 from .decoding import Decoding, decoded, of_pair
@@ -120,9 +121,6 @@ class ReadFromKafka(PTransform):
         self._key = decoder_of(key_deserializer, "key_deserializer", name)
         self._value = decoder_of(value_deserializer, "value_deserializer", name)
         self._types = (type_of(key_deserializer), type_of(value_deserializer))
-        for given, parameter in ((max_num_records, "max_num_records"), (max_read_time, "max_read_time")):
-            if given is not None and given <= 0:
-                raise ValueError(f"{name}: {parameter} must be more than 0, got {given!r}")
         for (_, number), offset in (start_offsets or {}).items():
             if offset < 0:
                 raise ValueError(
@@ -135,7 +133,7 @@ class ReadFromKafka(PTransform):
             raise ValueError(f"{name}: on_lost_offsets must be 'fail', 'earliest' or 'latest', got {on_lost_offsets!r}")
         if commit_offset_in_finalize and settings.get("group.id") is None:
             raise ValueError(f"{name}: commit_offset_in_finalize needs 'group.id' in consumer_config")
-        self._limits = (max_num_records, max_read_time)
+        self._limits = ReadLimits.of(name, max_num_records, max_read_time)
         self._bounded = bounded
         self._dead_letters: Mapping[str, Any] | None = None
         self._commits = commit_offset_in_finalize
@@ -164,10 +162,10 @@ class ReadFromKafka(PTransform):
     def expand(self, pbegin: PBegin) -> Any:
         label = pbegin.pipeline.full_label
         reading = attrs.evolve(self._reading, connection=Connection(label, self._reading.connection.settings))
-        number, seconds = self._limits
         streams = pbegin.pipeline.runner.capabilities()[Capability.UNBOUNDED_SOURCES] != "no"
-        if number is not None or seconds is not None:
-            source: Any = FirstRecords(reading, self._times, number, seconds)
+        if self._limits.is_bounded:
+            endless = KafkaSource(reading, without_watermark(self._times), commits=False, discovery_interval=None)
+            source: Any = FirstElements(endless, self._limits, label)
         elif self._bounded or (self._bounded is None and not streams):
             start = reading.start
             if "auto.offset.reset" not in reading.connection.settings.all:

@@ -13,7 +13,8 @@ from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.watermark_estimators import EstimatorTypes
 from ...transforms.read import Read
 from ...windowing.duration import DurationTypes, seconds_of_span
-from .bounded import FirstMessages
+from ..first_elements import FirstElements, ReadLimits, without_watermark
+from .bounded import OwnSessionSource
 from .client import Connection, is_topic
 from .messages import MqttMessage, id_of
 from .session import Reading
@@ -83,12 +84,8 @@ class ReadFromMqtt(PTransform):
         filters = (topics,) if isinstance(topics, str) else tuple(topics)
         if not filters or not all(is_topic(topic, wildcards=True) for topic in filters):
             raise ValueError(f"{name}: expected filters of topics such as 'home/+/temperature', got {topics!r}")
-        for given, parameter in ((max_num_records, "max_num_records"), (max_read_time, "max_read_time")):
-            if given is not None and given <= 0:
-                raise ValueError(f"{name}: {parameter} must be more than 0, got {given!r}")
-        self._limits = (max_num_records, max_read_time)
-        is_bounded = self._limits != (None, None)
-        if client_id is None and not is_bounded:
+        self._limits = ReadLimits.of(name, max_num_records, max_read_time)
+        if client_id is None and not self._limits.is_bounded:
             raise ValueError(
                 f"{name}: give a client_id, which names the session in which the broker keeps messages for this "
                 "pipeline; or max_num_records or max_read_time for a bounded read"
@@ -119,8 +116,9 @@ class ReadFromMqtt(PTransform):
         label = pbegin.pipeline.full_label
         reading = attrs.evolve(self._reading, connection=self._reading.connection.labelled(label))
         source: Any = MqttSource(reading, self._times)
-        if self._limits != (None, None):
-            source = FirstMessages(reading, self._times, *self._limits)
+        if self._limits.is_bounded:
+            own = OwnSessionSource(reading, without_watermark(self._times))
+            source = FirstElements(own, self._limits, label)
         messages: PCollection[MqttMessage] = pbegin | Read(source).with_output_types(MqttMessage)
         return messages
 

@@ -68,7 +68,7 @@ class Connection:
         self.max_payload: int | None = None
 
     @staticmethod
-    def of(transform: str, servers: Any, credentials: Mapping[str, Any], tls: Any) -> Connection:
+    def of(transform: str, servers: Any, tls: Any, **credentials: Any) -> Connection:
         """Return the connection for a transform's arguments.  Raises `ValueError` and `TypeError`, naming it."""
         package(transform)
         urls = (servers,) if isinstance(servers, str) else tuple(servers)

@@ -14,7 +14,8 @@ from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
 from ...transforms.read import Read
 from ...windowing.timestamp import Timestamp
-from .bounded import FirstMessages, NatsRanges
+from ..first_elements import FirstElements, ReadLimits, without_watermark
+from .bounded import NatsRanges
 from .client import Connection, is_subject, overlapping
 from .messages import NatsMessage
 from .pulling import Reading
@@ -79,27 +80,25 @@ class ReadFromNats(PTransform):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        credentials = {
-            "user": user,
-            "password": password,
-            "token": token,
-            "user_credentials": user_credentials,
-            "nkeys_seed": nkeys_seed,
-        }
-        connection = Connection.of(name, servers, credentials, tls)
+        connection = Connection.of(
+            name,
+            servers,
+            tls,
+            user=user,
+            password=password,
+            token=token,
+            user_credentials=user_credentials,
+            nkeys_seed=nkeys_seed,
+        )
         check_name(stream, "stream", name)
         if durable is not None:
             check_name(durable, "durable", name)
         self._subjects = _subjects(subjects, name)
         if on_lost_messages not in ("fail", "continue"):
             raise ValueError(f"{name}: on_lost_messages must be 'fail' or 'continue', got {on_lost_messages!r}")
-        for given, parameter in ((max_num_records, "max_num_records"), (max_read_time, "max_read_time")):
-            if given is not None and given <= 0:
-                raise ValueError(f"{name}: {parameter} must be more than 0, got {given!r}")
-        self._limits = (max_num_records, max_read_time)
+        self._limits = ReadLimits.of(name, max_num_records, max_read_time)
         self._bounded = bounded
-        is_bounded = bool(bounded) or max_num_records is not None or max_read_time is not None
-        if durable is not None and is_bounded:
+        if durable is not None and (bounded or self._limits.is_bounded):
             raise ValueError(
                 f"{name}: a bounded read has no checkpoints to acknowledge messages after; leave out durable"
             )
@@ -111,14 +110,16 @@ class ReadFromNats(PTransform):
     def expand(self, pbegin: PBegin) -> PCollection[NatsMessage]:
         pipeline = pbegin.pipeline
         reading = attrs.evolve(self._reading, connection=self._reading.connection.labelled(pipeline.full_label))
-        number, seconds = self._limits
         streams = pipeline.runner.capabilities()[Capability.UNBOUNDED_SOURCES] != "no"
-        if number is not None or seconds is not None:
-            source: Any = FirstMessages(reading, self._subjects, self._start, self._times, number, seconds)
-        elif self._bounded or (self._bounded is None and not streams):
-            source = NatsRanges(reading, self._subjects, self._start, self._times)
-        else:
-            source = NatsSource(reading, self._subjects, self._start, self._times, self._start.durable)
+        is_bounded = self._limits.is_bounded or self._bounded or (self._bounded is None and not streams)
+        times, durable = self._times, self._start.durable
+        if is_bounded:
+            times, durable = without_watermark(times), None
+        source: Any = NatsSource(reading, self._subjects, self._start, times, durable)
+        if self._limits.is_bounded:
+            source = FirstElements(source, self._limits, reading.label)
+        elif is_bounded:
+            source = NatsRanges(source)
         messages: PCollection[NatsMessage] = pbegin | Read(source).with_output_types(NatsMessage)
         return messages
 

@@ -236,14 +236,16 @@ class WriteToNats(WriteInto):
         tls: bool | Mapping[str, str] | None = None,
     ) -> None:
         name = type(self).__name__
-        credentials = {
-            "user": user,
-            "password": password,
-            "token": token,
-            "user_credentials": user_credentials,
-            "nkeys_seed": nkeys_seed,
-        }
-        connection = Connection.of(name, servers, credentials, tls)
+        connection = Connection.of(
+            name,
+            servers,
+            tls,
+            user=user,
+            password=password,
+            token=token,
+            user_credentials=user_credentials,
+            nkeys_seed=nkeys_seed,
+        )
         if not callable(subject) and not is_subject(subject, wildcards=False):
             raise ValueError(f"{name}: expected a subject without wildcards and spaces, or a function, got {subject!r}")
         for given, parameter in ((data, "data"), (headers, "headers")):
