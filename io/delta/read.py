@@ -10,12 +10,11 @@ import attrs
 
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
-from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.watermark_estimators import EstimatorTypes
 from ...windowing.duration import DurationTypes, seconds_of_span
 from ..files.filesystem import AnyPath
 from ..lakehouse.filters import arrow_filter, fields_of_filter
-from ..lakehouse.read import check_columns, check_streaming, rows_of, rows_of_changes, times_of_changes
+from ..lakehouse.read import check_columns, rows_of, rows_of_changes, times_of_changes, times_of_rows
 from .changes import DeltaChanges
 from .log import schema_of
 from .package import package, uri_of
@@ -72,38 +71,38 @@ class ReadFromDelta(PTransform):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        package(name)
-        package(name, "pyarrow")
-        self._uri = uri_of(table, name)
+        self._chosen = _Chosen.of(name, table, columns, filter)
         if version is not None and timestamp is not None:
             raise ValueError(f"{name}: version and timestamp exclude each other")
         if streaming and (version is not None or timestamp is not None):
             raise ValueError(f"{name}: with streaming=True give starting_version instead of a version or a timestamp")
-        given: dict[str, Any] = {"starting_version": starting_version, "skip_change_commits": skip_change_commits}
-        given |= {"timestamp_fn": timestamp_fn, "watermark_estimator": watermark_estimator, "idle_after": idle_after}
-        check_streaming(name, streaming, given)
+        self._times = times_of_rows(
+            name,
+            streaming,
+            timestamp_fn,
+            watermark_estimator,
+            idle_after,
+            starting_version=starting_version,
+            skip_change_commits=skip_change_commits,
+        )
         _check_version(name, "version", version)
         _check_version(name, "starting_version", starting_version)
         self._version = _time(timestamp, name) if timestamp is not None else version
-        self._chosen = _Chosen.of(name, columns, filter)
         self._streaming = streaming
         self._starting_version = starting_version
         self._skips_changes = skip_change_commits
         self._poll_interval = seconds_of_span(poll_interval)
-        self._times = EventTimes.of(name, timestamp_fn, watermark_estimator, idle_after)
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
-        reading = self._chosen.reading(self._uri, pbegin.pipeline.full_label, self._version)
+        reading = self._chosen.reading(pbegin.pipeline.full_label, self._version)
         source: Any = DeltaSource(reading, self._version)
         if self._streaming:
             source = DeltaStream(reading, self._times, self._starting_version, self._poll_interval, self._skips_changes)
         return rows_of(pbegin, source, reading.schema, reading.columns)
 
     def display_data(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"table": self._uri}
-        if self._version is not None:
-            shown["version"] = str(self._version)
-        return shown | self._chosen.display_data()
+        version = {} if self._version is None else {"version": str(self._version)}
+        return self._chosen.display_data() | version
 
 
 class ReadFromDeltaChanges(PTransform):
@@ -151,53 +150,55 @@ class ReadFromDeltaChanges(PTransform):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        package(name)
-        package(name, "pyarrow")
-        self._uri = uri_of(table, name)
+        self._chosen = _Chosen.of(name, table, columns, filter)
         _check_version(name, "starting_version", starting_version)
-        self._chosen = _Chosen.of(name, columns, filter)
         self._starting_version = starting_version
         self._poll_interval = seconds_of_span(poll_interval)
         self._times = times_of_changes(name, timestamp_fn, watermark_estimator, idle_after)
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
-        reading = self._chosen.reading(self._uri, pbegin.pipeline.full_label, None)
+        reading = self._chosen.reading(pbegin.pipeline.full_label, None)
         source = DeltaChanges(reading, self._times, self._starting_version, self._poll_interval)
         return rows_of_changes(pbegin, source, reading.schema, reading.columns)
 
     def display_data(self) -> dict[str, Any]:
-        return {"table": self._uri} | self._chosen.display_data()
+        return self._chosen.display_data()
 
 
 @attrs.frozen
 class _Chosen:
-    """The columns and the rows that are read.
+    """The table, and the columns and rows of it that are read.
 
     Attributes:
       fields: the names of the fields of the filter, as far as they are known.
     """
 
+    uri: str
     columns: tuple[str, ...] | None
     filter: Any
     fields: frozenset[str]
 
     @staticmethod
-    def of(transform: str, columns: Sequence[str] | None, filter: Any) -> _Chosen:
-        """Return what the arguments of a transform choose."""
+    def of(transform: str, table: AnyPath, columns: Sequence[str] | None, filter: Any) -> _Chosen:
+        """Return what the arguments of a transform choose.  Raises `MissingExtraError`."""
+        for module in ("deltalake", "pyarrow"):
+            package(transform, module)
         names = None if columns is None else tuple(columns)
-        return _Chosen(names, arrow_filter(filter, transform), frozenset(fields_of_filter(filter)))
+        converted, fields = arrow_filter(filter, transform), frozenset(fields_of_filter(filter))
+        return _Chosen(uri_of(table, transform), names, converted, fields)
 
-    def reading(self, uri: str, label: str, version: Any) -> Reading:
+    def reading(self, label: str, version: Any) -> Reading:
         """Return how the rows are read.  Raises `SourceError` for a column that a version of the table doesn't have."""
-        unknown = Reading(uri, label, None, (), (), self.filter)
-        schema, partition_by = unknown.reached(lambda: schema_of(uri, label, version))
+        unknown = Reading(self.uri, label, None, (), (), self.filter)
+        schema, partition_by = unknown.reached(lambda: schema_of(self.uri, label, version))
         columns = tuple(schema.names) if self.columns is None else self.columns
-        check_columns(label, f"Delta table {uri!r}", schema, {*columns, *self.fields})
+        check_columns(label, f"Delta table {self.uri!r}", schema, {*columns, *self.fields})
         return attrs.evolve(unknown, schema=schema, partition_by=tuple(partition_by), columns=columns)
 
     def display_data(self) -> dict[str, Any]:
         """Return what a drawing of the pipeline shows."""
-        return {} if self.filter is None else {"filter": str(self.filter)}
+        filter = {} if self.filter is None else {"filter": str(self.filter)}
+        return {"table": self.uri} | filter
 
 
 def _check_version(transform: str, name: str, version: Any) -> None:

@@ -11,11 +11,10 @@ import attrs
 from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
-from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.watermark_estimators import EstimatorTypes
 from ...windowing.duration import DurationTypes, seconds_of_span
 from ..lakehouse.filters import fields_of_filter
-from ..lakehouse.read import check_columns, check_streaming, rows_of, rows_of_changes, times_of_changes
+from ..lakehouse.read import check_columns, rows_of, rows_of_changes, times_of_changes, times_of_rows
 from .catalog import Catalog, package
 from .changes import IcebergChanges
 from .data_files import arrow_schema
@@ -75,16 +74,20 @@ class ReadFromIceberg(PTransform):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        package(name)
-        package(name, "pyarrow")
         self._chosen = _Chosen.of(name, table, Catalog(catalog_name, catalog_properties), filter, keep, drop)
         if snapshot_id is not None and timestamp is not None:
             raise ValueError(f"{name}: snapshot_id and timestamp exclude each other")
         if streaming and (snapshot_id is not None or timestamp is not None):
             raise ValueError(f"{name}: with streaming=True give from_snapshot instead of a snapshot or a timestamp")
-        given: dict[str, Any] = {"from_snapshot": from_snapshot, "skip_change_snapshots": skip_change_snapshots}
-        given |= {"timestamp_fn": timestamp_fn, "watermark_estimator": watermark_estimator, "idle_after": idle_after}
-        check_streaming(name, streaming, given)
+        self._times = times_of_rows(
+            name,
+            streaming,
+            timestamp_fn,
+            watermark_estimator,
+            idle_after,
+            from_snapshot=from_snapshot,
+            skip_change_snapshots=skip_change_snapshots,
+        )
         if timestamp is not None and (not isinstance(timestamp, datetime.datetime) or timestamp.tzinfo is None):
             raise ValueError(f"{name}: timestamp must be a datetime with a time zone; got {timestamp!r}")
         self._snapshot_id = snapshot_id
@@ -93,7 +96,6 @@ class ReadFromIceberg(PTransform):
         self._from_snapshot = from_snapshot
         self._skips_changes = skip_change_snapshots
         self._poll_interval = seconds_of_span(poll_interval_seconds)
-        self._times = EventTimes.of(name, timestamp_fn, watermark_estimator, idle_after)
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         reading, schema, snapshot_id = self._chosen.reading(
@@ -152,8 +154,6 @@ class ReadFromIcebergChanges(PTransform):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        package(name)
-        package(name, "pyarrow")
         self._chosen = _Chosen.of(name, table, Catalog(catalog_name, catalog_properties), filter, keep, drop)
         self._from_snapshot = from_snapshot
         self._poll_interval = seconds_of_span(poll_interval_seconds)
@@ -192,7 +192,9 @@ class _Chosen:
         keep: Sequence[str] | None,
         drop: Sequence[str] | None,
     ) -> _Chosen:
-        """Return what the arguments of a transform choose."""
+        """Return what the arguments of a transform choose.  Raises `MissingExtraError`."""
+        for module in ("pyiceberg", "pyarrow"):
+            package(transform, module)
         name = checked_name(table, transform)
         if keep is not None and drop is not None:
             raise ValueError(f"{transform}: keep and drop exclude each other")

@@ -18,13 +18,6 @@ from ..cdc.row_change import OfRow, RowChange, SignedRows
 from .added_rows import AddedRowsSource
 
 
-def check_streaming(transform: str, streaming: bool, given: dict[str, Any]) -> None:
-    """Raise `ValueError` for arguments that are given and need `streaming=True`."""
-    for name, value in given.items():
-        if value is not None and value is not False and not streaming:
-            raise ValueError(f"{transform}: {name} needs streaming=True")
-
-
 def check_columns(label: str, table: str, schema: Any, names: Iterable[str]) -> None:
     """Raise `SourceError` for a name that isn't one of the columns of a `pyarrow.Schema`.
 
@@ -51,6 +44,25 @@ def rows_of_changes(pbegin: PBegin, source: AddedRowsSource, schema: Any, column
 def _row_type(schema: Any, columns: Sequence[str]) -> Any:
     kinds = dict(fields_of(schema))
     return with_schema(Row, [(name, kinds[name]) for name in columns])
+
+
+def times_of_rows(
+    transform: str,
+    streaming: bool,
+    timestamp_fn: Any,
+    watermark_estimator: EstimatorTypes | None,
+    idle_after: Any,
+    **others: Any,
+) -> EventTimes:
+    """Return the event times for the arguments of a transform that reads rows.
+
+    Raises `ValueError` for an argument that is given, of these or the others, and needs `streaming=True`.
+    """
+    times = {"timestamp_fn": timestamp_fn, "watermark_estimator": watermark_estimator, "idle_after": idle_after}
+    for name, value in (others | times).items():
+        if value is not None and value is not False and not streaming:
+            raise ValueError(f"{transform}: {name} needs streaming=True")
+    return EventTimes.of(transform, timestamp_fn, watermark_estimator, idle_after)
 
 
 def times_of_changes(
