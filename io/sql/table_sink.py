@@ -19,34 +19,23 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import islice
-from typing import Any, ClassVar, NoReturn, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
 
-from ...sdk.coders.coder import shortened
-from ...sdk.elements.bundle import Bundle
-from ...sdk.errors import RejectedRecordError, SinkError
-from ...sdk.sink import Sink, SinkWriter
+from ...sdk.errors import SinkError
+from ...sdk.sink import Sink
 from ..dead_letters import Rejected, raise_for, tell
-from ..waiting import WAITS
 from .changes import PREFIX, TableChanges, in_schema_of, staging_table
 from .committed_transactions import CommittedTransactions
 from .database import SqlDatabase, SqlSession
-from .dialect import MARK, is_database_error
-from .lost_connections import is_lost_connection
+from .dialect import MARK
+from .named_table import NamedTable
 from .rows import WINDOW_COLUMNS, Columns, TableRows
-
-T = TypeVar("T")
-
-# Number of rows that a worker collects before it stages them.
-STAGE_ROWS = 10_000
-
-# Errors that drivers raise for a refused value, besides their own.
-_VALUE_ERRORS = (OverflowError, TypeError, ValueError)
+from .staging import TableSinkWriter
 
 
-class TableSink(Sink[Any]):
+class TableSink(NamedTable, Sink[Any]):
     """A table, one row for each key.
 
     An element adds its row, which replaces the row with the same key.  A retraction deletes its row, if the table still
@@ -91,10 +80,8 @@ class TableSink(Sink[Any]):
         retracting: bool = False,
         transform: str = "",
     ) -> None:
-        self.transform = transform or type(self).__name__
-        self.database = database
-        self.table = table
-        self.key = (key,) if isinstance(key, str) else tuple(key or ())
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        super().__init__(database, table, keys, transform or type(self).__name__)
         self.columns = _with_types(columns)
         self.row = row
         self.with_window = with_window
@@ -102,8 +89,6 @@ class TableSink(Sink[Any]):
         self.count_column = count_column
         self.create = create
         self.retracting = retracting
-        # True if this process has reached the database.
-        self._is_known = False
         self._check()
 
     def _check(self) -> None:
@@ -143,9 +128,6 @@ class TableSink(Sink[Any]):
         """Return the settings to show in a drawing of the pipeline."""
         return {"database": str(self.database), "table": self.table, "key": ", ".join(self.key)}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_is_known": False}
-
     # Two phases
 
     def prepare(self, transaction: str) -> None:
@@ -166,10 +148,12 @@ class TableSink(Sink[Any]):
             with session.rehearsal():
                 changes.apply(session)
 
-        self._reached("can't be written to", prepare)
+        self.reached("can't be written to", prepare)
 
     def open_writer(self, transaction: str, unit: str) -> TableSinkWriter:
-        return TableSinkWriter(self, transaction, f"{unit} {os.urandom(8).hex()}")
+        changes = partial(self.changes, transaction=transaction)
+        own = f"{unit} {os.urandom(8).hex()}"
+        return TableSinkWriter(self, changes, self.rows, transaction, own, self.has_dead_letters)
 
     def with_dead_letters(self) -> TableSink:
         sink = copy.copy(self)
@@ -189,7 +173,7 @@ class TableSink(Sink[Any]):
                         raise_for(self._apply(session, transaction, staged))
 
         if not self.has_dead_letters:
-            self._reached("can't be committed to", apply)
+            self.reached("can't be committed to", apply)
 
     def commit(self, transaction: str, staged: Sequence[tuple[str, int]]) -> None:
         """Apply the staged rows, and record the transaction."""
@@ -213,7 +197,7 @@ class TableSink(Sink[Any]):
                 self.changes_to(session, transaction, ()).drop_tables(session)
             return rejected
 
-        rejected = self._reached("can't be committed to", commit)
+        rejected = self.reached("can't be committed to", commit)
         tell(rejected, self.transform, f"table {self.dead_letters!r}")
 
     def _apply(self, session: SqlSession, transaction: str, staged: Sequence[tuple[str, int]]) -> list[Rejected]:
@@ -324,57 +308,6 @@ class TableSink(Sink[Any]):
     def _committed(self, session: SqlSession) -> CommittedTransactions:
         return CommittedTransactions(session, self.table, self.transform)
 
-    # Errors
-
-    def _reached(self, what: str, call: Callable[[SqlSession], T]) -> T:
-        """Return the result of a call with a connection, whose errors name the table and the database.
-
-        Once this process has reached the database, a lost one is waited for.
-        """
-
-        def connected() -> T:
-            with self.database.session() as session:
-                return call(session)
-
-        with self.naming_the_table(what):
-            found = self.database.patiently(self.transform, connected, WAITS if self._is_known else 0)
-            self._is_known = True
-            return found
-
-    @contextmanager
-    def naming_the_table(self, what: str) -> Iterator[None]:
-        """Convert a database's errors into a `SinkError` that names the transform and the table."""
-        try:
-            yield
-        except SinkError as error:
-            if error.transform:
-                raise
-            self._raise(what, str(error), error.__cause__, getattr(error, "record", None))
-        except Exception as error:
-            if not is_database_error(error):
-                raise
-            self._raise(what, self.found(error), error)
-
-    def found(self, error: Exception) -> str:
-        """Return the text of a database's error, with advice."""
-        # SQLAlchemy wraps the driver's errors, and adds lines.
-        original = getattr(error, "orig", None) or error
-        found = self.database.without_secrets(" ".join(str(original).split())) or type(original).__name__
-        if "locked" in found:
-            found += "; another process is writing to it: end that first, or wait longer by timeout=..."
-        if "ON CONFLICT" in found:
-            found += f"; give it a primary key or a unique constraint on ({', '.join(self.key)})"
-        return found
-
-    def _raise(self, what: str, found: str, cause: BaseException | None, record: str | None = None) -> NoReturn:
-        text = f"{self.transform}: table {self.table!r} in {self.database} {what}: {found}"
-        error = SinkError(text)
-        if record is not None:
-            error = rejection = RejectedRecordError(text)
-            rejection.record = record
-        error.transform = self.transform
-        raise error from self.database.shown_cause(cause)
-
 
 def _with_types(columns: Columns | None) -> dict[str, Any] | None:
     if columns is None:
@@ -384,143 +317,3 @@ def _with_types(columns: Columns | None) -> dict[str, Any] | None:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names)) or "none"
-
-
-class TableSinkWriter(SinkWriter[Any]):
-    """Writer that stages one worker's rows, some thousands in a transaction."""
-
-    def __init__(self, sink: TableSink, transaction: str, unit: str) -> None:
-        self._sink = sink
-        self._transaction = transaction
-        self._unit = unit
-        self._session: SqlSession | None = None
-        self._pending: list[tuple[Any, ...]] = []
-        self._staged = 0
-        # True if the connection was lost since rows were staged.
-        self._was_lost = False
-
-    def write(self, bundle: Bundle) -> None:
-        with self._sink.naming_the_table("can't be written"):
-            dialect = self._patiently(self._opened).dialect
-            for change in self._rows.changes(bundle, dialect):
-                self._pending.append((self._unit, change.sign, change.window, change.order, *change.values))
-            while len(self._pending) >= STAGE_ROWS:
-                self._patiently(self._flush)
-
-    def stage(self) -> tuple[str, int]:
-        with self._sink.naming_the_table("can't be written"):
-            while self._pending:
-                self._patiently(self._flush)
-        self._close()
-        return (self._unit, self._staged)
-
-    def discard(self) -> None:
-        try:
-            if self._staged and self._session is not None:
-                table, unit = map(self._session.dialect.quoted, (self._changes.staged, f"{PREFIX}unit"))
-                with self._session.transaction():
-                    self._session.run(f"DELETE FROM {table} WHERE {unit} = {MARK}", (self._unit,))
-        finally:
-            self._pending.clear()
-            self._close()
-
-    def _opened(self) -> SqlSession:
-        if self._session is None:
-            self._session = SqlSession(self._sink.database.connect(), self._sink.database.dialect)
-            with self._session.transaction():
-                changes = self._sink.changes(self._session, self._transaction)
-            if changes is None:
-                raise SinkError(
-                    f"transaction {self._transaction!r} isn't prepared: there is no staging table; "
-                    "it was committed or aborted already"
-                )
-            self._changes = changes
-            self._rows = self._sink.rows(changes.columns)
-        return self._session
-
-    def _close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
-
-    def _patiently(self, call: Callable[[], T]) -> T:
-        """Return the result of a call, which is made again with a new connection if the connection is lost."""
-
-        def connected() -> T:
-            try:
-                return call()
-            except Exception as error:
-                if is_lost_connection(error):
-                    self._close()
-                    self._was_lost = True
-                raise
-
-        return self._sink.database.patiently(self._sink.transform, connected)
-
-    def _flush(self) -> None:
-        session = self._opened()
-        rows = list(islice(self._pending, STAGE_ROWS))
-        if not self._was_lost or self._found_staged(session) < self._staged + len(rows):
-            self._stage_rows(session, rows)
-        self._was_lost = False
-        del self._pending[: len(rows)]
-        self._staged += len(rows)
-
-    def _found_staged(self, session: SqlSession) -> int:
-        """Return the number of staged rows: the last ones were staged if only the answer was lost."""
-        table, unit = map(session.dialect.quoted, (self._changes.staged, f"{PREFIX}unit"))
-        with session.transaction():
-            ((found,),) = session.run(f"SELECT COUNT(*) FROM {table} WHERE {unit} = {MARK}", (self._unit,))
-        return int(found)
-
-    def _stage_rows(self, session: SqlSession, rows: list[tuple[Any, ...]]) -> None:
-        insert = self._changes.insert_staged()
-        try:
-            with session.transaction():
-                session.run_for_each(insert, rows)
-        except Exception as error:
-            if not (is_database_error(error) or isinstance(error, _VALUE_ERRORS)):
-                raise
-            if is_lost_connection(error):
-                raise
-            if not (self._sink.has_dead_letters and _is_about_values(error)):
-                self._raise_for_the_row(session, insert, rows)
-                raise
-            self._stage_apart(session, insert, rows)
-
-    def _stage_apart(self, session: SqlSession, insert: str, rows: list[tuple[Any, ...]]) -> None:
-        """Stage the rows one by one, and refused rows as dead letters."""
-        with session.transaction():
-            for row in rows:
-                try:
-                    with session.attempt():
-                        session.run(insert, row)
-                except Exception as error:
-                    if not _is_about_values(error):
-                        raise
-                    refused = Rejected(dict(zip(self._changes.columns, row[4:])), row[1], self._sink.found(error))
-                    why = refused.why.encode(errors="backslashreplace").decode().replace("\0", "\\0")
-                    session.run(self._changes.insert_apart(), (row[0], refused.sign, refused.as_json(), why))
-
-    def _raise_for_the_row(self, session: SqlSession, insert: str, rows: list[tuple[Any, ...]]) -> None:
-        """Stage the rows one by one, and raise an error that names the refused row, if there is one."""
-        for row in rows:
-            try:
-                with session.rehearsal():
-                    session.run(insert, row)
-            except Exception as error:
-                if not _is_about_values(error):
-                    return
-                found = dict(zip(self._changes.columns, row[4:]))
-                rejection = RejectedRecordError(
-                    f"the row {shortened(found, 200)} doesn't fit: {self._sink.found(error)}"
-                )
-                rejection.record = shortened(found, 200)
-                raise rejection from error
-
-
-def _is_about_values(error: Exception) -> bool:
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    return isinstance(error, _VALUE_ERRORS) or not kinds.isdisjoint(
-        {"DataError", "IntegrityError", "ProgrammingError", "InterfaceError"}
-    )

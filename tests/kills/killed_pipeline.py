@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import penstock as beam
-from penstock.io.sql.table_sink import TableSink, TableSinkWriter
+from penstock.io.sql.staging import TableSinkWriter
+from penstock.io.sql.table_sink import TableSink
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.checkpoints.storage import Disk, LocalDisk
 from penstock.runners.local import launch as streaming

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 from servers.crashing_connections import Fuse, PowerLoss
 
-from penstock.io.sql.table_sink import STAGE_ROWS
+from penstock.io.sql.staging import STAGE_ROWS
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError
 
