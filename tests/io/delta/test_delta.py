@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import multiprocessing
+import os
 import pathlib
 from typing import Any
 
@@ -24,9 +25,12 @@ def table(tmp_path: pathlib.Path) -> DeltaLakeTable:
 
 
 def test_earlier_versions_are_read_by_number_and_time(table: DeltaLakeTable) -> None:
+    begin = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
     for n in range(3):
         table.append({"n": [n]})
-    moment = datetime.datetime.fromtimestamp(table.loaded().history()[1]["timestamp"] / 1000, datetime.UTC)
+        # The client takes the time of a version from the file of its log.
+        os.utime(f"{table.name}/_delta_log/{n:020}.json", times=(begin.timestamp() + 60 * n,) * 2)
+    moment = begin + datetime.timedelta(seconds=90)
     for options in ({"version": 1}, {"timestamp": moment}, {"timestamp": moment.isoformat()}):
         with TestPipeline() as p:
             assert_that(p | table.read(**options) | beam.Map(lambda row: row.n), equal_to([0, 1]))
