@@ -41,6 +41,9 @@ from penstock.sdk.metrics import MetricResults, MetricsContainer
 from penstock.sdk.options import PipelineOptions, StreamingOptions
 from penstock.sdk.runner import FinishedResult, PipelineResult
 
+# The runners that a source and a sink of a service are tried on.
+EVERY_RUNNER = ["local", "spark-batch"]
+
 
 @attrs.frozen
 class Variant:

@@ -28,7 +28,7 @@ class KilledBatches(KilledProgram):
             plans.add(self._planned())
             return len(plans) > enough
 
-        self.wait_for(is_time)
+        self.wait_for(is_time, pause=0.005)
         time.sleep(choose.uniform(0, 1))
         if self.process.poll() is not None:
             return False

@@ -65,8 +65,11 @@ class KilledProgram:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it doesn't end:\n{self.log}") from None
 
-    def wait_for(self, holds: Callable[[], object]) -> bool:
+    def wait_for(self, holds: Callable[[], object], pause: float = 0.1) -> bool:
         """Wait for a condition or the end of the program.
+
+        Args:
+          pause: the seconds between two looks, which take time from the program.
 
         Returns:
           Whether the condition holds.
@@ -76,7 +79,7 @@ class KilledProgram:
             if self.process.poll() is not None:
                 return bool(holds())
             assert time.monotonic() < deadline, self.log
-            time.sleep(0.005)
+            time.sleep(pause)
         return True
 
     def all_gone(self) -> None:

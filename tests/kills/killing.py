@@ -139,7 +139,7 @@ class KilledRun(KilledProgram):
             died = self.directory / "died"
             return died.read_text() if died.exists() else ""
 
-        if not self.wait_for(who_died):
+        if not self.wait_for(who_died, pause=0.005):
             return False
         # If it was a worker, all go on.
         if int(who_died()) == self.process.pid:

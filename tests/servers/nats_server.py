@@ -96,13 +96,12 @@ class NatsServer(LoopbackServer):
         """Publish messages to their subjects, and wait until their streams have them."""
 
         async def published(js: Any) -> None:
-            for subject, data in messages:
-                await js.publish(subject, data)
+            await asyncio.gather(*[await js.publish_async(subject, data) for subject, data in messages])
 
         self.call(published)
 
-    def messages(self, stream: str) -> list[tuple[int, str, bytes]]:
-        """Return all messages of a stream: their sequences, subjects and data."""
+    def messages(self, stream: str, first: int = 1) -> list[tuple[int, str, bytes]]:
+        """Return the messages of a stream from a sequence on: their sequences, subjects and data."""
 
         async def message(js: Any, sequence: int) -> Any:
             from nats.js.errors import NotFoundError
@@ -114,7 +113,7 @@ class NatsServer(LoopbackServer):
 
         async def read(js: Any) -> list[tuple[int, str, bytes]]:
             info = await js.stream_info(stream)
-            sequences = range(max(info.state.first_seq, 1), info.state.last_seq + 1)
+            sequences = range(max(info.state.first_seq, first), info.state.last_seq + 1)
             found: list[Any] = []
             for start in range(0, len(sequences), 200):
                 found += await asyncio.gather(*(message(js, each) for each in sequences[start : start + 200]))
@@ -144,3 +143,7 @@ class Stream:
     def values(self) -> list[int]:
         """Return the numbers that the stream has."""
         return [int(data) for _, _, data in self.server.messages(self.name)]
+
+    def count(self) -> int:
+        """Return the number of messages that the stream has."""
+        return int(self.server.call(lambda js: js.stream_info(self.name)).state.messages)

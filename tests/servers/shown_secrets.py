@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
+
+from penstock.__main__ import main
 from penstock.sdk.drawing.drawing import mime_bundle
 
 
@@ -17,14 +18,9 @@ def all_that_is_shown(p: Any, result: Any, kept: Path) -> str:
     with urllib.request.urlopen(result.metrics_url, timeout=30) as answer:
         shown += [answer.read().decode(), repr(result), str(result.metrics().query())]
     for command in ("list", "show"):
-        ran = subprocess.run(
-            [sys.executable, "-m", "penstock", "checkpoints", command, str(kept)],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        assert ran.stdout
-        shown.append(ran.stdout)
+        ran = CliRunner().invoke(main, ["checkpoints", command, str(kept)])
+        assert (0, True) == (ran.exit_code, bool(ran.output))
+        shown.append(ran.output)
     files = [path for path in kept.rglob("*") if path.is_file()]
     assert files
     for path in files:

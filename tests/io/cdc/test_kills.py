@@ -119,7 +119,7 @@ class Shop:
 
     def look(self, wrong: list[Any], is_over: threading.Event) -> None:
         """Read the table again and again; note rows that the view never had."""
-        while not is_over.wait(0.02):
+        while not is_over.wait(0.1):
             with suppress(psycopg.OperationalError), self.connect() as connection:
                 rows = {region: (orders, int(total)) for region, orders, total in connection.execute("TABLE regions")}
                 wrong += [

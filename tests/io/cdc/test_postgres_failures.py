@@ -30,7 +30,7 @@ from penstock.sdk.errors import SourceError
 from penstock.windowing import Timestamp
 
 # Seconds: `OUTAGE=60 pytest tests/io/cdc -k lost_server` loses the server of a stream for a minute.
-OUTAGE = float(os.environ.get("OUTAGE", "1"))
+OUTAGE = float(os.environ.get("OUTAGE", "0.3"))
 
 # When the pipeline is built
 

@@ -26,6 +26,9 @@ RUNNER = os.environ.get("RUNNER", "local")
 # The rows that are added before each kill.
 EACH = 100
 
+# The seconds between two looks of a reader, which take time from the program.
+PAUSE = 0.2
+
 # The words, of which each n has one by its remainder.
 COUNT = "SELECT word, count(*) AS n FROM lake GROUP BY ALL ORDER BY ALL"
 
@@ -100,7 +103,7 @@ def test_each_row_is_written_once(format: str, key: str, tmp_path: Path) -> None
             # The class of its elements isn't declared.
             copy.target.create(WORDS)
         copy.start()
-        with watched(lambda: copy.target.rows() if copy.target.exists() else None, is_wrong) as watch:
+        with watched(lambda: copy.target.rows() if copy.target.exists() else None, is_wrong, pause=PAUSE) as watch:
             for number in range(KILLS):
                 # All that was there before, and a part of what comes now.
                 assert copy.wait_for(lambda before=written: is_copied(before)), copy.log

@@ -15,6 +15,7 @@ from running_program import wait_until
 from servers.loopback_server import free_port
 from servers.mosquitto import Mosquitto
 from servers.severed import SeverableProxy
+from side_by_side import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import MqttMessage, ReadFromMqtt, WriteToMqtt
@@ -25,7 +26,7 @@ from penstock.testing.util import assert_that, equal_to
 from penstock.windowing import Timestamp
 
 # Seconds: `OUTAGE=60 pytest tests/io/mqtt -k lost_connection` loses a connection for a minute.
-OUTAGE = float(os.environ.get("OUTAGE", "1"))
+OUTAGE = float(os.environ.get("OUTAGE", "0.3"))
 NOW = Timestamp(2_000_000_000)
 
 
@@ -56,12 +57,13 @@ def polled(reader: Any, count: int) -> list[bytes]:
 
     if count:
         wait_until(has_come, f"{count} messages came")
-    for _ in range(30):
+    for _ in range(10):
         has_come()
         time.sleep(0.01)
     return found
 
 
+@pytest.mark.parametrize("runner_name", EVERY_RUNNER)
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
 def test_a_bounded_read_on_each_runner(mosquitto: Mosquitto, topic: str, make_pipeline: Any, protocol: str) -> None:
     """The messages that are published while it reads; it takes none from a session."""
@@ -86,11 +88,12 @@ def test_a_bounded_read_on_each_runner(mosquitto: Mosquitto, topic: str, make_pi
         publishing.join()
 
 
-def test_a_bounded_read_ends_after_a_time(mosquitto: Mosquitto, topic: str) -> None:
+@pytest.mark.parametrize("runner_name", EVERY_RUNNER)
+def test_a_bounded_read_ends_after_a_time(mosquitto: Mosquitto, topic: str, make_pipeline: Any) -> None:
     """With a message that the broker has retained."""
     mosquitto.publish(topic, [b"kept"], retain=True)
-    with beam.Pipeline("local") as p:
-        read = ReadFromMqtt(mosquitto.url, topic, max_read_time=1)
+    with make_pipeline() as p:
+        read = ReadFromMqtt(mosquitto.url, topic, max_read_time=0.5)
         assert_that(p | read, equal_to([MqttMessage(topic, b"kept", 1, True, {})]))
 
 
@@ -143,7 +146,7 @@ def test_more_are_in_flight_than_brokers_permit_by_themselves(mosquitto: Mosquit
     reader.close()
 
 
-@pytest.mark.parametrize("seconds", [0.5, 0])
+@pytest.mark.parametrize("seconds", [0.2, 0])
 def test_a_connection_that_is_lost_doubles_nothing(
     mosquitto: Mosquitto, topic: str, caplog: pytest.LogCaptureFixture, seconds: float
 ) -> None:
@@ -194,8 +197,9 @@ def test_a_session_that_the_broker_has_lost(mosquitto: Mosquitto, topic: str, ca
     reader.close()
 
 
-def test_a_session_has_one_reader(mosquitto: Mosquitto, topic: str) -> None:
+def test_a_session_has_one_reader(mosquitto: Mosquitto, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second pipeline and the first one take it over from each other, until one says so."""
+    monkeypatch.setattr("penstock.io.mqtt.client._OFTEN", 2)
     source = source_of(ReadFromMqtt(mosquitto.url, topic, client_id=topic))
     first = source.open("session", None)
     second = source.open("session", None)

@@ -27,7 +27,7 @@ def test_the_broker_has_to_be_known(tmp_path: Path) -> None:
         with beam.Pipeline("local") as p:
             _ = p | beam.Create([b"1"]) | WriteToMqtt(url, "kept", retain=True, tls=tls)
         with beam.Pipeline("local") as p:
-            read = ReadFromMqtt(url, "kept", max_read_time=1, tls=tls)
+            read = ReadFromMqtt(url, "kept", max_read_time=0.3, tls=tls)
             payloads = p | read | beam.Map(lambda message: (type(message), message.payload))
             assert_that(payloads, equal_to([(MqttMessage, b"1")]))
         p = beam.Pipeline("local", options=PipelineOptions([], max_restarts=0))

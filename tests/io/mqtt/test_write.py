@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from running_program import wait_until
 from servers.mosquitto import Mosquitto
+from side_by_side import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import WriteToMqtt
@@ -48,6 +49,7 @@ def subscriber(mosquitto: Mosquitto, topic: str) -> Any:
     made.close()
 
 
+@pytest.mark.parametrize("runner_name", EVERY_RUNNER)
 @pytest.mark.parametrize("qos", [1, 2])
 def test_every_runner_writes(
     mosquitto: Mosquitto, topic: str, subscriber: Subscriber, make_pipeline: Any, qos: int

@@ -11,6 +11,7 @@ from nats.js.api import RetentionPolicy
 from running_program import wait_until
 from servers.loopback_server import free_port
 from servers.nats_server import NatsServer, Stream
+from side_by_side import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import NatsMessage, ReadFromNats
@@ -43,6 +44,7 @@ def values(reader: Any, count: int) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("runner_name", EVERY_RUNNER)
 def test_messages_of_a_bounded_read_on_each_runner(stream: Stream, make_pipeline: Any) -> None:
     """All that there are, of the subjects that are asked for."""
     stream.write(range(50))
@@ -58,6 +60,7 @@ def test_messages_of_a_bounded_read_on_each_runner(stream: Stream, make_pipeline
             assert_that(p | read | beam.Map(lambda message: int(message.data)), equal_to(expected))
 
 
+@pytest.mark.parametrize("runner_name", EVERY_RUNNER)
 def test_a_number_of_messages_on_each_runner(stream: Stream, make_pipeline: Any) -> None:
     """The first ones."""
     stream.write(range(20))
@@ -132,8 +135,9 @@ def test_where_reading_begins(stream: Stream) -> None:
     assert 11 == start(start=Timestamp.now() + 60)
 
 
-def test_a_durable_consumer_follows_the_checkpoints(nats_server: NatsServer) -> None:
+def test_a_durable_consumer_follows_the_checkpoints(nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a stream that keeps messages only until it has acknowledged them; a new reader begins behind it."""
+    monkeypatch.setattr("penstock.io.nats.acknowledging._ACK_WAIT", 1.0)
     stream = Stream(nats_server, retention=RetentionPolicy.INTEREST)
     source = source_of(ReadFromNats(stream.url, stream.name, durable="shop"))
     source.partitions()
@@ -213,6 +217,12 @@ def test_bad_options_are_refused_when_the_pipeline_is_built(arguments: Any, opti
     assert "secret" not in str(raised.value)
 
 
+def test_credentials_are_text() -> None:
+    """Named in the error."""
+    with pytest.raises(TypeError, match="ReadFromNats: token must be text, got int"):
+        ReadFromNats("nats://localhost", "s", token=5)  # type: ignore[arg-type]
+
+
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the pipeline is built."""
     monkeypatch.setitem(sys.modules, "nats", None)
@@ -222,7 +232,7 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_server_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     """At once in the log; and after a while as the error of the run."""
-    monkeypatch.setattr("penstock.io.nats.client.called.__defaults__", (SourceError, 1.0))
+    monkeypatch.setattr("penstock.io.nats.client.called.__defaults__", (SourceError, 0.3))
     caplog.set_level(logging.WARNING)
     p = beam.Pipeline("local", options=PipelineOptions([], max_restarts=0))
     _ = p | ReadFromNats(f"nats://127.0.0.1:{free_port()}", "s")

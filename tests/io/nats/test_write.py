@@ -13,6 +13,7 @@ from running_program import wait_until
 from servers.loopback_server import free_port
 from servers.nats_server import NatsServer, Stream
 from servers.severed import SeverableProxy
+from side_by_side import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import ReadFromNats, WriteToNats
@@ -23,9 +24,10 @@ from penstock.sdk.errors import PenstockError, RejectedRecordError, SinkError, U
 from penstock.testing.util import assert_that, equal_to
 
 # Seconds: `OUTAGE=60 pytest tests/io/nats -k lost_connection` loses a connection for a minute.
-OUTAGE = float(os.environ.get("OUTAGE", "1"))
+OUTAGE = float(os.environ.get("OUTAGE", "0.3"))
 
 
+@pytest.mark.parametrize("runner_name", EVERY_RUNNER)
 def test_every_runner_writes_what_it_reads(stream: Stream, other_stream: Stream, make_pipeline: Any) -> None:
     """Bounded, there and back."""
     name = stream.name
@@ -45,9 +47,15 @@ def test_every_runner_writes_what_it_reads(stream: Stream, other_stream: Stream,
 
 @pytest.mark.parametrize("runner", ["local", pytest.param("spark-microbatch", marks=pytest.mark.spark)])
 def test_a_stream_goes_on_where_it_stopped(
-    stream: Stream, other_stream: Stream, runner: str, tmp_path: Path, request: pytest.FixtureRequest
+    stream: Stream,
+    other_stream: Stream,
+    runner: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From stream to stream, stopped and started again: each message once."""
+    monkeypatch.setattr("penstock.io.nats.acknowledging._ACK_WAIT", 1.0)
     written = 0
     for _ in range(2):
         options = {"checkpoint_interval": 0.1, "parallelism": 2} if runner == "local" else {}

@@ -72,7 +72,6 @@ def test_each_row_is_written_once(s3: S3Server, directory: str, tmp_path: Path) 
         source.append({"word": [str(n % 3) for n in numbers], "n": list(numbers)})
 
     def is_copied() -> bool:
-        time.sleep(0.1)
         return len(target.values()) >= written and len(text.numbers() or ()) >= written
 
     seen: dict[str, int] = {}
