@@ -48,6 +48,20 @@ def test_a_service_is_ready_survives_a_kill_and_stops_with_a_savepoint(service: 
     assert service.journal.endswith("manager: deactivated with status 0\n")
 
 
+def test_a_drained_service_that_is_started_again_ends_with_success(service: Service) -> None:
+    """As at the next boot: it has nothing left to do, and isn't restarted for that."""
+    service.use(service.release("1.0"))
+    assert 0 == service.manage("start")
+    service.wait_for_more()
+    service.drain()
+    first = service.pid
+
+    assert 0 == service.manage("start")
+    wait_until(lambda: service.pid != first and service.state != "active", "the end of the service")
+    assert "inactive" == service.state
+    assert "restart" not in service.journal
+
+
 STUCK_ONCE = """
 def work(n):
     mark = HERE / "stuck"

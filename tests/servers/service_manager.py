@@ -34,6 +34,8 @@ _OF_SYSTEMD = {
     *("Description", "Wants", "After", "StartLimitIntervalSec", "User", "UMask", "StateDirectory", "WantedBy"),
     *("StateDirectoryMode", "NoNewPrivileges", "PrivateTmp", "ProtectSystem", "ProtectHome"),
 }
+# The failure of a service that ends without having been ready, whatever its status.
+_PROTOCOL = 1
 # The states of a service that has not ended.
 _ALIVE = ("activating", "auto-restart", "active")
 
@@ -155,12 +157,11 @@ class Service:
         began = heard = time.monotonic()
         is_ready, asked = False, 0.0
         while process.poll() is None:
-            with contextlib.suppress(TimeoutError):
-                lines = self._notify.recv(4096).decode().splitlines()
-                heard = time.monotonic() if "WATCHDOG=1" in lines else heard
-                if "READY=1" in lines:
-                    is_ready, heard = True, time.monotonic()
-                    self._set("active")
+            lines = self._news()
+            heard = time.monotonic() if "WATCHDOG=1" in lines else heard
+            if "READY=1" in lines:
+                is_ready, heard = True, time.monotonic()
+                self._set("active")
             now = time.monotonic()
             if self._is_stopping:
                 if not asked:
@@ -179,7 +180,17 @@ class Service:
         # KillMode=mixed: what is left of the control group.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
+        while lines := self._news():
+            is_ready = is_ready or "READY=1" in lines
+        if process.returncode == 0 and not is_ready:
+            self.log("ended without being ready")
+            return _PROTOCOL
         return process.returncode
+
+    def _news(self) -> list[str]:
+        with contextlib.suppress(TimeoutError):
+            return self._notify.recv(4096).decode().splitlines()
+        return []
 
 
 # --- Commands
@@ -202,7 +213,8 @@ def start(unit: Unit, root: pathlib.Path) -> int:
             os._exit(0)
     while state_of(root) == "activating":
         time.sleep(0.02)
-    return 0 if state_of(root) == "active" else 1
+    # A service that was ready may have ended since.
+    return 0 if state_of(root) in ("active", "inactive") else 1
 
 
 def stop(root: pathlib.Path) -> int:

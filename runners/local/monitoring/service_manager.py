@@ -46,7 +46,9 @@ class ServiceManager:
     def tell(self, health: Health) -> None:
         """Send what has changed, and that the job is live if it is."""
         news = []
-        if health.is_ready and not self._is_ready:
+        # A service that ends without having been ready has failed, and would be restarted.
+        is_done = health.phase is Phase.ENDED and health.is_live
+        if (health.is_ready or is_done) and not self._is_ready:
             self._is_ready = True
             news.append("READY=1")
         if health.phase in (Phase.STOPPING, Phase.ENDED):
