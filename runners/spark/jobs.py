@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 # The longest wait, in seconds, for the tasks of a cancelled job: Spark asks a Python worker to stop, and kills it a few
 # seconds later.
-_STOPPING_SECONDS = 15.0
+STOPPING_SECONDS = 15.0
 
 # The longest name of a stage, in characters.
 LONGEST_NAME = 200
@@ -69,7 +69,7 @@ class Jobs:
         """Cancel the running jobs, and wait until none of their tasks can write any more."""
         with suppress(Exception):
             self._context.cancelJobGroup(self._group)
-            until = time.monotonic() + _STOPPING_SECONDS
+            until = time.monotonic() + STOPPING_SECONDS
             while any(stage.numActiveTasks for stage in self._stages()) and time.monotonic() < until:
                 time.sleep(0.05)
 

@@ -12,6 +12,7 @@ A row is a block: hundreds of elements, as bytes, with its destination and a num
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import reduce
@@ -27,6 +28,7 @@ from ...execution.batch.segment_task import Destination, key_groups_for
 from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
 from ...execution.plan.segments import Segment, Stored
 from ..dataframes import opened, unpacked
+from ..jobs import STOPPING_SECONDS
 from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
 from .partition_function import PartitionFunction, Reports, pickled_split
 
@@ -91,6 +93,29 @@ class SparkConnectExecution(BatchExecution):
     def _cancel_jobs(self) -> None:
         with suppress(Exception):
             self._session.interruptTag(self._tag)
+            # The page's thread doesn't wait: it cancels again until the run is over.
+            if self._is_over.is_set():
+                self._wait_for_tasks()
+
+    def _wait_for_tasks(self) -> None:
+        """Wait until the interrupted tasks have ended.
+
+        Spark Connect doesn't tell which tasks run.  A barrier stage starts when it has a core for each of its tasks, so
+        one with as many tasks as there are cores starts when no other task runs.
+        """
+        session, tag = self._session, f"{self._tag}-end"
+
+        def run() -> None:
+            session.addTag(tag)
+            numbers = session.range(0, self._parallelism, 1, self._parallelism)
+            with suppress(Exception):
+                numbers.mapInArrow(lambda batches: batches, "id bigint", barrier=True).collect()
+
+        waiting = threading.Thread(target=run, name="penstock-cancel", daemon=True)
+        waiting.start()
+        waiting.join(STOPPING_SECONDS)
+        if waiting.is_alive():
+            session.interruptTag(tag)
 
     def _release(self) -> None:
         for frame in self._persisted:

@@ -162,6 +162,41 @@ def test_a_run_has_a_page_that_cancels_it(
     assert [] == list(tmp_path.iterdir())
 
 
+def test_a_run_that_is_interrupted_ends_when_its_tasks_have_ended(
+    remote: Any, connect_session: Any, tmp_path: pathlib.Path
+) -> None:
+    """No task stages output after the run has removed what was staged."""
+    beats = tmp_path / "beats"
+    beats.mkdir()
+
+    def beating(n: int) -> str:
+        while True:
+            (beats / str(n)).write_text(str(time.monotonic()))
+            time.sleep(0.01)
+
+    p = beam.Pipeline(remote)
+    _ = p | beam.Create([0, 1]) | beam.Map(beating) | beam.io.WriteToText(tmp_path / "out")
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            p.run()
+        except BaseException as error:
+            errors.append(error)
+
+    running = threading.Thread(target=run, daemon=True)
+    running.start()
+    wait_until(lambda: any(beats.iterdir()), "a task")
+    connect_session.interruptAll()
+    running.join(120)
+    last = [file.read_text() for file in sorted(beats.iterdir())]
+    time.sleep(1)
+
+    assert [RunnerError] == [type(error) for error in errors]
+    assert last == [file.read_text() for file in sorted(beats.iterdir())]
+    assert ["beats"] == [file.name for file in tmp_path.iterdir()]
+
+
 def test_a_program_names_the_server_by_a_flag(spark_connect: str) -> None:
     """A session of its own, which ends with the run."""
     with beam.Pipeline(options=PipelineOptions(["--runner=spark", f"--spark_remote={spark_connect}"])) as p:
