@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli dataframe io runners sdk test
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test properties capabilities lint format bench kills spark_kills connector_kills shop shop_kills kafka beam simulate servers types floors docs links release changelog clean
+.PHONY: help demo test properties capabilities lint format bench kills spark_kills connector_kills deployments shop shop_kills kafka beam simulate servers types floors docs links release changelog clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -39,6 +39,7 @@ help:
 	@echo 'make shop          run a shop: PostgreSQL, Kafka and a web service, into Iceberg and a dashboard'
 	@echo 'make shop_kills    the same, while 20 of its parts are killed'
 	@echo 'make connector_kills  kill pipelines over tables, files in a store, and a database, KILLS times each'
+	@echo 'make deployments   run two examples on clusters, YARN, Spark Connect, a service and a container'
 	@echo 'make kafka         fetch a Kafka broker, and read from it, with drivers that are killed'
 	@echo 'make beam          install Apache Beam, and compare what it and penstock print for the same programs'
 	@echo 'make clean         remove .venv and all caches'
@@ -117,6 +118,10 @@ connector_kills: $(FULL) servers
 	@$(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/s3/test_s3_kills.py tests/io/cdc/test_kills.py
 	@RUNNER=spark-microbatch $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/cdc/test_kills.py
 
+# Fetches Hadoop's mini cluster into .hadoop, for YARN.
+deployments: servers $(FULL)
+	@$(BIN)/pytest -q -o faulthandler_timeout=1800 --deployments tests/deployments
+
 # Spark's package for Kafka is not in its wheel, and has to be of the same version; another one: make kafka SPARK=4.1.0
 SPARK ?= 4.0.0
 KAFKA := $(ROOT)/.kafka/$(SPARK)
@@ -192,7 +197,7 @@ $(FULL): pyproject.toml | $(BIN)/python
 	@touch $@ $(CORE)
 
 clean:
-	rm -rf $(VENV) .kafka .beam .release build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .kafka .hadoop .beam .release build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 .PHONY: FORCE
 FORCE:

@@ -200,6 +200,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="of a run of all tests: write down what runners can do, and check README.md's table",
     )
+    parser.addoption("--deployments", action="store_true", help="collect tests/deployments, as `make deployments` does")
     spark_beside.add_options(parser)
 
 

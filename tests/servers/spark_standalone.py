@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 STARTUP_SECONDS = 180.0
 SHUTDOWN_SECONDS = 30.0
@@ -19,9 +19,23 @@ HOSTS = ["127.0.0.1", "localhost"]
 
 
 class Daemon:
-    """One of Spark's JVMs, in a process group of its own, together with the executors that it starts."""
+    """One of Spark's JVMs, in a process group of its own, together with the executors that it starts.
 
-    def __init__(self, name: str, arguments: list[str], directory: pathlib.Path, memory: str = "256m") -> None:
+    Args:
+      program: another program than Spark's, which gets the arguments.
+      more: further variables of its environment.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arguments: list[str],
+        directory: pathlib.Path,
+        memory: str = "256m",
+        *,
+        program: str | None = None,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
         import pyspark
 
         home = pathlib.Path(pyspark.__file__).parent
@@ -32,12 +46,13 @@ class Daemon:
             "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
             # As in spark_conf/spark-defaults.conf, which these don't read.
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+            **(more or {}),
         }
         self.name = name
         self.log = directory / f"{name}.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [str(home / "bin" / "spark-class"), *arguments],
+                [program or str(home / "bin" / "spark-class"), *arguments],
                 cwd=directory,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -58,7 +73,7 @@ class Daemon:
             if stopped:
                 break
             time.sleep(0.05)
-        raise RuntimeError(f"Spark's {self.name} did not start; its log:\n{self.log.read_text(errors='replace')}")
+        raise RuntimeError(f"The {self.name} did not start; its log:\n{self.log.read_text(errors='replace')}")
 
     def stop(self) -> None:
         self._signal(signal.SIGTERM)
