@@ -30,6 +30,7 @@ Of micro-batches on Spark, whose figures are in docs/spark_streaming_performance
 
 spark_micro_batch   against transformWithState, foreachBatch and the batch runner; state of a million keys
 shard_memory        a subtask with a million keys, with memory for a tenth of them
+moved_shards        a worker that restores the state of a subtask, by number of keys
 
 Commands of their own are `python benchmarks soak --minutes 60`, `python benchmarks nexmark --runner local --events
 1000000`, and `python benchmarks instructions OTHER`, which compares with another checkout (see streaming/soak.py,
@@ -71,6 +72,7 @@ BENCHMARKS = {
     "kafka": "streaming.kafka",
     "spark_micro_batch": "spark.micro_batch",
     "shard_memory": "spark.shard_memory",
+    "moved_shards": "spark.moved_shards",
 }
 COMMANDS = {"soak": "streaming.soak", "nexmark": "nexmark.command", "instructions": "instructions"}
 
