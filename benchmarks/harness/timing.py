@@ -79,15 +79,16 @@ def compare(
     warm_up: int = 0,
     of_both: bool = False,
     start_up: Callable[[], Any] | None = None,
+    runs: int = RUNS,
 ) -> Ratio:
-    """Run both, `RUNS` times in turn, after `warm_up` runs that don't count.
+    """Run both, `runs` times in turn, after `warm_up` runs that don't count.
 
     `result` makes of what `ours` (with `of_both`, each of the two) returned what is compared; it is not timed.  Raises
     `AssertionError` when the two differ.  `start_up` runs ours over an empty input: its time is subtracted from ours.
     """
     times: dict[Callable[[], Any], list[float]] = {ours: [], by_hand: []}
     starts = []
-    for run in range(RUNS + warm_up):
+    for run in range(runs + warm_up):
         if start_up is not None:
             before = clock()
             start_up()

@@ -1,7 +1,8 @@
 """(h) Records of a Kafka topic, summed by key and minute, against a loop over the client's `consume()`; and latency.
 
 CPU time of both, without the broker's.  Ours is a bounded read, without its start: the time that a pipeline of an empty
-topic takes.  Then it is a stream, with checkpoints every second.  There are 100 keys: by hand, many keys cost more.
+topic takes.  Then it is a stream, with checkpoints every second; the loop by hand closes minutes by a watermark, too,
+and saves its state and offsets as often.
 
 Latency is that of a stream from topic to topic at 1,000 records a second, with a checkpoint every 200 ms: the time from
 its production until a reader of committed records sees a record.
@@ -12,6 +13,8 @@ Needs Java, for a broker from Maven Central, and the extras kafka and spark.
 from __future__ import annotations
 
 import os
+import pickle
+import resource
 import sys
 import tempfile
 import threading
@@ -31,11 +34,14 @@ import penstock as beam
 from penstock.io import ReadFromKafka, WriteToKafka
 from penstock.sdk.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator
 
-EVENTS = int(os.environ.get("PENSTOCK_BENCHMARK_EVENTS", "1000000"))
-SECONDS = int(os.environ.get("PENSTOCK_BENCHMARK_SECONDS", "20"))
+EVENTS = int(os.environ.get("PENSTOCK_BENCHMARK_EVENTS", "500000"))
+SECONDS = int(os.environ.get("PENSTOCK_BENCHMARK_SECONDS", "10"))
+MINUTES = 30
 RATE = 1_000
 PARTITIONS = 2
-KEYS = 100
+# Of 10,000 keys each sum has 1.7 records.
+KEYS = (100, 10_000)
+RUNS = 3
 
 # Seconds: how late records are at most, and how much later than all others the last record of a partition is.
 LATE, AFTER = 600, 7200
@@ -53,6 +59,12 @@ def _broker() -> Iterator[Any]:
         raise RuntimeError(reason)
     with KafkaBroker.running() as broker:
         yield broker
+
+
+def _cpu() -> float:
+    """CPU seconds of this process, and of its children that have ended: the broker is none of them."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 def _new_topic(broker: Any) -> str:
@@ -106,7 +118,53 @@ def _with_minute(pair: tuple[str, int], window: Any = beam.DoFn.WindowParam) -> 
 
 
 def by_hand(broker: Any, topic: str) -> Sums:
-    """The same, of the client's messages."""
+    """The same as the pipeline, of the client's messages."""
+    sums: Sums = {}
+    with _consumed(broker, topic) as batches:
+        for messages in batches:
+            for message in messages:
+                cell = message.key().decode(), message.timestamp()[1] // 60_000
+                sums[cell] = sums.get(cell, 0) + int(message.value())
+    return sums
+
+
+def by_hand_as_stream(broker: Any, topic: str) -> Sums:
+    """The same as the stream: sums of minutes that are over, and all that a restart needs each second."""
+    sums: Sums = {}
+    by_minute: dict[int, dict[str, int]] = {}
+    latest = dict.fromkeys(range(PARTITIONS), 0)
+    offsets = dict.fromkeys(range(PARTITIONS), 0)
+    saved = time.monotonic()
+    with tempfile.TemporaryDirectory() as directory, _consumed(broker, topic) as batches:
+        for messages in batches:
+            for message in messages:
+                milliseconds, partition, key = message.timestamp()[1], message.partition(), message.key().decode()
+                own = by_minute.setdefault(milliseconds // 60_000, {})
+                own[key] = own.get(key, 0) + int(message.value())
+                latest[partition] = max(latest[partition], milliseconds)
+                offsets[partition] = message.offset() + 1
+            watermark = min(latest.values()) - LATE * 1000
+            for minute in [minute for minute in by_minute if (minute + 1) * 60_000 <= watermark]:
+                sums.update({(key, minute): total for key, total in by_minute.pop(minute).items()})
+            if time.monotonic() > saved + 1:
+                saved = time.monotonic()
+                _save(Path(directory), (offsets, latest, by_minute))
+    for minute, own in by_minute.items():
+        sums.update({(key, minute): total for key, total in own.items()})
+    return sums
+
+
+def _save(directory: Path, state: Any) -> None:
+    with open(directory / "new", "wb") as file:
+        pickle.dump(state, file, protocol=5)
+        file.flush()
+        os.fsync(file.fileno())
+    (directory / "new").rename(directory / "state")
+
+
+@contextmanager
+def _consumed(broker: Any, topic: str) -> Iterator[Iterator[list[Any]]]:
+    """Yield all messages of a topic, those of each call in a list."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     consumer = Consumer(
@@ -115,15 +173,16 @@ def by_hand(broker: Any, topic: str) -> Sums:
     places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
     left = sum(consumer.get_watermark_offsets(place)[1] for place in places)
     consumer.assign(places)
-    sums: Sums = {}
-    while left:
-        messages = consumer.consume(10_000, 1.0)
-        for message in messages:
-            cell = message.key().decode(), message.timestamp()[1] // 60_000
-            sums[cell] = sums.get(cell, 0) + int(message.value())
-        left -= len(messages)
+
+    def batches() -> Iterator[list[Any]]:
+        found = 0
+        while found < left:
+            messages = consumer.consume(10_000, 1.0)
+            found += len(messages)
+            yield messages
+
+    yield batches()
     consumer.close()
-    return sums
 
 
 def latencies(broker: Any) -> list[float]:
@@ -176,12 +235,12 @@ def _look(broker: Any, topic: str, found: list[float], is_over: threading.Event)
     consumer.close()
 
 
-def sums_of(broker: Any) -> list[Ratio]:
+def sums_of(broker: Any, keys: int) -> list[Ratio]:
     """Compare the CPU time of both, for a bounded read and for a stream."""
     from kafka.broker import Record
 
     topic, empty = _new_topic(broker), _new_topic(broker)
-    known = events(EVENTS, KEYS)
+    known = events(EVENTS, keys, MINUTES)
     last = max(seconds for _, seconds, _ in known) + AFTER
     broker.write(
         topic,
@@ -194,42 +253,45 @@ def sums_of(broker: Any) -> list[Ratio]:
         ],
     )
     count = len({(key, seconds // 60) for key, seconds, _ in known})
-    name = "(h) Kafka: sums by key and minute"
+    name = f"(h) Kafka: sums of {keys:,} keys by minute"
     return [
         compare(
             name,
             lambda: pipeline(broker, topic),
             lambda: by_hand(broker, topic),
             1.5,
-            result=lambda sink: (
-                _without_last(
-                    {(key, int(window.start) // 60): total for (key, window), total in sink.by_key_and_window().items()}
-                )
-                if isinstance(sink, KeepingSink)
-                else _without_last(sink)
-            ),
+            result=_sums_of,
             of_both=True,
+            clock=_cpu,
             start_up=lambda: pipeline(broker, empty),
             warm_up=1,
+            runs=RUNS,
         ),
         compare(
             f"{name}, as a stream",
             lambda: stream(broker, topic, count),
-            lambda: by_hand(broker, topic),
+            lambda: by_hand_as_stream(broker, topic),
             1.5,
-            result=_without_last,
+            result=_sums_of,
             of_both=True,
+            clock=_cpu,
+            warm_up=1,
+            runs=RUNS,
         ),
     ]
 
 
-def _without_last(sums: Sums) -> Sums:
+def _sums_of(outcome: Any) -> Sums:
+    """Return sums without those of the last records."""
+    sums = outcome
+    if isinstance(outcome, KeepingSink):
+        sums = {(key, int(window.start) // 60): total for (key, window), total in outcome.by_key_and_window().items()}
     return {cell: total for cell, total in sums.items() if cell[0] != "last"}
 
 
 def run() -> list[Any]:
     with _broker() as broker:
-        found: list[Any] = sums_of(broker)
+        found: list[Any] = [ratio for keys in KEYS for ratio in sums_of(broker, keys)]
         own = latencies(broker)
     found.append(Quantity("(h) Kafka: topic to topic, p50", percentile(own, 0.5), 300, "ms"))
     found.append(Quantity("(h) Kafka: topic to topic, p99", percentile(own, 0.99), 1000, "ms"))
