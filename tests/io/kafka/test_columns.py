@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from column_twins import ENDS, Case, Step, cases, counted, outcome
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from kafka.broker import Record
 from kafka.registry import Registry
 from kafka.topics import BEGIN, Topic
@@ -41,14 +42,21 @@ ORDER: dict[str, Any] = {
         {"name": "note", "type": ["null", "string"], "default": None},
     ],
 }
+ORDER_OF_JSON = {
+    "title": "Order",
+    "type": "object",
+    "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},
+}
 WITH_TAGS = ORDER | {"fields": [*ORDER["fields"], {"name": "tags", "type": {"type": "array", "items": "string"}}]}
 
-# What columns hold as it is: of each kind, the types in Avro and in JSON.
+_FIELD = descriptor_pb2.FieldDescriptorProto
+
+# What columns hold as it is: of each kind, the types in Avro, in JSON and in Protobuf.
 KINDS = {
-    "int64": ("long", "integer"),
-    "bool": ("boolean", "boolean"),
-    "text": ("string", "string"),
-    "quarter": ("double", "number"),
+    "int64": ("long", "integer", _FIELD.TYPE_INT64),
+    "bool": ("boolean", "boolean", _FIELD.TYPE_BOOL),
+    "text": ("string", "string", _FIELD.TYPE_STRING),
+    "quarter": ("double", "number", _FIELD.TYPE_DOUBLE),
 }
 
 
@@ -77,14 +85,46 @@ def schemas(registry: Registry) -> SchemaRegistry:
     return SchemaRegistry({"url": registry.url})
 
 
+@pytest.fixture
+def shop() -> Any:
+    """Generated classes of messages.  What test files import is pickled by value, which these classes can't be."""
+    from kafka import shop_pb2
+
+    return shop_pb2
+
+
 def form_of(schemas: SchemaRegistry, name: str, table: pa.Table) -> Any:
-    """The format of Avro or of JSON for the rows of a table."""
+    """The format of Avro, of JSON or of Protobuf for the rows of a table."""
     kinds = [(field.name, _NAMES[str(field.type)]) for field in table.schema]
     if name == "avro":
         fields = [{"name": field, "type": ["null", KINDS[kind][0]]} for field, kind in kinds]
         return schemas.avro({"type": "record", "name": "Record", "fields": fields})
+    if name == "protobuf":
+        subject = f"records-{next(_numbers)}"
+        schemas.protobuf(_message(kinds), subject=subject).writer("value", "Write").prepare("")
+        # By its name: a class that is made here isn't known to the workers.
+        return schemas.protobuf("Record", subject=subject)
     properties = {field: {"type": [KINDS[kind][1], "null"]} for field, kind in kinds}
     return schemas.json_schema({"title": "Record", "type": "object", "properties": properties})
+
+
+def _message(kinds: list[tuple[str, str]]) -> Any:
+    """A class of messages with fields that can be unset."""
+    file = descriptor_pb2.FileDescriptorProto(name="record.proto", syntax="proto3")
+    record = file.message_type.add(name="Record")
+    for i, (name, kind) in enumerate(kinds):
+        record.field.add(
+            name=name,
+            number=i + 1,
+            type=KINDS[kind][2],
+            label=_FIELD.LABEL_OPTIONAL,
+            proto3_optional=True,
+            oneof_index=i,
+        )
+        record.oneof_decl.add(name=f"_{name}")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("Record"))
 
 
 _NAMES = {"int64": "int64", "int32": "int64", "bool": "bool", "string": "text", "double": "quarter"}
@@ -158,6 +198,20 @@ def test_fields_of_other_types_become_no_columns(topic: Topic, schemas: SchemaRe
     assert [] == given(json.loads, topic, lambda pairs: pairs | beam.Values() | beam.Select("item"))
 
 
+def test_the_simple_fields_of_messages_become_columns(topic: Topic, schemas: SchemaRegistry, shop: Any) -> None:
+    """Lists, maps and messages in them stay elements, and so do all elements of which these are needed."""
+    form = schemas.protobuf(shop.Order)
+    values = lambda pairs: pairs | beam.Values()
+    used = {"count": "int64", "item": "string", "size": "string"}
+    assert [used] == given(form, topic, lambda pairs: values(pairs) | beam.Select(*used))
+    for name in ("most", "items", "counts"):
+        assert [] == given(form, topic, lambda pairs, name=name: values(pairs) | beam.Select("item", name))
+    assert [] == given(form, topic, lambda pairs: values(pairs) | beam.Filter(col("count") > 1))
+    simple = {"name": "string", "count": "int64", "code": "binary"}
+    form = schemas.protobuf(shop.Item)
+    assert [simple] == given(form, topic, lambda pairs: values(pairs) | beam.Filter(col("count") > 1) | beam.Map(print))
+
+
 @pytest.mark.parametrize("decode", [order_of, struct_of])
 def test_a_function_may_declare_the_fields(topic: Topic, make_pipeline: Any, decode: Any) -> None:
     """By its annotation; then they are known when the pipeline is built."""
@@ -181,8 +235,10 @@ def _without_errors(number: int) -> list[Case]:
     return [case for case in found if case.table.rows and isinstance(outcome(recorded, case.of_rows), Counter)]
 
 
-@pytest.mark.parametrize("name", ["avro", "json"])
-@pytest.mark.parametrize("runner_name", ["local", "spark-batch"])
+@pytest.mark.parametrize(
+    ("runner_name", "name"),
+    [("local", "avro"), ("local", "json"), ("local", "protobuf"), ("spark-batch", "avro"), ("spark-batch", "json")],
+)
 def test_columns_give_what_rows_give(
     topic: Topic, schemas: SchemaRegistry, runner: Any, runner_name: str, name: str
 ) -> None:
@@ -275,13 +331,54 @@ def test_values_that_columns_would_change_stay_elements(
         )
 
 
-def test_a_value_that_is_none_stays_none(topic: Topic, schemas: SchemaRegistry, make_pipeline: Any) -> None:
+@pytest.mark.parametrize("runner_name", ["local"])
+def test_fields_of_messages_have_the_values_of_rows(
+    topic: Topic, schemas: SchemaRegistry, shop: Any, make_pipeline: Any
+) -> None:
+    """None where a field with presence isn't set; what is no message is a dead letter."""
+    items = [shop.Item(name=f"n{i}", count=i % 3 if i % 2 else None, code=bytes(i % 4)) for i in range(20)]
+    form = schemas.protobuf(shop.Item)
+    data = [form.writer("value", "Write")(item, topic.name) for item in items]
+    poison = [b"{}", b"no magic byte", data[5][:-1]]
+    topic.write_values(*data[:10], *poison, *data[10:])
+    with make_pipeline() as p:
+        pairs, letters = p | read(topic, form, bounded=True).with_exception_handling()
+        rows = pairs | beam.Values() | beam.Filter(col("name") != "n2") | beam.Map(repr)
+        kept = [Row(name=f"n{i}", count=i % 3 if i % 2 else None, code=bytes(i % 4)) for i in range(20) if i != 2]
+        assert_that(rows, equal_to([repr(row) for row in kept]), label="kept")
+        assert_that(letters | beam.Map(lambda letter: letter[0][1]), equal_to(poison), label="poison")
+
+
+@pytest.mark.parametrize("runner_name", ["local"])
+@pytest.mark.parametrize("newer", [{}, {7: 5}], ids=["known", "newer"])
+def test_enums_are_grouped_by_their_names(
+    topic: Topic, schemas: SchemaRegistry, shop: Any, make_pipeline: Any, newer: dict[int, int]
+) -> None:
+    """Or by the number to which only a newer schema gives a name: then they stay elements."""
+    form = schemas.protobuf(shop.Order)
+    write = form.writer("value", "Write")
+    sizes = [(i % 2, i) for i in range(20)] + [*newer.items()]
+    topic.write_values(*(write(shop.Order(size=size, count=n), topic.name) for size, n in sizes))
+    with make_pipeline() as p:
+        values = p | read(topic, form, bounded=True) | beam.Values()
+        by_size = values | beam.GroupBy("size").aggregate_field("count", sum, "n") | beam.Map(tuple)
+        assert_that(by_size, equal_to([("SMALL", 90), ("LARGE", 100), *newer.items()]))
+
+
+@pytest.mark.parametrize(
+    ("runner_name", "name"),
+    [("local", "avro"), ("local", "json_schema"), ("local", "protobuf"), ("spark-batch", "avro")],
+)
+def test_a_value_that_is_none_stays_none(
+    topic: Topic, schemas: SchemaRegistry, shop: Any, make_pipeline: Any, name: str
+) -> None:
     """A tombstone has no fields."""
-    form = schemas.avro(ORDER)
+    form = getattr(schemas, name)({"avro": ORDER, "json_schema": ORDER_OF_JSON, "protobuf": shop.Order}[name])
+    write, order = form.writer("value", "Write"), {"item": "tea", "count": 1}
     topic.broker.write(
         topic.name,
         [
-            *10 * [Record(0, b"a", form.writer("value", "Write")(Order("tea", 1), topic.name), BEGIN * 1000)],
+            *10 * [Record(0, b"a", write(order, topic.name), BEGIN * 1000)],
             Record(0, b"a", None, BEGIN * 1000),
         ],
     )

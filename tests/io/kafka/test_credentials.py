@@ -16,6 +16,7 @@ from kafka.broker import PASSWORD, KafkaBroker
 from kafka.registry import PASSWORD as PASSWORD_OF_REGISTRY
 from kafka.registry import USER, Registry
 from kafka.topics import Topic
+from running_pages import document
 from running_program import wait_until
 
 import penstock as beam
@@ -24,6 +25,9 @@ from penstock.sdk.drawing.drawing import mime_bundle
 from penstock.sdk.errors import SinkError, SourceError
 
 WRONG = "guessed-at-the-well"
+
+# What the page of a job is made of.
+DOCUMENTS = ("run", "graph", "status", "checkpoints", "panes", "errors", "logs", "profiles")
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["read", "write"])
@@ -42,7 +46,7 @@ def test_wrong_credentials_are_refused_before_the_run(topic: Topic, broker: Kafk
     assert WRONG not in "".join(traceback.format_exception(raised.value))
 
 
-def test_a_password_is_in_no_checkpoint_no_log_and_no_metric(
+def test_a_password_is_in_no_checkpoint_no_log_no_metric_and_no_page(
     topic: Topic,
     other_topic: Topic,
     broker: KafkaBroker,
@@ -54,7 +58,7 @@ def test_a_password_is_in_no_checkpoint_no_log_and_no_metric(
     caplog.set_level(logging.DEBUG)
     topic.write(range(10))
     kept = tmp_path / "kept"
-    flags: dict[str, Any] = {"checkpoint_dir": str(kept), "checkpoint_interval": 0.1, "metrics_port": 0}
+    flags: dict[str, Any] = {"checkpoint_dir": str(kept), "checkpoint_interval": 0.1, "metrics_port": 0, "ui_port": 0}
     p = beam.Pipeline(options=PipelineOptions(parallelism=2, **flags))
     with registry.behind_a_login() as server:
         schemas = beam.io.SchemaRegistry({"url": server.url, "basic.auth.user.info": f"{USER}:{PASSWORD_OF_REGISTRY}"})
@@ -72,6 +76,8 @@ def test_a_password_is_in_no_checkpoint_no_log_and_no_metric(
             wait_until(lambda: len(other_topic.found()) == 10, "the records were written")
             with urllib.request.urlopen(result.metrics_url, timeout=30) as answer:
                 shown += [answer.read().decode(), repr(result), str(result.metrics().query())]
+            wait_until(lambda: "WriteToKafka" in str(document(result, "graph")), "the page shows the graph")
+            shown += [str(document(result, name)) for name in DOCUMENTS]
         finally:
             result.cancel()
     files = [path for path in kept.rglob("*") if path.is_file()]

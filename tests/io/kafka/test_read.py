@@ -368,6 +368,20 @@ def test_what_is_wrong_is_said_by_name(topic: Topic) -> None:
         source_of(ReadFromKafka(servers, "nosuch")).partitions()
 
 
+@pytest.mark.parametrize("runner_name", ["local"])
+@pytest.mark.parametrize("writes", [False, True], ids=["read", "write"])
+def test_a_missing_topic_is_an_error_of_the_run(topic: Topic, make_pipeline: Any, writes: bool) -> None:
+    """Which names the transform, the topic and the servers."""
+    if writes:
+        said = r"Here: Kafka at 127.0.0.1:\d+ has no topic 'nosuch'; create it"
+        start, end = beam.Create([(b"a", b"b")]), WriteToKafka(topic.producer_config, "nosuch")
+    else:
+        said = r"Here: topic 'nosuch' of Kafka at 127.0.0.1:\d+ can't be read: .*Unknown topic"
+        start, end = ReadFromKafka(topic.config, "nosuch", bounded=True), beam.Map(print)
+    with pytest.raises((SourceError, SinkError), match=said), make_pipeline() as p:
+        _ = p | ("Start" if writes else "Here") >> start | ("Here" if writes else "End") >> end
+
+
 def test_without_the_extra_it_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(MissingExtraError, match=r"ReadFromKafka needs .*pip install 'penstock\[kafka\]'"):
