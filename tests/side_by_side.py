@@ -42,7 +42,7 @@ from penstock.sdk.options import PipelineOptions, StreamingOptions
 from penstock.sdk.runner import FinishedResult, PipelineResult
 
 # The runners that a source and a sink of a service are tried on.
-EVERY_RUNNER = ["local", "spark-batch"]
+EVERY_RUNNER = ["local", "spark-batch", "spark-microbatch"]
 
 
 @attrs.frozen
