@@ -19,6 +19,7 @@ import attrs
 
 from ..sdk.coders.coder import shortened
 from ..sdk.errors import RejectedRecordError
+from ..sdk.metrics import DEAD_LETTERS
 from ..sdk.redaction import redacted
 
 _logger = logging.getLogger(__name__)
@@ -63,7 +64,9 @@ def raise_for(rejected: Sequence[Rejected]) -> None:
 
 
 def tell(rejected: Sequence[Rejected], transform: str, where: str) -> None:
-    """Log each dead letter."""
+    """Log each dead letter, and count them."""
+    if rejected:
+        DEAD_LETTERS.inc(len(rejected))
     for each in rejected:
         shown = shortened(each.record, 200)
         _logger.warning("%s: %s is refused, and written to %s: %s", transform, shown, redacted(where), each.why)

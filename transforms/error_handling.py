@@ -15,6 +15,7 @@ from ..sdk.dofn.dofn import DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn, Wra
 from ..sdk.dofn.signature import user_function
 from ..sdk.elements.element_wrappers import Retracted, TaggedOutput
 from ..sdk.errors import UnclosedErrorHandlerError
+from ..sdk.metrics import DEAD_LETTERS
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.typehints import pair_of
@@ -121,6 +122,7 @@ class GuardedDoFn(WrappingDoFn):
         return {name: value for name, value in self.__dict__.items() if name != "process"}
 
     def _dead_letter(self, error: BaseException, element: Any) -> tuple[Any, tuple[type, str, list[str]]]:
+        DEAD_LETTERS.inc()
         if self.on_failure_callback is not None:
             try:
                 self.on_failure_callback(error, element)

@@ -20,6 +20,9 @@ _CHECKPOINTS, _ERRORS, _TIMELINE, _LOGS, _PROFILES, _DRAWN = 500, 200, 1_000, 2_
 # Statuses that rates are computed from: those of the last seconds.
 _RATES = 6
 
+# Counters of the elements that were dropped or moved aside.
+_SET_ASIDE = {("penstock", "dropped_late"), ("penstock", "dead_letters")}
+
 _RESOURCES = ("graph", "status", "checkpoints", "errors", "logs", "panes", "profiles", "answers")
 
 
@@ -222,7 +225,7 @@ class RunModel:
     def errors(self) -> dict[str, Any]:
         """Return the errors, oldest first, the timeline of starts and ends, and what was dropped or moved aside."""
         metrics = self._statuses[-1].get("metrics", []) if self._statuses else []
-        counted = [each for each in metrics if "dead_letter" in each["name"] or each["name"] == "dropped_late"]
+        counted = [each for each in metrics if (each["namespace"], each["name"]) in _SET_ASIDE]
         return {"errors": list(self._errors), "timeline": list(self._timeline), "set_aside": counted}
 
     def logs(self) -> dict[str, Any]:

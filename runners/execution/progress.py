@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...sdk.errors import missing_extra
 from ...sdk.options import PipelineOptions, ProgressOptions
-from .counters import Counts
+from .counters import Counts, loads_of
 from .fork_safety import not_while_forking
 from .plan.fusion import Plan, Stage
 
@@ -31,7 +31,7 @@ _BETWEEN = 0.25
 _terminal = threading.Lock()
 
 # The columns of the terminal for two numbers of up to thirteen digits, and the space between.
-_FOR_THE_NUMBERS, _FOR_THE_TIME = 36, 10
+_FOR_THE_NUMBERS, _FOR_THE_TIME, _FOR_THE_LOAD = 36, 10, 9
 
 
 class Progress(AbstractContextManager["Progress"]):
@@ -122,16 +122,40 @@ class Progress(AbstractContextManager["Progress"]):
         has_time = bool(self._counts.seconds)
         if has_time:
             shown.add_column("time", justify="right", no_wrap=True)
+        loads = self._loads()
+        if loads:
+            shown.add_column("busy", justify="right", no_wrap=True)
         steps = dict(self._counts.steps)
+        reserved = _FOR_THE_NUMBERS + has_time * _FOR_THE_TIME + bool(loads) * _FOR_THE_LOAD
         for label in dict.fromkeys([*self._labels, *steps]):
             if count := steps.get(label):
                 name = Text(label)
-                name.truncate(max(width - _FOR_THE_NUMBERS - has_time * _FOR_THE_TIME, 20), overflow="ellipsis")
+                name.truncate(max(width - reserved, 20), overflow="ellipsis")
                 # The elements of a stage that ends in a fold are counted as the grouping's.
                 seconds = sum(self._counts.seconds.get(each, 0.0) for each in label.split(" + "))
                 spent = [f"{seconds:,.1f} s" if seconds else ""] if has_time else []
+                spent += [loads.get(label, "")] if loads else []
                 shown.add_row(name, f"{count.read:,}", f"{count.written:,}" if count.written else "", *spent)
         return shown
+
+    def _loads(self) -> dict[str, str]:
+        """Return the load of each stage's subtasks, so far, by the first label of the stage."""
+        shares: dict[str, list[float]] = {}
+        for load in loads_of(self._counts, time.monotonic() - self._began):
+            shares.setdefault(load.stage.split(" → ")[0], []).append(load.busy)
+        return {label: range_of(own) for label, own in shares.items()}
+
+
+def range_of(shares: Sequence[float]) -> str:
+    """Return the least and the greatest of some shares, as text.
+
+    >>> range_of([0.25, 0.5]), range_of([0.5]), range_of([])
+    ('25–50%', '50%', '')
+    """
+    if not shares:
+        return ""
+    least, most = f"{min(shares) * 100:.0f}", f"{max(shares) * 100:.0f}"
+    return f"{most}%" if least == most else f"{least}–{most}%"
 
 
 def progress_of(counts: Counts, plan: Plan, options: PipelineOptions, **arguments: Any) -> Progress:

@@ -32,11 +32,13 @@ class Begin:
     Attributes:
       segment: the number of its segment.
       attempt: its unique name.
+      worker: the number of the worker.
     """
 
     segment: int
     attempt: str
     side_inputs: SideInputs
+    worker: int
 
 
 @attrs.frozen
@@ -132,7 +134,7 @@ class _Worker:
                 views = self._views.read(begin.side_inputs)
                 self._counts_at = time.monotonic() + _COUNTS
                 arguments = begin.segment, begin.attempt, views, self._next, self._pause
-                task = run_task(self._program, *arguments, begun=partial(_sample, watch))
+                task = run_task(self._program, *arguments, partial(_sample, watch), begin.worker)
                 # The process is killed when the run is over.
                 sys.stdout.flush()
                 sys.stderr.flush()

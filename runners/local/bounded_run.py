@@ -14,7 +14,7 @@ from ...sdk import graph
 from ...sdk.metrics import MetricsContainer
 from ...sdk.sources.bounded import BoundedSource
 from ..execution.batch.segment_task import RECEIVED, SegmentTask
-from ..execution.counters import Counts
+from ..execution.counters import BusyTime, Counts
 from ..execution.plan.fusion import Plan, Source
 from ..execution.plan.segments import Segment, cut
 from ..execution.sinks.committer import SinkCommitter
@@ -33,6 +33,7 @@ class BoundedRun:
     def __init__(self, plan: Plan, metrics: MetricsContainer) -> None:
         self.plan = plan
         self.counts = Counts()
+        self._metrics = metrics
         self._segments = cut(plan)
         self._transaction = uuid.uuid4().hex[:12]
         self._task = SegmentTask(
@@ -42,25 +43,34 @@ class BoundedRun:
     def run(self) -> None:
         """Run to the end.  After a failure nothing that was written is left."""
         task = self._task
-        with committed_at_end(self.plan, self._transaction, lambda: staged_by(task.outputs), task.discard):
+        with committed_at_end(
+            self.plan, self._transaction, lambda: staged_by(task.outputs), self._metrics, task.discard
+        ):
             for segment in self._segments:
+                busy = BusyTime(self.counts, segment.label)
                 for _ in task.run(segment, splits_of(segment, 1)):
                     pass
+                busy.add()
             for _ in task.finish():
                 pass
 
 
 @contextmanager
 def committed_at_end(
-    plan: Plan, transaction: str, stage: Callable[[], Mapping[str, Sequence[Any]]], discard: Callable[[], Any] = bool
+    plan: Plan,
+    transaction: str,
+    stage: Callable[[], Mapping[str, Sequence[Any]]],
+    metrics: MetricsContainer,
+    discard: Callable[[], Any] = bool,
 ) -> Iterator[None]:
     """Prepare sinks, and commit them after the `with` block, or abort them if anything fails.
 
     Args:
       stage: returns the tokens that were staged, by the label of a sink.
+      metrics: counts what sinks report during the commit.
       discard: frees the resources of the block after a failure.
     """
-    committer = SinkCommitter(plan)
+    committer = SinkCommitter(plan, metrics=metrics)
     try:
         committer.begin(transaction)
         yield

@@ -16,7 +16,7 @@ import attrs
 
 from ...sdk.errors import CheckpointMismatchError, OptionsError, PenstockError
 from ...sdk.graph import Graph
-from ...sdk.metrics import MetricResults
+from ...sdk.metrics import MetricResults, SubtaskLoad
 from ...sdk.options import PageOptions, PipelineOptions, ProgressOptions, StreamingOptions
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineResult, RunState, seconds_to_wait
@@ -220,6 +220,18 @@ def run_to_the_end(job: Job, options: PipelineOptions) -> None:
             job.run()
 
 
+def loads_of_job(job: Job) -> list[SubtaskLoad]:
+    """Return the load of each subtask of a job since its last restart."""
+    loads = []
+    for id, spent in sorted(job.status.times.items()):
+        passed = max(1, spent.passed)
+        busy = min(1.0, spent.busy / passed)
+        backpressured = min(1.0 - busy, spent.backpressured / passed)
+        stage = job.execution_graph.tasks[id.task].label
+        loads.append(SubtaskLoad(stage, id.index, busy, backpressured, max(0.0, 1.0 - busy - backpressured)))
+    return loads
+
+
 def _stop_of(job: Job, options: PipelineOptions) -> tuple[Callable[[], None], str]:
     """Return what a signal does to a job, and how it is described."""
     streaming = options.view_as(StreamingOptions)
@@ -394,4 +406,4 @@ class StreamingResult(PipelineResult):
     def metrics(self) -> MetricResults:
         status = self._job.status
         committed, attempted = status.committed.user_metrics, status.attempted.user_metrics
-        return MetricResults(committed, attempted, status.attempted.counts.seconds)
+        return MetricResults(committed, attempted, status.attempted.counts.seconds, loads_of_job(self._job))

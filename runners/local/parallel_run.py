@@ -99,12 +99,13 @@ class ParallelRun:
         counts = Counts()
         for known in (self._completed, *list(self._in_progress.values())):
             counts.add(known)
-        self.counts.steps, self.counts.seconds = counts.steps, counts.seconds
+        self.counts.take(counts)
         return f"{self._settings.workers} workers"
 
     def run(self) -> None:
         """Run to the end; on failure nothing that was written is left."""
-        with committed_at_end(self.plan, self._transaction, lambda: self._staged), _directory() as directory:
+        committed = committed_at_end(self.plan, self._transaction, lambda: self._staged, self._metrics)
+        with committed, _directory() as directory:
             self._program = self._prepared(directory)
             self._files = ShuffledFiles(self._program)
             self._schedule = Schedule(self._program.segments, self._files.partitions_of)
@@ -151,7 +152,7 @@ class ParallelRun:
                 if number is None:
                     return
                 attempt = self._attempt_of[worker] = next(self._attempts)
-                workers.send(worker, Begin(number, attempt, self._files.side_inputs_of(number)))
+                workers.send(worker, Begin(number, attempt, self._files.side_inputs_of(number), worker))
 
     def _process(self, workers: BatchWorkers, worker: int, report: Report) -> None:
         if isinstance(report, Wanted):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from ...sdk.options import MicroBatchOptions, PageOptions, PipelineOptions, Stre
 from ...sdk.run_transform import TransformRunner
 from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation
 from ...sdk.spark_interfaces import refuse_frames
+from ..execution.counters import Counts, loads_of
 from ..execution.gc_tuning import rarely_collected
 from ..execution.plan.fusion import before_shuffle, fuse
 from ..execution.progress import progress_of
@@ -37,32 +39,33 @@ class LocalStreamingRunner(TransformRunner):
         streaming = options.view_as(StreamingOptions)
         if parallelism_of(streaming) > 1 and streaming.workers != 1:
             return self._run_parallel(graph, options)
+        began = time.monotonic()
         with rarely_collected(), CallWatch(streaming.worker_timeout) as watch:
             run = in_process(with_dead_letters(graph, options), container)
             watch.sample = StepSampler(run.counts).sample
             with scoped(container), progress_of(run.counts, run.plan, options):
                 run.run()
-        return FinishedResult(MetricResults(container, step_seconds=run.counts.seconds))
+        return FinishedResult(_results(container, run.counts, began))
 
     def _run_parallel(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         # A small pipeline runs in less time than the import takes.
         from .parallel_run import ParallelRun, settings_of
 
-        container = MetricsContainer()
+        container, began = MetricsContainer(), time.monotonic()
         plan = fuse(with_dead_letters(graph, options), before_shuffle)
         run = ParallelRun(plan, container, settings_of(options.view_as(StreamingOptions)))
         with progress_of(run.counts, plan, options, refresh=run.refresh):
             run.run()
-        return FinishedResult(MetricResults(container, step_seconds=run.counts.seconds))
+        return FinishedResult(_results(container, run.counts, began))
 
     def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
-        from .launch import StreamingResult, job_of, run_to_the_end
+        from .launch import StreamingResult, job_of, loads_of_job, run_to_the_end
 
         job = job_of(graph, options)
         if not graph.unbounded_reads():
             run_to_the_end(job, options)
-            committed = job.status.committed
-            metrics = MetricResults(committed.user_metrics, step_seconds=committed.counts.seconds)
+            committed, loads = job.status.committed, loads_of_job(job)
+            metrics = MetricResults(committed.user_metrics, None, committed.counts.seconds, loads)
             return FinishedResult(metrics, job.state, job.committed_state)
         return StreamingResult(job, options)
 
@@ -91,6 +94,11 @@ class LocalStreamingRunner(TransformRunner):
             Capability.LOOPS: "yes",
             Capability.STATE_READS: "yes",
         }
+
+
+def _results(metrics: MetricsContainer, counts: Counts, began: float) -> MetricResults:
+    """Return the results of a bounded run that began then, in seconds."""
+    return MetricResults(metrics, None, counts.seconds, loads_of(counts, time.monotonic() - began))
 
 
 def is_streamed(graph: Graph, options: PipelineOptions) -> bool:

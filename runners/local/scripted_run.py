@@ -19,7 +19,7 @@ from ...sdk.sources.bounded import BoundedSource
 from ...sdk.sources.scripted_source import ClockMoves, PercentileMoves, SignalArrives
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.clock import Clock
-from ..execution.counters import Counts
+from ..execution.counters import BusyTime, Counts
 from ..execution.plan.execution_graph import whole
 from ..execution.plan.fusion import Keyed, Plan, Source, Stage
 from ..execution.streaming.task_execution import TaskExecution
@@ -45,6 +45,7 @@ class ScriptedRun:
     def __init__(self, plan: Plan, metrics: MetricsContainer, observe: Observe | None = None) -> None:
         self.plan = plan
         self.counts = Counts()
+        self._metrics = metrics
         self._clock = Clock()
         # Elements of bounded sources since watermarks were propagated, which costs as much as some elements.
         self._read_since = 0
@@ -60,7 +61,10 @@ class ScriptedRun:
     def run(self) -> None:
         """Run to the end.  After a failure nothing that was written is left."""
         task = self._task
-        with committed_at_end(self.plan, self._transaction, lambda: staged_by(task.outputs), self._discard):
+        busy = BusyTime(self.counts, task.task.label)
+        with committed_at_end(
+            self.plan, self._transaction, lambda: staged_by(task.outputs), self._metrics, self._discard
+        ):
             for source in self._sources():
                 if script_of(source) is not None:
                     self._play(ScriptReader(source, 0))
@@ -70,6 +74,7 @@ class ScriptedRun:
                         self._propagate()
             self._propagate()
             task.teardown()
+        busy.add()
 
     def _discard(self) -> None:
         for output in self._task.outputs:

@@ -10,6 +10,7 @@ lineage.py    the sources and sinks that a run has used, as paths
 from .distribution import DistributionData, DistributionResult, GaugeData, GaugeResult
 from .lineage import Lineage
 from .reporting import (
+    DEAD_LETTERS,
     STEPS_OF_LINES,
     BoundedTrie,
     Counter,
@@ -27,7 +28,7 @@ from .reporting import (
     runs_step,
     scoped,
 )
-from .results import MetricKey, MetricResult, MetricResults, MetricsFilter
+from .results import MetricKey, MetricResult, MetricResults, MetricsFilter, SubtaskLoad
 
 __all__ = [
     "Metrics",
@@ -43,10 +44,12 @@ __all__ = [
     "report_apart",
     "merge_apart",
     "STEPS_OF_LINES",
+    "DEAD_LETTERS",
     "MetricsFilter",
     "MetricKey",
     "MetricResult",
     "MetricResults",
+    "SubtaskLoad",
     "DistributionResult",
     "GaugeResult",
     "DistributionData",

@@ -511,3 +511,7 @@ def _name(namespace: type | str, name: str) -> MetricName:
     if not namespace or not name:
         raise ValueError(f"a metric has a namespace and a name, got {namespace!r} and {name!r}")
     return MetricName(Metrics.get_namespace(namespace), name)
+
+
+# Counts the elements and records of each step that were moved aside as dead letters.
+DEAD_LETTERS = Metrics.counter("penstock", "dead_letters")

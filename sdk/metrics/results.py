@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -124,6 +124,29 @@ committed=2, attempted=3)
         return f"MetricResult(key={self.key}, committed={self.committed!s}, attempted={self.attempted!s})"
 
 
+@attrs.frozen
+class SubtaskLoad:
+    """How a subtask has spent the time of a run, or of the time since the last restart: shares that add up to 1.
+
+    Attributes:
+      stage: the labels of the transforms that run together between two shuffles.
+      subtask: the number of the subtask: of a worker or a partition of the stage.
+      busy: the share in which it was processing, calls of user code, sources and sinks included.
+      backpressured: the share in which it had to wait for the subtasks behind it.
+      idle: the rest, in which it had no input or the stage had yet to begin, or was over.
+
+    >>> from penstock.metrics import SubtaskLoad
+    >>> SubtaskLoad("Parse", 0, busy=0.5, backpressured=0.25, idle=0.25).busy
+    0.5
+    """
+
+    stage: str
+    subtask: int
+    busy: float
+    backpressured: float
+    idle: float
+
+
 class MetricResults:
     """Metrics of a finished or running pipeline.
 
@@ -131,6 +154,7 @@ class MetricResults:
       committed: metrics of committed work.
       attempted: metrics of all attempts; by default the committed ones.
       step_seconds: the sampled time of each transform, by full label.
+      subtask_loads: the load of each subtask.
 
     >>> import penstock as beam
     >>> words = beam.metrics.Metrics.counter("text", "words")
@@ -154,8 +178,10 @@ class MetricResults:
         committed: MetricsContainer,
         attempted: MetricsContainer | None = None,
         step_seconds: Mapping[str, float] | None = None,
+        subtask_loads: Sequence[SubtaskLoad] = (),
     ) -> None:
         self._step_seconds = step_seconds or {}
+        self._subtask_loads = subtask_loads
         self._committed = committed
         self._attempted = committed if attempted is None else attempted
 
@@ -189,6 +215,20 @@ class MetricResults:
         {'Join': 2.0, 'Parse': 0.5}
         """
         return dict(sorted(self._step_seconds.items(), key=lambda entry: -entry[1]))
+
+    def subtask_loads(self) -> list[SubtaskLoad]:
+        """Return the load of each subtask, by stage and number.
+
+        The numbers of `--metrics_port` are those of the last seconds; these are of the whole run.  In batch nothing is
+        backpressured: a stage writes its output to files.
+
+        >>> import penstock as beam
+        >>> p = beam.Pipeline()
+        >>> _ = p | "Read" >> beam.Create([1, 2]) | "Square" >> beam.Map(lambda n: n * n)
+        >>> [(load.stage, load.subtask) for load in p.run().metrics().subtask_loads()]
+        [('Read → Square', 0)]
+        """
+        return list(self._subtask_loads)
 
     @staticmethod
     def matches(filter: MetricsFilter | None, metric_key: MetricKey) -> bool:

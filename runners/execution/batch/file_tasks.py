@@ -18,7 +18,7 @@ import attrs
 
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.user_code.serialization import dumps
-from ..counters import Counts
+from ..counters import BusyTime, Counts
 from ..gc_tuning import rarely_collected
 from ..plan.fusion import Plan, Source
 from ..plan.segments import Segment, Stored, dependencies
@@ -99,6 +99,7 @@ def run_task(
     next_partition: Callable[[], Any],
     pause: Callable[[Counts], None] = lambda counts: None,
     begun: Callable[[Counts], None] = lambda counts: None,
+    subtask: int = 0,
 ) -> CompletedTask:
     """Run a segment on the partitions that `next_partition` returns, until it returns None.
 
@@ -107,10 +108,12 @@ def run_task(
       attempt: the unique name of this attempt.
       pause: called regularly with the counts so far.
       begun: called with the counts before anything is counted.
+      subtask: the number of the worker.
     """
     segment = program.segments[number]
     counts, metrics = Counts(), MetricsContainer()
     begun(counts)
+    busy = BusyTime(counts, segment.label, subtask)
     writer = BlockFileWriter(os.path.join(program.directory, attempt), program.partitions)
     with scoped(metrics), rarely_collected():
         task = SegmentTask(
@@ -127,17 +130,26 @@ def run_task(
             forked=program.forked,
         )
         try:
-            while (partition := next_partition()) is not None:
+            while True:
+                busy.add()
+                partition = next_partition()
+                busy.begin()
+                if partition is None:
+                    break
                 for _ in task.run(segment, _read(program, number, partition)):
+                    busy.add()
                     pause(counts)
             for _ in task.finish():
+                busy.add()
                 pause(counts)
             staged = [(label, dumps(token, label)) for label, token in task.stage()]
         except BaseException:
             task.discard()
             writer.close()
             raise
-    return CompletedTask(number, writer.close(), staged, counts, metrics)
+    blocks = writer.close()
+    busy.add()
+    return CompletedTask(number, blocks, staged, counts, metrics)
 
 
 def _read(program: PartitionedPlan, number: int, partition: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ....sdk.graph import Graph, ParDo, Transform
+from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.options import PipelineOptions, SinkOptions
 from ....sdk.redaction import logger_of
 from ....sdk.sink import Sink
@@ -52,9 +53,16 @@ class SinkCommitter:
 
     Args:
       names: keeps the names of open transactions.  None if no later start can resume the run.
+      metrics: counts what sinks report during commits, such as dead letters.
+
+    Attributes:
+      metrics: what sinks have reported during commits.
     """
 
-    def __init__(self, plan: Plan, names: OpenTransactions | None = None) -> None:
+    def __init__(
+        self, plan: Plan, names: OpenTransactions | None = None, metrics: MetricsContainer | None = None
+    ) -> None:
+        self.metrics = MetricsContainer() if metrics is None else metrics
         self._sinks = sinks_of(plan)
         self._names = names
         # By open transaction, in the order in which they began, the labels of its sinks.
@@ -145,7 +153,8 @@ class SinkCommitter:
             for label in self._open.get(transaction, self._sinks):
                 own = tokens[label][transaction]
                 try:
-                    guarded(label, partial(self._sinks[label].commit, transaction, own))
+                    with scoped(self.metrics, label):
+                        guarded(label, partial(self._sinks[label].commit, transaction, own))
                 except Exception as error:
                     decision.commit_failed(error, transaction, label, tuple(published))
                     raise

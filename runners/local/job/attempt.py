@@ -138,6 +138,7 @@ class Attempt(ABC):
             raise local(report.error)
         if isinstance(report, Stopped):
             self._metrics.append(report.metrics)
+            self._context.status.stopped(report.times)
             return self._finish() if len(self._metrics) == self._context.workers.slots else None
         assert subtask is not None
         if isinstance(report, Completed):

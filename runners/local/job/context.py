@@ -100,7 +100,8 @@ class JobContext:
         self._sleep = sleep
         self._set_back = 0
         self.requests = PendingRequests(inbox, clock)
-        self.status = StatusTracker([task.label for task in execution_graph.tasks], self.time())
+        labels = [task.label for task in execution_graph.tasks]
+        self.status = StatusTracker(labels, self.time(), lambda: self.committer.metrics)
         self.committer = SinkCommitter(plan, open_transactions)
         self.commits_at_end = plan.graph.is_bounded
         self.has_script = plan.graph.has_script

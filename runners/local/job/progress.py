@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...execution.counters import Counts
 from ...execution.plan.execution_graph import ExecutionGraph, label_of
-from ...execution.progress import Progress
+from ...execution.progress import Progress, range_of
 from .status import JobStatus
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The number of updates, four a second, that rates are averaged over.
 _UPDATES = 20
 # The width of all columns but the label.
-_NUMBERS_WIDTH = 72
+_NUMBERS_WIDTH = 82
 
 
 class JobProgress(Progress):
@@ -37,9 +37,7 @@ class JobProgress(Progress):
     ) -> None:
         super().__init__(Counts(), (), wanted, console)
         self._status = status
-        self._tasks: Sequence[tuple[str, list[str]]] = [
-            (task.label, [label_of(step) for step in task.steps]) for task in execution_graph.tasks
-        ]
+        self._tasks = [[label_of(step) for step in task.steps] for task in execution_graph.tasks]
         self._last: deque[JobStatus] = deque(maxlen=_UPDATES)
 
     def table(self, width: int) -> Table:
@@ -52,12 +50,12 @@ class JobProgress(Progress):
         shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=headline(status))
         shown.caption_justify = "left"
         shown.add_column("step", no_wrap=True)
-        for name in ("read", "per s", "written", "lag", "time", "busy", "waits"):
+        for name in ("read", "per s", "written", "lag", "time", "busy", "backpr.", "idle"):
             shown.add_column(name, justify="right", no_wrap=True)
-        for number, (task, labels) in enumerate(self._tasks):
-            # Backpressure and load are shown once for each task.
-            waits = status.backpressure.get(task)
-            busy = busy_of(status, number)
+        for number, labels in enumerate(self._tasks):
+            # The load of subtasks is shown once for each task.
+            loads = [load for id, load in status.loads.items() if id.task == number]
+            shares = [range_of([getattr(load, name) for load in loads]) for name in ("busy", "backpressured", "idle")]
             for label in labels:
                 count = status.attempted.counts.steps.get(label)
                 if count is None:
@@ -71,10 +69,9 @@ class JobProgress(Progress):
                     f"{count.written:,}" if count.written else "",
                     lag_of(status, label),
                     _time_of(status, label),
-                    busy,
-                    "" if waits is None else f"{waits:.0%}",
+                    *shares,
                 )
-                waits, busy = None, ""
+                shares = ["", "", ""]
         return shown
 
     def _rate(self, label: str) -> float:
@@ -94,15 +91,6 @@ def lag_of(status: JobStatus, label: str) -> str:
     if micros <= MIN_MICROS:
         return ""
     return "done" if micros >= MAX_MICROS else duration((status.now - micros) / 1e6)
-
-
-def busy_of(status: JobStatus, task: int) -> str:
-    """Return the load of a task's subtasks as text: the least and the greatest share of time."""
-    shares = [load.busy for id, load in status.loads.items() if id.task == task]
-    if not shares:
-        return ""
-    least, most = f"{min(shares):.0%}", f"{max(shares):.0%}"
-    return most if least == most else f"{least}–{most}"
 
 
 def _time_of(status: JobStatus, label: str) -> str:

@@ -6,16 +6,17 @@ What a failed attempt has counted after its last checkpoint is subtracted: it is
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 import attrs
 
+from ....sdk.metrics import MetricsContainer
 from ...execution.checkpoints.manifest import Checkpoint
 from ...execution.plan.execution_graph import SubtaskId
 from ..subtask.reports import TaskMetrics, sum_of
-from ..workers.protocol import Counted, SubtaskLoad
+from ..workers.protocol import Counted, SubtaskTime
 
 # The number of updates, four a second, that backpressure is averaged over.
 _UPDATES = 20
@@ -40,13 +41,18 @@ class Load:
 
     Attributes:
       busy: the share of the time in which it was processing.
-      backpressured: the share in which a receiver of its output was behind.
+      backpressured: the share in which a receiver of its output was behind, and it wasn't processing.
+      idle: the rest.
       read: the elements that its steps have read in this attempt.
     """
 
     busy: float
     backpressured: float
     read: int
+
+    @property
+    def idle(self) -> float:
+        return max(0.0, 1.0 - self.busy - self.backpressured)
 
 
 @attrs.frozen
@@ -66,6 +72,7 @@ class JobStatus:
       restarts: the number of restarts.
       failure: the error that caused the last restart, or None.
       loads: the load of each subtask.
+      times: the time of each subtask since the last restart.
     """
 
     now: int
@@ -84,6 +91,7 @@ class JobStatus:
     restarts: int
     failure: str | None
     loads: Mapping[SubtaskId, Load] = attrs.field(factory=dict)
+    times: Mapping[SubtaskId, SubtaskTime] = attrs.field(factory=dict)
 
 
 class StatusTracker:
@@ -92,12 +100,15 @@ class StatusTracker:
     Args:
       tasks: the labels of the tasks.
       now: in microseconds.
+      committed: returns what sinks have reported during commits, which are never undone.
     """
 
-    def __init__(self, tasks: Iterable[str], now: int) -> None:
+    def __init__(
+        self, tasks: Iterable[str], now: int, committed: Callable[[], MetricsContainer] = MetricsContainer
+    ) -> None:
+        self._committed = committed
         self._held_up = {label: deque[bool](maxlen=_UPDATES) for label in tasks}
-        # By subtask, when it was updated, its busy microseconds, and whether it was backpressured.
-        self._loads: dict[SubtaskId, deque[tuple[int, int, bool]]] = {}
+        self._times: dict[SubtaskId, deque[SubtaskTime]] = {}
         self._base = TaskMetrics()
         # By epoch.
         self._metrics: dict[int, TaskMetrics] = {}
@@ -129,8 +140,9 @@ class StatusTracker:
         self._metrics = {
             known: metrics for known, metrics in self._metrics.items() if epoch is not None and known <= epoch
         }
-        self._change(committed=self._base, attempted=self._base)
-        self._loads.clear()
+        total = self._with_commits(self._base)
+        self._change(committed=total, attempted=total, times={})
+        self._times.clear()
         for updates in self._held_up.values():
             updates.clear()
 
@@ -147,26 +159,31 @@ class StatusTracker:
         held_up = {label for slot in slots for label in slot.held_up}
         for label, updates in self._held_up.items():
             updates.append(label in held_up)
+        times = {id: time for slot in slots for id, time in slot.times.items()}
         known = [slot.backlog for slot in slots if slot.backlog is not None]
         self._change(
             now=now,
-            attempted=_later(sum_of([self._base, *(slot.metrics for slot in slots)]), self.status.committed),
+            attempted=_later(
+                self._with_commits(sum_of([self._base, *(slot.metrics for slot in slots)])), self.status.committed
+            ),
             watermarks=watermarks,
             backpressure={label: sum(updates) / len(updates) for label, updates in self._held_up.items()},
             backlog=sum(known) if known else None,
-            loads={id: self._load_of(id, now, load) for slot in slots for id, load in slot.loads.items()},
+            loads={id: self._load_of(id, time) for id, time in times.items()},
+            times=times,
         )
 
-    def _load_of(self, id: SubtaskId, now: int, load: SubtaskLoad) -> Load:
+    def _load_of(self, id: SubtaskId, spent: SubtaskTime) -> Load:
         """Return the load of a subtask over the last updates, with this one."""
-        updates = self._loads.setdefault(id, deque(maxlen=_UPDATES))
-        if updates and load.busy < updates[-1][1]:
+        updates = self._times.setdefault(id, deque(maxlen=_UPDATES))
+        if updates and spent.passed < updates[-1].passed:
             # Its slot was replaced.
             updates.clear()
-        updates.append((now, load.busy, load.is_backpressured))
-        passed = now - updates[0][0]
-        busy = (load.busy - updates[0][1]) / passed if passed > 0 else 0.0
-        return Load(min(1.0, busy), sum(held for _, _, held in updates) / len(updates), load.read)
+        updates.append(spent)
+        first = updates[0]
+        passed = max(1, spent.passed - first.passed)
+        busy = min(1.0, (spent.busy - first.busy) / passed)
+        return Load(busy, min(1.0 - busy, (spent.backpressured - first.backpressured) / passed), spent.read)
 
     def checkpointed(
         self, now: int, epoch: int, duration: int, checkpoint: Checkpoint | None, metrics: Iterable[TaskMetrics]
@@ -179,6 +196,7 @@ class StatusTracker:
         total = self._metrics[epoch] = sum_of([self._base, *metrics])
         for old in sorted(self._metrics)[:-_KEPT_METRICS]:
             del self._metrics[old]
+        total = self._with_commits(total)
         size = None if checkpoint is None else sum(file.length for file in checkpoint.files())
         self._change(
             now=now,
@@ -191,14 +209,22 @@ class StatusTracker:
             checkpoint_size=size,
         )
 
+    def stopped(self, times: Mapping[SubtaskId, SubtaskTime]) -> None:
+        """Update the times of a slot's subtasks at its end."""
+        self._change(times={**self.status.times, **times})
+
     def checkpoint_failed(self) -> None:
         """Count a failed checkpoint."""
         self._change(failed_checkpoints=self.status.failed_checkpoints + 1)
 
     def ended(self, now: int, metrics: Iterable[TaskMetrics]) -> None:
         """Update the metrics at the end of the run from what the last attempt has counted."""
-        total = sum_of([self._base, *metrics])
+        total = self._with_commits(sum_of([self._base, *metrics]))
         self._change(now=now, committed=total, attempted=total)
+
+    def _with_commits(self, metrics: TaskMetrics) -> TaskMetrics:
+        committed = self._committed()
+        return sum_of([metrics, TaskMetrics(committed)]) if committed.steps else metrics
 
 
 def _later(attempted: TaskMetrics, committed: TaskMetrics) -> TaskMetrics:

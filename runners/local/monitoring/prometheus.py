@@ -111,10 +111,11 @@ def _of_subtasks(status: JobStatus, tasks: Sequence[str]) -> Iterator[Metric]:
     busy = GaugeMetricFamily("penstock_subtask_busy_ratio", text, labels=labels)
     text = "The share of the last five seconds in which a subtask had to wait for those behind it."
     pressure = GaugeMetricFamily("penstock_subtask_backpressure_ratio", text, labels=labels)
+    idle = GaugeMetricFamily("penstock_subtask_idle_ratio", "The rest of the last five seconds.", labels=labels)
     for id, load in status.loads.items():
-        busy.add_metric([tasks[id.task], str(id.index)], load.busy)
-        pressure.add_metric([tasks[id.task], str(id.index)], load.backpressured)
-    yield from (busy, pressure)
+        for family, share in ((busy, load.busy), (pressure, load.backpressured), (idle, load.idle)):
+            family.add_metric([tasks[id.task], str(id.index)], share)
+    yield from (busy, pressure, idle)
 
 
 def _of_job(status: JobStatus) -> Iterator[Metric]:

@@ -160,30 +160,33 @@ class Rewound(NamedTuple):
     subtasks: tuple[SubtaskId, ...]
 
 
+class SubtaskTime(NamedTuple):
+    """The time of a subtask since its slot began, in microseconds.
+
+    Attributes:
+      passed: all of it.
+      busy: the time in which it was processing.
+      backpressured: the time in which a receiver of its output was behind, and it wasn't processing.
+      read: the elements that its steps have read.
+    """
+
+    passed: int
+    busy: int
+    backpressured: int
+    read: int
+
+
 class Stopped(NamedTuple):
     """A slot has torn down its subtasks."""
 
     metrics: TaskMetrics
+    times: Mapping[SubtaskId, SubtaskTime] = {}
 
 
 class Failed(NamedTuple):
     """A slot has failed; or a subtask, while the slot's others go on."""
 
     error: RemoteError
-
-
-class SubtaskLoad(NamedTuple):
-    """Load of a subtask since its slot began.
-
-    Attributes:
-      busy: the microseconds in which it was processing.
-      is_backpressured: a receiver of its output is behind, now.
-      read: the elements that its steps have read.
-    """
-
-    busy: int
-    is_backpressured: bool
-    read: int
 
 
 class Observed(NamedTuple):
@@ -216,7 +219,7 @@ class Counted(NamedTuple):
     held_up: tuple[str, ...]
     backlog: int | None
     watermarks: dict[str, int]
-    loads: Mapping[SubtaskId, SubtaskLoad] = {}
+    times: Mapping[SubtaskId, SubtaskTime] = {}
     observed: Observed | None = None
 
 

@@ -39,7 +39,7 @@ from .protocol import (
     Rewound,
     Stop,
     Stopped,
-    SubtaskLoad,
+    SubtaskTime,
 )
 from .snapshot_writer import LARGE, PROCESSING_TIME, SnapshotWriter, restored_from
 
@@ -99,6 +99,11 @@ class Slot:
         # The subtask of the current step, and the microseconds of the steps of each.
         self._current: SubtaskId | None = None
         self._busy: dict[SubtaskId, int] = {}
+        # Those that were backpressured at the last look, with that time and their microseconds of steps until then; and
+        # the microseconds in which each was backpressured.
+        self._held: dict[SubtaskId, tuple[int, int]] = {}
+        self._backpressured: dict[SubtaskId, int] = {}
+        self._made_at = self.time_slice.clock()
         self._injected_at = 0
         for id in ids:
             self._make(id, start, channels)
@@ -231,7 +236,19 @@ class Slot:
         done |= self._flush_tables(is_idle=not done)
         if done:
             self._tick_while_busy()
+        self._note_backpressure()
         return done
+
+    def _note_backpressure(self) -> None:
+        """Note which subtasks are backpressured, and add the time since the last look to those that were so then."""
+        held = [id for id, subtask in self.subtasks.items() if subtask.is_backpressured]
+        if not held and not self._held:
+            return
+        now, busy = self.time_slice.clock(), self._busy
+        for id, (since, before) in self._held.items():
+            waited = now - since - (busy.get(id, 0) - before)
+            self._backpressured[id] = self._backpressured.get(id, 0) + max(0, waited)
+        self._held = {id: (now, busy.get(id, 0)) for id in held}
 
     def _flush_tables(self, is_idle: bool) -> bool:
         """Send the tables of elements that have waited for their time; all tables while nothing else is to be done.
@@ -350,7 +367,7 @@ class Slot:
                 self._obey(id, subtask, command)
         if isinstance(command, Stop):
             self.has_stopped = True
-            self._report((None, Stopped(sum_of(self._metrics.values()))))
+            self._report((None, Stopped(sum_of(self._metrics.values()), self._times())))
 
     def _obey(self, id: SubtaskId, subtask: Subtask, command: Command) -> None:
         if isinstance(command, Inject):
@@ -378,13 +395,20 @@ class Slot:
             for label, micros in subtask.execution.watermarks().items():
                 watermarks[label] = min(micros, watermarks.get(label, micros))
         held_up = tuple(subtask.task.label for subtask in self.subtasks.values() if subtask.is_backpressured)
-        loads = {id: self._load_of(id, subtask) for id, subtask in self.subtasks.items()}
         metrics, backlog = sum_of(self._metrics.values()), sum(known) if known else None
-        return Counted(metrics, held_up, backlog, watermarks, loads, self.observer.taken())
+        return Counted(metrics, held_up, backlog, watermarks, self._times(), self.observer.taken())
 
-    def _load_of(self, id: SubtaskId, subtask: Subtask) -> SubtaskLoad:
-        read = sum(count.read for count in self._metrics[id].counts.steps.values())
-        return SubtaskLoad(self._busy.get(id, 0), subtask.is_backpressured, read)
+    def _times(self) -> dict[SubtaskId, SubtaskTime]:
+        passed = self.time_slice.clock() - self._made_at
+        return {
+            id: SubtaskTime(
+                passed,
+                self._busy.get(id, 0),
+                self._backpressured.get(id, 0),
+                sum(count.read for count in self._metrics[id].counts.steps.values()),
+            )
+            for id in self.subtasks
+        }
 
     def sample(self, frame: FrameType, micros: int) -> None:
         """Add time to the step of a stack; called on the thread that takes the samples."""

@@ -45,10 +45,12 @@ class TaskReports(ABC):
 
     Attributes:
       counts: elements by step, as of the last `update`.
+      committed: what sinks have reported during their commits.
     """
 
     def __init__(self) -> None:
         self.counts = Counts()
+        self.committed = MetricsContainer()
 
     @abstractmethod
     def reports(self) -> Reports:
@@ -59,7 +61,7 @@ class TaskReports(ABC):
         merged = Counts()
         for _, counts in list(self.reports().values()):
             merged.add(counts)
-        self.counts.steps, self.counts.seconds = merged.steps, merged.seconds
+        self.counts.take(merged)
 
     @property
     def metrics(self) -> MetricsContainer:
@@ -67,6 +69,7 @@ class TaskReports(ABC):
         merged = MetricsContainer()
         for container, _ in list(self.reports().values()):
             merged.merge(container)
+        merged.merge(self.committed)
         return merged
 
 
@@ -101,7 +104,7 @@ class BatchExecution(ABC):
 
     def run(self) -> None:
         """Run to the end; on failure remove all output."""
-        committer = SinkCommitter(self.plan)
+        committer = SinkCommitter(self.plan, metrics=self.reports.committed)
         try:
             committer.begin(self.transaction)
             if self._frame_sinks:

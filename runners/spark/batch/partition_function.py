@@ -17,7 +17,7 @@ from ....sdk.spark_interfaces import Block
 from ....sdk.user_code.serialization import dumps
 from ...execution.batch.block_spool import BlockSpool
 from ...execution.batch.segment_task import Destination, KeyGroups, SegmentTask, steps_of
-from ...execution.counters import Counts
+from ...execution.counters import BusyTime, Counts
 from ...execution.error_transport import wrapped
 from ...execution.gc_tuning import rarely_collected
 from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
@@ -92,7 +92,12 @@ class PartitionFunction(ExecutorFunction):
                 # Each attempt writes under another name.
                 unit = f"{partition}-{uuid.uuid4().hex[:8]}"
                 arguments = views, self._transaction, unit, counts, container, self._groups
-                yield from rows_of(plan, segment, rows, *arguments, packs)
+                busy = BusyTime(counts, segment.label, partition)
+                for row in rows_of(plan, segment, rows, *arguments, packs):
+                    busy.add()
+                    yield row
+                    busy.begin()
+                busy.add()
         except GeneratorExit:
             # Spark needs no more rows.
             raise

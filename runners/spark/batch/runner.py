@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from ....sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ....sdk.run_transform import TransformRunner
 from ....sdk.runner import Capability, FinishedResult, PipelineResult
 from ....sdk.spark_interfaces import HasFrames, refuse_frames
+from ...execution.counters import loads_of
 from ...execution.page.description import described_plan
 from ...execution.page.event_log import Events
 from ...execution.plan.fusion import before_shuffle, fuse
@@ -75,13 +77,14 @@ class SparkBatchRunner(TransformRunner):
             kind = SparkBatchExecution if remote is None else SparkConnectExecution
             execution: BatchExecution = kind(plan, session, partitions, timeout)
             reports = execution.reports
-            page = self._page(execution)
+            page, began = self._page(execution), time.monotonic()
             progress = progress_of(reports.counts, plan, options, refresh=execution.refresh)
             with page.served(page.open(options)), CallWatch(timeout), progress:
                 execution.run()
             frames = execution.frames()
             reports.update()
-            metrics = MetricResults(reports.metrics, step_seconds=reports.counts.seconds)
+            loads = loads_of(reports.counts, time.monotonic() - began)
+            metrics = MetricResults(reports.metrics, None, reports.counts.seconds, loads)
             return SparkBatchResult(metrics, frames)
         finally:
             # DataFrames need their session.

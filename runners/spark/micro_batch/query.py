@@ -126,6 +126,7 @@ class MicroBatchQuery:
         self.events = Events()
         self.loads: Sequence[Sequence[Sequence[float]]] = ()
         self._graph = self.execution_graph = execution_graph
+        self._started_at, self._ended_at = steady_time(), 0
         self.plan = execution_graph.plan
         self._session = session
         self._store = store
@@ -133,7 +134,7 @@ class MicroBatchQuery:
         self._jumped = self._clock.jumped
         self._sleep = sleep
         # The write-ahead log names the open transaction, and a manifest the one to publish.
-        self._sinks = SinkCommitter(self.plan)
+        self._sinks = SinkCommitter(self.plan, metrics=self.metrics)
         self._transaction: str | None = None
         self._decided: tuple[str, ...] = ()
         self._ahead = WriteAhead(store)
@@ -213,7 +214,13 @@ class MicroBatchQuery:
                 raise
             self.state = PipelineState.CANCELLED
         finally:
+            self._ended_at = steady_time()
             self._sinks.abort(but=self._decided)
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the run until now, or until its end."""
+        return ((self._ended_at or steady_time()) - self._started_at) / 1_000_000
 
     def committed_state(self, step: str) -> StepState:
         """Return the state of a step after the newest committed batch, for reads in any thread.
@@ -332,6 +339,7 @@ class MicroBatchQuery:
         for result in sorted(results, key=lambda each: each.id):
             seconds, id = result.seconds, result.id
             busy = (seconds.loading + seconds.working + seconds.saving) * 1_000_000
+            self.counts.work((self._graph.tasks[id.task].label, id.index), busy / 1_000_000)
             read = sum(count.read for count in result.counts.steps.values())
             loads[id.task].append((round(min(1.0, busy / max(took, 1)), 4), 0.0, read))
             size = None if result.part is None else sum(file.length for file in result.part.files)

@@ -18,6 +18,7 @@ from ....sdk.sources.unbounded import UnboundedSource
 from ....sdk.spark_interfaces import UnboundedFrame, refuse_frames
 from ....windowing.duration import DurationTypes
 from ...execution.background_thread import BackgroundRun
+from ...execution.counters import loads_of
 from ...execution.page.description import described_graph
 from ...execution.page.event_log import Events
 from ...execution.plan.fusion import fuse
@@ -196,4 +197,5 @@ class MicroBatchResult(PipelineResult):
         return self.wait_until_finish()
 
     def metrics(self) -> MetricResults:
-        return MetricResults(self._query.metrics, step_seconds=self._query.counts.seconds)
+        query = self._query
+        return MetricResults(query.metrics, None, query.counts.seconds, loads_of(query.counts, query.seconds))

@@ -82,6 +82,17 @@ def test_the_endpoint_shows_the_status(parallelism: int, tmp_path: pathlib.Path)
     assert 0 <= found["penstock_checkpoint_age_seconds",] < 60
     assert 0 == found["penstock_checkpoint_failures_total",] == found["penstock_restarts_total",]
     assert {0.0} == {value for (name, *_), value in found.items() if name == "penstock_backpressure_ratio"}
+    shares = [found[f"penstock_subtask_{name}_ratio", tasks_of(result)[0], "0"] for name in LOADS]
+    assert 1.0 == pytest.approx(sum(shares))
+    assert shares[0] > 0
+
+
+LOADS = ("busy", "backpressure", "idle")
+
+
+def tasks_of(result: Any) -> list[str]:
+    """The labels of the result's tasks."""
+    return [task.label for task in result._job.execution_graph.tasks]
 
 
 def numbers_of(result: Any) -> Any:
@@ -216,7 +227,7 @@ def test_the_terminal_shows_rates_lags_checkpoints_and_backpressure(tmp_path: pa
     result.cancel()
     text = console.file.getvalue()  # type: ignore[attr-defined]
     lines = text.splitlines()
-    assert ["step", "read", "per s", "written", "lag", "time", "busy", "waits"] == [
+    assert ["step", "read", "per s", "written", "lag", "time", "busy", "backpr.", "idle"] == [
         " ".join(c.split()) for c in lines[0].split("  ") if c.strip()
     ]
     assert any(line.lstrip().startswith("Report") for line in lines), text
