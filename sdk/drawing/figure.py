@@ -114,8 +114,7 @@ def figure_of(recording: PaneRecording) -> Figure:
         *_edges(recording, scales),
         *_elements(recording, scales),
         *_labels(recording, scales),
-        Text(_LEFT, 20, title, bold=True, size=14, anchor="start"),
-        *_legend(recording),
+        *_heading(recording, title),
     )
     return Figure(title, WIDTH, HEIGHT, shapes)
 
@@ -253,16 +252,23 @@ def _elements(recording: PaneRecording, scales: _Scales) -> Iterator[Shape]:
         x, y = scales.event.at(element.event_time), scales.processing.at(element.processing_time)
         edge = COLOURS["LATE"][1] if element.is_late else ELEMENT
         text, is_struck = _shown(element.value), element.sign < 0
-        if len(text) <= _LONGEST_IN_A_DOT:
+        if element.value is None:
+            # Such as those that are counted.
+            yield Circle(x, y, _SMALL_DOT, edge, edge)
+            if is_struck:
+                yield Line(((x - _DOT, y), (x + _DOT, y)), edge, 1.2)
+        elif len(text) <= _LONGEST_IN_A_DOT:
             yield Circle(x, y, _DOT, "#ffffff", edge)
             yield Text(x, y + 4, text, edge, 10.5, struck=is_struck)
         else:
-            yield Circle(x, y, 3, edge, edge)
-            yield Text(x + 6, y + 4, text, edge, 10.5, "start", struck=is_struck)
+            yield Circle(x, y, _SMALL_DOT, edge, edge)
+            has_room = x + 6 + 6.6 * len(text) < WIDTH
+            place, anchor = (x + 6, "start") if has_room else (x - 6, "end")
+            yield Text(place, y + 4, text, edge, 10.5, anchor, struck=is_struck)
 
 
-# The radius of an element's circle, and the characters that it has room for.
-_DOT, _LONGEST_IN_A_DOT = 9, 3
+# The radius of an element's circle, and the characters that it has room for; the radius of one with text beside it.
+_DOT, _LONGEST_IN_A_DOT, _SMALL_DOT = 9, 3, 3
 
 # Places of a value below the edge of its pane, as shares of its length.
 _PLACES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.08, 0.92)
@@ -281,6 +287,9 @@ def _labels(recording: PaneRecording, scales: _Scales) -> Iterator[Shape]:
         is_retraction = pane.sign < 0
         size = 12.0 if is_retraction else 15.0
         text = _shown(pane.value)
+        if len(text) > _LONGEST_IN_A_DOT:
+            # As wide as the window, as far as it can be read then.
+            size = max(9.0, min(size, round((right - left) / (0.72 * len(text)), 1)))
         half, y = 0.36 * size * len(text), scales.processing.at(pane.processing_time) + 16
         boxes: list[tuple[float, int, float, _Box]] = []
         for share in _PLACES:
@@ -303,18 +312,36 @@ def _overlap(one: _Box, other: _Box) -> float:
     return width * height if width > 0 and height > 0 else 0.0
 
 
-def _legend(recording: PaneRecording) -> Iterator[Shape]:
+def _heading(recording: PaneRecording, title: str) -> Iterator[Shape]:
+    """Yield the title and the legend: beside each other if there is room, or else the legend below."""
+    entries, width = _legend(recording), WIDTH - _LEFT - _RIGHT
+    widths = [6.4 * len(text) + 30 for text, _ in entries]
+    x, y = WIDTH - _RIGHT - sum(widths), 20.0
+    if len(title) * _TITLE > width - sum(widths):
+        y += _LINE
+        kept = int(width / _TITLE)
+        if len(title) > kept:
+            # The end has the key, and the innermost label.
+            title = f"{title[: kept // 2]}…{title[len(title) - (kept - kept // 2 - 1) :]}"
+    yield Text(_LEFT, 20, title, bold=True, size=14, anchor="start")
+    for (text, colour), own in zip(entries, widths, strict=True):
+        yield Line(((x, y - 4), (x + 12, y - 4)), colour, 3.0)
+        yield Text(x + 17, y, text, colour, 11, "start", struck=text == "retraction")
+        x = round(x + own, 2)
+
+
+# The width of a character of the title, and the height of a line of the heading.
+_TITLE, _LINE = 9.4, 20
+
+
+def _legend(recording: PaneRecording) -> list[tuple[str, str]]:
+    """Return the texts of the legend with their colours."""
     used = {pane.timing for pane in recording.panes if pane.sign > 0}
     entries = [("watermark", WATERMARK)]
     entries += [(_TIMINGS[timing], edge) for timing, (_, edge) in COLOURS.items() if timing in used]
     if any(pane.sign < 0 for pane in recording.panes):
         entries.append(("retraction", RETRACTION))
-    widths = [6.4 * len(text) + 30 for text, _ in entries]
-    x, y = WIDTH - _RIGHT - sum(widths), 20.0
-    for (text, colour), width in zip(entries, widths, strict=True):
-        yield Line(((x, y - 4), (x + 12, y - 4)), colour, 3.0)
-        yield Text(x + 17, y, text, colour, 11, "start", struck=text == "retraction")
-        x = round(x + width, 2)
+    return entries
 
 
 def clock(micros: int, most: int) -> str:
@@ -333,9 +360,32 @@ def clock(micros: int, most: int) -> str:
     return f"{sign}{hours}:{rest // 60:02}" + (f":{rest % 60:02}" if rest % 60 else "")
 
 
-_LONGEST = 14
+# The characters of a value that are shown.
+_LONGEST = 18
 
 
 def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = _text_of(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _text_of(value: Any) -> str:
+    """Return data of JSON as text, with the fields of an object by name.
+
+    >>> _text_of({"team": "a", "count": 3}), _text_of([1, None]), _text_of({"$type": "decimal", "value": "1.5"})
+    ('team: a, count: 3', '[1, none]', '1.5')
+    """
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text_of, value))}]"
+    if isinstance(value, dict):
+        kind = value.get("$type")
+        if kind is not None and "value" in value:
+            return _text_of(value["value"])
+        fields = value.get("fields") if kind is not None else value
+        if isinstance(fields, dict):
+            return ", ".join(f"{name}: {_text_of(part)}" for name, part in fields.items())
+    return json.dumps(value, ensure_ascii=False)
