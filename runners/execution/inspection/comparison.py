@@ -1,24 +1,22 @@
 """What differs between two checkpoints: sizes of steps, keys added, removed and changed, timers, and source positions.
 
-The entries of the first checkpoint are kept in a temporary database, as digests of 16 bytes.  SQLite keeps it on disk
-when it grows, so the memory doesn't grow with the state.
+The entries are compared as digests, in a temporary file, so the memory doesn't grow with the state.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing
-from hashlib import blake2b
+from bisect import insort
+from collections.abc import Iterable, Mapping, Sequence
+from tempfile import TemporaryFile
 from typing import Any
 
 import attrs
 import msgspec
 
 from ..streaming.snapshot_chunks import CHAINED, CLOCKS, POSITIONS
-from .entries import StateEntry, StateReader
-from .export import record_of
-from .rendition import as_line, text_of
+from .entries import StateReader
+from .entry_join import PARTITIONS, Partitions, digests, shown_key
+from .rendition import text_of
 from .stored_objects import loads_plain
 
 # The part of a micro-batch's checkpoint that has the positions, and the field of its record.
@@ -44,13 +42,6 @@ class EntryCounts:
     removed: int = 0
     changed: int = 0
     named: dict[str, list[str]] = attrs.field(factory=dict)
-
-    def differs(self, how: str, key: str, most: int) -> None:
-        """Count a difference."""
-        setattr(self, how, getattr(self, how) + 1)
-        keys = self.named.setdefault(how, [])
-        if len(keys) < most and key not in keys:
-            keys.append(key)
 
 
 @attrs.frozen
@@ -83,26 +74,20 @@ def compare(before: StateReader, after: StateReader, named: int = 5) -> Comparis
     """
     sizes, positions = _sizes_and_positions(before)
     sizes_after, positions_after = _sizes_and_positions(after)
-    counts: dict[tuple[str, str], EntryCounts] = {}
-    # "" is a temporary database.
-    with closing(sqlite3.connect("", isolation_level=None)) as database:
-        database.execute("CREATE TABLE entry (id BLOB PRIMARY KEY, value BLOB, step, name, key) WITHOUT ROWID")
-        database.execute("BEGIN")
-        for step, name, key, id, value in _digests(before):
-            counts.setdefault((step, name), EntryCounts()).before += 1
-            database.execute("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?)", (id, value, step, name, key))
-        for step, name, key, id, value in _digests(after):
-            own = counts.setdefault((step, name), EntryCounts())
-            own.after += 1
-            found = database.execute("SELECT value FROM entry WHERE id = ?", (id,)).fetchone()
-            if found is None:
-                own.differs("added", key, named)
-                continue
-            if found[0] != value:
-                own.differs("changed", key, named)
-            database.execute("DELETE FROM entry WHERE id = ?", (id,))
-        for step, name, key in database.execute("SELECT step, name, key FROM entry"):
-            counts[step, name].differs("removed", key, named)
+    kinds: dict[tuple[str, str], _Differences] = {}
+    # The file of a side: the digests, with the number of the kind of entry, and of the entry.
+    with TemporaryFile() as file:
+        old, new = Partitions(file), Partitions(file)
+        for side, reader in ((old, before), (new, after)):
+            for place, (step, name, identity, value, key) in enumerate(digests(reader)):
+                kind = kinds.get((step, name))
+                if kind is None:
+                    kind = kinds[step, name] = _Differences(len(kinds), named)
+                side.add(identity, (identity, value, kind.number, place, key))
+        numbered = list(kinds.values())
+        for number in range(PARTITIONS):
+            _join(old.of(number), new.of(number), numbered)
+    counts = {place: kind.counts() for place, kind in kinds.items()}
     return Comparison(
         {step: (sizes.get(step), sizes_after.get(step)) for step in dict.fromkeys([*sizes, *sizes_after])},
         dict(sorted(counts.items())),
@@ -114,27 +99,55 @@ def compare(before: StateReader, after: StateReader, named: int = 5) -> Comparis
     )
 
 
-def _digests(reader: StateReader) -> Iterator[tuple[str, str, str, bytes, bytes]]:
-    """Yield the step, the name, the key, and digests of the identity and of the value of each entry."""
-    for entry in reader.entries():
-        record = record_of(entry)
-        name, key = name_of_entry(entry), as_line(record["key"])
-        tag = entry.timer.tag if entry.timer is not None else ""
-        identity = as_line([entry.step, name, tag, key, record["window"]])
-        yield entry.step, name, key[:_LONGEST_KEY], _digest(identity), _digest(as_line(record))
+def _join(old: Iterable[Any], new: Iterable[Any], kinds: Sequence[_Differences]) -> None:
+    """Count the entries of a partition, and what differs."""
+    known = {identity: rest for identity, *rest in old}
+    for _, kind, _, _ in known.values():
+        kinds[kind].entries.before += 1
+    for identity, value, kind, place, key in new:
+        own = kinds[kind]
+        own.entries.after += 1
+        found = known.pop(identity, None)
+        if found is None:
+            own.differs("added", place, key)
+        elif found[0] != value:
+            own.differs("changed", place, key)
+    for _, kind, place, key in known.values():
+        kinds[kind].differs("removed", place, key)
 
 
-# The characters of a key that are shown.
-_LONGEST_KEY = 80
+class _Differences:
+    """What differs of one kind of entry.
 
+    Args:
+      number: of the kind.
+      most: the number of keys to name.
+    """
 
-def name_of_entry(entry: StateEntry) -> str:
-    """Return the kind of an entry with its name, such as "state last"."""
-    return f"{entry.kind} {entry.name}".rstrip()
+    def __init__(self, number: int, most: int) -> None:
+        self.number = number
+        self.entries = EntryCounts()
+        self._most = most
+        # By "added", "removed" and "changed", the first keys, each with its place among the entries.
+        self._first: dict[str, list[tuple[int, str]]] = {}
 
+    def differs(self, how: str, place: int, key: tuple[Any, bool]) -> None:
+        """Count a difference."""
+        setattr(self.entries, how, getattr(self.entries, how) + 1)
+        first = self._first.setdefault(how, [])
+        if len(first) >= self._most and (not first or place > first[-1][0]):
+            return
+        text = shown_key(key)
+        if any(known == text and other < place for other, known in first):
+            return
+        first[:] = [each for each in first if each[1] != text]
+        insort(first, (place, text))
+        del first[self._most :]
 
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    def counts(self) -> EntryCounts:
+        """Return the counts, with the first keys."""
+        self.entries.named.update({how: [key for _, key in first] for how, first in sorted(self._first.items())})
+        return self.entries
 
 
 def _sizes_and_positions(reader: StateReader) -> tuple[dict[str, int], Positions]:

@@ -119,6 +119,13 @@ class StateReader:
         self, step: str | None = None, groups: Container[int] | None = None, kinds: Container[str] = _ENTRIES
     ) -> Iterator[StateEntry]:
         """Yield the entries: of one step or all, in some key groups or all."""
+        for found in self.stored_records(step, groups, kinds):
+            yield from self.entries_of(found)
+
+    def stored_records(
+        self, step: str | None = None, groups: Container[int] | None = None, kinds: Container[str] = _ENTRIES
+    ) -> Iterator[StoredRecord]:
+        """Yield the records of the entries, as they are stored."""
         for part in self.parts():
             passes = self._passes(part)
             for i in range(passes):
@@ -133,8 +140,7 @@ class StateReader:
                         and group % passes == i
                     )
 
-                for found in self.records(part, is_wanted):
-                    yield from self._entries(found)
+                yield from self.records(part, is_wanted)
 
     def parts(self) -> list[PartReference]:
         """Return the parts that have the state of subtasks."""
@@ -204,7 +210,8 @@ class StateReader:
         split = 1 if PREVIOUS in self.checkpoint.metadata else 0
         return attrs.evolve(part, files=part.files[:split]), attrs.evolve(part, files=part.files[split:])
 
-    def _entries(self, found: StoredRecord) -> Iterator[StateEntry]:
+    def entries_of(self, found: StoredRecord) -> Iterator[StateEntry]:
+        """Yield the entries of a record: several of a key's windows."""
         if found.kind == STATE:
             yield self.entry_of_cell(found)
         elif found.kind == TIMERS:
