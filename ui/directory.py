@@ -17,6 +17,8 @@ from .app import PageApp
 from .run_model import RunModel
 from .serving import PageServer
 
+_ON_ITS_OWN_PAGE = "measured by a job with --ui_port, while its own page is open"
+
 # Seconds between two looks at the log.
 _LOOK = 1.0
 
@@ -27,11 +29,15 @@ _ANSWER = 60.0
 class DirectoryBackend:
     """The job whose checkpoint directory this is; it takes requests by files in it."""
 
-    requests = tuple(kind.value for kind in RequestKind)
-
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, model: RunModel) -> None:
         self._disk = disk
         self._directory = directory
+        self._model = model
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """The requests that it takes: none if the run, such as one on Spark, doesn't look for them."""
+        return tuple(kind.value for kind in RequestKind) if self._model.is_asked_by_files else ()
 
     def observe(self, is_open: bool, step: str | None, key: str | None) -> None:
         """Do nothing: the job has no page that is open."""
@@ -68,7 +74,8 @@ def serve_directory(directory: str, host: str = "127.0.0.1", port: int = 0) -> N
 
 async def _serve(disk: Disk, directory: str, listening: Any, token: str, host: str) -> None:
     model = RunModel()
-    page = PageApp(model, DirectoryBackend(disk, directory), token, (host,))
+    model.limits = dict.fromkeys(("traffic", "hot_keys", "kept", "overdue"), _ON_ITS_OWN_PAGE)
+    page = PageApp(model, DirectoryBackend(disk, directory, model), token, (host,))
     server = PageServer(page.app)
     following = asyncio.ensure_future(_follow(disk, directory, model, page))
     await server.run_on(listening)

@@ -23,6 +23,9 @@ _RATES = 6
 # Counters of the elements that were dropped or moved aside.
 _SET_ASIDE = {("penstock", "dropped_late"), ("penstock", "dead_letters")}
 
+# Fields of a status that some runs don't measure.
+_FIELDS = ("traffic", "hot_keys", "kept", "overdue", "watermarks", "state_size")
+
 _RESOURCES = ("graph", "status", "checkpoints", "errors", "logs", "panes", "profiles", "answers")
 
 
@@ -34,8 +37,9 @@ class RunModel:
 
     Attributes:
       versions: by resource, a number that grows with each change.
-      limits: by document, why the run can't show it.
+      limits: by document or field of the status, why the run can't show it.
       answers: the answers to requests, by number.
+      is_asked_by_files: the run takes requests through its directory.
     """
 
     def __init__(self, is_live: bool = False) -> None:
@@ -43,6 +47,7 @@ class RunModel:
         self.versions = dict.fromkeys(_RESOURCES, 0)
         self.limits: dict[str, str] = {}
         self.answers: dict[int, dict[str, Any]] = {}
+        self.is_asked_by_files = True
         self._run: dict[str, Any] = {"state": "UNKNOWN", "started": None, "pid": None, "host": None}
         self._graph: dict[str, Any] = {"transforms": [], "edges": [], "groups": [], "tasks": [], "parallelism": 1}
         self._statuses: deque[dict[str, Any]] = deque(maxlen=_RATES)
@@ -79,6 +84,7 @@ class RunModel:
         if event.get("graph") is not None:
             self._take_graph(event)
         self._run = {"state": "RUNNING", "started": event["at"], "pid": event.get("pid"), "host": event.get("host")}
+        self.is_asked_by_files = event.get("is_asked_by_files", True)
         self._statuses.clear()
         self._timeline.append({"at": event["at"], "kind": "started", "text": "The run started"})
         self._changed("status", "errors")
@@ -199,9 +205,20 @@ class RunModel:
         for name in ("read", "written", "seconds"):
             status[f"{name}_rates"] = rates(name) if len(self._statuses) > 1 else {}
         status["traffic_rates"] = self._traffic_rates()
+        status["state_size"] = self._state_size()
+        status["unmeasured"] = {name: why for name, why in self.limits.items() if name in _FIELDS}
         status["state"] = self._run["state"]
         status["bottleneck"] = bottleneck(self._graph, status)
         return status
+
+    def _state_size(self) -> dict[int, int]:
+        """Return the bytes of each task's state in the newest checkpoint."""
+        sizes: dict[int, int] = {}
+        last = next((each for each in reversed(self._checkpoints) if each["kind"] == "checkpoint"), None)
+        for part in [] if last is None else last.get("parts", ()):
+            if part["size"] is not None:
+                sizes[part["task"]] = sizes.get(part["task"], 0) + part["size"]
+        return sizes
 
     def _traffic_rates(self) -> dict[str, list[float]]:
         """Return elements and bytes per second by PCollection; the counts begin when the page is opened."""

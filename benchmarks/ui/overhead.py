@@ -1,32 +1,85 @@
 """`python -m benchmarks.ui.overhead`: the processor time of a job without a page, with one, and with one that is open.
 
-The job has 200 steps and, on two workers, 32 subtasks of each task; it processes a fixed number of elements.  Its
-processor time is that of the job and its workers, without the server's, and without the browser's: a client that reads
-the API every second.
+Two jobs process a fixed number of elements as fast as they can, on two workers: `orders` parses JSON and sums it by key
+and window; `steps` has 200 steps, and 32 subtasks of each task.  A job's processor time is that of its process and its
+workers, their threads included; the server of the page and the browser have processes of their own.  Modes take turns,
+and are compared within each round, since other programs change the speed of the machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.local.workers import watch
+from penstock.triggers import AccumulationMode, AfterProcessingTime, AfterWatermark
 
-_DOCUMENTS = ("status", "graph", "checkpoints", "panes?step=Sum&key=1")
+# Without samples of steps and without a page; without a page; with one that no browser shows; with one that is shown.
+MODES = ("unsampled", "none", "closed", "open")
+
+# By mode, the mode that it is compared with.
+COMPARED = {"none": "unsampled", "closed": "none", "open": "none"}
+
+# What a page that shows the table of steps fetches when it has changed.
+_DOCUMENTS = ("run", "status", "checkpoints")
 
 
-def build(p: beam.Pipeline, elements: int) -> None:
+# --- Jobs
+
+
+def order(n: int) -> str:
+    """Return an order as JSON; one customer in a hundred has most of them."""
+    customer = 7 if n % 5 == 0 else n % 1000
+    return json.dumps({"id": n, "customer": f"customer {customer}", "amount": n % 97, "items": [n % 7, n % 11]})
+
+
+def is_paid(parsed: dict[str, Any]) -> bool:
+    """Leave some orders out."""
+    return bool(parsed["amount"])
+
+
+def amount_of(parsed: dict[str, Any]) -> tuple[str, int]:
+    """Return the customer and the amount."""
+    return parsed["customer"], parsed["amount"] * len(parsed["items"])
+
+
+def as_text(pair: tuple[str, int]) -> str:
+    """Return a line of a report."""
+    return f"{pair[0]}: {pair[1]:,}"
+
+
+def orders(p: beam.Pipeline, elements: int) -> None:
+    """Add the sums of orders by customer, in windows with early panes."""
+    lines = (
+        p | "Read" >> beam.io.GenerateSequence(0, elements, 10_000_000, 1, partitions=4) | "Order" >> beam.Map(order)
+    )
+    paid = lines | "Parse" >> beam.Map(json.loads) | "Paid" >> beam.Filter(is_paid)
+    windows = beam.WindowInto(
+        beam.window.FixedWindows(5),
+        trigger=AfterWatermark(early=AfterProcessingTime(1)),
+        accumulation_mode=AccumulationMode.ACCUMULATING,
+    )
+    sums = paid | "Amount" >> beam.Map(amount_of) | windows | "Sum" >> beam.CombinePerKey(sum)
+    _ = sums | "Text" >> beam.Map(as_text)
+
+
+def steps(p: beam.Pipeline, elements: int) -> None:
     """Add 200 steps, with two shuffles."""
-    steps: Any = p | "Read" >> beam.io.GenerateSequence(0, elements, 1_000_000, 1, partitions=32)
-    for number in range(98):
+    steps: Any = p | "Read" >> beam.io.GenerateSequence(0, elements, 10_000_000, 1, partitions=32)
+    for number in range(97):
         steps = steps | f"First {number}" >> beam.Map(_next)
     steps = steps | beam.WindowInto(beam.window.FixedWindows(10)) | "Pairs" >> beam.Map(_pair)
     steps = steps | "Sum" >> beam.CombinePerKey(sum)
@@ -47,46 +100,41 @@ def _same(pair: Any) -> Any:
     return pair
 
 
-def _browse(url: str, is_over: threading.Event) -> None:
-    while not is_over.wait(1.0):
-        for name in _DOCUMENTS:
-            with urllib.request.urlopen(f"{url}api/{name}", timeout=30) as answer:
-                answer.read()
+# By name: what adds the job, the number of elements, and the parallelism.
+JOBS: dict[str, tuple[Callable[[beam.Pipeline, int], None], int, int]] = {
+    "orders": (orders, 1_500_000, 2),
+    "steps": (steps, 2_000_000, 32),
+}
 
 
-def measure(mode: str, elements: int, parallelism: int, workers: int) -> float:
-    """Run the job in this process, and return the processor time of it and its workers, in seconds."""
-    flags: dict[str, Any] = {} if mode == "none" else {"ui_port": 0}
-    options = PipelineOptions(parallelism=parallelism, workers=workers, checkpoint_interval=1, **flags)
+# --- One run
+
+
+def run(job: str, mode: str, elements: int, parallelism: int, workers: int) -> None:
+    """Run a job in this process, and print the processor time of it and its workers, and its duration, in seconds.
+
+    The URL of the page is printed before, for a browser in another process.
+    """
+    flags: dict[str, Any] = {"ui_port": 0} if mode in ("closed", "open") else {}
+    if mode == "unsampled":
+        # Workers are forked, and have it, too.
+        patch.object(watch, "_SAMPLES", 1 << 60).start()
+    options = PipelineOptions(parallelism=parallelism, workers=workers, checkpoint_interval=2, **flags)
     p = beam.Pipeline(options=options)
-    build(p, elements)
-    began = time.process_time() + _of_children()
-    result = p.run()
-    is_over = threading.Event()
-    browser: subprocess.Popen[bytes] | None = None
-    if mode == "open":
-        # A process of its own: its time is not the job's.
-        command = [sys.executable, "-m", "benchmarks.ui.overhead", "--browse", str(result.ui_url)]
-        browser = subprocess.Popen(command)
-    server = 0.0
+    JOBS[job][0](p, elements)
+    began, clock = time.process_time() + _of_children(), time.monotonic()
+    result: Any = p.run()
     page = result._observers.page
-    while not _has_ended(result):
+    print("PAGE", result.ui_url or "none", flush=True)
+    server = 0.0
+    while result.state == "RUNNING":
         if page.pid is not None:
-            server = _time_of(page.pid)
-        time.sleep(0.2)
+            server = max(server, _time_of(page.pid))
+        time.sleep(0.05)
     result.wait_until_finish()
-    is_over.set()
-    if browser is not None:
-        browser.kill()
-        browser.wait()
-    own = _time_of(browser.pid) if browser is not None else 0.0
-    spent = time.process_time() + _of_children() - began - server - own
-    print(f"{mode:7} job {spent:.2f} s, server {server:.2f} s", flush=True)
-    return spent
-
-
-def _has_ended(result: Any) -> bool:
-    return bool(result.state != "RUNNING")
+    # The server, whose time is not the job's, is a child, too.
+    spent = time.process_time() + _of_children() - began - server
+    print("SPENT", spent, time.monotonic() - clock, server)
 
 
 def _of_children() -> float:
@@ -104,30 +152,74 @@ def _time_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / 100
 
 
+# --- The browser
+
+
+def browse(url: str, is_over: threading.Event) -> int:
+    """Do what a page that is open does, until the job ends; return the number of documents that were fetched."""
+    fetched = 0
+    with suppress(OSError), urllib.request.urlopen(f"{url}api/events", timeout=30) as events:
+        for line in events:
+            if is_over.is_set():
+                break
+            if line.startswith(b"data:"):
+                for name in _DOCUMENTS:
+                    with urllib.request.urlopen(f"{url}api/{name}", timeout=30) as answer:
+                        answer.read()
+                    fetched += 1
+    return fetched
+
+
+# --- Rounds
+
+
+def measured(job: str, mode: str, arguments: list[str]) -> tuple[float, float, float]:
+    """Run a job in a process of its own; return its processor time, its duration, and the server's time."""
+    command = [sys.executable, "-m", "benchmarks.ui.overhead", "--run", mode, "--job", job, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        is_over = threading.Event()
+        browser = None
+        if mode == "open":
+            browser = threading.Thread(target=browse, args=(url, is_over), daemon=True)
+            browser.start()
+        spent = next(line for line in process.stdout if line.startswith("SPENT")).split()[1:]
+        is_over.set()
+        if browser is not None:
+            browser.join(30)
+    used, took, server = map(float, spent)
+    return used, took, server
+
+
 def main() -> None:
-    """Run each mode several times, in turn, each in a process of its own."""
+    """Run the modes in turn, and print the median of what each adds to the run without a page of its round."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--elements", type=int, default=300_000)
-    parser.add_argument("--parallelism", type=int, default=32)
+    parser.add_argument("--job", choices=list(JOBS), default="orders")
+    parser.add_argument("--elements", type=int)
+    parser.add_argument("--parallelism", type=int)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--mode", choices=["none", "closed", "open"])
-    parser.add_argument("--browse")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--run", choices=MODES, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.browse:
-        _browse(given.browse, threading.Event())
-    elif given.mode:
-        print("SPENT", measure(given.mode, given.elements, given.parallelism, given.workers))
-    else:
-        spent: dict[str, list[float]] = {"none": [], "closed": [], "open": []}
-        for _ in range(given.rounds):
-            for mode, times in spent.items():
-                command = [sys.executable, "-m", "benchmarks.ui.overhead", "--mode", mode, *sys.argv[1:]]
-                ran = subprocess.run(command, capture_output=True, text=True, check=True)
-                times.append(float(ran.stdout.rpartition("SPENT ")[2]))
-        base = median(spent["none"])
-        for mode, times in spent.items():
-            print(f"{mode:7} {median(times):.2f} s of processor time ({median(times) / base - 1:+.1%})")
+    _, elements, parallelism = JOBS[given.job]
+    elements, parallelism = given.elements or elements, given.parallelism or parallelism
+    if given.run:
+        run(given.job, given.run, elements, parallelism, given.workers)
+        return
+    arguments = [f"--elements={elements}", f"--parallelism={parallelism}", f"--workers={given.workers}"]
+    added: dict[str, list[float]] = {mode: [] for mode in COMPARED}
+    for number in range(given.rounds):
+        found = {}
+        for mode in MODES if number % 2 else MODES[::-1]:
+            found[mode] = measured(given.job, mode, arguments)
+            used, took, server = found[mode]
+            print(f"{mode:9} {used:7.2f} s of processor time in {took:.1f} s, server {server:.2f} s", flush=True)
+        for mode, shares in added.items():
+            shares.append(found[mode][0] / found[COMPARED[mode]][0] - 1)
+    for mode, shares in added.items():
+        spread = f"from {min(shares):+.1%} to {max(shares):+.1%}"
+        print(f"{mode:9} adds {median(shares):+.2%} to {COMPARED[mode]} ({spread})")
 
 
 if __name__ == "__main__":

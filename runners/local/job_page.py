@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.log_tail import LogTail
-from ..execution.page.description import described_counts, described_graph, described_metrics
+from ..execution.page.description import described_counts, described_graph, described_metrics, described_observation
 from ..execution.page.event_log import Events
+from ..execution.streaming.observation import Observe, Observed
 from ..execution.streaming.taps import DrawnInput, DrawnPane
 from .job.control_requests import Answer
 from .job.status import JobStatus
-from .workers.protocol import Observe, Observed
 
 if TYPE_CHECKING:
     from .job.job import Job
@@ -90,7 +90,7 @@ class JobPage:
         self._add_observed(observed)
         described = described_status(status, self._job.state, [task.label for task in self._job.execution_graph.tasks])
         if self._wanted.is_open:
-            described.update(described_observation(latest))
+            described.update(described_observation(latest.values()))
         return described
 
     def _add_observed(self, observed: list[tuple[int, Observed]]) -> None:
@@ -137,30 +137,3 @@ def described_status(status: JobStatus, state: str, tasks: list[str]) -> dict[st
         "restarts": status.restarts,
         "metrics": described_metrics(status.attempted.user_metrics),
     }
-
-
-def described_observation(latest: Mapping[int, Observed]) -> dict[str, Any]:
-    """Return the latest observations of the slots as data (docs/ui.md)."""
-    traffic: dict[int, list[int]] = {}
-    keys: dict[str, dict[str, int]] = {}
-    totals: dict[str, int] = {}
-    kept: dict[str, int] = {}
-    overdue: dict[str, int] = {}
-    for each in latest.values():
-        for pcollection, (elements, size) in each.traffic.items():
-            sums = traffic.setdefault(pcollection, [0, 0])
-            sums[0] += elements
-            sums[1] += size
-        for label, (total, top) in each.keys.items():
-            totals[label] = totals.get(label, 0) + total
-            for key, count in top:
-                keys.setdefault(label, {})[key] = keys.get(label, {}).get(key, 0) + count
-        for label, n in each.kept.items():
-            kept[label] = kept.get(label, 0) + n
-        for label, micros in each.overdue.items():
-            overdue[label] = max(overdue.get(label, 0), micros)
-    hot = {
-        label: {"total": totals[label], "keys": sorted(counts.items(), key=lambda entry: -entry[1])[:12]}
-        for label, counts in keys.items()
-    }
-    return {"traffic": traffic, "hot_keys": hot, "kept": kept, "overdue": overdue}

@@ -1,7 +1,7 @@
 """A run on Spark as the subject of a page, which the driver serves.
 
-The driver knows what executors report with their tasks: counts, time of steps and metrics.  Panes and profiles would
-need a way to ask a running task, which Spark hasn't.
+The driver knows what executors report with their tasks: counts, time of steps and metrics.  A running task can't be
+asked for more.  But a micro-batch is told what the page shows when it begins, and reports that when it ends.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from ...sdk.runner import PipelineState
 from ..execution.clock import time_of_day
 from ..execution.counters import Counts
 from ..execution.log_tail import LogTail
-from ..execution.page.description import described_counts, described_metrics
+from ..execution.page.description import described_counts, described_metrics, described_observation
 from ..execution.page.event_log import Events, described_error
 from ..execution.page.feed import PageFeed
+from ..execution.streaming.observation import Observe, Observed
 
-_NO_PANES = "panes are drawn by --runner=local only: a task of Spark can't be asked while it runs"
+_NOT_IN_BATCH = "not measured by --runner=spark-batch"
+_NO_PANES = "panes are drawn by --runner=local and --runner=spark-microbatch only: here time passes once, at the end"
 _NO_PROFILES = "profiles are taken by --runner=local only: a task of Spark can't be asked while it runs"
 
 
@@ -38,6 +40,7 @@ class SparkProgress:
       watermarks: by label.
       loads: for each task and subtask, its share of the time of the last batch, 0, and the elements that it read.
       batches: the number of committed batches; None for a run in batch.
+      observed: what subtasks have observed for the page.
     """
 
     state: str | None
@@ -46,6 +49,16 @@ class SparkProgress:
     watermarks: Mapping[str, int] = attrs.field(factory=dict)
     loads: Sequence[Sequence[Sequence[float]]] = ()
     batches: int | None = None
+    observed: Sequence[Observed] = ()
+
+
+# What a page can't show of a run in batch, and of micro-batches.
+IN_BATCH = {
+    "panes": _NO_PANES,
+    "profiles": _NO_PROFILES,
+    **dict.fromkeys(("traffic", "hot_keys", "kept", "overdue", "watermarks", "state_size"), _NOT_IN_BATCH),
+}
+IN_MICRO_BATCHES = {"profiles": _NO_PROFILES}
 
 
 class SparkPage:
@@ -55,9 +68,9 @@ class SparkPage:
       graph: the graph as data.
       progress: returns the present progress.
       requests: by kind, the functions that execute the run's requests.
+      limits: by document or field of a status, why the page can't show it.
+      observe: called with what the page shows.
     """
-
-    limits: Mapping[str, str] = {"panes": _NO_PANES, "profiles": _NO_PROFILES}
 
     def __init__(
         self,
@@ -65,8 +78,13 @@ class SparkPage:
         progress: Callable[[], SparkProgress],
         requests: Mapping[str, Callable[[], Any]],
         events: Events,
+        limits: Mapping[str, str],
+        observe: Callable[[Observe], None] = lambda wanted: None,
     ) -> None:
         self.events = events
+        self.limits = limits
+        self._observe = observe
+        self._is_open = False
         self.requests = tuple(requests)
         self._graph = graph
         self._progress = progress
@@ -84,6 +102,7 @@ class SparkPage:
         progress = self._progress()
         if lines := self._tail.taken():
             self.events.add("logs", lines=[["driver", *line] for line in lines])
+        observed = described_observation(progress.observed) if self._is_open and progress.observed else {}
         return {
             "state": progress.state or self._state,
             "now": time_of_day(),
@@ -97,10 +116,13 @@ class SparkPage:
             "epoch": progress.batches or None,
             "restarts": 0,
             "metrics": described_metrics(progress.metrics),
+            **observed,
         }
 
     def observe(self, is_open: bool, step: str | None, key: str | None) -> None:
-        """Do nothing: what executors report is the same with and without a page."""
+        """Observe what an open page shows, from the next batch on."""
+        self._is_open = is_open
+        self._observe(Observe(is_open, step, key))
 
     def profile(self, number: int, seconds: float) -> None:
         """Do nothing: the page refuses profiles."""
@@ -121,7 +143,8 @@ class SparkPage:
     def served(self, feed: PageFeed) -> Iterator[None]:
         """Serve the page in the `with` block, and record the start and the end of the run."""
         graph = self._graph if self.events.is_logged else None
-        self.events.add("started", graph=graph, pid=os.getpid(), host=socket.gethostname())
+        # The run takes no requests through its directory.
+        self.events.add("started", graph=graph, pid=os.getpid(), host=socket.gethostname(), is_asked_by_files=False)
         feed.start()
         try:
             yield

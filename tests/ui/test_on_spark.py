@@ -42,6 +42,12 @@ def click_through(browser: Browser, url: str) -> None:
     assert [] == browser.errors()
 
 
+def steps_of(browser: Browser) -> str:
+    """The text of the table of steps."""
+    browser.find("#tab-steps").click()
+    return str(browser.find("#views").text)
+
+
 def test_a_batch_on_spark_has_a_page(spark: Any, browser: Browser, capfd: pytest.CaptureFixture[str]) -> None:
     """Counts and time of the finished tasks; panes and profiles are refused by name."""
 
@@ -62,7 +68,9 @@ def test_a_batch_on_spark_has_a_page(spark: Any, browser: Browser, capfd: pytest
     click_through(browser, page.ui_url)
     wait_until(lambda: document(page, "status").get("seconds", {}).get("Slow 0", 0) > 0.1, "time of a step")
     assert 200 == document(page, "status")["read"]["Slow 0"]
-    assert "--runner=local only" in document(page, "panes")["why"]
+    assert "--runner=spark-microbatch only" in document(page, "panes")["why"]
+    unmeasured = document(page, "status")["unmeasured"]
+    assert "not measured by --runner=spark-batch" == unmeasured["hot_keys"]
     assert 409 == post(page, "/api/profiles").status
     assert 409 == post(page, "/api/requests/savepoint").status
     assert ["cancel"] == document(page, "run")["requests"]
@@ -83,6 +91,18 @@ def test_micro_batches_have_a_page(spark: Any, browser: Browser, tmp_path: pathl
         wait_until(lambda: document(result, "status")["seconds"].get("Busy", 0) > 0, "time of a step")
         status = document(result, "status")
         assert {2} == {len(own) for own in status["subtasks"]}
+        wait_until(lambda: document(result, "status").get("hot_keys", {}).get("Sum", {}).get("total"), "hot keys")
+        status = document(result, "status")
+        assert "'often'" == status["hot_keys"]["Sum"]["keys"][0][0]
+        assert status["kept"]["Sum"] > 0
+        assert any(size > 0 for size in status["state_size"].values())
+        assert {} == status["unmeasured"]
+        wait_until(lambda: "'often'" in steps_of(browser), "the hottest key in the table")
+        drawn = "/api/panes?step=Sum&key='often'"
+        wait_until(lambda: any(p["sign"] < 0 for p in ask(result.ui_url, drawn).json["panes"]), "retracted panes")
+        found = ask(result.ui_url, drawn).json
+        assert ("", {"'often'"}) == (found["why"], {each["key"] for each in found["inputs"]})
+        assert found["watermarks"]
         assert "Read/Read(SequenceSource)" in status["watermarks"]
         (first, *_) = document(result, "checkpoints")["checkpoints"]
         assert ("batch", 2 * len(document(result, "graph")["tasks"])) == (first["checkpoint"], len(first["parts"]))

@@ -8,13 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
+from batches_in_this_process import RunnerInThisProcess
 from running_pages import ask, document, post, retracting_sums, running
 from running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 
 
 class Served:
@@ -75,6 +79,54 @@ def test_a_job_in_another_process_is_followed_and_takes_requests(tmp_path: pathl
         assert answer["is_done"], answer
         assert re.match(r"savepoint of epoch \d+", answer["text"])
         assert "RUNNING" == result.state
+
+
+def shows_batches(page: Served, run_state: str) -> None:
+    """Expect the graph, the counts, the batches with their parts, and no requests."""
+    assert (run_state, []) == (document(page, "run")["state"], document(page, "run")["requests"])
+    assert "Sum" in [t["label"] for t in document(page, "graph")["transforms"]]
+    wait_until(lambda: document(page, "status").get("read", {}).get("Out", 0) > 0, "counts")
+    status = document(page, "status")
+    assert (2, {2}) == (len(status["subtasks"]), {len(own) for own in status["subtasks"]})
+    assert any(size > 0 for size in status["state_size"].values())
+    assert {"hot_keys", "kept", "overdue", "traffic"} == set(status["unmeasured"])
+    (*_, last) = document(page, "checkpoints")["checkpoints"]
+    assert ("batch", 4) == (last["checkpoint"], len(last["parts"]))
+    assert 409 == post(page, "/api/requests/drain").status
+    assert 409 == post(page, "/api/profiles").status
+
+
+def test_a_finished_run_of_micro_batches_is_shown_from_its_log(tmp_path: pathlib.Path) -> None:
+    """Its batches are the checkpoints."""
+    kept = str(tmp_path / "kept")
+    runner: Any = RunnerInThisProcess(store=SnapshotStore(disk_of(kept), kept))
+    p = beam.Pipeline(runner=runner, options=PipelineOptions(checkpoint_dir=kept))
+    retracting_sums(p, 200, 600)
+    p.run()
+
+    with served(tmp_path / "kept") as page:
+        wait_until(lambda: document(page, "run")["state"] == "DONE", "the end")
+        shows_batches(page, "DONE")
+        assert ["started", "ended"] == [each["kind"] for each in document(page, "errors")["timeline"]]
+
+
+@pytest.mark.spark
+def test_micro_batches_on_spark_are_followed_from_another_process(spark: Any, tmp_path: pathlib.Path) -> None:
+    """While they run, and to their end."""
+    flags = {"checkpoint_dir": str(tmp_path / "kept"), "spark_shuffle_partitions": 2}
+    p = beam.Pipeline(runner="spark-microbatch", options=PipelineOptions(**flags))
+    retracting_sums(p)
+    result: Any = p.run()
+    try:
+        wait_until((tmp_path / "kept" / "events.jsonl").exists, "the log")
+        with served(tmp_path / "kept") as page:
+            wait_until(lambda: len(document(page, "checkpoints")["checkpoints"]) > 2, "batches")
+            shows_batches(page, "RUNNING")
+            assert "DRAINED" == result.drain()
+            wait_until(lambda: document(page, "run")["state"] == "DRAINED", "the end")
+    finally:
+        if result.state == "RUNNING":
+            result.cancel()
 
 
 def test_a_directory_without_a_log_is_an_error(tmp_path: pathlib.Path) -> None:

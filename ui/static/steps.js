@@ -1,16 +1,23 @@
 // The table of steps: rates, watermarks, lag, state, hot keys and skew; sortable, and filtered by name.
 
-import { duration, el, number, percent, setText } from "./elements.js";
+import { bytes, duration, el, number, percent, setText } from "./elements.js";
 
 const COLUMNS = [
   ["step", "Step", false], ["kind", "Kind", false], ["read", "Read", true], ["rate", "Read/s", true], ["written", "Written", true],
   ["out", "Written/s", true], ["time", "Time", true], ["busy", "Busy", true], ["lag", "Watermark lag", true],
-  ["overdue", "Processing-time lag", true], ["kept", "Windows and cells", true], ["late", "Dropped late", true],
+  ["overdue", "Processing-time lag", true], ["kept", "Windows and cells", true], ["state", "State", true], ["late", "Dropped late", true],
   ["skew", "Skew", true], ["keys", "Hottest keys", false],
 ];
 
+// Fields of the status that some runs don't measure.
+const FIELDS = {
+  traffic: "Rates of edges", hot_keys: "hottest keys", kept: "windows and cells", overdue: "processing-time lag",
+  watermarks: "watermark lag", state_size: "state",
+};
+
 export function stepsView(panel, shared) {
   const filter = el("input", { type: "search", oninput: () => update(shared.documents) });
+  const unmeasured = el("p", { class: "note", role: "note" });
   const body = el("tbody", {});
   const heads = {};
   let order = ["", 1];
@@ -22,7 +29,8 @@ export function stepsView(panel, shared) {
   const metrics = el("tbody", {});
   panel.append(
     el("div", { class: "bar" }, el("label", {}, "Filter by name ", filter),
-      el("span", { class: "note" }, "A fused stage counts elements once, at its first step. Skew: the busiest subtask against the average.")),
+      el("span", { class: "note" }, "A fused stage counts elements once, at its first step. Skew: the busiest subtask against the average. State: bytes of the stage in the newest checkpoint.")),
+    unmeasured,
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, el("table", {}, el("thead", {}, head), body)),
     el("h2", {}, "Metrics of user code"),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Metrics of user code" }, el("table", {},
@@ -58,6 +66,9 @@ export function stepsView(panel, shared) {
     const late = (status.metrics ?? []).filter((metric) => metric.step === each.label && metric.name === "dropped_late");
     const hot = status.hot_keys?.[each.label];
     const overdue = status.overdue?.[graph.tasks[each.task]?.label];
+    const keepsState = each.kind === "GroupByKeyAndWindow" || status.kept?.[each.label] !== undefined;
+    const size = keepsState ? status.state_size?.[each.task] : undefined;
+    const measured = (name, shown) => (status.unmeasured?.[name] === undefined ? shown : "not measured");
     return {
       step: [each.label, each.label], kind: [each.kind, each.kind.replace("AndWindow", "")],
       read: both(own("read") ?? passing(inputs, "traffic")), rate: both(own("read_rates") ?? passing(inputs, "traffic_rates")),
@@ -65,17 +76,20 @@ export function stepsView(panel, shared) {
       time: [status.seconds?.[each.label], status.seconds?.[each.label] === undefined ? "–" : `${number(status.seconds[each.label])} s`],
       busy: [status.seconds_rates?.[each.label], percent((status.seconds_rates?.[each.label] ?? 0) / (graph.parallelism || 1))],
       lag: [typeof watermark === "number" ? status.now - watermark : undefined,
-        typeof watermark === "number" ? duration(status.now - watermark) : watermark ?? "–"],
-      overdue: [overdue, overdue === undefined ? "–" : duration(overdue)],
-      kept: [status.kept?.[each.label], number(status.kept?.[each.label])],
+        measured("watermarks", typeof watermark === "number" ? duration(status.now - watermark) : watermark ?? "–")],
+      overdue: [overdue, measured("overdue", overdue === undefined ? "–" : duration(overdue))],
+      kept: [status.kept?.[each.label], measured("kept", number(status.kept?.[each.label]))],
+      state: [size, measured("state_size", size === undefined ? "–" : bytes(size))],
       late: [late[0]?.value, number(late[0]?.value)],
       skew: [mean ? Math.max(...loads) / mean : undefined, loads.length > 1 && mean ? `${(Math.max(...loads) / mean).toFixed(1)}×` : "–"],
-      keys: ["", hot && hot.total ? hot.keys.slice(0, 3).map(([key, count]) => `${key} ${percent(count / hot.total)}`).join(", ") : ""],
+      keys: ["", measured("hot_keys", hot && hot.total ? hot.keys.slice(0, 3).map(([key, count]) => `${key} ${percent(count / hot.total)}`).join(", ") : "")],
     };
   }
 
   function update({ graph, status }) {
     if (!graph || !status) return;
+    const missing = Object.entries(status.unmeasured ?? {});
+    setText(unmeasured, missing.length ? `${missing.map(([name]) => FIELDS[name]).join(", ")}: ${[...new Set(missing.map(([, why]) => why))].join("; ")}.` : "");
     const wanted = filter.value.toLowerCase();
     const found = graph.transforms.filter((each) => each.label.toLowerCase().includes(wanted))
       .map((each) => [each.label, valuesOf(each, graph, status)]);

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ....sdk import graph
@@ -22,6 +23,7 @@ from ....sdk.metrics import MetricsContainer
 from ..counters import Counts
 from ..plan.execution_graph import ExecutionGraph, label_of
 from ..plan.fusion import Plan, Stage, Step
+from ..streaming.observation import Observed
 
 
 def described_graph(execution_graph: ExecutionGraph) -> dict[str, Any]:
@@ -116,3 +118,30 @@ def described_metrics(metrics: MetricsContainer) -> list[dict[str, Any]]:
                 for name, value in values.items()
             ]
     return found
+
+
+def described_observation(latest: Iterable[Observed]) -> dict[str, Any]:
+    """Return the latest observations of processes as data (docs/ui.md)."""
+    traffic: dict[int, list[int]] = {}
+    keys: dict[str, dict[str, int]] = {}
+    totals: dict[str, int] = {}
+    kept: dict[str, int] = {}
+    overdue: dict[str, int] = {}
+    for each in latest:
+        for pcollection, (elements, size) in each.traffic.items():
+            sums = traffic.setdefault(pcollection, [0, 0])
+            sums[0] += elements
+            sums[1] += size
+        for label, (total, top) in each.keys.items():
+            totals[label] = totals.get(label, 0) + total
+            for key, count in top:
+                keys.setdefault(label, {})[key] = keys.get(label, {}).get(key, 0) + count
+        for label, n in each.kept.items():
+            kept[label] = kept.get(label, 0) + n
+        for label, micros in each.overdue.items():
+            overdue[label] = max(overdue.get(label, 0), micros)
+    hot = {
+        label: {"total": totals[label], "keys": sorted(counts.items(), key=lambda entry: -entry[1])[:12]}
+        for label, counts in keys.items()
+    }
+    return {"traffic": traffic, "hot_keys": hot, "kept": kept, "overdue": overdue}

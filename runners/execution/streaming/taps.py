@@ -25,6 +25,9 @@ from .task_execution import TaskExecution
 # Every so many bundles one element is pickled, to know its size.
 _SIZED = 16
 
+# The golden ratio, whose multiples fill an interval evenly.
+_GOLDEN = 0.6180339887498949
+
 # Keys in a sketch; panes and inputs of one report.
 _KEYS, _MOST = 256, 500
 
@@ -104,23 +107,29 @@ class TaskTaps:
     Args:
       step, key: the label of the grouping whose panes are drawn, and the text of the key; None for none, and for all
         keys.
+
+    Attributes:
+      execution: the execution of the subtask's task.
+      keys: the most frequent keys of each step.
+      panes, inputs: of the step and key that are drawn.
     """
 
     def __init__(self, execution: TaskExecution, clock: Clock, step: str | None, key: str | None) -> None:
-        self._execution = execution
+        self.execution = execution
         self._clock = clock
         self._step = step
         self._key = key
         self._traffic: dict[int, list[float]] = {}
         self._sizes: dict[int, tuple[int, float]] = {}
         self._attached: list[tuple[int, Callable[[Bundle], None]]] = []
+        self._samples = 0
         self.keys: dict[str, HotKeys] = {}
         self.panes: list[DrawnPane] = []
         self.inputs: list[DrawnInput] = []
         self._attach()
 
     def _attach(self) -> None:
-        execution = self._execution
+        execution = self.execution
         plan = execution.plan
         keyed: dict[int, list[graph.Transform]] = {}
         for step in plan.steps:
@@ -138,13 +147,13 @@ class TaskTaps:
                 self._tap(step.transform.outputs[None], partial(self._draw_panes, step.transform.label))
 
     def _tap(self, pcollection: int, receive: Callable[[Bundle], None]) -> None:
-        self._execution.dataflow.tap(pcollection, receive)
+        self.execution.dataflow.tap(pcollection, receive)
         self._attached.append((pcollection, receive))
 
     def detach(self) -> None:
         """Remove all taps."""
         for pcollection, receive in self._attached:
-            self._execution.dataflow.untap(pcollection, receive)
+            self.execution.dataflow.untap(pcollection, receive)
         self._attached = []
 
     def traffic(self) -> dict[int, Traffic]:
@@ -168,7 +177,9 @@ class TaskTaps:
         n = len(bundle)
         if not n or isinstance(bundle, FoldedBundle):
             return
-        at = keys.total % n
+        # Spread over bundles of any size, and of the same size, too.
+        self._samples += 1
+        at = int(self._samples * _GOLDEN % 1.0 * n)
         for value in bundle.part(at, at + 1).values:
             # Elements that are no pairs are an error of the step itself.
             if isinstance(value, (tuple, list)) and len(value) == 2:
@@ -188,7 +199,7 @@ class TaskTaps:
     def _draw_panes(self, label: str, bundle: Bundle) -> None:
         if len(self.panes) >= _MOST:
             return
-        now, watermark = self._clock.now, self._execution.groupings[label].windows.watermark
+        now, watermark = self._clock.now, self.execution.groupings[label].windows.watermark
         for (key, value), _, windows, pane, sign in bundle.rows():
             if not self._is_drawn(key):
                 continue

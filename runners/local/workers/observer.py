@@ -19,18 +19,15 @@ from ...execution.clock import fast_switches
 from ...execution.log_tail import LogTail
 from ...execution.plan.execution_graph import SubtaskId
 from ...execution.step_times import sampled_step
-from ...execution.streaming.taps import DrawnInput, DrawnPane, HotKeys, TaskTaps, Traffic
+from ...execution.streaming.observation import Observe, Observed, observed_of
+from ...execution.streaming.taps import TaskTaps
 from ..subtask.subtask import Subtask
-from .protocol import Observe, Observed
 
 # Seconds between two samples of a profile, and the longest profile.
 _PROFILED, _LONGEST = 0.01, 60.0
 
 # The module from which all steps are called.
 _SLOT = os.path.join(os.path.dirname(__file__), "slot.py")
-
-# The keys of a step that are reported.
-_TOP = 12
 
 
 class Profiler:
@@ -144,45 +141,12 @@ class SlotObserver:
         """Return what was observed since the last call; None without a page."""
         if not self._is_asked:
             return None
-        traffic: dict[int, Traffic] = {}
-        keys: dict[str, HotKeys] = {}
-        kept: Counter[str] = Counter()
-        overdue: dict[str, int] = {}
-        inputs: list[DrawnInput] = []
-        panes: list[DrawnPane] = []
-        subtasks = self._subtasks()
-        for id, taps in self._taps.items():
-            for pcollection, (elements, size) in taps.traffic().items():
-                before = traffic.get(pcollection, Traffic(0, 0))
-                traffic[pcollection] = Traffic(before.elements + elements, before.size + size)
-            for label, sketch in taps.keys.items():
-                merged = keys.setdefault(label, HotKeys())
-                merged.total += sketch.total - sum(sketch.counts.values())
-                for key, count in sketch.counts.items():
-                    merged.add(key, count)
-            inputs += taps.inputs
-            panes += taps.panes
-            taps.inputs, taps.panes = [], []
-            if id in subtasks:
-                execution = subtasks[id].execution
-                kept.update(execution.kept())
-                due = execution.next_processing_time()
-                if due is not None and due < execution.clock.now:
-                    label = subtasks[id].task.label
-                    overdue[label] = max(overdue.get(label, 0), execution.clock.now - due)
         profile = None
         if self._profiler is not None and self._profiler.is_over:
             profile, self._profiler = (self._profiler.number, dict(self._profiler.stacks)), None
-        return Observed(
-            traffic,
-            {label: (sketch.total, sketch.top(_TOP)) for label, sketch in keys.items()},
-            dict(kept),
-            overdue,
-            inputs,
-            panes,
-            () if self.tail is None else self.tail.taken(),
-            profile,
-        )
+        subtasks = self._subtasks()
+        observed = observed_of(taps for id, taps in self._taps.items() if id in subtasks)
+        return observed._replace(logs=() if self.tail is None else self.tail.taken(), profile=profile)
 
 
 class Observable(Protocol):

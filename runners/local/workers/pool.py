@@ -11,10 +11,11 @@ from typing import Any
 from ....sdk.redaction import logger_of
 from ...execution.gc_tuning import rarely_collected
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
+from ...execution.streaming.observation import Observed
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ..channels.channel import Channel, ChannelId
 from .processes import WorkerDied
-from .protocol import Command, Counted, Observed, Pause, Report, Rewind
+from .protocol import Command, Counted, Pause, Report, Rewind
 from .slot import Slot, Start
 from .watch import Watch
 

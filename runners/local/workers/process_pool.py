@@ -8,12 +8,13 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
+from ...execution.streaming.observation import Observed
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ..channels.channel import ChannelId
 from .pool import Workers, ids_of
 from .process_loop import run_slot
 from .processes import Work, WorkerDied, WorkerProcesses
-from .protocol import Command, Counted, FencedEndpoint, Observed, Report, Rewind, Stopped, send_sockets
+from .protocol import Command, Counted, FencedEndpoint, Report, Rewind, Stopped, send_sockets
 from .slot import Start
 
 Pipes = dict[ChannelId, tuple[socket.socket, socket.socket]]

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ...execution.checkpoints.manifest import Checkpoint, PartReference
 from ...execution.error_transport import RemoteError
 from ...execution.plan.execution_graph import SubtaskId
-from ...execution.streaming.taps import DrawnInput, DrawnPane, Traffic
+from ...execution.streaming.observation import Observe, Observed
 from ...execution.stuck_calls import Returned, Stuck
 from ..channels.channel import ChannelId
 from ..channels.messages import Barrier
@@ -101,23 +101,6 @@ class Rewind(NamedTuple):
     ends: tuple[tuple[ChannelId, bool], ...] = ()
 
 
-class Observe(NamedTuple):
-    """Say what a page shows, and so what the slots have to observe.
-
-    Attributes:
-      is_open: some browser shows the page; otherwise nothing is observed but logs.
-      step, key: the grouping whose panes are drawn, and the text of the key; None for none, and for all keys.
-      profile: the number of the last profile that was requested; 0 for none.
-      seconds: how long stacks are sampled for it.
-    """
-
-    is_open: bool = False
-    step: str | None = None
-    key: str | None = None
-    profile: int = 0
-    seconds: float = 10.0
-
-
 Command: TypeAlias = Inject | Play | AdvanceLoops | Pause | Drain | Commit | Stop | Observe
 
 
@@ -187,29 +170,6 @@ class Failed(NamedTuple):
     """A slot has failed; or a subtask, while the slot's others go on."""
 
     error: RemoteError
-
-
-class Observed(NamedTuple):
-    """What a slot has observed since its last report, for a page.
-
-    Attributes:
-      traffic: by PCollection, what has passed since the page was opened.
-      keys: by step, the most frequent keys and their counts, and the number of all elements.
-      kept: by step, the windows and state cells in memory.
-      overdue: by task, microseconds since the earliest processing-time timer that is due was set for.
-      inputs, panes: of the step and key that are drawn.
-      logs: lines of this process: microseconds since 1970, level, and text.
-      profile: the number of a profile, and how often each stack was seen; frames are joined by line ends.
-    """
-
-    traffic: Mapping[int, Traffic] = {}
-    keys: Mapping[str, tuple[int, list[tuple[str, int]]]] = {}
-    kept: Mapping[str, int] = {}
-    overdue: Mapping[str, int] = {}
-    inputs: Sequence[DrawnInput] = ()
-    panes: Sequence[DrawnPane] = ()
-    logs: Sequence[tuple[int, str, str]] = ()
-    profile: tuple[int, Mapping[str, int]] | None = None
 
 
 class Counted(NamedTuple):

@@ -17,6 +17,7 @@ from ...execution.error_transport import remote
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.plan.fusion import has_async
 from ...execution.step_times import sampled_step
+from ...execution.streaming.observation import Observe
 from ...execution.wakeup import Wakeup
 from ..channels.channel import Channel, ChannelId
 from ..subtask.reports import Report as SubtaskReport
@@ -31,7 +32,6 @@ from .protocol import (
     Drain,
     Failed,
     Inject,
-    Observe,
     Pause,
     Play,
     Report,

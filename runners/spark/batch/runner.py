@@ -21,7 +21,7 @@ from ...execution.progress import progress_of
 from ...execution.sinks.committer import with_dead_letters
 from ...execution.streaming_options import check_streaming_flags, refuse_unheeded
 from ...execution.stuck_calls import CallWatch
-from ..page import SparkPage, SparkProgress
+from ..page import IN_BATCH, SparkPage, SparkProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,7 +99,7 @@ class SparkBatchRunner(TransformRunner):
             return SparkProgress(None, reports.counts, reports.metrics)
 
         graph = described_plan(execution.plan, execution.partitions)
-        return SparkPage(graph, progress, {"cancel": execution.cancel}, Events())
+        return SparkPage(graph, progress, {"cancel": execution.cancel}, Events(), IN_BATCH)
 
     @classmethod
     def capabilities(cls) -> Mapping[Capability, str]:

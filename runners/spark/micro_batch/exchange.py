@@ -23,6 +23,7 @@ from ...execution.plan.execution_graph import Edge, EdgeKind, SubtaskId
 from ...execution.shuffle.blocks import encode_bundle
 from ...execution.shuffle.partitioner import Partitioner
 from ...execution.shuffle.pre_aggregation import PreAggregation
+from ...execution.streaming.observation import Observed
 from ...execution.user_errors import guarded
 
 # The size, in bytes of blocks, at which a message is sent.
@@ -97,6 +98,7 @@ class SubtaskResult:
       is_complete: whether it will produce no more output.
       loaded: whether it had to restore its state.
       newest: the greatest event time read from each streaming DataFrame, by label.
+      observed: for a page; None while none is open.
     """
 
     id: SubtaskId
@@ -113,6 +115,7 @@ class SubtaskResult:
     loaded: bool = False
     seconds: SubtaskSeconds = attrs.field(factory=SubtaskSeconds)
     newest: Mapping[str, int] = attrs.field(factory=dict)
+    observed: Observed | None = None
 
 
 class MessageWriter:

@@ -16,6 +16,7 @@ from ....sdk.spark_interfaces import Block
 from ....sdk.user_code.serialization import dumps
 from ...execution.serialization.records import RecordType, unpickled
 from ...execution.shuffle.blocks import decode_bundle, encode_bundle
+from ...execution.streaming.observation import Observe
 
 
 @attrs.frozen
@@ -71,6 +72,7 @@ class PlannedBatch:
       positions: of the sources after the batch; see `DriverSources`.
       is_last: whether the sources have ended with it.
       frames: the DataFrames that it reads, by label; of a stream the number of Spark's batch, else None.
+      observe: what a page shows of it, which isn't recorded.
     """
 
     number: int
@@ -83,6 +85,7 @@ class PlannedBatch:
     positions: Any = None
     is_last: bool = False
     frames: Mapping[str, int | None] = attrs.field(factory=dict)
+    observe: Observe = attrs.field(factory=Observe, eq=False)
 
     def record(self) -> bytes:
         """Return the batch as a record.  Raises `SerializationError` for splits or positions that can't be pickled."""

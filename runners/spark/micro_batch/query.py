@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -32,6 +32,7 @@ from ...execution.sinks.checkpoint_commits import PREVIOUS, ManifestDecision, co
 from ...execution.sinks.committer import SinkCommitter
 from ...execution.sinks.errors import END_OF_RUN, Decision
 from ...execution.state.schema import shapes_of
+from ...execution.streaming.observation import Observe, Observed
 from ...execution.streaming.restored import restored_line
 from ...execution.stuck_calls import CallWatch
 from .commit_log import (
@@ -108,6 +109,8 @@ class MicroBatchQuery:
       execution_graph: the tasks of a batch.
       events: the events of the run, for a page and a log.
       loads: for each task and subtask, its share of the time of the last batch, 0, and the elements that it read.
+      observe: what a page shows of the batches that begin from now on.
+      observed: of each subtask in the last batch that was observed.
     """
 
     def __init__(
@@ -125,6 +128,8 @@ class MicroBatchQuery:
         self.batches = 0
         self.events = Events()
         self.loads: Sequence[Sequence[Sequence[float]]] = ()
+        self.observe = Observe()
+        self.observed: Mapping[SubtaskId, Observed] = {}
         self._graph = self.execution_graph = execution_graph
         self._started_at, self._ended_at = steady_time(), 0
         self.plan = execution_graph.plan
@@ -320,7 +325,10 @@ class MicroBatchQuery:
             self._sinks.begin(batch.transaction)
         self._store.begin(batch.number)
         began = steady_time()
-        results = self._batches.run(batch, self._parts, self._sources.frames(batch.frames))
+        observe = self.observe
+        results = self._batches.run(
+            attrs.evolve(batch, observe=observe), self._parts, self._sources.frames(batch.frames)
+        )
         counts = Counts()
         for result in results:
             counts.add(result.counts)
@@ -328,6 +336,7 @@ class MicroBatchQuery:
         self._commit(batch, results)
         self.counts.add(counts)
         self._record(batch, results, steady_time() - began)
+        self._record_observed(observe, results)
         self._publish()
         # After the commit, because an acknowledgement can't be rolled back.
         self._sources.acknowledge(batch.positions)
@@ -356,6 +365,15 @@ class MicroBatchQuery:
             size=total,
             parts=parts,
         )
+
+    def _record_observed(self, observe: Observe, results: Sequence[SubtaskResult]) -> None:
+        """Note what a page shows, and add an event of the inputs and panes that it draws."""
+        observed = {result.id: result.observed for result in results if result.observed is not None}
+        self.observed = observed
+        inputs = [each._asdict() for one in observed.values() for each in one.inputs]
+        panes = [each._asdict() for one in observed.values() for each in one.panes]
+        if inputs or panes:
+            self.events.add("panes", step=observe.step, inputs=inputs, panes=panes)
 
     def _commit(self, batch: PlannedBatch, results: Sequence[SubtaskResult]) -> None:
         committed, parallelism = Committed.of(batch, results, self._graph), self._graph.parallelism

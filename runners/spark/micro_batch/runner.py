@@ -23,7 +23,8 @@ from ...execution.page.description import described_graph
 from ...execution.page.event_log import Events
 from ...execution.plan.fusion import fuse
 from ...execution.progress import progress_of
-from ..page import SparkPage, SparkProgress
+from ...execution.streaming.observation import Observe
+from ..page import IN_MICRO_BATCHES, SparkPage, SparkProgress
 from .options import settings_of, store_of
 
 if TYPE_CHECKING:
@@ -147,7 +148,12 @@ class MicroBatchResult(PipelineResult):
         if options.view_as(StreamingOptions).checkpoint_dir is not None:
             query.events = Events(query.event_log())
         requests = {"drain": query.drain, "cancel": query.cancel}
-        self._page = SparkPage(described_graph(query.execution_graph), self._progress, requests, query.events)
+
+        def observe(wanted: Observe) -> None:
+            query.observe = wanted
+
+        graph = described_graph(query.execution_graph)
+        self._page = SparkPage(graph, self._progress, requests, query.events, IN_MICRO_BATCHES, observe)
         try:
             self._feed = self._page.open(options)
         except BaseException:
@@ -169,7 +175,15 @@ class MicroBatchResult(PipelineResult):
 
     def _progress(self) -> SparkProgress:
         query = self._query
-        return SparkProgress(query.state, query.counts, query.metrics, query.watermarks(), query.loads, query.batches)
+        return SparkProgress(
+            query.state,
+            query.counts,
+            query.metrics,
+            query.watermarks(),
+            query.loads,
+            query.batches,
+            tuple(query.observed.values()),
+        )
 
     @property
     def state(self) -> RunState:

@@ -34,9 +34,11 @@ from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, Su
 from ...execution.plan.fusion import Grouping, Keyed, Source
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.step_times import StepSampler
+from ...execution.streaming.observation import Observe, observed_of
 from ...execution.streaming.snapshot import Restored, snapshot
 from ...execution.streaming.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
 from ...execution.streaming.spiller import Spiller
+from ...execution.streaming.taps import TaskTaps
 from ...execution.streaming.task_execution import TaskExecution
 from ...execution.user_errors import guarded
 from .commit_log import Reached, StatePart, no_failure, part_name
@@ -112,6 +114,9 @@ class MicroBatchSubtask:
         self._edges = {edge.id: edge for edge in self._task.inputs}
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self._task.inputs}
         self._sources = {step.transform.label: step for step in self._task.sources}
+        # What a page shows, and the taps for it.
+        self._observe = Observe()
+        self._taps: TaskTaps | None = None
 
     def sampler_here(self) -> Callable[[], None]:
         """Return a function for another thread, which adds the time of steps in this thread to the counts."""
@@ -173,6 +178,7 @@ class MicroBatchSubtask:
         execution, writer = self.execution, self._writer
         writer.begin(attempt)
         self._newest.clear()
+        self._attach_taps(batch.observe)
         for output in execution.outputs:
             output.next(batch.transaction)
         try:
@@ -209,6 +215,15 @@ class MicroBatchSubtask:
         self.version = None if result.part is None else result.part.files[-1].file
         self._was_loaded, self._loading = False, 0.0
         yield self.id.index, address(self.program.tasks, pickle.dumps(result, protocol=5))
+
+    def _attach_taps(self, wanted: Observe) -> None:
+        """Tap what the page shows, if it shows something else than in the last batch."""
+        if wanted == self._observe:
+            return
+        self._observe = wanted
+        if self._taps is not None:
+            self._taps.detach()
+        self._taps = TaskTaps(self.execution, self._clock, wanted.step, wanted.key) if wanted.is_open else None
 
     def _advance_clocks(self, batch: PlannedBatch) -> None:
         """Advance processing time and percentile watermarks, and deliver signals, before any element."""
@@ -331,6 +346,7 @@ class MicroBatchSubtask:
             self._was_loaded,
             seconds,
             dict(self._newest),
+            None if self._taps is None else observed_of([self._taps]),
         )
 
 
