@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -126,13 +127,17 @@ def run(job: str, mode: str, elements: int, parallelism: int, workers: int) -> N
     result: Any = p.run()
     page = result._observers.page
     print("PAGE", result.ui_url or "none", flush=True)
-    server = 0.0
-    while result.state == "RUNNING":
-        if page.pid is not None:
-            server = max(server, _time_of(page.pid))
-        time.sleep(0.05)
-    result.wait_until_finish()
-    # The server, whose time is not the job's, is a child, too.
+    ended: dict[int, float] = {}
+
+    def waitpid(pid: int, flags: int) -> tuple[int, int]:
+        found, status, used = os.wait4(pid, flags)
+        ended[found] = used.ru_utime + used.ru_stime
+        return found, status
+
+    # The server is a child, too, and its time is not the job's.
+    with patch.object(os, "waitpid", waitpid):
+        result.wait_until_finish()
+    server = 0.0 if page.pid is None else ended[page.pid]
     spent = time.process_time() + _of_children() - began - server
     print("SPENT", spent, time.monotonic() - clock, server)
 
@@ -140,16 +145,6 @@ def run(job: str, mode: str, elements: int, parallelism: int, workers: int) -> N
 def _of_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _time_of(pid: int) -> float:
-    """Return the processor time of a process, in seconds; 0 if it has ended."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / 100
 
 
 # --- The browser

@@ -5,6 +5,7 @@ It runs on the batch engine, one segment after the other.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ from ...sdk import graph
 from ...sdk.metrics import MetricsContainer
 from ...sdk.sources.bounded import BoundedSource
 from ..execution.batch.segment_task import RECEIVED, SegmentTask
-from ..execution.counters import BusyTime, Counts
+from ..execution.counters import Counts
 from ..execution.plan.fusion import Plan, Source
 from ..execution.plan.segments import Segment, cut
 from ..execution.sinks.committer import SinkCommitter
@@ -47,10 +48,10 @@ class BoundedRun:
             self.plan, self._transaction, lambda: staged_by(task.outputs), self._metrics, task.discard
         ):
             for segment in self._segments:
-                busy = BusyTime(self.counts, segment.label)
+                began = time.monotonic()
                 for _ in task.run(segment, splits_of(segment, 1)):
                     pass
-                busy.add()
+                self.counts.busy[segment.label, 0] = time.monotonic() - began
             for _ in task.finish():
                 pass
 

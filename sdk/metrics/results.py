@@ -226,7 +226,7 @@ class MetricResults:
         >>> p = beam.Pipeline()
         >>> _ = p | "Read" >> beam.Create([1, 2]) | "Square" >> beam.Map(lambda n: n * n)
         >>> [(load.stage, load.subtask) for load in p.run().metrics().subtask_loads()]
-        [('Read → Square', 0)]
+        [('Read/Values → Square', 0)]
         """
         return list(self._subtask_loads)
 

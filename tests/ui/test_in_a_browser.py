@@ -177,3 +177,41 @@ def test_a_thousand_steps_are_readable(browser: Browser, tmp_path: pathlib.Path)
             lambda: 1001 == len(browser.texts("#view-steps tbody:first-of-type tr th[scope=row]")), "rows"
         )
         assert [] == browser.errors()
+
+
+def test_a_job_of_200_steps_and_32_subtasks_is_usable(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """All of them are shown while it runs; the page stays responsive: no script of it takes long."""
+
+    def build(p: beam.Pipeline) -> None:
+        steps: Any = p | "Read" >> beam.io.GenerateSequence(0, None, 20_000, 1, partitions=32)
+        for number in range(97):
+            steps = steps | f"First {number}" >> beam.Map(lambda n: n + 1)
+        steps = steps | beam.WindowInto(beam.window.FixedWindows(2)) | "Pairs" >> beam.Map(lambda n: (n % 100, n))
+        steps = steps | "Sum" >> beam.CombinePerKey(sum)
+        for number in range(96):
+            steps = steps | f"Second {number}" >> beam.Map(lambda pair: pair)
+        _ = steps | "All" >> beam.GroupByKey() | "Last" >> beam.Map(lambda pair: pair)
+
+    with running(tmp_path, build, parallelism=32, workers=2, checkpoint_interval=2) as result:
+        browser.open(result.ui_url)
+        browser.driver.execute_script(
+            "window.long = [];"
+            "const take = (list) => window.long.push(...list.getEntries().map((entry) => entry.duration));"
+            "new PerformanceObserver(take).observe({type: 'longtask'})"
+        )
+        browser.wait_until(lambda: 200 <= len(browser.texts(".node")), "all steps")
+        browser.wait_until(lambda: any("/s" in text for text in browser.texts(".edge text")), "rates of edges")
+        browser.find("#view-graph input").send_keys("Sum\n")
+        browser.wait_until(lambda: 32 == len(browser.texts("aside .loads li")), "its subtasks")
+        shot(browser, "subtasks")
+        show(browser, "steps")
+        browser.wait_until(
+            lambda: 200 <= len(browser.texts("#view-steps tbody:first-of-type tr th[scope=row]")), "rows"
+        )
+        show(browser, "checkpoints")
+        browser.wait_until(lambda: browser.texts("#view-checkpoints tbody tr"), "a checkpoint")
+        shot(browser, "subtasks_checkpoints")
+        longest = max(browser.driver.execute_script("return window.long"), default=0.0)
+        print(f"the longest script took {longest:.0f} ms")
+        assert longest < 1_000
+        assert [] == browser.errors()

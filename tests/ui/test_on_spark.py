@@ -45,7 +45,7 @@ def click_through(browser: Browser, url: str) -> None:
 def steps_of(browser: Browser) -> str:
     """The text of the table of steps."""
     browser.find("#tab-steps").click()
-    return str(browser.find("#views").text)
+    return str(browser.find("#view-steps").text)
 
 
 def test_a_batch_on_spark_has_a_page(spark: Any, browser: Browser, capfd: pytest.CaptureFixture[str]) -> None:

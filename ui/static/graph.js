@@ -220,7 +220,7 @@ export function graphView(panel, shared) {
       el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", { class: "note" }, name), el("dd", {}, value)])),
       el("h2", {}, "Subtasks"),
       el("ul", { class: "loads" }, ...loads.map(([busy, pressed, read], index) => {
-        const text = `subtask ${index}: busy ${percent(busy)}, backpressured ${percent(pressed)}, ${number(read)} elements`;
+        const text = `subtask ${index}: busy ${percent(busy)}, backpressured ${percent(pressed)}, idle ${percent(Math.max(0, 1 - busy - pressed))}, ${number(read)} elements`;
         return el("li", { title: text }, `${index} `, meter(busy, pressed, text), ` ${percent(busy)}`);
       })),
       each.windowing ? el("button", { type: "button", onclick: () => { shared.chosenStep = each.label; shared.show("event-time"); } }, "Draw its panes") : null);
