@@ -200,7 +200,6 @@ class ProductionSlot(Slot):
                         break
         if done:
             self._tick_while_busy()
-        self._note_backpressure()
         return done
 
     def _produce(self, id: SubtaskId) -> bool:

@@ -59,6 +59,7 @@ class Subtask:
       choose: chooses the next input of those that have a message; in turn, unless it is replaced.
       barriers, repetitions: its parts; negative controls replace some of theirs.
       snapshots: takes its snapshots.
+      is_held_up: its last step was not taken, since a receiver of its output was behind.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class Subtask:
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
         self._has_completed = False
         self._has_paused = False
+        self.is_held_up = False
         self._may_begin = bool(self.task.sources) or any(edge.kind is EdgeKind.BACK for edge in self.task.outputs)
 
     def _exchange(
@@ -230,7 +232,8 @@ class Subtask:
             self._pause_senders(False)
         for exchange in self.exchanges:
             exchange.pump()
-        if any(exchange.is_full for exchange in self.exchanges):
+        self.is_held_up = any(exchange.is_full for exchange in self.exchanges)
+        if self.is_held_up:
             return False
         execution = self.execution
         if execution.is_behind and not execution.is_waiting_for_calls:

@@ -99,9 +99,8 @@ class Slot:
         # The subtask of the current step, and the microseconds of the steps of each.
         self._current: SubtaskId | None = None
         self._busy: dict[SubtaskId, int] = {}
-        # Those that were backpressured at the last look, with that time and their microseconds of steps until then; and
-        # the microseconds in which each was backpressured.
-        self._held: dict[SubtaskId, tuple[int, int]] = {}
+        # Since when subtasks are backpressured; and the microseconds in which each was so before.
+        self._held_up: dict[SubtaskId, int] = {}
         self._backpressured: dict[SubtaskId, int] = {}
         self._made_at = self.time_slice.clock()
         self._injected_at = 0
@@ -195,6 +194,7 @@ class Slot:
 
     def _discard(self, id: SubtaskId) -> None:
         """Remove a subtask, and ignore errors of closing it."""
+        self._held_up.pop(id, None)
         subtask = self.subtasks.pop(id, None)
         if subtask is not None:
             with suppress(Exception):
@@ -236,19 +236,7 @@ class Slot:
         done |= self._flush_tables(is_idle=not done)
         if done:
             self._tick_while_busy()
-        self._note_backpressure()
         return done
-
-    def _note_backpressure(self) -> None:
-        """Note which subtasks are backpressured, and add the time since the last look to those that were so then."""
-        held = [id for id, subtask in self.subtasks.items() if subtask.is_backpressured]
-        if not held and not self._held:
-            return
-        now, busy = self.time_slice.clock(), self._busy
-        for id, (since, before) in self._held.items():
-            waited = now - since - (busy.get(id, 0) - before)
-            self._backpressured[id] = self._backpressured.get(id, 0) + max(0, waited)
-        self._held = {id: (now, busy.get(id, 0)) for id in held}
 
     def _flush_tables(self, is_idle: bool) -> bool:
         """Send the tables of elements that have waited for their time; all tables while nothing else is to be done.
@@ -292,7 +280,15 @@ class Slot:
 
     def _end_slice(self, subtask: Subtask) -> None:
         self.time_slice.rest()
-        self._busy[subtask.id] = self._busy.get(subtask.id, 0) + self.time_slice.took
+        id = subtask.id
+        self._busy[id] = self._busy.get(id, 0) + self.time_slice.took
+        if subtask.is_held_up:
+            if id not in self._held_up:
+                self._held_up[id] = self.time_slice.clock()
+        elif id in self._held_up:
+            # It went on at the beginning of this step.
+            since = self.time_slice.clock() - self._held_up.pop(id) - self.time_slice.took
+            self._backpressured[id] = self._backpressured.get(id, 0) + max(0, since)
 
     def _begin_slice(self, subtask: Subtask) -> None:
         self.time_slice.task, self._current = subtask.task.label, subtask.id
@@ -399,12 +395,12 @@ class Slot:
         return Counted(metrics, held_up, backlog, watermarks, self._times(), self.observer.taken())
 
     def _times(self) -> dict[SubtaskId, SubtaskTime]:
-        passed = self.time_slice.clock() - self._made_at
+        now = self.time_slice.clock()
         return {
             id: SubtaskTime(
-                passed,
+                now - self._made_at,
                 self._busy.get(id, 0),
-                self._backpressured.get(id, 0),
+                self._backpressured.get(id, 0) + now - self._held_up.get(id, now),
                 sum(count.read for count in self._metrics[id].counts.steps.values()),
             )
             for id in self.subtasks

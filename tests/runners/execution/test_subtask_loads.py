@@ -97,7 +97,7 @@ def test_a_source_that_is_faster_than_its_sink_is_backpressured() -> None:
         return pair
 
     def build(p: beam.Pipeline) -> None:
-        numbers = p | "Read" >> beam.io.GenerateSequence(0, 60_000, partitions=2)
+        numbers = p | "Read" >> beam.io.GenerateSequence(0, 60_000, 10**7, 1, partitions=2)
         small = numbers | "Few" >> beam.Map(lambda n: (0, n if n % 50 else 0)) | "Mix" >> beam.Reshuffle()
         _ = small | "Slow" >> beam.Filter(lambda pair: not pair[1]) | "Sleep" >> beam.Map(slow)
 
