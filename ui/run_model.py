@@ -141,6 +141,9 @@ class RunModel:
                 return
             # A recorded run: the last step and key that were drawn.
             self.draw(event.get("step"), None)
+        if self.is_live and event.get("key", self._drawn[1]) != self._drawn[1]:
+            # Of a micro-batch that began before the key was chosen.
+            return
         self._inputs.extend(event["inputs"])
         self._panes.extend(event["panes"])
         for pane in event["panes"]:

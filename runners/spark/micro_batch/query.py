@@ -373,7 +373,7 @@ class MicroBatchQuery:
         inputs = [each._asdict() for one in observed.values() for each in one.inputs]
         panes = [each._asdict() for one in observed.values() for each in one.panes]
         if inputs or panes:
-            self.events.add("panes", step=observe.step, inputs=inputs, panes=panes)
+            self.events.add("panes", step=observe.step, key=observe.key, inputs=inputs, panes=panes)
 
     def _commit(self, batch: PlannedBatch, results: Sequence[SubtaskResult]) -> None:
         committed, parallelism = Committed.of(batch, results, self._graph), self._graph.parallelism
