@@ -53,6 +53,7 @@ class LakehouseSink(Sink[Any]):
     """
 
     takes_columns = True
+    retractions_advice = "give key='...', the columns that identify a row, for rows that are replaced and deleted"
 
     def __init__(
         self,

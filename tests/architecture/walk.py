@@ -184,6 +184,8 @@ def build(p: Any, walk: Walk) -> None:
 
 
 def _local(walk: Walk, directory: pathlib.Path) -> None:
+    # Another thread samples the steps.
+    walk.is_inside = lambda: threading.current_thread() is threading.main_thread()
     walk.trace()
     with beam.Pipeline(argv=[]) as p:
         build(p, walk)

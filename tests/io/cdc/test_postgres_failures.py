@@ -451,9 +451,9 @@ def test_a_slot_that_the_server_has_given_up_is_an_error(own: Tables) -> None:
 def rows_of(path: pathlib.Path) -> list[Any]:
     """The rows of a table of SQLite, which may be there.
 
-    A worker creates the file.  Before, SQLite isn't called: workers are being forked, and would inherit its locks.
+    Before a checkpoint is complete, SQLite isn't called: workers are being forked, and would inherit its locks.
     """
-    if not path.exists():
+    if not list(path.with_name("kept").glob("manifest-*")):
         return []
     with contextlib.closing(sqlite3.connect(path)) as database, contextlib.suppress(sqlite3.OperationalError):
         return list(database.execute("SELECT * FROM orders"))
