@@ -152,7 +152,7 @@ def test_a_run_has_a_page_that_cancels_it(
     running.start()
     page = printed_page(capfd)
     wait_until(lambda: 10 in document(page, "status").get("read", {}).values(), "the count of a step")
-    assert "--runner=local only" in document(page, "panes")["why"]
+    assert "time passes once, at the end" in document(page, "panes")["why"]
     assert ["cancel"] == document(page, "run")["requests"]
     assert 200 == post(page, "/api/requests/cancel").status
     running.join(120)
