@@ -37,7 +37,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -202,9 +202,6 @@ class TimeSlice:
       steps: the number of steps that have begun.
       task: the label of the step's task.
       took, busy: the microseconds of the last step, and of all that have ended.
-      longest: the microseconds of the longest step; a thread that samples lets it decay.
-      wanted: set by a thread that samples: it waits until the next step has begun.
-      sampled: the lock that it waits for, which the beginning step releases.
       is_simulated: True if everything happens in one thread, by a seed.
     """
 
@@ -217,11 +214,7 @@ class TimeSlice:
         self.began: int | None = None
         self.steps = 0
         self.task = ""
-        self.took = self.busy = self.longest = 0
-        self.wanted = False
-        self.sampled = threading.Lock()
-        self.sampled.acquire()
-        self._lets_in: ExitStack | None = None
+        self.took = self.busy = 0
 
     @cached_property
     def wakeup(self) -> Wakeup:
@@ -233,8 +226,6 @@ class TimeSlice:
         self.steps += 1
         self.began = self.clock()
         self.over.clear()
-        if self.wanted:
-            self._let_sample()
 
     def end(self) -> None:
         """End the slice: loops are left."""
@@ -246,20 +237,7 @@ class TimeSlice:
         if self.began is not None:
             self.took = self.clock() - self.began
             self.busy += self.took
-            if self.took > self.longest:
-                self.longest = self.took
             self.began = None
-        if self._lets_in is not None:
-            self._lets_in.close()
-            self._lets_in = None
-
-    def _let_sample(self) -> None:
-        """Let another thread look at this step within it, and not only when it is over."""
-        self.wanted = False
-        self._lets_in = ExitStack()
-        self._lets_in.enter_context(fast_switches())
-        if self.sampled.locked():
-            self.sampled.release()
 
     @contextmanager
     def renewed(self) -> Iterator[None]:

@@ -26,9 +26,6 @@ _SAMPLES = round(INTERVAL * 1_000_000)
 # Microseconds after which a step is sampled where it is found.
 _LONG = 5_000
 
-# A thread that is busy for less than one part in this many is seldom found in a step at a random moment.
-_SPARSE = 8
-
 # Looks without a step after which the slot is idle.
 _IDLE = 10
 
@@ -108,33 +105,19 @@ class Watch:
             self._report_stuck(steps, began, took)
 
     def _sample(self, now: int) -> None:
-        """Attribute the busy time since the last sample to what the thread is doing at a random moment of a step."""
+        """Attribute the busy time since the last sample to what the thread is doing at a random moment.
+
+        A moment between two steps attributes nothing: steps are sampled in proportion to their time.
+        """
         time_slice = self._slice
         began = time_slice.began
         if began is not None and now - began >= _LONG:
             self._sample_now()
-        elif (time_slice.busy - self._busy) * _SPARSE > now - self._sampled_at:
+        elif began is not None or time_slice.busy != self._busy:
             with fast_switches():
-                # This thread woke when a step was over: the moment is one of several steps.
+                # This thread often gets the interpreter when a step is over: the moment is one of several steps.
                 time.sleep(random.random() * 2 * _LONG / 1_000_000)
                 self._sample_now()
-        else:
-            self._sample_next_step()
-
-    def _sample_next_step(self) -> None:
-        """Sample the next step, if it lasts until a random moment of the longest ones: as often as its time demands.
-
-        This thread usually gets the interpreter when a short step is over: so the step that begins lets it in.
-        """
-        time_slice = self._slice
-        time_slice.sampled.acquire(blocking=False)
-        time_slice.wanted = True
-        if not time_slice.sampled.acquire(timeout=_OFTEN):
-            time_slice.wanted = False
-            return
-        time.sleep(random.random() * min(time_slice.longest, _LONG) / 1_000_000)
-        time_slice.longest = time_slice.longest * 7 // 8
-        self._sample_now()
 
     def _sample_now(self) -> None:
         time_slice = self._slice
