@@ -63,7 +63,7 @@ class Restarted:
     @property
     def batches(self) -> int:
         """Return the number of committed batches."""
-        manifests = (self.run.directory / "kept").glob("MANIFEST-*")
+        manifests = (self.run.directory / "kept").glob("manifest-*")
         return max((int(path.name.split("-")[1]) for path in manifests), default=0)
 
 
