@@ -127,6 +127,21 @@ def test_a_segment_that_is_read_twice_runs_once(remote: Any, tmp_path: pathlib.P
     assert sorted(range(10)) == sorted(map(int, (tmp_path / "calls").read_text().split()))
 
 
+def started(p: beam.Pipeline) -> tuple[threading.Thread, list[BaseException]]:
+    """The thread of a run, and the error that it will have ended with."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            p.run()
+        except BaseException as error:
+            errors.append(error)
+
+    running = threading.Thread(target=run, daemon=True)
+    running.start()
+    return running, errors
+
+
 def test_a_run_has_a_page_that_cancels_it(
     remote: Any, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,16 +155,7 @@ def test_a_run_has_a_page_that_cancels_it(
     total = p | "Numbers" >> beam.Create(range(10)) | "Same" >> beam.Map(lambda n: n) | beam.CombineGlobally(sum)
     texts = p | beam.Create([1]) | "Endless" >> beam.Map(endless, beam.pvalue.AsSingleton(total))
     _ = texts | beam.io.WriteToText(tmp_path / "out")
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            p.run()
-        except BaseException as error:
-            errors.append(error)
-
-    running = threading.Thread(target=run, daemon=True)
-    running.start()
+    running, errors = started(p)
     page = printed_page(capfd)
     wait_until(lambda: 10 in document(page, "status").get("read", {}).values(), "the count of a step")
     assert "time passes once, at the end" in document(page, "panes")["why"]
@@ -176,16 +182,7 @@ def test_a_run_that_is_interrupted_ends_when_its_tasks_have_ended(
 
     p = beam.Pipeline(remote)
     _ = p | beam.Create([0, 1]) | beam.Map(beating) | beam.io.WriteToText(tmp_path / "out")
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            p.run()
-        except BaseException as error:
-            errors.append(error)
-
-    running = threading.Thread(target=run, daemon=True)
-    running.start()
+    running, errors = started(p)
     wait_until(lambda: any(beats.iterdir()), "a task")
     connect_session.interruptAll()
     running.join(120)
