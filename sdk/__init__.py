@@ -53,7 +53,7 @@ from .pvalue import previews
 if TYPE_CHECKING:
     from .ptransform import PTransform
 
-# What builds pipelines is registered below what they are made of, and imported when it is used.
+# These modules build pipelines, so they are above what calls them: registered here, and imported when they are used.
 
 
 @applies_to_operands
