@@ -9,12 +9,13 @@ from typing import Any
 
 from golden.pipelines import Golden
 from golden.write import path_of
+from unpacking import unpack
 
 
 def unpacked(golden: Golden, directory: pathlib.Path) -> list[Any]:
     """Unpack a checkpoint, for this user alone; the results that are expected."""
     with tarfile.open(path_of(golden)) as archive:
-        archive.extractall(directory, filter="data")
+        unpack(archive, directory)
     for path in (directory, *directory.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
     found: list[Any] = json.loads((directory / "expected.json").read_text())

@@ -16,6 +16,7 @@ from typing import Any
 
 from kafka.packages import CACHE
 from servers.loopback_server import LoopbackServer
+from unpacking import unpack
 
 VERSION = "2.6.13.Final"
 NAME = f"apicurio-registry-app-{VERSION}"
@@ -44,7 +45,7 @@ def why_there_is_no_registry() -> str | None:
     part = CACHE / f"{NAME}.part"
     shutil.rmtree(part, ignore_errors=True)
     with tarfile.open(archive) as packed:
-        packed.extractall(part, filter="data")
+        unpack(packed, part)
     part.rename(PROGRAM.parent)
     archive.unlink()
     return None

@@ -14,6 +14,8 @@ import tarfile
 import tomllib
 from collections.abc import Mapping, Sequence
 
+from unpacking import unpack
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -39,7 +41,7 @@ def build(directory: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
     sources.mkdir(parents=True)
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(sources, filter="data")
+        unpack(tar, sources)
     epoch = run(["git", "log", "-1", "--format=%ct"]).strip()
     date = datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
     changelog = ["towncrier", "build", "--yes", "--version", version(), "--date", date]
