@@ -18,6 +18,7 @@ except that it gives up the interpreter for some microseconds at each sample.
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
 import time
@@ -54,14 +55,24 @@ class StepSampler:
 
     Args:
       counts: the counts to add the time to.
+      is_one_of_many: True if the thread runs one of many tasks, which may be shorter than `INTERVAL`.  Then the first
+        sample is at a random moment and stands for `INTERVAL`, so that the sum over the tasks is right.
       clock: seconds, of any beginning.
     """
 
-    def __init__(self, counts: Counts, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, counts: Counts, is_one_of_many: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._counts = counts
         self._clock = clock
         self._watched = threading.get_ident()
         self._last = clock()
+        if is_one_of_many:
+            self._last -= random.random() * INTERVAL
+
+    def due_in(self) -> float:
+        """Return the seconds until the next sample is due."""
+        return max(0.0, self._last + INTERVAL - self._clock())
 
     def sample(self) -> None:
         """Attribute the time since the last sample to the running step, if `INTERVAL` is over."""

@@ -30,14 +30,22 @@ _logger = logger_of(__name__)
 # The longest interval between samples in seconds, and the number of samples within the time-out.
 _SELDOM, _LOOKS = 0.25, 10
 
-# Seconds between two samples for a caller.
-SAMPLES = 0.05
-
 # Local variables with a step's label in functions of this package.
 _LABELS = "label", "transform"
 
 # Packages whose frames are not user code: PySpark runs our generators, and in Py4J a driver waits for the JVM.
 _RUNNERS, _JVM = f"{os.sep}pyspark{os.sep}", f"{os.sep}py4j{os.sep}"
+
+
+class Sampler(Protocol):
+    """Samples a watched thread, from another one."""
+
+    def due_in(self) -> float:
+        """Return the seconds until the next sample is due."""
+
+    def sample(self) -> None:
+        """Take a sample if it is due."""
+
 
 # The watches, by the identity of the frame at which each begins.  A watch ends at the frame of another.
 _roots: dict[int, CallWatch] = {}
@@ -136,9 +144,6 @@ class CallWatch(AbstractContextManager["CallWatch"]):
       is_elsewhere: true while another watch has the thread.
       has_thread: False if the owner takes the samples, by calling `look`.
       clock: seconds, of any beginning.
-
-    Attributes:
-      sample: called on the sampling thread every `SAMPLES` seconds, unless it is None.
     """
 
     def __init__(
@@ -154,7 +159,7 @@ class CallWatch(AbstractContextManager["CallWatch"]):
         self._is_elsewhere = is_elsewhere
         self._clock = clock
         self._pause = min(_SELDOM, timeout / _LOOKS)
-        self.sample: Callable[[], None] | None = None
+        self._sampler: Sampler | None = None
         self._next = 0.0
         self._watched = 0
         self._root: FrameType | None = None
@@ -163,7 +168,7 @@ class CallWatch(AbstractContextManager["CallWatch"]):
         self._since = 0.0
         # The step of the reported call.
         self._told: str | None = None
-        self._is_over = threading.Event()
+        self._is_over, self._wakeup = False, threading.Event()
         self._thread: threading.Thread | None = None
         if has_thread:
             self._thread = threading.Thread(target=self._run, name="penstock call watch", daemon=True)
@@ -178,7 +183,8 @@ class CallWatch(AbstractContextManager["CallWatch"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._is_over.set()
+        self._is_over = True
+        self._wakeup.set()
         if self._thread is not None:
             self._thread.join(1.0)
         if self._told is not None and kind is None:
@@ -189,10 +195,22 @@ class CallWatch(AbstractContextManager["CallWatch"]):
         _roots.pop(id(self._root), None)
         self._root = self._call = None
 
+    def sample_by(self, sampler: Sampler | None) -> None:
+        """Let a sampler take its samples, on the watch's thread; None ends this."""
+        self._sampler = sampler
+        if sampler is not None:
+            self._wakeup.set()
+
     def _run(self) -> None:
-        while not self._is_over.wait(self._pause if self.sample is None else min(self._pause, SAMPLES)):
-            if self.sample is not None:
-                self.sample()
+        while True:
+            sampler = self._sampler
+            self._wakeup.wait(self._pause if sampler is None else min(self._pause, sampler.due_in()))
+            # In this order no wake-up is lost: `_is_over` is set before.
+            self._wakeup.clear()
+            if self._is_over:
+                return
+            if (sampler := self._sampler) is not None:
+                sampler.sample()
             self.look()
 
     def _report(self, calls: CallsBeside, is_told: bool = True) -> None:

@@ -129,7 +129,7 @@ class _Worker:
         """Run one task after the other."""
         with CallWatch(self._timeout, self._report_call) as watch:
             while True:
-                watch.sample = None
+                watch.sample_by(None)
                 begin = self._control.recv()
                 views = self._views.read(begin.side_inputs)
                 self._counts_at = time.monotonic() + _COUNTS
@@ -163,4 +163,4 @@ class _Worker:
 
 def _sample(watch: CallWatch, counts: Counts) -> None:
     """Add the time of steps to these counts, until the task is over."""
-    watch.sample = StepSampler(counts).sample
+    watch.sample_by(StepSampler(counts, is_one_of_many=True))

@@ -42,7 +42,7 @@ class LocalStreamingRunner(TransformRunner):
         began = time.monotonic()
         with rarely_collected(), CallWatch(streaming.worker_timeout) as watch:
             run = in_process(with_dead_letters(graph, options), container)
-            watch.sample = StepSampler(run.counts).sample
+            watch.sample_by(StepSampler(run.counts))
             with scoped(container), progress_of(run.counts, run.plan, options):
                 run.run()
         return FinishedResult(_results(container, run.counts, began))

@@ -82,7 +82,7 @@ class PartitionFunction(ExecutorFunction):
         container, counts = MetricsContainer(), Counts()
         try:
             with scoped(container), rarely_collected(), CallWatch(self._timeout) as watch:
-                watch.sample = StepSampler(counts).sample
+                watch.sample_by(StepSampler(counts, is_one_of_many=True))
                 plan, segment, coders, packs = cloudpickle.loads(self._payload)
                 registry.register_all(coders)
                 views = SideInputViews()

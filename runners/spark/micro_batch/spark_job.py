@@ -345,7 +345,7 @@ class SubtaskFunction:
                 else:
                     yield id.index, row
         subtask = cache.take(id, self._batch, self._parts)
-        watch.sample = subtask.sampler_here()
+        watch.sample_by(subtask.sampler_here())
         yield from subtask.run(self._batch, own, own_part(self._parts, id, cache.program.parallelism))
         cache.subtasks[id] = subtask
         # Otherwise PySpark's daemon would collect garbage among all of the state after each task.

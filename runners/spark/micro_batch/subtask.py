@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -118,9 +118,9 @@ class MicroBatchSubtask:
         self._observe = Observe()
         self._taps: TaskTaps | None = None
 
-    def sampler_here(self) -> Callable[[], None]:
-        """Return a function for another thread, which adds the time of steps in this thread to the counts."""
-        return StepSampler(self._counts).sample
+    def sampler_here(self) -> StepSampler:
+        """Return a sampler that adds the time of steps in this thread to the counts."""
+        return StepSampler(self._counts, is_one_of_many=True)
 
     def _open_spiller(self) -> Spiller | None:
         """Open the spiller of a task with state, if memory is limited; all tasks with state get equal shares."""

@@ -68,3 +68,20 @@ def test_samples_change_nothing_that_compares_counts() -> None:
     one, other = Counts(), Counts()
     one.spend("Slow", 1.0)
     assert one == other
+
+
+def test_tasks_that_are_shorter_than_the_interval_are_sampled() -> None:
+    """Each task has a sampler of its own, as in micro-batches, and most tasks end before it takes a sample."""
+    from penstock.runners.execution.counters import Counts
+    from penstock.runners.execution.step_times import INTERVAL, StepSampler
+    from penstock.runners.execution.stuck_calls import CallWatch
+    from penstock.runners.execution.user_errors import guarded
+
+    counts, began = Counts(), time.perf_counter()
+    for _ in range(200):
+        with CallWatch(60.0) as watch:
+            watch.sample_by(StepSampler(counts, is_one_of_many=True))
+            guarded("Short", lambda: time.sleep(INTERVAL / 3))
+    took = time.perf_counter() - began
+
+    assert took / 2 < counts.seconds["Short"] < 2 * took
