@@ -4,15 +4,16 @@ Text files in, text files out, each run in a process of its own.  Two workers ar
 four and eight, which may have no core to run on, by CPU time: what the division of the work costs.  A run over an
 empty file is the start-up, and is subtracted.
 
-Processes that share a core by turns lose the contents of its caches at each turn, which would be counted as costs of
-the division.  So all runs, those with one worker included, are scheduled first in, first out, where the system permits
-it (`CAP_SYS_NICE`): a process keeps its core until it waits.  Else the printed line says that time slicing is included.
+Two cores that share caches or execution units are each slower while both work, and processes that share a core by turns
+lose the contents of its caches at each turn.  Both would be counted as costs of the division.  So CPU time is measured
+on one core, for one worker as for eight, and all runs are scheduled first in, first out, where the system permits it
+(`CAP_SYS_NICE`): a process keeps its core until it waits.  Else the printed line says that time slicing is included.
 
 The memory of the worker processes: a word count of 1 GB with four workers, and a GroupByKey of 5 GB of pairs
 (`PENSTOCK_BENCHMARK_GIGABYTES`) with two.
 
-`python benchmarks/all_cores.py NAME WORKERS SOURCE TARGET [fifo]` is one run; it prints its seconds by the clock and of
-CPU, and 1 if it was scheduled first in, first out.
+`python benchmarks/bounded/all_cores.py NAME WORKERS SOURCE TARGET [fifo] [one-core]` is one run; it prints its seconds
+by the clock and of CPU, and 1 if it was scheduled first in, first out.
 """
 
 from __future__ import annotations
@@ -131,9 +132,11 @@ def flags_of(name: str, workers: int, directory: str) -> dict[str, Any]:
     return flags
 
 
-def main(name: str, workers: str, source: str, target: str, scheduling: str = "") -> None:
+def main(name: str, workers: str, source: str, target: str, *scheduling: str) -> None:
     """Run a pipeline; print the seconds by the clock and of CPU, and how it was scheduled."""
-    in_order = scheduling == "fifo" and schedule_in_order()
+    in_order = "fifo" in scheduling and schedule_in_order()
+    if "one-core" in scheduling:
+        os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
     p = beam.Pipeline("local", options(**flags_of(name, int(workers), str(Path(target).parent))))
     PIPELINES[name](p, Path(source), target)
     cpu, wall = cpu_of_this_and_children(), time.perf_counter()
@@ -165,16 +168,19 @@ class Case:
 
 @attrs.frozen
 class _Run:
-    """A number of workers, over the whole input or, for the start-up, over an empty file."""
+    """A number of workers, over the whole input or, for the start-up, over an empty file; on all cores or on one."""
 
     workers: int
     whole: bool
+    one_core: bool = False
 
 
 def compared(case: Case) -> list[Ratio]:
     # The threads of a stream's workers need their turns.
-    scheduling = "" if case.name == "stream" else "fifo"
-    runs = [_Run(n, whole) for n in ((1, 2) if case.cpu is None else (1, 2, 4, 8)) for whole in (True, False)]
+    scheduling = [] if case.name == "stream" else ["fifo"]
+    runs = [_Run(n, whole) for n in (1, 2) for whole in (True, False)]
+    if case.cpu is not None:
+        runs += [_Run(n, whole, one_core=True) for n in (1, 4, 8) for whole in (True, False)]
     times = {run: Times() for run in runs}
     results, in_order = set(), True
     with tempfile.TemporaryDirectory(dir=scratch_directory()) as temporary:
@@ -184,7 +190,8 @@ def compared(case: Case) -> list[Ratio]:
             for run in runs[:: -1 if number % 2 else 1]:
                 source = case.source if run.whole else empty
                 target = Path(temporary, "target")
-                arguments = (case.name, str(run.workers), str(source), str(target / "lines"), scheduling)
+                arguments = [case.name, str(run.workers), str(source), str(target / "lines"), *scheduling]
+                arguments += ["one-core"] * run.one_core
                 wall, cpu, was_in_order = map(float, output_of_program(__file__, *arguments).split())
                 times[run].walls.append(wall)
                 times[run].cpus.append(cpu)
@@ -199,7 +206,7 @@ def compared(case: Case) -> list[Ratio]:
     slicing = "" if in_order else ", with time slicing"
     found = [Ratio(f"(j) {case.name}: wall{slicing}, two workers / one", walls[2], walls[1], case.wall)]
     if case.cpu is not None:
-        cpus = {n: times[_Run(n, True)].cpu - times[_Run(n, False)].cpu for n in (1, 4, 8)}
+        cpus = {n: times[_Run(n, True, True)].cpu - times[_Run(n, False, True)].cpu for n in (1, 4, 8)}
         for n in (4, 8):
             found.append(Ratio(f"(j) {case.name}: CPU{slicing}, {n} workers / one", cpus[n], cpus[1], case.cpu))
     return found
