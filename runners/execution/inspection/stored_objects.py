@@ -68,6 +68,9 @@ _CALLED: dict[tuple[str, str], Callable[..., Any]] = {
 # Functions of cloudpickle that make a class, of which they are given the name as second argument.
 _CLASS_MAKERS = frozenset({"_make_skeleton_class", "_make_skeleton_enum"})
 
+# The members of an enum are pickled as attributes of their class before Python 3.11.4.
+_GETATTR = "builtins", "getattr"
+
 
 class _StandIn(type):
     """The type of classes that stand for others."""
@@ -83,6 +86,7 @@ class StoredObject(metaclass=_StandIn):
       args, kwargs: the arguments that the instance is restored with.
       state: the state that it was pickled with; None if it has none.
       items: the items of a subclass of a container.
+      is_attribute: True if it was pickled as an attribute of its class, whose name is the only argument.
     """
 
     # Of the subclass that stands for a class: its module and name.
@@ -91,7 +95,7 @@ class StoredObject(metaclass=_StandIn):
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = object.__new__(cls)
         made.args, made.kwargs = args, kwargs
-        made.state, made.items, made.called = None, [], False
+        made.state, made.items, made.called, made.is_attribute = None, [], False, False
         return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -102,6 +106,7 @@ class StoredObject(metaclass=_StandIn):
 
     state: Any
     items: list[Any]
+    is_attribute: bool
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -170,6 +175,8 @@ class StoredObject(metaclass=_StandIn):
             ) from error
         # `pickle` compares it with the class that it writes.
         self.__dict__["own"] = own
+        if self.is_attribute:
+            return getattr, (own, *self.args)
         if self.kwargs:
             made = (copyreg.__newobj_ex__, (own, self.args, self.kwargs))  # type: ignore[attr-defined]
         else:
@@ -232,10 +239,19 @@ class PlainUnpickler(pickle.Unpickler):
             return _StoredUuid
         if global_name in _CLASS_MAKERS:
             return _Call(self._class_by_value)
+        if name == _GETATTR:
+            return _Call(self._attribute)
         return self._stand_in(name)
 
     def _class_by_value(self, _: Any, name: str, *others: Any) -> type[StoredObject]:
         return self._stand_in(("__main__", str(name)))
+
+    def _attribute(self, *args: Any) -> StoredObject:
+        if len(args) == 2 and isinstance(args[0], _StandIn) and isinstance(args[1], str):
+            member: StoredObject = args[0](args[1])
+            member.is_attribute = True
+            return member
+        return self._stand_in(_GETATTR)(*args)
 
     def _stand_in(self, origin: tuple[str, str]) -> type[StoredObject]:
         name = ".".join(origin)

@@ -26,6 +26,15 @@ class Colour(enum.Enum):
     RED = 1
 
 
+class Size(enum.Enum):
+    """Pickled as before Python 3.11.4."""
+
+    SMALL = 1
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return getattr, (type(self), self.name)
+
+
 @dataclasses.dataclass(frozen=True)
 class Note:
     text: str
@@ -50,6 +59,7 @@ Pair = collections.namedtuple("Pair", "p q")
 
 OF_USERS = [
     (Colour.RED, "Colour"),
+    (Size.SMALL, "Size"),
     (Note("a", ["b"]), "Note"),
     (Slotted(1), "Slotted"),
     (Visit(Timestamp(3)), "Visit"),
