@@ -38,6 +38,7 @@ class Pipeline:
     Attributes:
       options: the given `PipelineOptions`; without these and `argv`, the options in scope (`scoped_pipeline_options`).
       runner: the runner of the pipeline.
+      type_options: its view of options about types, which each transform needs.
 
     Raises `OptionsError` for an unknown flag.
 
@@ -69,8 +70,8 @@ class Pipeline:
         self.runner = create_runner(runner)
         self.display_data = dict(display_data or {})
         self.result: PipelineResult | None = None
-        # A view, since the program may change options while it builds the pipeline.
-        self._type_options = options.view_as(TypeOptions)
+        # Views, since the program may change options while it builds the pipeline.
+        self.type_options = options.view_as(TypeOptions)
         self._standard_options = options.view_as(StandardOptions)
         # Labels in the order of application.
         self._labels: dict[str, None] = {}
@@ -385,7 +386,7 @@ class Pipeline:
         for pcoll in pcolls:
             if pcoll.pipeline is not self:
                 raise PipelineError(f"{label}: its input {pcoll!r} belongs to another pipeline")
-        if not self._type_options.pipeline_type_check:
+        if not self.type_options.pipeline_type_check:
             return
         for pcoll, accepted in _typed_inputs(transform, pvalue, pcolls):
             if not typehints.is_compatible(pcoll.element_type, accepted):
@@ -397,7 +398,7 @@ class Pipeline:
 
     def _check_strictness(self, transform: PTransform, label: str, around: PTransform | None) -> None:
         """Raise `TypeHintError` for a transform of the user without an output type, if all types are required."""
-        if self._type_options.type_check_strictness != "ALL_REQUIRED":
+        if self.type_options.type_check_strictness != "ALL_REQUIRED":
             return
         is_own = around is None or not type(around).__module__.startswith(f"{__name__.partition('.')[0]}.")
         if is_own and transform.get_type_hints().output_types is None:
@@ -414,7 +415,7 @@ class Pipeline:
             return result
         if simplified(result.element_type) is Any:
             result.element_type = produced
-        elif self._type_options.pipeline_type_check and not typehints.is_compatible(result.element_type, produced):
+        elif self.type_options.pipeline_type_check and not typehints.is_compatible(result.element_type, produced):
             from .typehints.beam.native_types import convert_to_beam_types
 
             expected, found = convert_to_beam_types([produced, result.element_type])

@@ -32,6 +32,7 @@ class PipelineUnderConstruction(Protocol):
     options: PipelineOptions
     result: PipelineResult | None
     runner: Runner
+    type_options: TypeOptions
 
     @property
     def applied_labels(self) -> set[str]:
@@ -197,7 +198,7 @@ class PCollection(PValue, Generic[T]):
     @property
     def checked_type(self) -> Any:
         """The type that transforms of its elements are checked for: `Any` with `--no_pipeline_type_check`."""
-        is_checked = self.pipeline.options.view_as(TypeOptions).pipeline_type_check
+        is_checked = self.pipeline.type_options.pipeline_type_check
         return self.element_type if is_checked else Any
 
     def __repr__(self) -> str:

@@ -11,7 +11,6 @@ import attrs
 from ..sdk import graph, typehints
 from ..sdk.combine_fn import CombineFn
 from ..sdk.errors import EndlessGroupError, TypeHintError
-from ..sdk.options import TypeOptions
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.typehints.simplified import native
@@ -80,9 +79,8 @@ def add_grouping(
     own = windowing if accumulation_mode is None else attrs.evolve(windowing, accumulation_mode=accumulation_mode)
     primitive = graph.GroupByKeyAndWindow(own, combine)
     _check_that_it_ends(pcoll)
-    # Read last, since reading the option takes longer than the other checks.
     if windowing.trigger.may_lose_data(windowing) != DataLossReason.NO_POTENTIAL_LOSS:
-        check_safe(windowing, pipeline.options.view_as(TypeOptions).allow_unsafe_triggers, pipeline.full_label)
+        check_safe(windowing, pipeline.type_options.allow_unsafe_triggers, pipeline.full_label)
     # Groupings behind this one continue its trigger.
     after = attrs.evolve(windowing, trigger=windowing.trigger.continuation())
     if late_tag is None:
@@ -106,7 +104,7 @@ def _check_that_it_ends(pcoll: PCollection[Any]) -> None:
         f"{pipeline.full_label}: GroupByKey cannot be applied to an unbounded PCollection with global windowing and a "
         f"default trigger: {read.label} is unbounded, so that no group would ever be complete."
     )
-    if not pipeline.options.view_as(TypeOptions).allow_unsafe_triggers:
+    if not pipeline.type_options.allow_unsafe_triggers:
         raise EndlessGroupError(
             f"{found} Give it windows, or a trigger, by WindowInto before it; or allow it with the "
             "--allow_unsafe_triggers flag: groups are then emitted when the pipeline is drained."

@@ -143,7 +143,7 @@ class ParDo(PTransform):
 
         args = tuple(argument(value) for value in self.args)
         kwargs = {name: argument(value) for name, value in self.kwargs.items()}
-        if pcoll.pipeline.options.view_as(TypeOptions).pipeline_type_check:
+        if pcoll.pipeline.type_options.pipeline_type_check:
             check_argument_types(self.fn, self.given_input_types, pcoll.element_type, self.args, self.kwargs, label)
         check_async(self.fn, label)
         check_signature(self.fn, args, kwargs, label)
@@ -153,7 +153,7 @@ class ParDo(PTransform):
         fn, inferred = self.batched_for(pcoll, hint, label)
         if isinstance(fn, BatchedDoFn) and fn.taken is not None:
             fn.batch_arguments(args, kwargs, label)
-        elif _checks_types(pcoll.pipeline.options.view_as(TypeOptions)):
+        elif _checks_types(pcoll.pipeline.type_options):
             fn = self._type_checked(fn, label)
         call: tuple[DoFn, tuple[Any, ...], Mapping[str, Any]] = (fn, args, kwargs)
         serialized = Serialized(call, label)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable
+from types import FunctionType
 from typing import Any
 
 from ..errors import UnsupportedError
@@ -22,12 +23,18 @@ from .dofn import CallableDoFn, DoFn, DoFnParam, FlatMapDoFn, WrappingDoFn, over
 from .signature import user_function
 from .stateful_dofn import is_stateful_dofn
 
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
 _OF_A_BUNDLE = ("BundleFinalizerParam", "BundleContextParam")
 _SPLITTABLE = ("RestrictionParam", "WatermarkEstimatorParam")
 
 
 def is_coroutine_function(fn: Any) -> bool:
     """Return True if a callable returns an awaitable or an async generator."""
+    function = getattr(fn, "__func__", fn)
+    # Most callables are: a function without attributes, or a method of one.
+    if type(function) is FunctionType and not function.__dict__:
+        return bool(function.__code__.co_flags & _ASYNC)
     while hasattr(fn, "func"):
         fn = fn.func
     # An object that is called like a function has the method in its class.

@@ -15,7 +15,7 @@ from ..typehints import describe, hints_of_callable
 from ..typehints.batch import BatchConverter
 from ..typehints.callables import yielded_hint
 from ..typehints.simplified import class_and_args, simplified
-from ..user_code.signatures import signature
+from ..user_code.signatures import is_bare, signature
 from .dofn import CallableDoFn, DoFn, DoFnParam, FlatMapDoFn, MapDoFn, WrappingDoFn, overrides
 from .signature import Argument, bind
 from .splittable_dofn import splittable_signature
@@ -238,7 +238,7 @@ def takes_arrays(fn: DoFn) -> bool:
 
     It is marked by `DoFn.yields_batches`, or its parameter is annotated as an array, a record batch or a data frame.
     """
-    if type(fn) is not MapDoFn:
+    if type(fn) is not MapDoFn or is_bare(fn.fn):
         return False
     if getattr(fn.fn, "yields_batches", False):
         return True

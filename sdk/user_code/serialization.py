@@ -109,10 +109,14 @@ def _plain_copy(obj: Any) -> Any:
     return copy
 
 
+# With the point behind it.
+_SDK = f"{__package__.rpartition('.')[0]}."
+
+
 @lru_cache(maxsize=64)
 def _is_copied_by_attributes(kind: type) -> bool:
-    """Return whether a class is of this package and doesn't customize pickling."""
-    if not kind.__module__.startswith(f"{__package__}."):
+    """Return whether a class is of the SDK and doesn't customize pickling."""
+    if not kind.__module__.startswith(_SDK):
         return False
     says = {"__reduce__", "__reduce_ex__"}
     if not attrs.has(kind):

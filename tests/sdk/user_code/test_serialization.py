@@ -8,6 +8,7 @@ import pytest
 
 from penstock.sdk.dofn.dofn import FilterDoFn, MapDoFn
 from penstock.sdk.graph import SideInputArgument
+from penstock.sdk.user_code import serialization
 from penstock.sdk.user_code.serialization import Serialized
 
 
@@ -70,3 +71,15 @@ def test_a_function_that_comes_to_refer_to_something_is_copied_with_it() -> None
     variables["added_later"] = 2
 
     assert 11 == frozen.load().fn(10)
+
+
+def test_a_function_that_refers_to_nothing_is_not_pickled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long pipelines have mostly such functions, and pickling them takes ten times as long as copying."""
+    pickled: list[Any] = []
+    monkeypatch.setattr(serialization, "pickled", lambda obj: pickled.append(obj) or b"")
+
+    for fn in (lambda x: x + 1, lambda x: [x]):
+        Serialized((MapDoFn(fn), (1,), {}), "Map").frozen()
+    assert [] == pickled
+    Serialized((MapDoFn(lambda x: twice(x)), (1,), {}), "Map").frozen()
+    assert 2 == len(pickled)
