@@ -63,10 +63,14 @@ def raise_for(rejected: Sequence[Rejected]) -> None:
     raise error
 
 
-def tell(rejected: Sequence[Rejected], transform: str, where: str) -> None:
-    """Log each dead letter, and count them."""
-    if rejected:
-        DEAD_LETTERS.inc(len(rejected))
+def tell(rejected: Sequence[Rejected], transform: str, where: str, elements: int | None = None) -> None:
+    """Log each dead letter, and count their elements.
+
+    Args:
+      elements: the number of elements, if a dead letter has several or none.
+    """
+    if n := len(rejected) if elements is None else elements:
+        DEAD_LETTERS.inc(n)
     for each in rejected:
         shown = shortened(each.record, 200)
         _logger.warning("%s: %s is refused, and written to %s: %s", transform, shown, redacted(where), each.why)

@@ -18,6 +18,7 @@ import spark_beside
 import spark_programs
 from capabilities import Capabilities
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
+from servers.redis_server import RedisServer, why_there_is_no_redis
 from servers.spark_connect import running_connect_server
 from servers.spark_standalone import running_cluster
 from side_by_side import runner_of
@@ -187,6 +188,15 @@ def postgresql() -> Iterator[PostgreSQL]:
     if reason := why_there_is_no_postgresql():
         pytest.skip(reason)
     with PostgreSQL.running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """A real Redis, started by the first test that uses it."""
+    if reason := why_there_is_no_redis():
+        pytest.skip(reason)
+    with RedisServer.running() as server:
         yield server
 
 

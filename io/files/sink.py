@@ -34,7 +34,7 @@ from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.redaction import logger_of, redacted, redacted_cause
 from ...sdk.sink import Sink, SinkWriter
-from ...stored import stored_as
+from ...stored import restores, stored_as
 from ..dead_letters import Rejected, tell
 from .commit_plan import Renaming, carry_out, read_plan, write_plan
 from .compression import CompressionTypes, CountingFile, open_for_writing
@@ -258,11 +258,14 @@ class FileSink(Sink[Any]):
                 self._check_plan(directory, plan)
             else:
                 files += self._stage_empty_shards(directory, files)
+                rejected: list[tuple[StagedFile, Rejected]] = []
                 if self.has_dead_letters:
-                    plan = self._plan_of_what_fits(transaction, directory, files)
+                    plan, rejected = self._plan_of_what_fits(transaction, directory, files)
                 else:
                     plan = self._checked_plan(transaction, files)
                 write_plan(fs, directory, plan)
+                # Once: a later commit finds the plan.
+                self._tell(rejected)
             carry_out(fs, directory, plan)
             fs.delete(directory)
             return self._told_of(plan, files)
@@ -320,11 +323,12 @@ class FileSink(Sink[Any]):
         rejection.record = shown
         raise rejection
 
-    def _plan_of_what_fits(self, transaction: str, directory: str, files: Sequence[StagedFile]) -> list[Renaming]:
-        """Return a plan that moves files whose names are refused to the dead letters."""
+    def _plan_of_what_fits(
+        self, transaction: str, directory: str, files: Sequence[StagedFile]
+    ) -> tuple[list[Renaming], list[tuple[StagedFile, Rejected]]]:
+        """Return a plan that moves files whose names are refused to the dead letters, and those files."""
         kept, rejected = self._what_fits(transaction, files)
         plan = self.plan(transaction, kept)
-        away = self.dead_letters
         for file, each in rejected:
             final = self._dead_letter(transaction, file)
             plan.append(Renaming(file.name, final, file.size))
@@ -333,8 +337,12 @@ class FileSink(Sink[Any]):
                 written.write(json.dumps(note, ensure_ascii=False).encode(errors="backslashreplace"))
             staged = self.staged_file(directory, f"{file.name}.json", None)
             plan.append(Renaming(staged.name, f"{final}.json", staged.size))
-        tell([each for _, each in rejected], self.transform, f"directory {away!r}")
-        return plan
+        return plan, rejected
+
+    def _tell(self, rejected: Sequence[tuple[StagedFile, Rejected]]) -> None:
+        # A file that an earlier version staged has an unknown number of elements.
+        elements = sum(1 if file.elements is None else file.elements for file, _ in rejected)
+        tell([each for _, each in rejected], self.transform, f"directory {self.dead_letters!r}", elements)
 
     @property
     def dead_letters(self) -> str:
@@ -420,11 +428,13 @@ class FileSink(Sink[Any]):
             staged.append(self.staged_file(directory, f"empty-{shard}", shard))
         return staged
 
-    def staged_file(self, directory: str, name: str, shard: int | None, group: Any = None) -> StagedFile:
+    def staged_file(
+        self, directory: str, name: str, shard: int | None, group: Any = None, elements: int = 0
+    ) -> StagedFile:
         """Sync a complete file and return it."""
         path = join_path(directory, name)
         self.file_system.sync(path)
-        return StagedFile(name, self.file_system.size(path), shard, group)
+        return StagedFile(name, self.file_system.size(path), shard, group, elements)
 
     def _check_that_it_was_published(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
         # An earlier run may have moved some of them to the dead letters.
@@ -453,19 +463,25 @@ class FileSink(Sink[Any]):
             raise SinkError(f"{self.transform}: {self.file_path_prefix!r} {what}: {found}") from redacted_cause(error)
 
 
-@stored_as("staged-file", 1)
+@stored_as("staged-file", 2)
 @attrs.frozen
 class StagedFile:
     """A complete file in the staging directory.
 
     `shard` is its number if the elements are assigned to shards.  `group` is the group of its elements, in a sink with
-    several groups of files.
+    several groups of files.  `elements` is their number, or None if it isn't known.
     """
 
     name: str
     size: int
     shard: int | None = None
     group: Any = None
+    elements: int | None = None
+
+
+@restores("staged-file", 1)
+def _staged_file(name: str, size: int, shard: int | None, group: Any) -> StagedFile:
+    return StagedFile(name, size, shard, group)
 
 
 class FileSinkWriter(SinkWriter[Any]):
@@ -540,7 +556,7 @@ class FileSinkWriter(SinkWriter[Any]):
         file = self._open.pop(part)
         with self._naming_the_sink():
             file.close()
-        self._finished.append(self._sink.staged_file(self._directory, file.name, *part))
+        self._finished.append(self._sink.staged_file(self._directory, file.name, *part, elements=file.records))
 
     @contextmanager
     def _naming_the_sink(self) -> Iterator[None]:

@@ -185,6 +185,7 @@ VALUES: dict[str, Any] = {
     "signed-windows/1": _signed_windows(),
     "split-partition/1": SplitPartition(1, 2, "split"),
     "staged-file/1": StagedFile("a", 5, 1, "group"),
+    "staged-file/2": StagedFile("a", 5, 1, "group", 3),
     "state-change/1": ChangeKind.APPEND,
     "tagged-output/1": TaggedOutput("tag", 5),
     "time-domain/1": beam.TimeDomain.REAL_TIME,

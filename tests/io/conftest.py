@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from servers.crashing_connections import Connector, PostgreSQLConnector, SqliteConnector
-from servers.redis_server import RedisServer, why_there_is_no_redis
 
 from penstock.io.sql.database import SqlConnector, SqlDatabase, SqliteFile
 from penstock.io.sql.table_sink import TableSink
 from penstock.sdk.elements.bundle import Bundle
-
-
-@pytest.fixture(scope="session")
-def redis_server() -> Iterator[RedisServer]:
-    """A real Redis, started for the first test that asks."""
-    if reason := why_there_is_no_redis():
-        pytest.skip(reason)
-    with RedisServer.running() as server:
-        yield server
 
 
 class Database:

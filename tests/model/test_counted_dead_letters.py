@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 
 import penstock as beam
 from penstock.io.kafka.decoding import UndecodableError, decoded
+from penstock.io.requestresponse import UserCodeExecutionException
 from penstock.metrics import MetricsFilter
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.transforms.enrichment import Enrichment, EnrichmentSourceHandler
 
 
 def counted(result: Any) -> dict[str, int]:
@@ -98,6 +102,58 @@ def test_changes_that_are_no_envelopes_are_counted(pipeline: Any) -> None:
     _ = bad | "Use" >> beam.Map(lambda letter: letter[0])
 
     assert {"Rows/Decode/Process": 2} == counted(pipeline.run())
+
+
+class Prices(EnrichmentSourceHandler[Any, Any]):
+    """Knows the price of one item."""
+
+    async def __call__(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        await asyncio.sleep(0)
+        if request.item != "tea":
+            raise UserCodeExecutionException(f"no price of {request.item}")
+        return request, beam.Row(price=5)
+
+
+def test_rows_whose_calls_fail_are_counted(pipeline: Any) -> None:
+    """Of `Enrichment`, by the transform that calls the service."""
+    rows = pipeline | beam.Create([beam.Row(item=item) for item in ("tea", "rum", "tea", "ale")])
+    _, bad = rows | "Prices" >> Enrichment(Prices()).with_exception_handling()
+    _ = bad | "Use" >> beam.Map(lambda letter: letter[0])
+
+    assert {"Prices/Enrichment-RRIO/Process": 2} == counted(pipeline.run())
+
+
+DEAD_LETTERS = PipelineOptions(["--on_commit_error=dead_letter"])
+
+
+def test_keys_that_redis_refuses_are_counted(make_pipeline: Any, redis_server: Any) -> None:
+    """Two keys have several values each, at the same time."""
+    client = redis_server.client()
+    client.flushdb()
+    p = make_pipeline(options=DEAD_LETTERS)
+    pairs = [("ann", 1), ("bob", 2), ("bob", 3), ("cid", 4), ("cid", 5), ("cid", 6)]
+    _ = p | beam.Create(pairs) | "Save" >> beam.io.WriteToRedis(redis_server.url, "counted:")
+
+    assert {"Save/Write(RedisSink)": 5} == counted(p.run())
+    assert ({"counted:ann"}, "1") == (set(client.keys("counted:*")), client.get("counted:ann"))
+    (moved,) = client.keys("penstock:*:dead_letters")
+    assert 5 == client.llen(moved)
+
+
+def test_elements_of_files_that_get_no_name_are_counted(make_pipeline: Any, tmp_path: pathlib.Path) -> None:
+    """All of a file, and not the file."""
+    p = make_pipeline(options=DEAD_LETTERS)
+    long = "x" * 300
+    lines = p | beam.Create(["ann 1", f"{long} 2", f"{long} 3", "bob 4", f"{long} 5"])
+    by_word = beam.io.fileio.WriteToFiles(str(tmp_path), destination=lambda line: line.split()[0])
+    _ = lines | "Save" >> by_word
+    result = p.run()
+
+    assert {"ann", "bob"} == {path.name.partition("-")[0] for path in tmp_path.glob("[!.]*")}
+    moved = [path for path in tmp_path.glob(".*dead-letters/*") if path.suffix != ".json"]
+    assert [f"{long} {n}" for n in (2, 3, 5)] == sorted("".join(path.read_text() for path in moved).splitlines())
+    (count,) = counted(result).values()
+    assert 3 == count
 
 
 def test_no_dead_letters_are_no_metric(pipeline: Any) -> None:
