@@ -22,4 +22,5 @@ def test_the_tables_stay_right(tmp_path: Path) -> None:
             shop.kill(PARTS[number % len(PARTS)])
             shop.wait_for_tables()
         shop.drain()
-        assert shop.looks
+        assert shop.watch.looks
+        assert KILLS == shop.kills

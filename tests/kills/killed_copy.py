@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from kills.killed_program import KilledProgram
-from kills.sessions import kill_session, session_of
 from spark_programs import environment
+from watching import watched
 
 KILLS = int(os.environ.get("KILLS", "3"))
 RUNNER = os.environ.get("RUNNER", "local")
@@ -45,18 +44,15 @@ class KilledCopy(KilledProgram):
         self.launch(self._program, *self._arguments, environment=environment())
 
     def kill_worker(self, choose: random.Random) -> None:
-        """Kill one of the worker processes; the others go on."""
-        if RUNNER != "local":
+        """Kill one of the worker processes; of micro-batches all processes."""
+        if RUNNER == "local":
+            super().kill_worker(choose)
+        else:
             self.kill_all()
-        elif workers := [pid for pid in session_of(self.process.pid) if pid != self.process.pid]:
-            os.kill(choose.choice(workers), signal.SIGKILL)
-            self.kills += 1
 
     def kill_all(self) -> None:
         """Kill all processes of the program, and start it again."""
-        kill_session(self.process.pid)
-        self.process.wait()
-        self.kills += 1
+        super().kill_all()
         self.start()
 
     def drain(self) -> None:
@@ -70,28 +66,25 @@ def killed_again_and_again(
     write: Callable[[range], None],
     copied: Callable[[], int],
     kill_server: Callable[[random.Random], None],
-    look: Callable[[], None],
+    doubled: Callable[[], list[int]],
 ) -> int:
     """Write numbers, and kill a worker, all processes or the server in turn, while a thread looks at the results.
 
     Args:
       write: writes numbers.
       copied: how many numbers have arrived.
-      look: notes what is wrong.
+      doubled: the numbers that a reader has seen twice.
 
     Returns:
       How many numbers were written.
     """
     choose = random.Random(SEED)
-    pause, is_over = threading.Lock(), threading.Event()
-
-    def watch() -> None:
-        while not is_over.wait(0.2):
-            with pause:
-                look()
-
-    watching = threading.Thread(target=watch)
+    pause = threading.Lock()
     written = 0
+
+    def look() -> list[int]:
+        with pause:
+            return doubled()
 
     def count() -> int:
         with pause:
@@ -99,27 +92,27 @@ def killed_again_and_again(
 
     try:
         copy.start()
-        watching.start()
-        for number in range(KILLS):
-            assert copy.wait_for(lambda before=written: count() >= before), copy.log
+        with watched(look, bool, pause=0.2) as watch:
+            for number in range(KILLS):
+                assert copy.wait_for(lambda before=written: count() >= before), copy.log
+                write(range(written, written + EACH))
+                written += EACH
+                time.sleep(choose.uniform(0, 1))
+                if number % 3 == 0:
+                    copy.kill_worker(choose)
+                elif number % 3 == 1:
+                    copy.kill_all()
+                else:
+                    with pause:
+                        kill_server(choose)
+                    copy.kills += 1
             write(range(written, written + EACH))
             written += EACH
-            time.sleep(choose.uniform(0, 1))
-            if number % 3 == 0:
-                copy.kill_worker(choose)
-            elif number % 3 == 1:
-                copy.kill_all()
-            else:
-                with pause:
-                    kill_server(choose)
-        write(range(written, written + EACH))
-        written += EACH
-        assert copy.wait_for(lambda: count() >= written), copy.log
-        copy.drain()
+            assert copy.wait_for(lambda: count() >= written), copy.log
+            copy.drain()
     finally:
-        is_over.set()
-        if watching.is_alive():
-            watching.join()
         copy.clean_up()
-    assert copy.kills
+    assert [] == watch.wrong
+    assert watch.looks
+    assert KILLS == copy.kills
     return written

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import random
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from kills.sessions import kill_session, session_of
@@ -81,6 +84,27 @@ class KilledProgram:
             assert time.monotonic() < deadline, self.log
             time.sleep(pause)
         return True
+
+    def kill_worker(self, choose: random.Random) -> None:
+        """Kill one of the processes that the program has started, once there is one; the others go on."""
+
+        def is_killed() -> bool:
+            workers = [pid for pid in session_of(self.process.pid) if pid != self.process.pid]
+            # The one that is chosen may be over: a snapshot is written by a process that ends with it.
+            with suppress(ProcessLookupError, IndexError):
+                os.kill(choose.choice(workers), signal.SIGKILL)
+                return True
+            return False
+
+        assert self.wait_for(is_killed, pause=0.01), self.log
+        self.kills += 1
+
+    def kill_all(self) -> None:
+        """Kill all processes of the program, which hasn't ended by itself."""
+        assert self.process.poll() is None, self.log
+        kill_session(self.process.pid)
+        self.process.wait()
+        self.kills += 1
 
     def all_gone(self) -> None:
         """Wait until all killed processes of the session are gone."""

@@ -46,7 +46,7 @@ def main() -> None:
         for line in shop.dashboard():
             print("    {:10} {:5} orders, {:6} due, {:6} paid".format(*line))
         shop.drain()
-    print(f"{shop.looks} looks at the tables, none wrong; {time.monotonic() - began:.0f} s")
+    print(f"{shop.watch.looks} looks at the tables, none wrong; {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 import pathlib
 import random
-import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kafka.broker import KafkaBroker
 from kafka.packages import why_there_is_no_broker
 from kills.killed_program import KilledProgram
-from kills.sessions import kill_session, session_of
 from servers.loopback_server import LoopbackServer
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
+from watching import Watch, watched
 
-from penstock.examples.shop.day import TABLES, Day, happen
+from penstock.examples.shop.day import TABLES, Change, Day, happen
+from penstock.examples.shop.prices import PRICES
 from penstock.io.iceberg.catalog import Catalog
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
@@ -57,12 +57,44 @@ class PriceService(LoopbackServer):
         return False
 
 
+class History:
+    """What orders and payments have ever been: all that a reader may see while the application catches up."""
+
+    def __init__(self) -> None:
+        self._orders: set[tuple[int, str, str, int]] = set()
+        # By order and payment.
+        self._amounts: dict[int, dict[int, set[int]]] = {}
+
+    def add(self, changes: Iterable[Change]) -> None:
+        """Add changes, before they happen."""
+        for change in changes:
+            row: Any = change.after
+            if row is None:
+                continue
+            if change.of_order:
+                category, price = PRICES[row.item]
+                self._orders.add((row.id, row.item, category, row.quantity * price))
+            else:
+                self._amounts.setdefault(row.order_id, {}).setdefault(row.id, {0}).add(row.amount)
+
+    def has(self, row: tuple[Any, ...]) -> bool:
+        """Return True for a row of the table in the lake that may have been right at some time."""
+        id, *_, paid = row
+        sums = {0}
+        for amounts in self._amounts.get(id, {}).values():
+            sums = {total + amount for total in sums for amount in amounts}
+        return row[:-1] in self._orders and paid in sums
+
+    def orders_of(self, category: str) -> int:
+        """Return the number of orders that were ever in a category."""
+        return len({id for id, _, of_order, _ in self._orders if of_order == category})
+
+
 class RunningShop(KilledProgram):
     """The application and its servers.
 
     Attributes:
-      looks: how often a reader has looked at the tables.
-      wrong: what it has seen that must not be.
+      watch: what a reader has seen that looks at the tables all the time.
     """
 
     def __init__(
@@ -74,12 +106,10 @@ class RunningShop(KilledProgram):
         self._database = database
         self._broker = broker
         self._prices = prices
-        self.looks = 0
-        self.wrong: list[str] = []
-        self._is_over = threading.Event()
+        self._history = History()
+        self.watch = Watch()
         # Held while a server is down that the reader would need.
         self._pause = threading.Lock()
-        self._reader = threading.Thread(target=self._look_all_the_time, daemon=True)
 
     @classmethod
     @contextlib.contextmanager
@@ -95,12 +125,10 @@ class RunningShop(KilledProgram):
                 connection.execute(TABLES)
             broker.create_topic("payments", 2)
             shop.start()
-            shop._reader.start()
             try:
-                yield shop
+                with watched(shop.look, bool, pause=0.2) as shop.watch:
+                    yield shop
             finally:
-                shop._is_over.set()
-                shop._reader.join()
                 shop.clean_up()
 
     @property
@@ -121,18 +149,18 @@ class RunningShop(KilledProgram):
 
     def go_on(self, changes: int) -> None:
         """Let things happen in the shop."""
-        happen(self._day.go_on(changes), self.url, self._broker.address)
+        happening = self._day.go_on(changes)
+        with self._pause:
+            self._history.add(happening)
+        happen(happening, self.url, self._broker.address)
 
     def kill(self, part: str) -> None:
         """Kill a part, and start it again if nothing else does."""
         time.sleep(self._choose.uniform(0, 1))
         if part == "a worker":
-            workers = [pid for pid in session_of(self.process.pid) if pid != self.process.pid]
-            if workers:
-                os.kill(self._choose.choice(workers), signal.SIGKILL)
+            self.kill_worker(self._choose)
         elif part == "the application":
-            kill_session(self.process.pid)
-            self.process.wait()
+            self.kill_all()
             self.start()
         else:
             servers: dict[str, Any] = {
@@ -146,7 +174,7 @@ class RunningShop(KilledProgram):
                 self._choose.choice([server.kill, server.stop])()
                 time.sleep(self._choose.uniform(0, 2))
                 server.start(port)
-        self.kills += 1
+            self.kills += 1
 
     def drain(self) -> None:
         """Let the application end."""
@@ -182,25 +210,24 @@ class RunningShop(KilledProgram):
             if time.monotonic() - began > PATIENCE:
                 self.check()
             time.sleep(0.1)
-        assert [] == self.wrong
+        assert [] == self.watch.wrong
         return time.monotonic() - began
 
     def check(self) -> None:
         """Compare both tables with what they have to be, and raise `AssertionError` if they differ."""
         assert self._day.dashboard() == self.dashboard(), self.log
         assert self._day.lake() == self.orders(), self.log
-        assert [] == self.wrong
+        assert [] == self.watch.wrong
 
-    def _look_all_the_time(self) -> None:
-        while not self._is_over.wait(0.2):
-            with self._pause:
-                self._look()
-
-    def _look(self) -> None:
-        ids = [row[0] for row in self.orders()]
-        if len(ids) != len(set(ids)):
-            self.wrong.append(f"orders that are there twice: {sorted(id for id in set(ids) if ids.count(id) > 1)}")
-        lines = self.dashboard()
-        if any(orders <= 0 or due < 0 or paid < 0 for _, orders, due, paid in lines):
-            self.wrong.append(f"sums that can't be: {lines}")
-        self.looks += 1
+    def look(self) -> list[str]:
+        """Read both tables, and return what is in them that must not be."""
+        with self._pause:
+            rows, lines = self.orders(), self.dashboard()
+            wrong = [f"an order that never was: {row}" for row in rows if not self._history.has(row)]
+            wrong += [
+                f"sums that can't be: {(category, orders, due, paid)}"
+                for category, orders, due, paid in lines
+                if not 0 < orders <= self._history.orders_of(category) or due < 0 or paid < 0
+            ]
+        ids = [row[0] for row in rows]
+        return wrong + [f"order {id} is there {count} times" for id, count in Counter(ids).items() if count > 1]

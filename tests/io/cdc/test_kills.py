@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from typing import Any
 import psycopg
 import pytest
 from kills.killed_program import KilledProgram
-from kills.sessions import kill_session, session_of
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
 from spark_programs import environment
 
@@ -139,20 +137,15 @@ class KilledView(KilledProgram):
         self.launch(PROGRAM, self.shop.server.url, RUNNER, environment=environment())
 
     def kill_worker(self, choose: random.Random) -> None:
-        """Kill one of the worker processes; the others go on."""
-        if RUNNER != "local":
+        """Kill one of the worker processes; of micro-batches all processes."""
+        if RUNNER == "local":
+            super().kill_worker(choose)
+        else:
             self.kill_all()
-            return
-        workers = [pid for pid in session_of(self.process.pid) if pid != self.process.pid]
-        if workers:
-            os.kill(choose.choice(workers), signal.SIGKILL)
-            self.kills += 1
 
     def kill_all(self) -> None:
         """Kill all processes of the program, and start it again."""
-        kill_session(self.process.pid)
-        self.process.wait()
-        self.kills += 1
+        super().kill_all()
         self.start()
 
     def kill_database(self, choose: random.Random) -> None:

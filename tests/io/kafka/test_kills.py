@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import threading
 import time
 from collections import Counter
@@ -19,7 +18,6 @@ import pytest
 from kafka.broker import KafkaBroker
 from kafka.topics import Topic
 from kills.killed_program import KilledProgram
-from kills.sessions import kill_session, session_of
 from spark_programs import environment
 
 PROGRAM = Path(__file__).with_name("killed_copy.py")
@@ -59,18 +57,15 @@ class KilledCopy(KilledProgram):
         return len(self.target.found())
 
     def kill_worker(self, choose: random.Random) -> None:
-        """Kill one of the worker processes; the others go on."""
-        if RUNNER != "local":
+        """Kill one of the worker processes; of micro-batches all processes."""
+        if RUNNER == "local":
+            super().kill_worker(choose)
+        else:
             self.kill_all()
-        elif workers := [pid for pid in session_of(self.process.pid) if pid != self.process.pid]:
-            os.kill(choose.choice(workers), signal.SIGKILL)
-            self.kills += 1
 
     def kill_all(self) -> None:
         """Kill all processes of the program, and start it again."""
-        kill_session(self.process.pid)
-        self.process.wait()
-        self.kills += 1
+        super().kill_all()
         self.start()
 
 
@@ -115,6 +110,7 @@ def test_each_record_is_written_once(own_broker: KafkaBroker, tmp_path: Path) ->
                 case 2:
                     with pause:
                         kill_broker(own_broker, choose)
+                    copy.kills += 1
         source.write(range(written, written + EACH))
         written += EACH
         assert copy.wait_for(lambda: copy.copied() >= written), copy.log
@@ -128,4 +124,4 @@ def test_each_record_is_written_once(own_broker: KafkaBroker, tmp_path: Path) ->
 
     assert [] == doubled
     assert list(range(written)) == target.values()
-    assert copy.kills
+    assert KILLS == copy.kills

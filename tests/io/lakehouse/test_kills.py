@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 from pathlib import Path
 
 import pytest
 from kills.killed_program import KilledProgram
-from kills.sessions import kill_session, session_of
 from lakehouse_tables import WORDS, table_of
 from spark_programs import environment
 from watching import watched
@@ -49,15 +47,10 @@ class KilledCopy(KilledProgram):
     def kill(self, worker_of: random.Random | None) -> None:
         """Kill one of the worker processes; or all processes of the program, and start it again."""
         if worker_of is not None and RUNNER == "local":
-            workers = [pid for pid in session_of(self.process.pid) if pid != self.process.pid]
-            if workers:
-                os.kill(worker_of.choice(workers), signal.SIGKILL)
-                self.kills += 1
-            return
-        kill_session(self.process.pid)
-        self.process.wait()
-        self.kills += 1
-        self.start()
+            self.kill_worker(worker_of)
+        else:
+            self.kill_all()
+            self.start()
 
 
 # Each format appends and changes rows, if there is time for it.
@@ -124,4 +117,4 @@ def test_each_row_is_written_once(format: str, key: str, tmp_path: Path) -> None
         assert copy.source.rows(COUNT) == copy.target.rows()
     else:
         assert [(str(n % 3), n) for n in range(written)] == copy.target.rows("SELECT * FROM lake ORDER BY n")
-    assert copy.kills
+    assert KILLS == copy.kills

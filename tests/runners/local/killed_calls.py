@@ -1,6 +1,6 @@
 """Async calls in processes that are killed: `python killed_calls.py PARALLELISM NUMBERS RATE START ORDERED`.
 
-It ends with the last number; or it stops with a savepoint, or drains, when there is a file called `stop` or `drain`.
+It stops with a savepoint, or drains, when there is a file called `stop` or `drain`.
 """
 
 from __future__ import annotations
