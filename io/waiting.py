@@ -1,4 +1,4 @@
-"""Waiting for a store that doesn't answer."""
+"""Waiting for a store or a server that doesn't answer: in a call, or between the polls of a reader."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ _logger = logger_of(__name__)
 
 # How long a store is waited for, in seconds.  A runner's restart tries again after that.
 WAITS = 600.0
+
+# A delay before a reader asks a lost server again, in seconds.
+RETRIED_AFTER = 1.0
 
 # What clients say, in any case, of a store that may answer later.
 _LOST = (
@@ -110,3 +113,70 @@ def patiently(
             if delays is not None:
                 _logger.warning("%s: %s answers again, after %.0f s", label, redacted(store), time.monotonic() - began)
             return result
+
+
+class Outage:
+    """The outage of a server that a reader polls: logged once, and once when it is over.
+
+    A poll during it returns no elements, so that checkpoints go on.  A task of a micro-batch, which has nothing else to
+    do, waits in `poll` for at most `WAITS` seconds.
+
+    Args:
+      label: the transform's, for the log.
+      server: its address.
+      said: returns what an error says, without secrets.
+
+    >>> outage = Outage("ReadFromSQL", "shop.db")
+    >>> outage.poll(lambda: [5], is_lost, close=lambda: None, waits=False)
+    [5]
+    """
+
+    def __init__(self, label: str, server: str, said: Callable[[BaseException], str] = str) -> None:
+        self._label = label
+        self._server = redacted(server)
+        self._said = said
+        self._began: float | None = None
+        self._retry_at = 0.0
+
+    def poll(
+        self, call: Callable[[], T], is_lost: Callable[[BaseException], bool], close: Callable[[], None], waits: bool
+    ) -> T | None:
+        """Return the result of a call; None while the server doesn't answer.
+
+        Args:
+          is_lost: tells the errors of a server that may answer later from others.
+          close: closes the lost connection.
+          waits: calls again until the server answers, instead of returning None.
+        """
+        if not waits and self._began is not None and time.monotonic() < self._retry_at:
+            return None
+        while True:
+            try:
+                result = call()
+            except Exception as error:
+                if not is_lost(error) or (waits and self._seconds() > WAITS):
+                    raise
+                close()
+                self.lost(error)
+                if not waits:
+                    return None
+                time.sleep(RETRIED_AFTER)
+            else:
+                self._answered()
+                return result
+
+    def lost(self, error: BaseException) -> None:
+        """Note that the server doesn't answer."""
+        self._retry_at = time.monotonic() + RETRIED_AFTER
+        if self._began is None:
+            self._began = time.monotonic()
+            shown = redacted(self._said(error)).partition("\n")[0][:200]
+            _logger.warning("%s: %s doesn't answer (%s); waiting for it", self._label, self._server, shown)
+
+    def _answered(self) -> None:
+        if self._began is not None:
+            _logger.warning("%s: %s answers again, after %.0f s", self._label, self._server, self._seconds())
+            self._began = None
+
+    def _seconds(self) -> float:
+        return 0.0 if self._began is None else time.monotonic() - self._began

@@ -13,7 +13,7 @@ from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import Timestamp
 from ..sql.lost_connections import is_lost_connection
-from ..waiting import WAITS
+from ..waiting import Outage
 from .postgres_log import ChangeLog, Offset
 from .postgres_server import PostgresServer, psycopg_of
 from .postgres_slot import IN_USE_WITHIN, ReplicationSlot, lsn_text
@@ -23,9 +23,8 @@ from .row_change import RowChange
 
 _logger = logger_of(__name__)
 
-# How long a server is waited for before a run starts, in seconds, and at most between two attempts later.
+# How long a server is waited for before a run starts, in seconds.
 REACHED_WITHIN = 20.0
-_RETRIED_AFTER = 1.0
 
 # How long open transactions are waited for without saying so, in seconds.
 _SAID_AFTER = 5.0
@@ -147,9 +146,7 @@ class PostgresReader(EventTimeReader[RowChange]):
         self._readers: list[RowReader] = []
         self._snapshot: TableSnapshot | None = None
         self._log: ChangeLog | None = None
-        # Before this, by the monotonic clock, a lost server isn't tried again.
-        self._retry_at = 0.0
-        self._lost_at: float | None = None
+        self._outage = Outage(self._server.transform, str(self._server), self._server.said)
         # Before this, in microseconds, no new changes are looked for.
         self._look_at: int | None = None
         # The time up to which there are no more changes to read.
@@ -165,22 +162,22 @@ class PostgresReader(EventTimeReader[RowChange]):
         self._has_said = False
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[RowChange], list[int] | None]:
-        if self._lost_at is not None and self.end is None and time.monotonic() < self._retry_at:
-            return [], None
-        while True:
-            try:
-                with self._server.explained("the changes can't be read"):
-                    self._connect()
-                    elements, micros = self._elements(max_elements, now)
-            except psycopg_of(self._server.transform).Error as error:
-                self._lose(error)
-                if self.end is None:
-                    return [], None
-                # A task of a micro-batch, which has nothing else to do.
-                time.sleep(_RETRIED_AFTER)
-            else:
-                self._answered()
-                return elements, micros
+        psycopg = psycopg_of(self._server.transform)
+
+        def elements() -> tuple[list[RowChange], list[int] | None]:
+            with self._server.explained("the changes can't be read"):
+                self._connect()
+                return self._elements(max_elements, now)
+
+        def is_lost(error: BaseException) -> bool:
+            # Others are explained.
+            return isinstance(error, psycopg.Error)
+
+        try:
+            found = self._outage.poll(elements, is_lost, self.close, waits=self.end is not None)
+        except psycopg.Error as error:
+            raise self._server.error(f"the server doesn't answer: {self._server.said(error)}", error) from None
+        return ([], None) if found is None else found
 
     def offset(self) -> Offset:
         return self._offset
@@ -210,7 +207,8 @@ class PostgresReader(EventTimeReader[RowChange]):
                 with self._server.explained(f"{self._slot} can't be advanced to {lsn_text(offset.lsn)}"):
                     self._slot.check_not_ahead(self._slot.position(self._connection), offset.lsn)
                     raise
-            self._lose(error)
+            self.close()
+            self._outage.lost(error)
 
     def close(self) -> None:
         for one in (self._snapshot, self._connection):
@@ -260,22 +258,6 @@ class PostgresReader(EventTimeReader[RowChange]):
             self._offset = attrs.evolve(offset, timeline=timeline)
         self._slot.check_published(connection, offset.tables)
         self._confirmed = position.confirmed
-
-    def _lose(self, error: BaseException) -> None:
-        """Wait for a server that doesn't answer."""
-        if self.end is not None and self._lost_at is not None and time.monotonic() - self._lost_at > WAITS:
-            raise self._server.error(f"the server doesn't answer: {self._server.said(error)}", error) from None
-        self.close()
-        self._retry_at = time.monotonic() + _RETRIED_AFTER
-        if self._lost_at is None:
-            self._lost_at = time.monotonic()
-            said = self._server.said(error)
-            _logger.warning("%s: %s doesn't answer (%s); waiting for it", self._server.transform, self._server, said)
-
-    def _answered(self) -> None:
-        if self._lost_at is not None:
-            seconds, self._lost_at = time.monotonic() - self._lost_at, None
-            _logger.warning("%s: %s answers again, after %.0f s", self._server.transform, self._server, seconds)
 
     # Elements
 

@@ -1,4 +1,4 @@
-"""Address and package of a Redis server, for its source and sinks.
+"""Connections to a Redis server, for its source and sinks.
 
 >>> address_of("redis://user:secret@localhost:6379/0")
 'localhost:6379/0'
@@ -38,3 +38,32 @@ def address_of(url: str) -> str:
     'localhost:6379/0?username=ann&password=***'
     """
     return redacted(url).partition("://")[2].removeprefix(f"{HIDDEN}@")
+
+
+# How long the server may take to accept a connection, and to answer a command, in seconds; the URL may say otherwise.
+_CONNECTS_WITHIN, _ANSWERS_WITHIN = 5.0, 60.0
+
+
+def connected(url: str, needed_for: str) -> Any:
+    """Return a client.  A lost connection is made again once, at once: the caller decides how long it waits."""
+    redis = package(needed_for)
+    return redis.Redis.from_url(
+        url,
+        decode_responses=False,
+        retry=redis.retry.Retry(redis.backoff.NoBackoff(), 1),
+        socket_connect_timeout=_CONNECTS_WITHIN,
+        socket_timeout=_ANSWERS_WITHIN,
+    )
+
+
+def is_lost_connection(error: BaseException) -> bool:
+    """Return True for an error of a server that may answer later: it is stopped, starts, or is a replica for a while.
+
+    >>> import redis
+    >>> is_lost_connection(redis.ConnectionError("refused")), is_lost_connection(redis.AuthenticationError("no"))
+    (True, False)
+    """
+    errors = optional_package("redis.exceptions", extra="redis", needed_for="Redis")
+    refusals = (errors.AuthenticationError, errors.AuthorizationError)
+    lost = (errors.ConnectionError, errors.TimeoutError, errors.ReadOnlyError, errors.MasterDownError)
+    return isinstance(error, lost) and not isinstance(error, refusals)

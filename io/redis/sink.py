@@ -15,8 +15,8 @@ import copy
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, ClassVar
+from contextlib import closing, contextmanager, suppress
+from typing import Any, ClassVar, TypeVar
 
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
@@ -26,9 +26,12 @@ from ...sdk.sink import Sink, SinkWriter
 from ..dead_letters import Rejected, raise_for, tell
 from ..records import as_dict, is_record
 from ..transaction_series import pattern_of
+from ..waiting import WAITS, patiently
 from ..write_into import WriteInto
 from .changes import Change, Stored, decode_change, encode_change, net_effects
-from .server import address_of, check_url, package
+from .server import address_of, check_url, connected, is_lost_connection, package
+
+T = TypeVar("T")
 
 # Number of committed transactions whose names are kept, besides the last of each series.
 _REMEMBERED = 1_000
@@ -36,11 +39,14 @@ _REMEMBERED = 1_000
 # Number of changes that are staged at a time.
 STAGE_CHANGES = 5_000
 
-# Appends changes to a worker's list, if the transaction is open.
+# Appends changes to the first so many of a worker's list, if the transaction is open.  Those behind them are of a call
+# whose answer was lost.
 _APPEND = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('SADD', KEYS[1], KEYS[2])
-for i, change in ipairs(ARGV) do redis.call('RPUSH', KEYS[2], change) end
+local staged = tonumber(ARGV[1])
+if staged == 0 then redis.call('DEL', KEYS[2]) else redis.call('LTRIM', KEYS[2], 0, staged - 1) end
+for i = 2, #ARGV do redis.call('RPUSH', KEYS[2], ARGV[i]) end
 return 1
 """
 
@@ -65,6 +71,11 @@ class RedisSink(Sink[Any]):
         self.key = key
         self.value = value
         self.transform = transform
+        # True if this process has reached the server.
+        self._is_known = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_is_known": False}
 
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
@@ -77,22 +88,38 @@ class RedisSink(Sink[Any]):
 
     def client(self) -> Any:
         """Return a new connection."""
-        return package("WriteToRedis").Redis.from_url(self.url, decode_responses=False)
+        return connected(self.url, self.transform)
 
     def own(self, *parts: str) -> str:
         """Return a key of the sink's bookkeeping."""
         digest = hashlib.blake2s(f"{self.prefix}\0{self.transform}".encode(), digest_size=8).hexdigest()
         return ":".join(("penstock", digest, *parts))
 
+    def reached(self, what: str, call: Callable[[Any], T]) -> T:
+        """Return the result of a call with a connection, whose errors name the server without its password.
+
+        Once this process has reached the server, a lost one is waited for.  The call is made again with a new
+        connection, though it may have had its effect.
+        """
+
+        def once() -> T:
+            with closing(self.client()) as client:
+                return call(client)
+
+        with self.explained(what):
+            found = self.patiently(once, WAITS if self._is_known else 0)
+            self._is_known = True
+            return found
+
+    def patiently(self, call: Callable[[], T], seconds: float = WAITS) -> T:
+        """Return the result of a call; while the server doesn't answer, call again; see `waiting.patiently`."""
+        return patiently(self.transform, f"Redis at {self.server}", call, seconds, is_lost_connection)
+
     @contextmanager
-    def session(self, what: str) -> Iterator[Any]:
-        """Open a connection whose errors name the server without its password."""
+    def explained(self, what: str) -> Iterator[None]:
+        """Convert the client's errors into `SinkError`s that name the server without its password."""
         try:
-            client = self.client()
-            try:
-                yield client
-            finally:
-                client.close()
+            yield
         except RejectedRecordError as error:
             rejection = RejectedRecordError(f"{self.transform}: Redis at {self.server} {what}: {error}")
             rejection.record, rejection.transform = error.record, self.transform
@@ -103,9 +130,11 @@ class RedisSink(Sink[Any]):
     # Two phases
 
     def prepare(self, transaction: str) -> None:
-        with self.session("can't be written to") as client:
+        def prepared(client: Any) -> None:
             self.check(client)
             client.sadd(self.own("open", transaction), "")
+
+        self.reached("can't be written to", prepared)
 
     def check(self, client: Any) -> None:
         """Raise `SinkError` if the existing data can't be written to."""
@@ -120,24 +149,30 @@ class RedisSink(Sink[Any]):
 
     def precommit(self, transactions: Mapping[str, Sequence[tuple[str, int]]]) -> None:
         """Check the net effects of the staged changes."""
-        with self.session("can't be committed to") as client:
+
+        def checked(client: Any) -> None:
             for transaction, staged in transactions.items():
                 if any(count for _, count in staged) and not self._is_committed(client, transaction):
                     _, rejected = self._effects(client, transaction, staged)
                     if not self.has_dead_letters:
                         raise_for(rejected)
 
+        self.reached("can't be committed to", checked)
+
     def commit(self, transaction: str, staged: Sequence[tuple[str, int]]) -> None:
         noted, last, is_open = self.own("committed"), self.own("last", "committed"), self.own("open", transaction)
         series = pattern_of(transaction)
-        with self.session("can't be committed to") as client:
+        # Told once, also if the answer of the commit is lost.
+        rejected: list[Rejected] = []
+
+        def committed(client: Any) -> None:
             while True:
-                with client.pipeline(transaction=True) as pipe:
-                    # If another client commits it meanwhile, the transaction fails.
+                # It fails if another client commits meanwhile, and if the connection is lost.
+                with suppress(package("WriteToRedis").WatchError), client.pipeline(transaction=True) as pipe:
                     pipe.watch(noted, last)
                     if self._is_committed(pipe, transaction):
                         return
-                    effects, rejected = self._effects(pipe, transaction, staged)
+                    effects, rejected[:] = self._effects(pipe, transaction, staged)
                     if not self.has_dead_letters:
                         raise_for(rejected)
                     lists = pipe.smembers(is_open)
@@ -154,12 +189,11 @@ class RedisSink(Sink[Any]):
                     else:
                         pipe.hset(last, series, transaction)
                     pipe.delete(is_open, *filter(None, lists))
-                    try:
-                        pipe.execute()
-                    except package("WriteToRedis").WatchError:
-                        continue
-                    tell(rejected, self.transform, f"list {self.own('dead_letters')!r}")
+                    pipe.execute()
                     return
+
+        self.reached("can't be committed to", committed)
+        tell(rejected, self.transform, f"list {self.own('dead_letters')!r}")
 
     def _is_committed(self, client: Any, transaction: str) -> bool:
         if client.zscore(self.own("committed"), transaction) is not None:
@@ -170,14 +204,20 @@ class RedisSink(Sink[Any]):
 
     def abort(self, transaction: str) -> None:
         is_open = self.own("open", transaction)
-        with self.session("can't be cleaned up") as client:
-            # First of all, so that no worker stages any more.
+        lists: set[bytes] = set()
+
+        def aborted(client: Any) -> None:
+            # Before they are forgotten: the answer of the transaction may be lost.
+            lists.update(client.smembers(is_open))
+            # No worker stages any more after it.
             with client.pipeline(transaction=True) as pipe:
                 pipe.smembers(is_open)
                 pipe.delete(is_open)
-                lists, _ = pipe.execute()
+                lists.update(pipe.execute()[0])
             if any(lists):
                 client.delete(*filter(None, lists))
+
+        self.reached("can't be cleaned up", aborted)
 
     def _effects(
         self, client: Any, transaction: str, staged: Sequence[tuple[str, int]]
@@ -307,21 +347,18 @@ class RedisSinkWriter(SinkWriter[Any]):
         self._pending.clear()
         try:
             if self._staged:
-                with self._sink.session("can't be cleaned up") as client:
+                with self._sink.explained("can't be cleaned up"), closing(self._sink.client()) as client:
                     client.delete(self._list)
         finally:
             self._close()
 
     def _flush(self) -> None:
         sink, now = self._sink, self._pending[:STAGE_CHANGES]
-        try:
-            if self._client is None:
-                self._client = sink.client()
-            is_open = self._client.eval(_APPEND, 2, self._open, self._list, *now)
-        except package("WriteToRedis").RedisError as error:
-            raise SinkError(
-                f"{sink.transform}: Redis at {sink.server} can't be written to: {error}"
-            ) from redacted_cause(error)
+        if self._client is None:
+            self._client = sink.client()
+        client = self._client
+        with sink.explained("can't be written to"):
+            is_open = sink.patiently(lambda: client.eval(_APPEND, 2, self._open, self._list, self._staged, *now))
         if not is_open:
             raise SinkError(
                 f"{sink.transform}: transaction {self._transaction!r} isn't prepared in Redis at {sink.server}; "

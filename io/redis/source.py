@@ -19,7 +19,8 @@ from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstima
 from ...stored import stored_as
 from ...transforms.read import Read
 from ...windowing.timestamp import Timestamp
-from .server import address_of, check_url, package
+from ..waiting import Outage
+from .server import address_of, check_url, connected, is_lost_connection, package
 
 # The id of the last entry that was read, and the number of entries added to the stream up to it, removed ones included;
 # None if the server is too old to tell.
@@ -94,7 +95,7 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry]):
 
     def client(self) -> Any:
         """Return a new connection."""
-        return _package().Redis.from_url(self.url, decode_responses=False)
+        return connected(self.url, self.transform)
 
     @contextmanager
     def explained(self, stream: str) -> Iterator[None]:
@@ -116,21 +117,19 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
         self.stream = stream
         self._client = source.client()
         self._backlog: int | None = None
+        self._outage = Outage(source.transform, f"Redis at {address_of(source.url)}")
         if offset is None:
             offset = self._beginning()
         self._last, self._added = offset
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[RedisStreamEntry], list[int] | int | None]:
-        stop = "+" if self.end is None else self.end[0]
         with self.source.explained(self.stream):
-            # In one transaction, so that both are of the same moment.
-            transaction = self._client.pipeline(transaction=True)
-            transaction.xrange(self.stream, min=f"({self._last}", max=stop, count=max_elements)
-            transaction.exists(self.stream)
-            transaction.execute_command("XINFO", "STREAM", self.stream)
-            found, exists, information = transaction.execute(raise_on_error=False)
-            if isinstance(found, Exception):
-                raise found
+            looked = self._outage.poll(
+                lambda: self._look(max_elements), is_lost_connection, self._client.close, waits=self.end is not None
+            )
+        if looked is None:
+            return [], None
+        found, exists, information = looked
         if not exists:
             if self._last != _BEGINNING:
                 raise SourceError(
@@ -143,6 +142,19 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
         self._count(information, [id for id, _ in found])
         return self._entries(found)
 
+    def _look(self, limit: int) -> tuple[list[Any], bool, Any]:
+        """Return the next entries, whether the stream exists, and what the server knows of it."""
+        stop = "+" if self.end is None else self.end[0]
+        # In one transaction, so that all are of the same moment.
+        transaction = self._client.pipeline(transaction=True)
+        transaction.xrange(self.stream, min=f"({self._last}", max=stop, count=limit)
+        transaction.exists(self.stream)
+        transaction.execute_command("XINFO", "STREAM", self.stream)
+        found, exists, information = transaction.execute(raise_on_error=False)
+        if isinstance(found, Exception):
+            raise found
+        return found, exists, information
+
     def offset(self) -> Offset:
         return self._last, self._added
 
@@ -153,12 +165,17 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
         last = _BEGINNING if offset is None else offset[0]
         if last == _BEGINNING:
             return
-        with self.source.explained(self.stream):
+
+        def acknowledged() -> None:
             if self.source.group is not None:
                 self._tell_group(last)
             if self.source.trim:
                 milliseconds, _, number = last.partition("-")
                 self._client.xtrim(self.stream, minid=f"{milliseconds}-{int(number) + 1}", approximate=False)
+
+        with self.source.explained(self.stream):
+            # During an outage the next checkpoint does it.
+            self._outage.poll(acknowledged, is_lost_connection, self._client.close, waits=False)
 
     def close(self) -> None:
         self._client.close()

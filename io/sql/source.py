@@ -19,8 +19,10 @@ from ...transforms.read import Read
 from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import Timestamp
 from ..files.filesystem import AnyPath, path_string
+from ..waiting import Outage
 from .database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile, SqlSession, check_path
 from .dialect import MARK, is_database_error
+from .lost_connections import is_lost_connection
 
 
 class SqlSource(UnboundedSource[Row]):
@@ -110,19 +112,21 @@ class SqlReader(EventTimeReader[Row]):
         self.source = source
         self._last = last
         self._session: SqlSession | None = None
+        database = source.database
+        self._outage = Outage(source.transform, str(database), lambda error: database.without_secrets(str(error)))
         self._next_look: int | None = None
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[Row], list[int] | int | None]:
         if self.end is None and self._next_look is not None and now.micros < self._next_look:
             return [], None
         source = self.source
-        end = None if self.end is None else self.end[0]
         with source.explained():
-            if self._session is None:
-                self._session = SqlSession(source.database.connect(), source.database.dialect)
-            parameters = [value for value in (self._last, end) if value is not None]
-            statement = source.statement(self._session, self._last is not None, end is not None, max_elements)
-            columns, rows = self._session.select(statement, parameters, max_elements)
+            selected = self._outage.poll(
+                lambda: self._select(max_elements), is_lost_connection, self.close, waits=self.end is not None
+            )
+        if selected is None:
+            return [], None
+        columns, rows = selected
         self._next_look = None if len(rows) == max_elements else now.micros + source.poll_interval
         if not rows:
             return [], None
@@ -130,6 +134,16 @@ class SqlReader(EventTimeReader[Row]):
         self._check_that_it_grows([row[index] for row in rows])
         self._last = rows[-1][index]
         return [Row(**dict(zip(columns, row))) for row in rows], None
+
+    def _select(self, limit: int) -> tuple[list[str], list[Any]]:
+        """Return the names of the columns, and the next rows."""
+        source = self.source
+        end = None if self.end is None else self.end[0]
+        if self._session is None:
+            self._session = SqlSession(source.database.connect(), source.database.dialect)
+        parameters = [value for value in (self._last, end) if value is not None]
+        statement = source.statement(self._session, self._last is not None, end is not None, limit)
+        return self._session.select(statement, parameters, limit)
 
     def offset(self) -> tuple[Any] | None:
         return None if self._last is None else (self._last,)
@@ -171,7 +185,8 @@ class ReadFromSQL(PTransform):
       dialect: see `WriteToSQL`.
 
     Raises `MissingExtraError` while the pipeline is built if the driver isn't installed, and
-    `SourceError` when the run starts if the table or column doesn't exist.  Two rows with the same value in the column
+    `SourceError` when the run starts if the table or column doesn't exist, or the database doesn't answer; a running
+    stream waits for a database that doesn't answer, without end.  Two rows with the same value in the column
     are an error once both are read.
 
     >>> import penstock as beam

@@ -22,7 +22,7 @@ from running_program import wait_until
 from servers.postgresql import PASSWORD, PostgreSQL, Standby
 
 import penstock as beam
-from penstock.io import ReadFromPostgresChanges
+from penstock.io import ReadFromPostgresChanges, waiting
 from penstock.io.cdc import postgres_slot, postgres_source
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.drawing.drawing import mime_bundle
@@ -292,7 +292,7 @@ def test_a_standby_is_waited_for_until_it_is_promoted(
     own: Tables, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Then reading goes on, if it has the slot; if it hasn't, that is said."""
-    monkeypatch.setattr(postgres_source, "_RETRIED_AFTER", 0.05)
+    monkeypatch.setattr(waiting, "RETRIED_AFTER", 0.05)
     primary = own.server
     with tempfile.TemporaryDirectory(prefix="penstock-standby-") as directory:
         standby = Standby(pathlib.Path(directory), primary)
@@ -366,7 +366,7 @@ def test_a_lost_server_is_waited_for(
     own: Tables, end: str, in_snapshot: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It says so once, and once more when it goes on; nothing is lost or doubled."""
-    monkeypatch.setattr(postgres_source, "_RETRIED_AFTER", 0.05)
+    monkeypatch.setattr(waiting, "RETRIED_AFTER", 0.05)
     own.make(rows=4)
     reader = own.open()
     found = poll(reader, 2) if in_snapshot else read_all(reader)
