@@ -85,6 +85,8 @@ class SqlSession:
         if isinstance(self._connection, sqlite3.Connection):
             self.run("BEGIN IMMEDIATE")
         try:
+            if self.dialect.name == "postgresql":
+                self.run(_LASTING)
             yield
             self._connection.commit()
         except BaseException:
@@ -203,6 +205,11 @@ class SqlSession:
         with suppress(Exception):
             self._connection.close()
 
+
+# A server that doesn't wait for its disk might lose what a checkpoint counts on, in a crash of its own.
+_LASTING = (
+    "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit', true) = 'off'"
+)
 
 # The savepoint that a failed attempt is rolled back to.
 _ATTEMPT = "_penstock_attempt"
