@@ -18,8 +18,10 @@ def test_the_tables_stay_right(tmp_path: Path) -> None:
         pytest.skip(reason)
     with RunningShop.running(tmp_path, SEED) as shop:
         for number in range(KILLS):
-            shop.go_on(60)
+            shop.go_on(30)
             shop.kill(PARTS[number % len(PARTS)])
+            # While the part starts again.
+            shop.go_on(30)
             shop.wait_for_tables()
         shop.drain()
         assert shop.watch.looks

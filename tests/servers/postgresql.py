@@ -11,6 +11,8 @@ import pwd
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from typing import Self
 
 from servers.loopback_server import LoopbackServer
 
@@ -67,6 +69,17 @@ class PostgreSQL(LoopbackServer):
         if user is not None:
             os.chown(directory, user.pw_uid, user.pw_gid)
         self._make_data()
+
+    @classmethod
+    @contextlib.contextmanager
+    def lasting(cls) -> Iterator[Self]:
+        """A running one that keeps what it has committed when it is killed."""
+        with cls.running() as server:
+            port = server.port
+            server.stop()
+            server.settings["synchronous_commit"] = "on"
+            server.start(port)
+            yield server
 
     def _make_data(self) -> None:
         password = self.directory / "password"

@@ -40,6 +40,8 @@ def main() -> None:
             if options.kills:
                 part = PARTS[number % len(PARTS)]
                 shop.kill(part)
+                # While the part starts again.
+                shop.go_on(options.changes)
                 killed = f"{part} was killed; "
             seconds = shop.wait_for_tables()
             print(f"{number + 1:3}: {killed}the tables are right after {seconds:.1f} s", flush=True)

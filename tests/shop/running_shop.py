@@ -117,7 +117,7 @@ class RunningShop(KilledProgram):
         """One that lives as long as the block."""
         import psycopg
 
-        with PostgreSQL.running() as database, KafkaBroker.running() as broker, PriceService.running() as prices:
+        with PostgreSQL.lasting() as database, KafkaBroker.running() as broker, PriceService.running() as prices:
             with psycopg.connect(database.dsn, autocommit=True) as connection:
                 connection.execute("CREATE DATABASE shop")
             shop = cls(directory, seed, database, broker, prices)

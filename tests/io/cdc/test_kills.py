@@ -44,11 +44,7 @@ def own_server() -> Iterator[PostgreSQL]:
     """A database that no other test uses, which keeps what it has committed when it is killed."""
     if reason := why_there_is_no_postgresql():
         pytest.skip(reason)
-    with PostgreSQL.running() as server:
-        port = server.port
-        server.stop()
-        server.settings["synchronous_commit"] = "on"
-        server.start(port)
+    with PostgreSQL.lasting() as server:
         yield server
 
 
