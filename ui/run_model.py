@@ -153,8 +153,10 @@ class RunModel:
 
     def _take_profile(self, event: dict[str, Any]) -> None:
         stacks = self._profiles.setdefault(event["number"], {})
+        # On Spark it is the name of a subtask or of a stage.
+        worker = event["worker"] if isinstance(event["worker"], str) else f"worker {event['worker']}"
         for stack, count in event["stacks"].items():
-            stacks[f"worker {event['worker']}\n{stack}"] = count
+            stacks[f"{worker}\n{stack}"] = count
         for old in sorted(self._profiles)[:-_PROFILES]:
             del self._profiles[old]
         self._changed("profiles")

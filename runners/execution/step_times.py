@@ -57,13 +57,19 @@ class StepSampler:
       counts: the counts to add the time to.
       is_one_of_many: True if the thread runs one of many tasks, which may be shorter than `INTERVAL`.  Then the first
         sample is at a random moment and stands for `INTERVAL`, so that the sum over the tasks is right.
+      see: called with each stack that is sampled.
       clock: seconds, of any beginning.
     """
 
     def __init__(
-        self, counts: Counts, is_one_of_many: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        counts: Counts,
+        is_one_of_many: bool = False,
+        see: Callable[[FrameType], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._counts = counts
+        self._see = see
         self._clock = clock
         self._watched = threading.get_ident()
         self._last = clock()
@@ -80,6 +86,11 @@ class StepSampler:
         if now - self._last < INTERVAL:
             return
         since, self._last = self._last, now
-        step = sampled_step(sys._current_frames().get(self._watched))
+        frame = sys._current_frames().get(self._watched)
+        if frame is None:
+            return
+        step = sampled_step(frame)
         if step is not None:
             self._counts.spend(step, now - since)
+        if self._see is not None:
+            self._see(frame)

@@ -37,6 +37,11 @@ _LABELS = "label", "transform"
 _RUNNERS, _JVM = f"{os.sep}pyspark{os.sep}", f"{os.sep}py4j{os.sep}"
 
 
+def is_of_pyspark(file: str) -> bool:
+    """Return True for the code of PySpark, which runs our generators."""
+    return _RUNNERS in file
+
+
 class Sampler(Protocol):
     """Samples a watched thread, from another one."""
 
@@ -253,14 +258,14 @@ class CallWatch(AbstractContextManager["CallWatch"]):
                 return None
             stack.append(frame)
             frame = frame.f_back
-        if frame is None or _roots.get(id(frame)) is not self or _RUNNERS in innermost.f_code.co_filename:
+        if frame is None or _roots.get(id(frame)) is not self or is_of_pyspark(innermost.f_code.co_filename):
             return None
         stack.append(frame)
         stack.reverse()
         path = []
         for frame in stack:
             path.append(frame)
-            if not is_ours(frame.f_code.co_filename) and _RUNNERS not in frame.f_code.co_filename:
+            if not is_ours(frame.f_code.co_filename) and not is_of_pyspark(frame.f_code.co_filename):
                 return _Call(tuple(path), None)
         variables = tuple((value, len(value) if type(value) is list else 0) for value in innermost.f_locals.values())
         return _Call(tuple(path), (innermost.f_lasti, variables))

@@ -1,13 +1,16 @@
 """A run on Spark as the subject of a page, which the driver serves.
 
 The driver knows what executors report with their tasks: counts, time of steps and metrics.  A running task can't be
-asked for more.  But a micro-batch is told what the page shows when it begins, and reports that when it ends.
+asked for more.  But a micro-batch is told what the page shows when it begins, and reports that when it ends.  Tasks of
+a run in batch report all stacks that they sample, if the run has a page.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,7 +30,6 @@ from ..execution.streaming.observation import Observe, Observed
 
 _NOT_IN_BATCH = "not measured by --runner=spark-batch"
 _NO_PANES = "panes are drawn by --runner=local and --runner=spark-microbatch only: here time passes once, at the end"
-_NO_PROFILES = "profiles are taken by --runner=local only: a task of Spark can't be asked while it runs"
 
 
 @attrs.frozen
@@ -41,6 +43,7 @@ class SparkProgress:
       loads: for each task and subtask, its share of the time of the last batch, 0, and the elements that it read.
       batches: the number of committed batches; None for a run in batch.
       observed: what subtasks have observed for the page.
+      stacks: by subtask or segment, how often each stack was seen in tasks that have ended.
     """
 
     state: str | None
@@ -50,15 +53,15 @@ class SparkProgress:
     loads: Sequence[Sequence[Sequence[float]]] = ()
     batches: int | None = None
     observed: Sequence[Observed] = ()
+    stacks: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
 
 
 # What a page can't show of a run in batch, and of micro-batches.
 IN_BATCH = {
     "panes": _NO_PANES,
-    "profiles": _NO_PROFILES,
     **dict.fromkeys(("traffic", "hot_keys", "kept", "overdue", "watermarks", "state_size"), _NOT_IN_BATCH),
 }
-IN_MICRO_BATCHES = {"profiles": _NO_PROFILES}
+IN_MICRO_BATCHES: Mapping[str, str] = {}
 
 
 class SparkPage:
@@ -84,7 +87,10 @@ class SparkPage:
         self.events = events
         self.limits = limits
         self._observe = observe
-        self._is_open = False
+        self._wanted = Observe()
+        # The stacks that had been seen when the profile was requested, and the time until which it lasts.
+        self._before: Mapping[str, Mapping[str, int]] = {}
+        self._until = 0.0
         self.requests = tuple(requests)
         self._graph = graph
         self._progress = progress
@@ -100,9 +106,10 @@ class SparkPage:
     def status(self) -> dict[str, Any]:
         """Return the present progress as data."""
         progress = self._progress()
+        self._end_profile(progress)
         if lines := self._tail.taken():
             self.events.add("logs", lines=[["driver", *line] for line in lines])
-        observed = described_observation(progress.observed) if self._is_open and progress.observed else {}
+        observed = described_observation(progress.observed) if self._wanted.is_open and progress.observed else {}
         return {
             "state": progress.state or self._state,
             "now": time_of_day(),
@@ -121,11 +128,28 @@ class SparkPage:
 
     def observe(self, is_open: bool, step: str | None, key: str | None) -> None:
         """Observe what an open page shows, from the next batch on."""
-        self._is_open = is_open
-        self._observe(Observe(is_open, step, key))
+        self._want(is_open=is_open, step=step, key=key)
+
+    def _want(self, **changes: Any) -> None:
+        self._wanted = self._wanted._replace(**changes)
+        self._observe(self._wanted)
 
     def profile(self, number: int, seconds: float) -> None:
-        """Do nothing: the page refuses profiles."""
+        """Sample the stacks of tasks that end in these seconds, or of the next ones."""
+        self._before, self._until = self._progress().stacks, time.monotonic() + seconds
+        self._want(profile=number, seconds=seconds)
+
+    def _end_profile(self, progress: SparkProgress) -> None:
+        """Add the events of a profile whose seconds are over, if a task has ended since it was requested."""
+        if not self._wanted.profile:
+            return
+        sampled = {name: Counter(own) - Counter(self._before.get(name, {})) for name, own in progress.stacks.items()}
+        sampled = {name: own for name, own in sampled.items() if own}
+        is_over = (progress.state or self._state) != PipelineState.RUNNING
+        if is_over or (sampled and time.monotonic() >= self._until):
+            for name, own in sampled.items():
+                self.events.add("profile", number=self._wanted.profile, worker=name, stacks=own)
+            self._want(profile=0)
 
     def request(self, kind: str, number: int) -> None:
         """Execute a request, and answer with an event."""

@@ -48,8 +48,20 @@ def steps_of(browser: Browser) -> str:
     return str(browser.find("#view-steps").text)
 
 
+def taken_profile(page: Any) -> list[list[str]]:
+    """The stacks of a profile of a second."""
+    number = post(page, "/api/profiles", {"seconds": 1}).json["number"]
+
+    def stacks() -> list[list[str]]:
+        found = {each["number"]: each["stacks"] for each in document(page, "profiles")["profiles"]}
+        return [stack.split("\n") for stack in found.get(number, ())]
+
+    wait_until(stacks, "the profile")
+    return stacks()
+
+
 def test_a_batch_on_spark_has_a_page(spark: Any, browser: Browser, capfd: pytest.CaptureFixture[str]) -> None:
-    """Counts and time of the finished tasks; panes and profiles are refused by name."""
+    """Counts, time and stacks of the finished tasks; panes are refused by name."""
 
     def slow(n: int) -> int:
         time.sleep(0.01)
@@ -71,7 +83,8 @@ def test_a_batch_on_spark_has_a_page(spark: Any, browser: Browser, capfd: pytest
     assert "--runner=spark-microbatch only" in document(page, "panes")["why"]
     unmeasured = document(page, "status")["unmeasured"]
     assert "not measured by --runner=spark-batch" == unmeasured["hot_keys"]
-    assert 409 == post(page, "/api/profiles").status
+    profile = taken_profile(page)
+    assert any(stack[1].startswith("Slow ") and ".slow (test_on_spark.py:" in stack[2] for stack in profile)
     assert 409 == post(page, "/api/requests/savepoint").status
     assert ["cancel"] == document(page, "run")["requests"]
     running.join(120)
@@ -102,6 +115,9 @@ def test_micro_batches_have_a_page(spark: Any, browser: Browser, tmp_path: pathl
         assert any(size > 0 for size in status["state_size"].values())
         assert {} == status["unmeasured"]
         wait_until(lambda: "'often'" in steps_of(browser), "the hottest key in the table")
+        profile = taken_profile(result)
+        assert {"subtask 0", "subtask 1"} >= {stack[0] for stack in profile}
+        assert any(stack[1] == "Busy" and stack[2].startswith("busy (running_pages.py:") for stack in profile)
         drawn = "/api/panes?step=Sum&key='often'"
         found: list[Any] = []
 

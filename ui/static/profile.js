@@ -74,7 +74,7 @@ export function profileView(panel, shared) {
   function draw() {
     const profile = profiles.find((each) => String(each.number) === chosen.value) ?? profiles.at(-1);
     if (!profile) {
-      flame.replaceChildren(el("p", { class: "note" }, why || "No profile yet. It samples the stacks of all workers a hundred times a second, and needs the token."));
+      flame.replaceChildren(el("p", { class: "note" }, why || "No profile yet. It samples the stacks of all workers, and needs the token. On Spark it shows the tasks that end in these seconds, or the next ones that do."));
       return;
     }
     root = treeOf(profile.stacks);

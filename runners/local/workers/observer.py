@@ -6,84 +6,23 @@ Nothing is observed, and nothing is spent, until a page asks for it (`Observe`).
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
-from types import FrameType
 from typing import Any, Protocol
 
-from ....sdk.user_code.own_code import is_ours
-from ...execution.clock import fast_switches
 from ...execution.log_tail import LogTail
+from ...execution.page.profiles import Profiler
 from ...execution.plan.execution_graph import SubtaskId
-from ...execution.step_times import sampled_step
 from ...execution.streaming.observation import Observe, Observed, observed_of
 from ...execution.streaming.taps import TaskTaps
 from ..subtask.subtask import Subtask
 
-# Seconds between two samples of a profile, and the longest profile.
-_PROFILED, _LONGEST = 0.01, 60.0
+# Seconds between two reports of traffic and keys: the page is told as often.
+_SELDOM = 1.0
 
 # The module from which all steps are called.
 _SLOT = os.path.join(os.path.dirname(__file__), "slot.py")
-
-
-class Profiler:
-    """Samples the stacks of a thread for some seconds, on another thread.
-
-    Args:
-      thread: the identity of the thread.
-
-    Attributes:
-      stacks: how often each stack was seen: the step, then the frames of user code, from the outermost on.
-    """
-
-    def __init__(self, number: int, seconds: float, thread: int) -> None:
-        self.number = number
-        self.stacks: Counter[str] = Counter()
-        self._watched = thread
-        self._until = time.monotonic() + min(seconds, _LONGEST)
-        self._thread = threading.Thread(target=self._run, name="penstock profiler", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_over(self) -> bool:
-        """True once the seconds are over."""
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        # With the usual interval this thread would find most short calls over.
-        with fast_switches():
-            while time.monotonic() < self._until:
-                stack = stack_of(sys._current_frames().get(self._watched))
-                if stack is None:
-                    return
-                self.stacks[stack] += 1
-                time.sleep(_PROFILED)
-
-
-def stack_of(frame: FrameType | None) -> str | None:
-    """Return the step and the frames of user code of a thread, joined by line ends; None if the thread has ended."""
-    if frame is None:
-        return None
-    step, within = sampled_step(frame), 0
-    frames: list[str] = []
-    while frame is not None:
-        code = frame.f_code
-        if is_ours(code.co_filename):
-            within = len(frames)
-            if code.co_filename == _SLOT:
-                break
-        else:
-            frames.append(f"{code.co_qualname} ({os.path.basename(code.co_filename)}:{frame.f_lineno})")
-        frame = frame.f_back
-    if step is None:
-        # The runner's own work, and the wait for input.
-        return "(runner)"
-    # The frames outside of the slot's have started it.
-    return "\n".join([step, *reversed(frames[:within])])
 
 
 class SlotObserver:
@@ -103,6 +42,7 @@ class SlotObserver:
         self._taps: dict[SubtaskId, TaskTaps] = {}
         self._profiler: Profiler | None = None
         self._profiled = 0
+        self._taken_at = 0.0
         self._thread = threading.get_ident()
         self.is_own_process = False
         self.tail: LogTail | None = None
@@ -120,7 +60,7 @@ class SlotObserver:
                     self._attach(subtask, wanted)
         if wanted.profile > self._profiled:
             self._profiled = wanted.profile
-            self._profiler = Profiler(wanted.profile, wanted.seconds, self._thread)
+            self._profiler = Profiler(wanted.profile, wanted.seconds, self._thread, _SLOT)
         self._wanted = wanted
 
     def made(self, subtask: Subtask) -> None:
@@ -138,15 +78,21 @@ class SlotObserver:
         self._taps = {}
 
     def taken(self) -> Observed | None:
-        """Return what was observed since the last call; None without a page."""
+        """Return what was observed since the last call; None without a page, and if there is no news."""
         if not self._is_asked:
             return None
         profile = None
         if self._profiler is not None and self._profiler.is_over:
-            profile, self._profiler = (self._profiler.number, dict(self._profiler.stacks)), None
+            profile, self._profiler = (self._profiler.number, self._profiler.stop()), None
+        logs = () if self.tail is None else self.tail.taken()
+        now = time.monotonic()
+        is_due = bool(self._taps) and now - self._taken_at >= _SELDOM
+        if not (is_due or logs or profile or any(taps.inputs or taps.panes for taps in self._taps.values())):
+            return None
+        self._taken_at = now
         subtasks = self._subtasks()
         observed = observed_of(taps for id, taps in self._taps.items() if id in subtasks)
-        return observed._replace(logs=() if self.tail is None else self.tail.taken(), profile=profile)
+        return observed._replace(logs=logs, profile=profile)
 
 
 class Observable(Protocol):

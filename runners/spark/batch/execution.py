@@ -9,7 +9,8 @@ import pickle
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ....sdk import graph
@@ -59,17 +60,24 @@ class TaskReports(ABC):
     def update(self) -> None:
         """Update `counts`."""
         merged = Counts()
-        for _, counts in list(self.reports().values()):
-            merged.add(counts)
+        for report in list(self.reports().values()):
+            merged.add(report.counts)
         self.counts.take(merged)
 
     @property
     def metrics(self) -> MetricsContainer:
         """The metrics of all tasks."""
         merged = MetricsContainer()
-        for container, _ in list(self.reports().values()):
-            merged.merge(container)
+        for report in list(self.reports().values()):
+            merged.merge(report.metrics)
         merged.merge(self.committed)
+        return merged
+
+    def stacks(self) -> Mapping[int, Mapping[str, int]]:
+        """Return how often each stack was seen in tasks that have ended, by segment."""
+        merged: dict[int, Counter[str]] = {}
+        for (segment, _), report in list(self.reports().items()):
+            merged.setdefault(segment, Counter()).update(report.stacks)
         return merged
 
 
@@ -79,13 +87,21 @@ class BatchExecution(ABC):
     Args:
       partitions: the number of partitions of a shuffle.
       timeout: seconds after which a call that has not returned is named in the log.
+      has_page: whether tasks report the stacks of their steps.
 
     Attributes:
       reports: metrics and counts of its tasks.
+      segments: the segments of the plan, in the order in which they run.
     """
 
     def __init__(
-        self, plan: Plan, session: SparkSession, partitions: int, reports: TaskReports, timeout: float
+        self,
+        plan: Plan,
+        session: SparkSession,
+        partitions: int,
+        reports: TaskReports,
+        timeout: float,
+        has_page: bool,
     ) -> None:
         self.plan = plan
         self.partitions = partitions
@@ -93,6 +109,8 @@ class BatchExecution(ABC):
         self.transaction = uuid.uuid4().hex[:12]
         self._session = session
         self._timeout = timeout
+        self._has_page = has_page
+        self.segments = tuple(cut(plan))
         # The blocks of each side input.
         self._side_inputs: dict[int, list[bytes]] = {i: [] for i in plan.side_input_ids()}
         sinks = sinks_of(plan)
@@ -110,7 +128,7 @@ class BatchExecution(ABC):
             if self._frame_sinks:
                 check_packages()
             self._schemas = {label: sink.schema(self._session) for label, sink in self._frame_sinks.items()}
-            for number, segment in enumerate(cut(self.plan)):
+            for number, segment in enumerate(self.segments):
                 self._run_segment(number, segment)
                 if self._is_cancelled:
                     raise RunnerError("the run was cancelled")

@@ -6,7 +6,7 @@ import pickle
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
 
@@ -20,6 +20,7 @@ from ...execution.batch.segment_task import Destination, KeyGroups, SegmentTask,
 from ...execution.counters import BusyTime, Counts
 from ...execution.error_transport import wrapped
 from ...execution.gc_tuning import rarely_collected
+from ...execution.page.profiles import Stacks
 from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
 from ...execution.plan.segments import Segment
 from ...execution.shuffle.blocks import decode_bundle
@@ -34,8 +35,21 @@ from ..executor_functions import ExecutorFunction
 # ("sink", label), for tokens, and ("frame", label), for rows of DataFrames.
 Row = tuple[Destination, int, bytes]
 
+
+class TaskReport(NamedTuple):
+    """What a task has counted.
+
+    Attributes:
+      stacks: how often each stack was seen, if the run has a page.
+    """
+
+    metrics: MetricsContainer
+    counts: Counts
+    stacks: Mapping[str, int]
+
+
 # By segment and partition.
-Reports = dict[tuple[int, int], tuple[MetricsContainer, Counts]]
+Reports = dict[tuple[int, int], TaskReport]
 
 
 class PartitionFunction(ExecutorFunction):
@@ -47,6 +61,7 @@ class PartitionFunction(ExecutorFunction):
       groups: the number of key groups.
       packs: by the labels of DataFrame sinks, the functions that pack their rows.
       timeout: seconds after which a call that has not returned is named in the worker's log.
+      has_page: whether the stacks of the steps are reported.
 
     Raises `SerializationError` if a part of the segment can't be pickled.
     """
@@ -60,6 +75,7 @@ class PartitionFunction(ExecutorFunction):
         groups: int,
         packs: Mapping[str, Pack],
         timeout: float,
+        has_page: bool,
     ) -> None:
         # A task needs only the groupings that the segment sends to, and the registered coders of keys.
         targets = tuple(t for t in plan.graph.transforms if t.label in segment.groupings)
@@ -69,6 +85,7 @@ class PartitionFunction(ExecutorFunction):
         self._number = number
         self._groups = groups
         self._timeout = timeout
+        self._has_page = has_page
 
     def run(
         self, partition: int, rows: Iterable[Any], side_inputs: Mapping[int, Iterable[bytes]], reports: Reports
@@ -79,10 +96,10 @@ class PartitionFunction(ExecutorFunction):
           rows: the rows of the partition: pickled splits, or numbers with blocks.
           side_inputs: the blocks of the segment's side inputs.
         """
-        container, counts = MetricsContainer(), Counts()
+        container, counts, stacks = MetricsContainer(), Counts(), Stacks()
         try:
             with scoped(container), rarely_collected(), CallWatch(self._timeout) as watch:
-                watch.sample_by(StepSampler(counts, is_one_of_many=True))
+                watch.sample_by(StepSampler(counts, True, stacks.add if self._has_page else None))
                 plan, segment, coders, packs = cloudpickle.loads(self._payload)
                 registry.register_all(coders)
                 views = SideInputViews()
@@ -103,7 +120,7 @@ class PartitionFunction(ExecutorFunction):
             raise
         except BaseException as error:
             raise wrapped(as_exception(error)) from None
-        reports[self._number, partition] = (container, counts)
+        reports[self._number, partition] = TaskReport(container, counts, dict(stacks.counts))
 
 
 def rows_of(

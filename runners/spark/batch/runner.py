@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ....sdk.errors import UnsupportedError
 from ....sdk.graph import Graph
 from ....sdk.metrics import MetricResults
-from ....sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
+from ....sdk.options import MicroBatchOptions, PageOptions, PipelineOptions, StreamingOptions
 from ....sdk.run_transform import TransformRunner
 from ....sdk.runner import Capability, FinishedResult, PipelineResult
 from ....sdk.spark_interfaces import HasFrames, refuse_frames
@@ -75,7 +75,8 @@ class SparkBatchRunner(TransformRunner):
         try:
             timeout = options.view_as(StreamingOptions).worker_timeout
             kind = SparkBatchExecution if remote is None else SparkConnectExecution
-            execution: BatchExecution = kind(plan, session, partitions, timeout)
+            has_page = options.view_as(PageOptions).ui_port is not None
+            execution: BatchExecution = kind(plan, session, partitions, timeout, has_page)
             reports = execution.reports
             page, began = self._page(execution), time.monotonic()
             progress = progress_of(reports.counts, plan, options, refresh=execution.refresh)
@@ -96,7 +97,8 @@ class SparkBatchRunner(TransformRunner):
 
         def progress() -> SparkProgress:
             reports.update()
-            return SparkProgress(None, reports.counts, reports.metrics)
+            stacks = {execution.segments[number].label: own for number, own in reports.stacks().items()}
+            return SparkProgress(None, reports.counts, reports.metrics, stacks=stacks)
 
         graph = described_plan(execution.plan, execution.partitions)
         return SparkPage(graph, progress, {"cancel": execution.cancel}, Events(), IN_BATCH)

@@ -69,14 +69,22 @@ class SparkConnectExecution(BatchExecution):
     Args:
       partitions: the number of partitions of a shuffle; None for the default parallelism of the server.
       timeout: seconds after which a call that has not returned is named in the executor's log.
+      has_page: whether tasks report the stacks of their steps.
     """
 
-    def __init__(self, plan: Plan, session: SparkSession, partitions: int | None = None, timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        session: SparkSession,
+        partitions: int | None = None,
+        timeout: float = 10.0,
+        has_page: bool = False,
+    ) -> None:
         pyarrow()
         optional_package("pandas", extra="connect", needed_for="--spark_remote")
         self._parallelism = default_parallelism(session)
         self._returned = FrameReports()
-        super().__init__(plan, session, partitions or self._parallelism, self._returned, timeout)
+        super().__init__(plan, session, partitions or self._parallelism, self._returned, timeout, has_page)
         self._tag = f"penstock-{self.transaction}"
         self._segments: list[tuple[Segment, DataFrame]] = []
         self._persisted: list[DataFrame] = []
@@ -130,7 +138,7 @@ class SparkConnectExecution(BatchExecution):
         frame, schema = self._input(segment)
         with local_modules_by_value():
             task = FrameFunction(
-                *(self.plan, segment, self.transaction, number, groups, packs, self._timeout),
+                *(self.plan, segment, self.transaction, number, groups, packs, self._timeout, self._has_page),
                 side_inputs=side_inputs,
                 schema=schema,
             )

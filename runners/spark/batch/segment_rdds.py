@@ -32,18 +32,24 @@ class SparkBatchExecution(BatchExecution):
 
     Args:
       timeout: seconds after which a call that has not returned is named in the log.
+      has_page: whether tasks report the stacks of their steps.
 
     Attributes:
       jobs: its Spark jobs.
     """
 
     def __init__(
-        self, plan: Plan, session: SparkSession, shuffle_partitions: int | None = None, timeout: float = 10.0
+        self,
+        plan: Plan,
+        session: SparkSession,
+        shuffle_partitions: int | None = None,
+        timeout: float = 10.0,
+        has_page: bool = False,
     ) -> None:
         self._context = session.sparkContext
         partitions = shuffle_partitions or self._context.defaultParallelism
         accumulated = AccumulatedReports(self._context)
-        super().__init__(plan, session, partitions, accumulated, timeout)
+        super().__init__(plan, session, partitions, accumulated, timeout, has_page)
         self.jobs = Jobs(self._context, f"penstock-{self.transaction}")
         self._accumulator = accumulated.accumulator
         self._rdds: list[tuple[Segment, RDD[Any]]] = []
@@ -79,7 +85,7 @@ class SparkBatchExecution(BatchExecution):
         with local_modules_by_value():
             groups = key_groups_for(self.partitions)
             task = RddFunction(
-                *(self.plan, segment, self.transaction, number, groups, packs, self._timeout),
+                *(self.plan, segment, self.transaction, number, groups, packs, self._timeout, self._has_page),
                 side_inputs=side_inputs,
                 reports=self._accumulator,
             )

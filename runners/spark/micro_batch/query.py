@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,7 @@ class MicroBatchQuery:
       loads: for each task and subtask, its share of the time of the last batch, 0, and the elements that it read.
       observe: what a page shows of the batches that begin from now on.
       observed: of each subtask in the last batch that was observed.
+      stacks: by subtask, how often each stack was seen in batches with a profile.
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class MicroBatchQuery:
         self.loads: Sequence[Sequence[Sequence[float]]] = ()
         self.observe = Observe()
         self.observed: Mapping[SubtaskId, Observed] = {}
+        self.stacks: Mapping[str, Mapping[str, int]] = {}
         self._graph = self.execution_graph = execution_graph
         self._started_at, self._ended_at = steady_time(), 0
         self.plan = execution_graph.plan
@@ -370,6 +373,7 @@ class MicroBatchQuery:
         """Note what a page shows, and add an event of the inputs and panes that it draws."""
         observed = {result.id: result.observed for result in results if result.observed is not None}
         self.observed = observed
+        self.stacks = _with_profiles(self.stacks, observed)
         inputs = [each._asdict() for one in observed.values() for each in one.inputs]
         panes = [each._asdict() for one in observed.values() for each in one.panes]
         if inputs or panes:
@@ -449,3 +453,16 @@ class MicroBatchQuery:
         self._committed = attrs.evolve(committed, watermarks=self._sources.watermarks)
         self._sources.observe(committed.newest)
         self._parts = restored_state(checkpoint, committed, self._graph)
+
+
+def _with_profiles(
+    stacks: Mapping[str, Mapping[str, int]], observed: Mapping[SubtaskId, Observed]
+) -> Mapping[str, Mapping[str, int]]:
+    """Return the stacks with those of the profiles of a batch; another thread may read the old ones."""
+    sums = dict(stacks)
+    for id, each in observed.items():
+        if each.profile is not None:
+            # The tasks of one index run in one Python worker.
+            worker = f"subtask {id.index}"
+            sums[worker] = Counter(sums.get(worker, {})) + Counter(each.profile[1])
+    return sums

@@ -183,6 +183,7 @@ class MicroBatchResult(PipelineResult):
             query.loads,
             query.batches,
             tuple(query.observed.values()),
+            query.stacks,
         )
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -30,11 +31,12 @@ from ...execution.checkpoints.manifest import PartReference
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import Clock
 from ...execution.counters import Counts
+from ...execution.page.profiles import Profiler
 from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
 from ...execution.plan.fusion import Grouping, Keyed, Source
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.step_times import StepSampler
-from ...execution.streaming.observation import Observe, observed_of
+from ...execution.streaming.observation import Observe, Observed, observed_of
 from ...execution.streaming.snapshot import Restored, snapshot
 from ...execution.streaming.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
 from ...execution.streaming.spiller import Spiller
@@ -117,6 +119,7 @@ class MicroBatchSubtask:
         # What a page shows, and the taps for it.
         self._observe = Observe()
         self._taps: TaskTaps | None = None
+        self._profiler: Profiler | None = None
 
     def sampler_here(self) -> StepSampler:
         """Return a sampler that adds the time of steps in this thread to the counts."""
@@ -178,7 +181,7 @@ class MicroBatchSubtask:
         execution, writer = self.execution, self._writer
         writer.begin(attempt)
         self._newest.clear()
-        self._attach_taps(batch.observe)
+        self._begin_observation(batch.observe)
         for output in execution.outputs:
             output.next(batch.transaction)
         try:
@@ -207,6 +210,8 @@ class MicroBatchSubtask:
             seconds = SubtaskSeconds(self._loading, time.perf_counter() - began)
             result = self._result(batch, attempt, consumed, base, is_complete, seconds)
         except BaseException:
+            if self._profiler is not None:
+                self._profiler.stop()
             for output in execution.outputs:
                 output.discard()
             with suppress(Exception):
@@ -216,9 +221,12 @@ class MicroBatchSubtask:
         self._was_loaded, self._loading = False, 0.0
         yield self.id.index, address(self.program.tasks, pickle.dumps(result, protocol=5))
 
-    def _attach_taps(self, wanted: Observe) -> None:
-        """Tap what the page shows, if it shows something else than in the last batch."""
-        if wanted == self._observe:
+    def _begin_observation(self, wanted: Observe) -> None:
+        """Begin a profile; tap what the page shows, if it shows something else than in the last batch."""
+        self._profiler = None
+        if wanted.profile:
+            self._profiler = Profiler(wanted.profile, wanted.seconds, threading.get_ident(), __file__)
+        if wanted[:3] == self._observe[:3]:
             return
         self._observe = wanted
         if self._taps is not None:
@@ -293,6 +301,15 @@ class MicroBatchSubtask:
 
     # The result
 
+    def _observed(self) -> Observed | None:
+        """Return what was observed in the batch; None if nothing was to be."""
+        if self._taps is None and self._profiler is None:
+            return None
+        observed = observed_of([] if self._taps is None else [self._taps])
+        if self._profiler is None:
+            return observed
+        return observed._replace(profile=(self._profiler.number, self._profiler.stop()))
+
     def _chunks(self, is_whole: bool, labels: dict[str, None]) -> Iterator[Chunk]:
         """Yield the snapshot; add the labels of its steps to `labels`."""
         if self._spiller is not None:
@@ -346,7 +363,7 @@ class MicroBatchSubtask:
             self._was_loaded,
             seconds,
             dict(self._newest),
-            None if self._taps is None else observed_of([self._taps]),
+            self._observed(),
         )
 
 
