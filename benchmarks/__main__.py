@@ -33,8 +33,8 @@ shard_memory        a subtask with a million keys, with memory for a tenth of th
 moved_shards        a worker that restores the state of a subtask, by number of keys
 
 Commands of their own are `python benchmarks soak --minutes 60`, `python benchmarks nexmark --runner local --events
-1000000`, and `python benchmarks instructions OTHER`, which compares with another checkout (see streaming/soak.py,
-nexmark/ and instructions.py).
+1000000`, `python benchmarks ui_overhead`, of the page of a job, and `python benchmarks instructions OTHER`, which
+compares with another checkout (see streaming/soak.py, nexmark/, ui/overhead.py and instructions.py).
 
 Prints a line for each comparison.  The exit status is 1 when one is over its limit.  `--results FILE` adds them to a
 file, as JSON: docs/performance.json, of which `python docs/tables.py` makes the tables of docs/performance.md.
@@ -74,7 +74,12 @@ BENCHMARKS = {
     "shard_memory": "spark.shard_memory",
     "moved_shards": "spark.moved_shards",
 }
-COMMANDS = {"soak": "streaming.soak", "nexmark": "nexmark.command", "instructions": "instructions"}
+COMMANDS = {
+    "soak": "streaming.soak",
+    "nexmark": "nexmark.command",
+    "instructions": "instructions",
+    "ui_overhead": "ui.overhead",
+}
 
 
 def main(names: list[str]) -> int:

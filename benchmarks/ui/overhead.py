@@ -1,9 +1,10 @@
-"""`python -m benchmarks.ui.overhead`: the processor time of a job without a page, with one, and with one that is open.
+"""`python benchmarks ui_overhead`: the processor time of a job without a page, with one, and with one that is open.
 
 Two jobs process a fixed number of elements as fast as they can, on two workers: `orders` parses JSON and sums it by key
 and window; `steps` has 200 steps, and 32 subtasks of each task.  A job's processor time is that of its process and its
-workers, their threads included; the server of the page and the browser have processes of their own.  Modes take turns,
-and are compared within each round, since other programs change the speed of the machine.
+workers, their threads included; the server of the page and the browser have processes of their own.  The two runs of a
+pair go on at the same time, and change the order in which they start, since other programs change the speed of the
+machine.  The exit status is 1 when an open page costs more than its limit.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 from unittest.mock import patch
 
@@ -33,6 +35,9 @@ MODES = ("unsampled", "none", "closed", "open")
 
 # By mode, the mode that it is compared with.
 COMPARED = {"none": "unsampled", "closed": "none", "open": "none"}
+
+# The greatest share that an open page may add.
+LIMIT = 0.02
 
 # What a page that shows the table of steps fetches when it has changed.
 _DOCUMENTS = ("run", "status", "checkpoints")
@@ -170,7 +175,7 @@ def browse(url: str, is_over: threading.Event) -> int:
 
 def measured(job: str, mode: str, arguments: list[str]) -> tuple[float, float, float]:
     """Run a job in a process of its own; return its processor time, its duration, and the server's time."""
-    command = [sys.executable, "-m", "benchmarks.ui.overhead", "--run", mode, "--job", job, *arguments]
+    command = [sys.executable, __file__, "--run", mode, "--job", job, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().split()[-1]
@@ -187,35 +192,42 @@ def measured(job: str, mode: str, arguments: list[str]) -> tuple[float, float, f
     return used, took, server
 
 
-def main() -> None:
-    """Run the modes in turn, and print the median of what each adds to the run without a page of its round."""
-    parser = argparse.ArgumentParser()
+def pair(job: str, mode: str, is_first: bool, arguments: list[str]) -> float:
+    """Run a mode and the one that it is compared with at the same time; return the share that it adds."""
+    modes = [mode, COMPARED[mode]] if is_first else [COMPARED[mode], mode]
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip(modes, pool.map(lambda each: measured(job, each, arguments), modes), strict=True))
+    for each, (used, took, server) in found.items():
+        print(f"{each:9} {used:7.2f} s of processor time in {took:.1f} s, server {server:.2f} s", flush=True)
+    return found[mode][0] / found[COMPARED[mode]][0] - 1
+
+
+def main(names: Sequence[str] | None = None) -> int:
+    """Run each mode beside the one that it is compared with, and print the median of what it adds."""
+    parser = argparse.ArgumentParser(prog="benchmarks ui_overhead")
     parser.add_argument("--job", choices=list(JOBS), default="orders")
+    parser.add_argument("--modes", nargs="+", choices=list(COMPARED), default=list(COMPARED))
     parser.add_argument("--elements", type=int)
     parser.add_argument("--parallelism", type=int)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--run", choices=MODES, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = parser.parse_args(names)
     _, elements, parallelism = JOBS[given.job]
     elements, parallelism = given.elements or elements, given.parallelism or parallelism
     if given.run:
         run(given.job, given.run, elements, parallelism, given.workers)
-        return
+        return 0
     arguments = [f"--elements={elements}", f"--parallelism={parallelism}", f"--workers={given.workers}"]
-    added: dict[str, list[float]] = {mode: [] for mode in COMPARED}
+    added: dict[str, list[float]] = {mode: [] for mode in given.modes}
     for number in range(given.rounds):
-        found = {}
-        for mode in MODES if number % 2 else MODES[::-1]:
-            found[mode] = measured(given.job, mode, arguments)
-            used, took, server = found[mode]
-            print(f"{mode:9} {used:7.2f} s of processor time in {took:.1f} s, server {server:.2f} s", flush=True)
         for mode, shares in added.items():
-            shares.append(found[mode][0] / found[COMPARED[mode]][0] - 1)
+            shares.append(pair(given.job, mode, number % 2 == 0, arguments))
     for mode, shares in added.items():
-        spread = f"from {min(shares):+.1%} to {max(shares):+.1%}"
-        print(f"{mode:9} adds {median(shares):+.2%} to {COMPARED[mode]} ({spread})")
+        low, _, high = quantiles(shares) if len(shares) > 1 else shares * 3
+        print(f"{mode:9} adds {median(shares):+.2%} to {COMPARED[mode]} (quartiles {low:+.2%} and {high:+.2%})")
+    return int("open" in added and median(added["open"]) > LIMIT)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .taps import DrawnInput, DrawnPane, HotKeys, TaskTaps, Traffic
+from .taps import DrawnInput, DrawnPane, TaskTaps, Traffic
 
 # The keys of a step that are reported.
 _TOP = 12
@@ -58,7 +58,8 @@ class Observed(NamedTuple):
 def observed_of(taps: Iterable[TaskTaps]) -> Observed:
     """Return what was observed by the taps of subtasks in one process: inputs and panes since the last call."""
     traffic: dict[int, Traffic] = {}
-    keys: dict[str, HotKeys] = {}
+    keys: dict[str, Counter[str]] = {}
+    totals: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     overdue: dict[str, int] = {}
     inputs: list[DrawnInput] = []
@@ -68,10 +69,8 @@ def observed_of(taps: Iterable[TaskTaps]) -> Observed:
             before = traffic.get(pcollection, Traffic(0, 0))
             traffic[pcollection] = Traffic(before.elements + elements, before.size + size)
         for label, sketch in each.keys.items():
-            merged = keys.setdefault(label, HotKeys())
-            merged.total += sketch.total - sum(sketch.counts.values())
-            for key, count in sketch.counts.items():
-                merged.add(key, count)
+            totals[label] += sketch.total
+            keys.setdefault(label, Counter()).update(sketch.counts)
         inputs += each.inputs
         panes += each.panes
         each.inputs, each.panes = [], []
@@ -81,5 +80,5 @@ def observed_of(taps: Iterable[TaskTaps]) -> Observed:
         if due is not None and due < execution.clock.now:
             label = execution.task.label
             overdue[label] = max(overdue.get(label, 0), execution.clock.now - due)
-    hottest = {label: (sketch.total, sketch.top(_TOP)) for label, sketch in keys.items()}
+    hottest = {label: (totals[label], counts.most_common(_TOP)) for label, counts in keys.items()}
     return Observed(traffic, hottest, dict(kept), overdue, inputs, panes)

@@ -1,7 +1,7 @@
 """Taps: what passes between the steps of a task, counted and sampled while a page shows it.
 
 A tap receives each bundle of a PCollection before its consumers do.  Without a page no tap is attached, and nothing is
-spent.  Sizes and keys are of samples: one element of a bundle, and not of every bundle.
+spent.  Sizes and keys are of samples, whose number is limited by elements and by time, however small the bundles are.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ from ..user_errors import shortened
 from ..windows.combining import FoldedBundle
 from .task_execution import TaskExecution
 
-# Every so many bundles one element is pickled, to know its size.
-_SIZED = 16
+# After so many elements one is sampled: for its key, and for its size, which is that of its pickle; or after so many
+# microseconds, of the two.
+_MANY, _KEYED, _SIZED = 2_048, 250_000, 1_000_000
+
+# So many bundles are sampled for their keys at first, so that those of a slow stream are known soon.
+_EAGER = 300
 
 # The golden ratio, whose multiples fill an interval evenly.
 _GOLDEN = 0.6180339887498949
@@ -70,19 +74,21 @@ class DrawnInput(NamedTuple):
 
 
 class HotKeys:
-    """Counts of the most frequent keys among samples (the Space-Saving sketch of Metwally et al., 2005).
+    """Counts of the most frequent keys among samples, after the Space-Saving sketch of Metwally et al. (2005).
 
-    A key that is not counted takes the place of the least frequent one, with that one's count.
+    When twice the keys are counted, the less frequent half is dropped at once.  A new key begins with the greatest
+    count that was dropped, so that no count is too low.
 
     >>> keys = HotKeys(2)
-    >>> for key in "aabac":
+    >>> for key in "aabacdbe":
     ...     keys.add(key)
     >>> keys.total, sorted(keys.counts.items())
-    (5, [('a', 3), ('c', 2)])
+    (8, [('a', 3), ('b', 2), ('e', 2)])
     """
 
     def __init__(self, size: int = _KEYS) -> None:
         self._size = size
+        self._dropped = 0
         self.total = 0
         self.counts: dict[str, int] = {}
 
@@ -90,15 +96,52 @@ class HotKeys:
         """Count a key."""
         self.total += count
         counts = self.counts
-        if key in counts or len(counts) < self._size:
-            counts[key] = counts.get(key, 0) + count
-        else:
-            least = min(counts, key=counts.__getitem__)
-            counts[key] = counts.pop(least) + count
+        counts[key] = counts.get(key, self._dropped) + count
+        if len(counts) >= 2 * self._size:
+            ordered = sorted(counts.items(), key=lambda entry: -entry[1])
+            self._dropped = max(self._dropped, ordered[self._size][1])
+            self.counts = dict(ordered[: self._size])
 
-    def top(self, n: int) -> list[tuple[str, int]]:
-        """Return the most frequent keys and their counts."""
-        return sorted(self.counts.items(), key=lambda entry: -entry[1])[:n]
+
+class _Pending:
+    """Elements that have passed since the last sample.
+
+    Args:
+      seldom: the microseconds after which a sample is due.
+      eager: for so many calls a sample is always due.
+
+    Attributes:
+      taken: the number of elements that the last sample stands for.
+    """
+
+    __slots__ = ("_eager", "_elements", "_seldom", "_since", "taken")
+
+    def __init__(self, seldom: int, eager: int) -> None:
+        self._seldom = seldom
+        self._eager = eager
+        self._elements = self.taken = 0
+        self._since = 0
+
+    def is_due(self, elements: int, now: int) -> bool:
+        """Add elements.  Returns True if a sample is due: after so many elements, or after a time, and at first."""
+        self._elements += elements
+        if self._eager:
+            self._eager -= 1
+        elif self._elements < _MANY and now - self._since < self._seldom:
+            return False
+        self.taken, self._elements, self._since = self._elements, 0, now
+        return True
+
+
+class _Sums:
+    """The elements that have passed a PCollection, and the average size of one in bytes."""
+
+    __slots__ = ("elements", "pending", "size")
+
+    def __init__(self) -> None:
+        self.elements = 0
+        self.size = 0.0
+        self.pending = _Pending(_SIZED, 1)
 
 
 class TaskTaps:
@@ -119,8 +162,7 @@ class TaskTaps:
         self._clock = clock
         self._step = step
         self._key = key
-        self._traffic: dict[int, list[float]] = {}
-        self._sizes: dict[int, tuple[int, float]] = {}
+        self._traffic: dict[int, _Sums] = {}
         self._attached: list[tuple[int, Callable[[Bundle], None]]] = []
         self._samples = 0
         self.keys: dict[str, HotKeys] = {}
@@ -136,10 +178,11 @@ class TaskTaps:
             if isinstance(step, (Grouping, Keyed)):
                 keyed.setdefault(step.transform.inputs[0], []).append(step.transform)
         for pcollection in execution.produced:
-            self._traffic[pcollection] = [0, 0.0, 0.0]
-            self._tap(pcollection, partial(self._count, pcollection, self._traffic[pcollection]))
+            self._traffic[pcollection] = sums = _Sums()
+            self._tap(pcollection, partial(self._count, sums))
             for transform in keyed.get(pcollection, ()):
-                self._tap(pcollection, partial(self._take_keys, self.keys.setdefault(transform.label, HotKeys())))
+                sketch = self.keys.setdefault(transform.label, HotKeys())
+                self._tap(pcollection, partial(self._take_keys, sketch, _Pending(_KEYED, _EAGER)))
                 if transform.label == self._step:
                     self._tap(pcollection, self._draw_inputs)
         for step in execution.task.steps:
@@ -159,23 +202,21 @@ class TaskTaps:
     def traffic(self) -> dict[int, Traffic]:
         """Return what has passed, by PCollection."""
         return {
-            pcollection: Traffic(int(elements), round(elements * size))
-            for pcollection, (elements, _, size) in self._traffic.items()
+            pcollection: Traffic(sums.elements, round(sums.elements * sums.size))
+            for pcollection, sums in self._traffic.items()
         }
 
-    def _count(self, pcollection: int, cell: list[float], bundle: Bundle) -> None:
+    def _count(self, sums: _Sums, bundle: Bundle) -> None:
         n = len(bundle)
-        cell[0] += n
-        cell[1] -= 1
-        if cell[1] <= 0 and n:
-            cell[1] = _SIZED
+        sums.elements += n
+        if n and sums.pending.is_due(n, self._clock.now):
             size = _size_of(bundle)
             # The average size of an element, in which later ones have more weight.
-            cell[2] = size if not cell[2] else cell[2] + (size - cell[2]) / 8
+            sums.size = size if not sums.size else sums.size + (size - sums.size) / 8
 
-    def _take_keys(self, keys: HotKeys, bundle: Bundle) -> None:
+    def _take_keys(self, keys: HotKeys, pending: _Pending, bundle: Bundle) -> None:
         n = len(bundle)
-        if not n or isinstance(bundle, FoldedBundle):
+        if not n or isinstance(bundle, FoldedBundle) or not pending.is_due(n, self._clock.now):
             return
         # Spread over bundles of any size, and of the same size, too.
         self._samples += 1
@@ -183,7 +224,7 @@ class TaskTaps:
         for value in bundle.part(at, at + 1).values:
             # Elements that are no pairs are an error of the step itself.
             if isinstance(value, (tuple, list)) and len(value) == 2:
-                keys.add(shortened(value[0]), n)
+                keys.add(shortened(value[0]), pending.taken)
 
     def _draw_inputs(self, bundle: Bundle) -> None:
         if len(self.inputs) >= _MOST or isinstance(bundle, FoldedBundle):
