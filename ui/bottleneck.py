@@ -1,7 +1,8 @@
 """The bottleneck of a run, and its probable cause, from one status.
 
 The bottleneck is the busiest task that doesn't wait for those behind it.  Tasks before it are backpressured, and those
-behind it wait for input.
+behind it wait for input.  Where several subtasks share a worker, none of which is busy for long, it is the task that
+takes most of the time of a busy worker.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ from typing import Any
 # The share of time from which a task is called busy, or backpressured.
 _BUSY, _PRESSED = 0.6, 0.5
 
+# The share of time from which a worker with several subtasks is called busy: it also has work of its own.
+_SHARED = 0.75
+
 # A subtask with this many times the load of the median one is called skewed.
 _SKEWED = 1.8
+
+# The longest label of a task in a sentence, in characters.
+_LONGEST = 90
 
 # A key with this share of the elements of a step is called hot.
 _HOT = 0.2
@@ -45,23 +52,48 @@ def bottleneck(graph: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str,
         # A ring of tasks that wait for each other, or a moment between two.
         found = [(max(busy for busy, _, _ in own), t, own) for t, own in zip(tasks, loads, strict=True) if own]
     busy, task, own = max(found, key=lambda each: each[0])
+    seconds = status.get("seconds_rates", {})
     if busy < _BUSY:
-        return _idle(graph, status)
-    step, share = _longest(graph, task, status.get("seconds_rates", {}))
+        worker, total = _busiest_worker(loads, status.get("workers"))
+        if total < _SHARED:
+            return _idle(graph, status)
+        _, task, own = max(found, key=lambda each: sum(busy for busy, _, _ in each[2]))
+        step, _ = _longest(graph, task, seconds)
+        text = f"Worker {worker} is busy {total:.0%} of the time, with all its subtasks; most of it is spent on "
+        text += _brief(task) if step is None else f"{_brief(task)}, and there on {step}"
+        return _result(task, step, "runner" if step is None else _cause(graph, step), f"{text}.")
+    step, share = _longest(graph, task, seconds)
     skew = _skew(own)
     if skew is not None:
         key = _hottest(task, status.get("hot_keys", {}))
-        text = f"Subtask {skew} of {task['label']} is busy {own[skew][0]:.0%} of the time, the others much less"
+        text = f"Subtask {skew} of {_brief(task)} is busy {own[skew][0]:.0%} of the time, the others much less"
         if key is not None:
             text += f": the key {key[1]} has {key[2]:.0%} of the elements of {key[0]}"
         return _result(task, step if key is None else key[0], "skewed key", text + ".")
     if step is None:
-        text = f"{task['label']} is busy {busy:.0%} of the time, mostly outside of its steps."
+        text = f"{_brief(task)} is busy {busy:.0%} of the time, mostly outside of its steps."
         return _result(task, None, "runner", text)
+    text = f"{step} takes {share:.0%} of the time of {_brief(task)}, which is busy {busy:.0%} of the time."
+    return _result(task, step, _cause(graph, step), text)
+
+
+def _cause(graph: Mapping[str, Any], step: str) -> str:
     kind = next((t["kind"] for t in graph["transforms"] if t["label"] == step), "")
-    cause = {"Write": "slow sink", "Read": "slow source"}.get(kind, "user function")
-    text = f"{step} takes {share:.0%} of the time of {task['label']}, which is busy {busy:.0%} of the time."
-    return _result(task, step, cause, text)
+    return {"Write": "slow sink", "Read": "slow source"}.get(kind, "user function")
+
+
+def _busiest_worker(loads: Sequence[Sequence[Sequence[float]]], workers: int | None) -> tuple[int, float]:
+    """Return the number and the busy share of the busiest worker; None for one worker for each number of a subtask."""
+    n = workers or max(map(len, loads))
+    totals = [sum(busy for own in loads for busy, _, _ in own[number::n]) for number in range(n)]
+    worker = max(range(n), key=totals.__getitem__)
+    return worker, min(1.0, totals[worker])
+
+
+def _brief(task: Mapping[str, Any]) -> str:
+    """Return the label of a task, which has those of all its steps, without those in the middle of a long one."""
+    label: str = task["label"]
+    return label if len(label) <= _LONGEST else f"{label[: _LONGEST - 30]} … {label[-25:]}"
 
 
 def _idle(graph: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:

@@ -89,6 +89,7 @@ class JobPage:
         latest, observed = self._observation.take()
         self._add_observed(observed)
         described = described_status(status, self._job.state, [task.label for task in self._job.execution_graph.tasks])
+        described["workers"] = self._job.context.workers.slots
         if self._wanted.is_open:
             described.update(described_observation(latest.values()))
         return described

@@ -74,3 +74,40 @@ def test_nothing_is_said_before_the_first_load() -> None:
     """Nor without tasks, as in batch."""
     assert bottleneck(GRAPH, {"subtasks": [[], []]}) is None
     assert bottleneck(GRAPH | {"tasks": []}, {"subtasks": []}) is None
+
+
+def test_a_task_of_many_steps_is_named_by_its_ends() -> None:
+    """The label of a task has those of all its steps."""
+    label = " + ".join(["Sum", *(f"Step {number}" for number in range(100)), "Write"])
+    tasks = [GRAPH["tasks"][0], GRAPH["tasks"][1] | {"label": label}]
+
+    found = bottleneck(GRAPH | {"tasks": tasks}, {"subtasks": [even(0.1), even(0.9)], "seconds_rates": {"Sum": 0.9}})
+
+    assert (found or {})["text"].startswith("Sum takes 100% of the time of Sum + Step 0 + Step 1")
+    assert (found or {})["text"].endswith("+ Step 99 + Write, which is busy 90% of the time.")
+    assert len((found or {})["text"]) < 180
+
+
+def test_the_subtasks_of_a_busy_worker_share_its_time() -> None:
+    """No task is busy most of the time, but each worker is, with the subtasks of both."""
+    rates = {"Parse": 0.5, "Sum": 0.8}
+    status = {"subtasks": [even(0.35), even(0.55)], "seconds_rates": rates, "workers": 2}
+
+    found: Any = bottleneck(GRAPH, status)
+
+    assert (1, "Sum", "user function") == (found["task"], found["step"], found["cause"])
+    text = (
+        "Worker 0 is busy 90% of the time, with all its subtasks; most of it is spent on Sum → Write, and there on Sum"
+    )
+    assert f"{text}." == found["text"]
+
+
+def test_many_subtasks_of_two_workers_are_added_up() -> None:
+    """Each of them is seldom busy."""
+    subtasks = [[[0.01, 0.0, 5]] * 32, [[0.05, 0.0, 5], [0.01, 0.0, 5]] * 16]
+
+    found: Any = bottleneck(GRAPH, {"subtasks": subtasks, "seconds_rates": {}, "workers": 2})
+    alone: Any = bottleneck(GRAPH, {"subtasks": subtasks, "seconds_rates": {}, "workers": 32})
+
+    assert (1, "runner", "Worker 0 is busy 96% of the time") == (found["task"], found["cause"], found["text"][:32])
+    assert "none" == alone["cause"]

@@ -1,6 +1,6 @@
 // The history of checkpoints: duration, size, alignment and the parts of the subtasks; failures with their reasons.
 
-import { bytes, day, duration, el } from "./elements.js";
+import { brief, bytes, day, duration, el } from "./elements.js";
 
 export function checkpointsView(panel) {
   const body = el("tbody", {});
@@ -16,7 +16,7 @@ export function checkpointsView(panel) {
       el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Parts" }, el("table", {},
         el("thead", {}, el("tr", {}, ...["Task", "Subtask", "Size", "Alignment", "Written in"].map((text) => el("th", { scope: "col" }, text)))),
         el("tbody", {}, ...event.parts.map((part) => el("tr", {},
-          el("th", { scope: "row" }, graph.tasks[part.task]?.label ?? String(part.task)), el("td", { class: "n" }, String(part.subtask)),
+          el("th", { scope: "row", title: graph.tasks[part.task]?.label }, brief(graph.tasks[part.task]?.label ?? String(part.task))), el("td", { class: "n" }, String(part.subtask)),
           el("td", { class: "n" }, bytes(part.size)), el("td", { class: "n" }, duration(part.waited)), el("td", { class: "n" }, duration(part.wrote))))))));
   }
 

@@ -16,6 +16,9 @@ function made(node, attributes, children) {
 export const el = (tag, attributes, ...children) => made(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes, ...children) => made(document.createElementNS(SVG, tag), attributes, children);
 
+// The label of a stage or task has those of all its steps.
+export const brief = (label) => (label.length > 90 ? `${label.slice(0, 60)} … ${label.slice(-25)}` : label);
+
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

@@ -1,10 +1,12 @@
 // The graph: zoomable, coloured by busy share, with rates on its edges and a map for large graphs.
 
-import { bytes, duration, el, meter, number, percent, setText, svg } from "./elements.js";
+import { brief, bytes, duration, el, meter, number, percent, setText, svg } from "./elements.js";
 
 const STEP = 60;
 // From this scale on texts are drawn.
 const LEGIBLE = 0.45;
+// The ratio of its sides from which the map of a graph is stretched.
+const LONG = 6;
 
 export function graphView(panel, shared) {
   const names = el("datalist", { id: "step-names" });
@@ -40,6 +42,10 @@ export function graphView(panel, shared) {
     layer.replaceChildren();
     map.replaceChildren();
     map.setAttribute("viewBox", `0 0 ${graph.width || 10} ${graph.height || 10}`);
+    // A long chain would be a line of one pixel.
+    const isLong = graph.height > LONG * graph.width || graph.width > LONG * graph.height;
+    map.setAttribute("preserveAspectRatio", isLong ? "none" : "xMidYMid");
+    map.classList.toggle("long", isLong);
     names.replaceChildren(...graph.transforms.map((each) => el("option", { value: each.label })));
     layer.append(...graph.groups.map((group) => svg("g", { class: "group" },
       svg("title", {}, group.path),
@@ -217,7 +223,7 @@ export function graphView(panel, shared) {
     const loads = status.subtasks?.[each.task] ?? [];
     details.replaceChildren(
       el("h2", {}, each.label),
-      el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", { class: "note" }, name), el("dd", {}, value)])),
+      el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", { class: "note" }, name), el("dd", { title: value }, brief(value))])),
       el("h2", {}, "Subtasks"),
       el("ul", { class: "loads" }, ...loads.map(([busy, pressed, read], index) => {
         const text = `subtask ${index}: busy ${percent(busy)}, backpressured ${percent(pressed)}, idle ${percent(Math.max(0, 1 - busy - pressed))}, ${number(read)} elements`;
