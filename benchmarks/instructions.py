@@ -195,11 +195,13 @@ WORK: dict[str, Callable[[], Run]] = {
 def instructions(checkout: Path, *arguments: str) -> int:
     """The instructions of a Python process of a checkout, in this directory."""
     python = [str(checkout / ".venv" / "bin" / "python"), *arguments]
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *python]
+    callgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     # Orders of sets are the same.
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+    # Once without valgrind, which compiles modules that have changed.
+    subprocess.run(python, env=environment, capture_output=True)
+    ran = subprocess.run([*callgrind, *python], env=environment, capture_output=True, text=True)
     if ran.returncode != 0:
         raise RuntimeError(f"{checkout}: {' '.join(arguments)} failed: {ran.stderr[-2000:]}")
     # Forked children have lines of their own; the first process has most.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 from ..sdk import graph, typehints
@@ -111,12 +112,16 @@ class ParDo(PTransform):
 
     def element_types(self) -> tuple[Any, Any]:
         accepted, produced = super().element_types()
-        # The type of a batch isn't that of elements.
-        from_fn = (None, None) if takes_arrays(self.fn) else hints_of_dofn(self.fn)
+        from_fn = self._types_of_fn
         return (
             accepted if accepted is not None else from_fn[0],
             produced if produced is not None else from_fn[1],
         )
+
+    @cached_property
+    def _types_of_fn(self) -> tuple[Any, Any]:
+        # The type of a batch isn't that of elements.
+        return (None, None) if takes_arrays(self.fn) else hints_of_dofn(self.fn)
 
     def add_to(
         self, pcoll: PCollection[Any], tags: tuple[str | None, ...] = (None,), any_tag: bool = False

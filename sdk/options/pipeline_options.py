@@ -255,6 +255,8 @@ class PipelineOptions:
         Logs one warning for options of Beam that have no effect.  Programs for Beam may have options that no view has,
         unless they look misspelled: these are ignored with a warning, as Beam does.
         """
+        if not self._flags and not self._given:
+            return
         flags, names = _known()
         if not {*flags_in(self._flags)} <= {*flags} or not {*self._given} <= {*names}:
             _load_beams_views()
