@@ -201,11 +201,23 @@ class EventLoopThread:
         self._loop = asyncio.new_event_loop()
         # `penstock ...` are threads beside which snapshots fork.
         self._thread = threading.Thread(target=self._loop.run_forever, name="penstock nats", daemon=True)
+        # The tasks that were started here; others are the client's.
+        self._started: set[asyncio.Task[Any]] = set()
         self._thread.start()
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a coroutine."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+        async def run() -> T:
+            task = asyncio.current_task()
+            assert task is not None
+            self._started.add(task)
+            try:
+                return await coroutine
+            finally:
+                self._started.discard(task)
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop)
 
     def soon(self, callback: Callable[[], Any]) -> None:
         """Call a function in the thread."""
@@ -216,18 +228,27 @@ class EventLoopThread:
         """Cancel what runs, and end the thread."""
 
         async def cancelled() -> None:
-            others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-            for task in others:
-                task.cancel()
-            await asyncio.wait(others, timeout=2.0) if others else None
+            # Those that were started here first: they close their connections, which ends the client's.  A client may
+            # take a cancellation for a lost connection, so it is repeated.
+            for _ in range(4):
+                if tasks := list(self._started):
+                    await _cancelled(tasks, 0.5)
+            if others := [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
+                await _cancelled(others, 1.0)
 
         if self._thread.is_alive():
             with suppress(Exception):
-                self.start(cancelled()).result(5.0)
+                asyncio.run_coroutine_threadsafe(cancelled(), self._loop).result(5.0)
             self.soon(self._loop.stop)
             self._thread.join(5.0)
         if not self._loop.is_running():
             self._loop.close()
+
+
+async def _cancelled(tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks, timeout=seconds)
 
 
 def called(

@@ -167,7 +167,7 @@ class Pull:
         self._room = asyncio.Event()
         reading, lost_at = self.reading, None
         delays: Iterator[float] = iter(())
-        while True:
+        while not self._is_over:
             try:
                 async with reading.connection.opened() as client:
                     if lost_at is not None:
@@ -220,7 +220,8 @@ class Pull:
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{reading.stream}.{known.name}"
         expected = 1
         asked_at, asked = 0.0, 0
-        while True:
+        # The end is noticed although a cancellation is lost.
+        while not self._is_over:
             if not asked:
                 await self._has_room()
                 asked, asked_at = _REQUEST, time.monotonic()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from typing import Any
 
 import pytest
+from nats.aio.subscription import Subscription
 from nats.js.api import RetentionPolicy
 from running_program import wait_until
 from servers.loopback_server import free_port
@@ -113,6 +115,38 @@ def test_a_reader_resumes_at_each_offset(stream: Stream) -> None:
     planner.close()
     assert first == [value for batch in batches for value in batch]
     assert 7 == max(map(len, batches))
+
+
+def test_a_closed_reader_leaves_no_task(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although its cancellation is lost, which happens when a message arrives at that moment."""
+    original = Subscription.next_msg
+    lost: list[BaseException] = []
+
+    async def next_msg(self: Any, timeout: float) -> Any:
+        try:
+            return await original(self, timeout)
+        except asyncio.CancelledError as error:
+            if lost:
+                raise
+            lost.append(error)
+            raise TimeoutError from None
+
+    made = asyncio.new_event_loop
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def new_event_loop() -> asyncio.AbstractEventLoop:
+        loops.append(made())
+        return loops[-1]
+
+    monkeypatch.setattr(Subscription, "next_msg", next_msg)
+    monkeypatch.setattr(asyncio, "new_event_loop", new_event_loop)
+    stream.write([1])
+    reader = source_of(ReadFromNats(stream.url, stream.name)).open(">", None)
+    assert [1] == values(reader, 1)
+    reader.close()
+    assert 1 == len(lost)
+    # Their destruction would be logged.
+    assert set() == {task for loop in loops for task in asyncio.all_tasks(loop)}
 
 
 def test_where_reading_begins(stream: Stream) -> None:
