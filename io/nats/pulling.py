@@ -167,7 +167,7 @@ class Pull:
         self._room = asyncio.Event()
         reading, lost_at = self.reading, None
         delays: Iterator[float] = iter(())
-        while not self._is_over:
+        while True:
             try:
                 async with reading.connection.opened() as client:
                     if lost_at is not None:
@@ -179,6 +179,8 @@ class Pull:
                         )
                         lost_at = None
                     await self._pull(client, self.seen + 1)
+                if self._is_over:
+                    return
             except Lost as error:
                 if self._is_over:
                     return
