@@ -128,13 +128,27 @@ DEAD_LETTERS = PipelineOptions(["--on_commit_error=dead_letter"])
 
 def test_keys_that_redis_refuses_are_counted(make_pipeline: Any, redis_server: Any) -> None:
     """Two keys have several values each, at the same time."""
+    check_keys_that_redis_refuses(make_pipeline(options=DEAD_LETTERS), redis_server)
+
+
+@pytest.mark.spark
+def test_keys_that_redis_refuses_are_counted_in_micro_batches(spark: Any, redis_server: Any) -> None:
+    """The driver commits."""
+    from penstock.runners.spark import SparkMicroBatchRunner
+
+    p = beam.Pipeline(runner=SparkMicroBatchRunner(spark_session=spark), options=DEAD_LETTERS)
+    check_keys_that_redis_refuses(p, redis_server)
+
+
+def check_keys_that_redis_refuses(p: Any, redis_server: Any) -> None:
     client = redis_server.client()
     client.flushdb()
-    p = make_pipeline(options=DEAD_LETTERS)
     pairs = [("ann", 1), ("bob", 2), ("bob", 3), ("cid", 4), ("cid", 5), ("cid", 6)]
     _ = p | beam.Create(pairs) | "Save" >> beam.io.WriteToRedis(redis_server.url, "counted:")
+    result = p.run()
+    result.wait_until_finish()
 
-    assert {"Save/Write(RedisSink)": 5} == counted(p.run())
+    assert {"Save/Write(RedisSink)": 5} == counted(result)
     assert ({"counted:ann"}, "1") == (set(client.keys("counted:*")), client.get("counted:ann"))
     (moved,) = client.keys("penstock:*:dead_letters")
     assert 5 == client.llen(moved)
