@@ -12,7 +12,7 @@ from ..clock import Clock, TimeSlice
 from ..plan.fusion import Grouping
 from ..state.key_types import KeyTypes
 from ..user_errors import guarded
-from ..windows.combining import Fold, FoldedBundle
+from ..windows.combining import Fold
 from ..windows.triggered_operator import TriggeredWindows
 from .dataflow import Dataflow, LeavingStep, Receiver
 
@@ -73,14 +73,14 @@ class GroupingRun(LeavingStep):
         spilled = self.windows.table.spilled
         if spilled is not None:
             guarded(self.label, partial(spilled.load_for, bundle))
-        work = self.windows.merge if type(bundle) is FoldedBundle else self.windows.process
-        left = guarded(self.label, partial(work, bundle))
+        left = guarded(self.label, partial(self.windows.process, bundle))
         self._flush()
         if left:
-            self.leave([(0, bundle.part(len(bundle) - left, len(bundle)))])
+            self.leave([(0, part) for part in left])
 
     def look_at_restored(self) -> None:
         """Note whether work of the snapshot is due."""
+        self.windows.unify_restored()
         if self.over is not None:
             self.windows.look_at_restored()
             self.note(self.windows.is_behind)

@@ -46,7 +46,7 @@ import attrs
 from ....sdk import graph
 from ....sdk.combine_fn import CombineFn
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Windows
-from ....triggers import AfterWatermark, DefaultTrigger, Never, Trigger
+from ....triggers import Trigger
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner
@@ -59,6 +59,7 @@ from ..user_errors import guarded
 from ..windows.bounded_operator import Cells, WindowCells
 from ..windows.columns.folded_columns import FoldedColumns
 from ..windows.combining import Fold, FoldedBundle
+from ..windows.trigger_state import fires_early
 
 # Smaller bundles begin no table.
 SMALLEST = 64
@@ -107,13 +108,6 @@ def _parts(trigger: Trigger) -> Iterator[Trigger]:
 def _is_of_users(trigger: Trigger) -> bool:
     own = Trigger.__module__.rpartition(".")[0]
     return any(type(part).__module__.rpartition(".")[0] != own for part in _parts(trigger))
-
-
-def _fires_early(trigger: Trigger) -> bool:
-    """Return True if a trigger may fire before the end of the window."""
-    if type(trigger) is AfterWatermark:
-        return trigger.early is not None
-    return type(trigger) not in (DefaultTrigger, Never)
 
 
 @attrs.define
@@ -183,7 +177,7 @@ class PreAggregation:
         stage = Stage((), transform.inputs[0], transform)
         self._executor = StageExecutor(stage, _no_output, None, self._cells, self._fold, self._over)
         trigger = self._fold.windowing.trigger
-        self._fires_early = _fires_early(trigger)
+        self._fires_early = fires_early(trigger)
         self._each_watermark = self._fold.operation.stamped or _is_of_users(trigger)
         self.waits_since: int | None = None
         self._tables: dict[Any, _Table] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 from ....sdk.coders.key_encoding import key_groups
 from ....sdk.elements.bundle import Bundle
@@ -131,7 +131,7 @@ def weight(execution: TaskExecution, is_whole: bool) -> int:
     for grouping in execution.groupings.values():
         if grouping.windows is not None:
             table = grouping.windows.table
-            entries += len(table) if is_whole else len(table.changed or ())
+            entries += len(table) if is_whole else table.number_changed
     for keyed in execution.keyed.values():
         executor = keyed.executor
         entries += len(executor.state) + len(executor.timers) if is_whole else executor.number_changed
@@ -156,9 +156,7 @@ def forget_changes(execution: TaskExecution) -> list[dict[Any, None]]:
     forgotten: list[dict[Any, None]] = []
     for grouping in execution.groupings.values():
         if grouping.windows is not None:
-            table = grouping.windows.table
-            forgotten.append(cast(dict[Any, None], table.changed or {}))
-            table.changed = {}
+            forgotten += grouping.windows.table.forget_changes()
     for keyed in execution.keyed.values():
         forgotten += keyed.executor.forget_changes()
     for kept in _kept_besides(execution):

@@ -158,7 +158,7 @@ def merge_into(held, keys, accumulators):
 _APPENDED = "acc.extend(x) or acc"
 
 
-def _merge_of(fold: Fold) -> tuple[str, dict[str, Any]]:
+def merge_of(fold: Fold) -> tuple[str, dict[str, Any]]:
     """Return the merge of two accumulators, `acc` and `x`, as an expression, and the names that it uses."""
     expression = "merged([acc, x])"
     if fold.combine_fn is None:
@@ -173,8 +173,8 @@ def _merge_of(fold: Fold) -> tuple[str, dict[str, Any]]:
 
 def merging_two(fold: Fold) -> Callable[[Any, Any], Any]:
     """Return a function that merges two accumulators, of at least one element each."""
-    expression, names = _merge_of(fold)
-    return eval(_compiled(f"lambda acc, x: {expression}", "eval"), names)  # type: ignore[no-any-return]
+    expression, names = merge_of(fold)
+    return eval(compiled(f"lambda acc, x: {expression}", "eval"), names)  # type: ignore[no-any-return]
 
 
 def merging_into(fold: Fold) -> MergeInto:
@@ -186,8 +186,8 @@ def merging_into(fold: Fold) -> MergeInto:
     >>> held
     {'a': 3, 'b': 3}
     """
-    expression, names = _merge_of(fold)
-    exec(_compiled(_SOURCE.format(merge=expression), "exec"), names)
+    expression, names = merge_of(fold)
+    exec(compiled(_SOURCE.format(merge=expression), "exec"), names)
     merge_into: MergeInto = names["merge_into"]
 
     def merge(held: dict[Any, Any], keys: list[Any], accumulators: list[Any]) -> None:
@@ -207,7 +207,8 @@ def merge_stamps(combiner: TimestampCombiner, held: dict[Any, int], keys: list[A
 
 
 @lru_cache(maxsize=256)
-def _compiled(source: str, mode: str) -> CodeType:
+def compiled(source: str, mode: str) -> CodeType:
+    """Return the code of a generated expression or function."""
     return compile(source, "<penstock merge>", mode)
 
 
@@ -274,7 +275,7 @@ def _runs(fold: Fold, arguments: str, give: str, *, extracts: bool) -> Any:
         "new": tuple.__new__,
         "of": fold.of,
     }
-    exec(_compiled(source, "exec"), names)
+    exec(compiled(source, "exec"), names)
     return names["runs"]
 
 

@@ -3,6 +3,9 @@
 A window expires when the watermark is past its end plus the allowed lateness.  Its closing pane, the last one, has the
 elements that no pane has had before.
 
+A uniform window emits its only pane when it has expired, of all keys together.  If the watermark stops at its end, or
+the window has a lateness, its keys are separated first.
+
 Most windows have no lateness and nothing more to emit once they have fired at their end.  They are kept while the
 watermark stays there.  Of the keys that share such a window only one is scheduled again: all expire with it.
 """
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ....sdk.elements.bundle import Windows
 from ....windowing import BoundedWindow
@@ -21,9 +24,11 @@ from ..spilling.rocksdb import EVENT_TIME, PROCESSING_TIME
 from .combining import Fold
 from .panes import DISCARDING, LATE, ON_TIME, RETRACTING, Panes, pane_of
 from .trigger_state import Clocks, Decision, TriggerDecisions
-from .window_state import WindowState
+from .window_state import UniformWindow, WindowState
 from .window_table import WindowTable
 from .window_timers import DueTimes
+
+T = TypeVar("T")
 
 
 class DueWindows:
@@ -78,9 +83,10 @@ class DueWindows:
         """Process the windows whose time the watermark has reached."""
         watermark, due = self._clocks.watermark, self._times.event_times
         until = watermark if self._table.spilled is None else self._loaded_until(EVENT_TIME, watermark)
-        over, fired, closes_at_once = self._over, self._fired, self._closes_at_once
+        over, fired, closes_at_once, uniform = self._over, self._fired, self._closes_at_once, self._table.uniform
         while not over and (time := due.next()) is not None and time <= until:
-            here = due.pop()
+            due_here = due.pop()
+            here = self._uniform_closed(due_here, time) if uniform else cast(list[WindowState], due_here)
             if closes_at_once:
                 here = self._fired_at(here, time) if self._is_end(time) else self._closed(here, time)
             states = iter(here)
@@ -101,12 +107,12 @@ class DueWindows:
         self._note(self._times.event_times, self._clocks.watermark)
         self._note(self._times.processing_times, self._clocks.processing_time)
 
-    def _put_back(self, due: DueTimes[WindowState], time: int, states: Iterable[WindowState]) -> None:
+    def _put_back(self, due: DueTimes[T], time: int, states: Iterable[T]) -> None:
         """Schedule the rest of the windows that are due at a time again."""
         for state in states:
             due.add(time, state)
 
-    def _note(self, due: DueTimes[WindowState], until: int) -> None:
+    def _note(self, due: DueTimes[Any], until: int) -> None:
         """Note whether windows are left that are due up to a time."""
         if (time := due.next()) is not None and time <= until:
             self.is_behind = True
@@ -141,6 +147,40 @@ class DueWindows:
             self._table.spilled.load_all()
         for state in self._table.all():
             self._look(state)
+
+    def _uniform_closed(self, due: list[WindowState | UniformWindow], time: int) -> list[WindowState]:
+        """Emit and remove the uniform windows among those that are due, and return the others.
+
+        Those that have not expired are separated, and so due again.
+        """
+        left: list[WindowState] = []
+        waiting = iter(due)
+        for window in waiting:
+            if isinstance(window, WindowState):
+                left.append(window)
+            elif self._over:
+                self._put_back(self._times.event_times, time, chain([window], waiting))
+                break
+            elif self._clocks.watermark < window.expiry:
+                self._table.separate(window)
+            else:
+                self._close(window)
+        return left
+
+    def _close(self, window: UniformWindow) -> None:
+        """Emit the only pane of each key of a uniform window, and remove it."""
+        over, extract, accumulators = self._over, self._extract, window.accumulators
+        pairs: list[Any] = []
+        if extract is None:
+            pairs = list(accumulators.items())
+        else:
+            for key, accumulator in accumulators.items():
+                pairs.append((key, extract(accumulator)))
+                if over:
+                    break
+        timing = LATE if self._times.watermark >= window.end else ON_TIME
+        self._panes.out.add_all(pairs, window.windows[0].max_micros, window.windows, pane_of(0, 0, timing, True))
+        self._table.close(window, len(pairs))
 
     def _closed(self, due: list[WindowState], time: int) -> list[WindowState]:
         """Close windows that emit their first pane as they expire, as most windows do, and return the others.

@@ -68,6 +68,15 @@ class PaneBuffer:
         self._panes.append(pane)
         self._signs.append(sign)
 
+    def add_all(self, pairs: list[Any], timestamp: int, windows: Windows, pane: PaneInfo) -> None:
+        """Append panes of many keys of a window."""
+        count = len(pairs)
+        self._values += pairs
+        self._timestamps += [timestamp] * count
+        self._windows += [windows] * count
+        self._panes += [pane] * count
+        self._signs += [1] * count
+
     def taken(self) -> Bundle | None:
         """Remove what was appended, and return it as a bundle; None if there is nothing."""
         if not self._values:

@@ -18,7 +18,7 @@ from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from ....windowing import BoundedWindow
 from ..gc_tuning import rarely_collected
 from .trigger_state import Decision
-from .window_state import WindowState
+from .window_state import UniformWindow, WindowState
 from .window_table import WindowTable
 
 # The slots of a window's state that are plain data.
@@ -87,6 +87,16 @@ class WindowColumns:
             made._columns[_ACCUMULATOR_AT] = tuple(map(_accumulator, states))
         else:
             made._columns = [*decided, *_shortened(_UNIFORM_PLAIN, [tuple(map(get, states)) for get in _PLAIN_GETTERS])]
+        return made
+
+    @staticmethod
+    def of_uniform(window: UniformWindow, keys: list[Any]) -> WindowColumns:
+        """Return the records of some keys, at least one, of a uniform window."""
+        made = WindowColumns.__new__(WindowColumns)
+        made._count, made._keys = len(keys), keys
+        (state,) = window.states(keys[:1])
+        made._columns = [(entry,) for entry in row_of(state)]
+        made._columns[_ACCUMULATOR_AT] = tuple(map(window.accumulators.__getitem__, keys))
         return made
 
     def columns(self) -> tuple[Any, ...]:
@@ -199,11 +209,12 @@ def by_group(windows: WindowTable, is_whole: bool) -> list[tuple[int, Records]]:
     """
     if windows.changed is None and not is_whole:
         raise RuntimeError("there is no snapshot to return the changes since; call snapshot first")
-    states: Iterable[WindowState] = windows.all() if is_whole else windows.changed or ()
-    windows.changed = {}
+    states: Iterable[WindowState] = windows.states() if is_whole else windows.changed or ()
     # Records are many new objects, all of which stay.
     with rarely_collected():
-        return _by_group(windows, states, is_whole)
+        found = _by_group(windows, states, is_whole)
+    windows.forget_changes()
+    return found
 
 
 def _by_group(windows: WindowTable, states: Iterable[WindowState], is_whole: bool) -> list[tuple[int, Records]]:
@@ -217,7 +228,18 @@ def _by_group(windows: WindowTable, states: Iterable[WindowState], is_whole: boo
     few: list[WindowState] = []
     of_windows = _by_window(states)
     # Most keys have several windows.
-    known: dict[Any, int] | None = {} if len(of_windows) > 1 else None
+    known: dict[Any, int] | None = {} if len(of_windows) + len(windows.uniform) + len(windows.gone) > 1 else None
+    if not is_whole:
+        for window, emitted in windows.gone:
+            gone.extend(map(_new, repeat(WindowRecord), zip(emitted, repeat(window), repeat(()))))
+    for uniform in windows.uniform.values():
+        wanted = list(uniform.accumulators if is_whole else uniform.changed)
+        if len(wanted) < _OWN_COLUMNS:
+            few.extend(uniform.states(wanted))
+        else:
+            found.extend(
+                (group, WindowColumns.of_uniform(uniform, own)) for group, own in _by_groups(wanted, wanted, known)
+            )
     for window, own in of_windows.items():
         # As `WindowTable.has` says.
         there = windows.by_window.get(window, _NO_STATES)
@@ -253,6 +275,7 @@ def _by_window(states: Iterable[WindowState]) -> dict[BoundedWindow, list[Window
     return found
 
 
+T = TypeVar("T")
 _Keyed = TypeVar("_Keyed", WindowRecord, WindowState)
 
 
@@ -262,10 +285,13 @@ def _grouped(keyed: Sequence[_Keyed], known: dict[Any, int] | None = None) -> It
     Args:
       known: the groups of keys that other windows have, too; extended.
     """
-    keys = [one.key for one in keyed]
-    groups: list[list[_Keyed]] = [[] for _ in range(KEY_GROUPS)]
-    for group, one in zip(key_groups(keys) if known is None else _groups_of(keys, known), keyed, strict=True):
-        groups[group].append(one)
+    return _by_groups([one.key for one in keyed], keyed, known)
+
+
+def _by_groups(keys: list[Any], things: Sequence[T], known: dict[Any, int] | None) -> Iterable[tuple[int, list[T]]]:
+    groups: list[list[T]] = [[] for _ in range(KEY_GROUPS)]
+    for group, thing in zip(key_groups(keys) if known is None else _groups_of(keys, known), things, strict=True):
+        groups[group].append(thing)
     return [(group, own) for group, own in enumerate(groups) if own]
 
 

@@ -10,13 +10,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from ....triggers import Trigger
+from ....triggers import AfterWatermark, DefaultTrigger, Never, Trigger
 from ....windowing.timestamp import MIN_MICROS
 from ....windowing.windows import expiry_of
 from ..serialization.column_codec import encode_column
 
 # The number of decisions that are kept between two moves of a clock.
 _REMEMBERED = 10_000
+
+
+def fires_early(trigger: Trigger) -> bool:
+    """Return True if a trigger may fire before the end of the window."""
+    if type(trigger) is AfterWatermark:
+        return trigger.early is not None
+    return type(trigger) not in (DefaultTrigger, Never)
 
 
 class Clocks:

@@ -26,11 +26,12 @@ from ....windowing.timestamp import MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner, combined, for_element
 from ....windowing.windows import lifetime_of
 from ..user_errors import not_a_pair, pair_type, unhashable
-from .combining import Fold, merging_two
+from .combining import Fold, FoldedBundle, merging_two
 from .firing import DueWindows
 from .merging import IncrementalMerge
 from .panes import DISCARDING, LATE, RETRACTING, PaneBuffer, Panes
 from .trigger_state import Clocks, Decision, TriggerDecisions
+from .uniform_fold import UniformFold, may_be_uniform
 from .window_state import WindowState
 from .window_table import MergingWindowTable, WindowTable
 from .window_timers import WindowTimes
@@ -88,6 +89,9 @@ class TriggeredWindows:
         if windowing.window_fn.is_merging:
             self.table = table = MergingWindowTable(self._times, windowing.window_fn.merges_by_overlap)
             self._merging = IncrementalMerge(table, fold, retracted, clocks, self._decisions, self._touched)
+        self._uniform: UniformFold | None = None
+        if may_be_uniform(fold, retracted):
+            self._uniform = UniformFold(self.table, fold, clocks, self._decisions)
         self._due = DueWindows(self.table, fold, retracted, clocks, self._decisions, self._panes, over)
         self._new_keys: list[Any] = []
         self._late = PaneBuffer()
@@ -105,8 +109,21 @@ class TriggeredWindows:
 
     # Elements
 
-    def process(self, bundle: Bundle) -> int:  # noqa: C901 - one loop, which is the hot one
-        """Process a bundle; `taken` has the panes afterwards.
+    def process(self, bundle: Bundle) -> list[Bundle]:
+        """Process a bundle of elements, or of accumulators; `taken` has the panes afterwards.
+
+        Returns the elements left when the time slice was over.
+        """
+        work = self._merge if type(bundle) is FoldedBundle else self._process
+        if self._uniform is None or self.table.spilled is not None:
+            return _left_of(bundle, work(bundle))
+        self._times.output_watermark()
+        others, left = self._uniform.process(bundle, self._over)
+        left_of_others = [] if others is None else _left_of(others, work(others))
+        return left_of_others if left is None else [*left_of_others, left]
+
+    def _process(self, bundle: Bundle) -> int:  # noqa: C901 - one loop, which is the hot one
+        """Process elements one by one.
 
         Returns the number of elements left at its end when the time slice was over.
         """
@@ -174,7 +191,7 @@ class TriggeredWindows:
         self._ask(None)
         return left
 
-    def merge(self, bundle: Bundle) -> int:
+    def _merge(self, bundle: Bundle) -> int:
         """Merge accumulators that were folded before a shuffle: `(key, (accumulator, count))`.
 
         Only where results are the same (`pre_aggregation.py`), so for windows that don't merge.
@@ -388,6 +405,11 @@ class TriggeredWindows:
         own.watermark, own.processing_time, own.percentiles, own.signals, self._times.watermark = clocks
         self._decisions.forget()
 
+    def unify_restored(self) -> None:
+        """Make windows of a snapshot uniform, where they may be."""
+        if self._uniform is not None and self.table.spilled is None:
+            self._uniform.unify_restored()
+
     def look_at_restored(self) -> None:
         """Note whether windows of a snapshot are due: they were left when it was taken."""
         self._due.look_at_restored()
@@ -414,6 +436,11 @@ class TriggeredWindows:
     def taken_late(self) -> Bundle | None:
         """Remove and return the kept elements of expired windows; None if there are none."""
         return self._late.taken()
+
+
+def _left_of(bundle: Bundle, count: int) -> list[Bundle]:
+    """Return the last elements of a bundle."""
+    return [bundle.part(len(bundle) - count, len(bundle))] if count else []
 
 
 def _own_windows(states: dict[Any, WindowState], windows: Windows) -> Windows:

@@ -1,7 +1,25 @@
-"""The state that a grouping keeps of one key's window until it expires."""
+"""The state that a grouping keeps of a window: of one key until it expires, or of all keys before the first pane.
+
+Most windows emit one pane, when the watermark passes their end.  Until then all keys of such a window have the same
+trigger state, due times and pane index.  A `UniformWindow` keeps these once, and a dictionary of accumulators.  So a
+key costs an entry of a dictionary instead of a `WindowState`, and the window fires and closes as a whole.
+
+Before keys differ otherwise, the table *separates* the window into a `WindowState` for each key
+(`WindowTable.separate`), which the rest of the operator processes.  That happens when the watermark is at the end of
+the window and has not passed its expiry, when a signal or a percentile watermark concerns all windows, and when the
+time slice is over while the window closes.
+
+>>> from penstock.windowing import IntervalWindow
+>>> decision = Decision(False, True, False, 60_000_000, None)
+>>> window = UniformWindow((IntervalWindow(0, 60),), 60_000_000, 60_000_001, decision)
+>>> window.accumulators["tea"] = 5
+>>> [(state.key, state.accumulator, state.has_new) for state in window.states()]
+[('tea', 5, True)]
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ....sdk.elements.bundle import Windows
@@ -94,3 +112,43 @@ class WindowState:
     def cancel(self) -> None:
         """Cancel its due times."""
         self.event_time = self.processing_time = None
+
+
+class UniformWindow:
+    """The window of all its keys, which differ in their accumulators only.
+
+    Attributes:
+      windows: the window, as the windows of an element.
+      end, expiry: the watermarks at which the window is complete, and at which it expires.
+      decision: the trigger's decision about each key: to wait for the end.
+      accumulators: the accumulators, by key.  Keys keep the order in which they were added.
+      changed: the keys that have changed since the last snapshot.
+      recorded: the number of keys in the last snapshot, which are the first ones.
+      event_time: the watermark at which the window is due: its end.
+    """
+
+    __slots__ = ("accumulators", "changed", "decision", "end", "event_time", "expiry", "recorded", "windows")
+
+    def __init__(self, windows: Windows, end: int, expiry: int, decision: Decision) -> None:
+        self.windows = windows
+        self.end = end
+        self.expiry = expiry
+        self.decision = decision
+        self.accumulators: dict[Any, Any] = {}
+        self.changed: dict[Any, None] = {}
+        self.recorded = 0
+        self.event_time = end
+
+    def states(self, keys: Iterable[Any] | None = None) -> Iterator[WindowState]:
+        """Yield a state for each key, of all keys or of some, which is not due yet."""
+        windows, end, expiry, decision, accumulators = (
+            self.windows,
+            self.end,
+            self.expiry,
+            self.decision,
+            self.accumulators,
+        )
+        for key in accumulators if keys is None else keys:
+            state = WindowState(key, windows, end, expiry, accumulators[key], decision)
+            state.has_new = True
+            yield state

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, Protocol, cast
 
 from ....sdk.elements.bundle import Bundle
 from ....windowing import BoundedWindow
-from .window_state import WindowState
+from .trigger_state import Decision
+from .window_state import UniformWindow, WindowState
 from .window_timers import WindowTimes
 
 _NONE: dict[Any, WindowState] = {}
@@ -37,9 +39,11 @@ class WindowTable:
 
     Attributes:
       is_merging: whether windows merge.
-      by_window: the windows, by window and key.
+      by_window: the windows whose keys have a state each, by window and key.
+      uniform: the other windows.  There are none where windows may be spilled, or merge.
       times: their due times and holds.
-      changed: the windows that have changed since the last snapshot, removed ones among them; None without snapshots.
+      changed: the states that have changed since the last snapshot, removed ones among them; None without snapshots.
+      gone: the keys of removed uniform windows that are in the last snapshot.
       spilled: the windows on disk; None if all are in memory.
     """
 
@@ -47,16 +51,25 @@ class WindowTable:
 
     def __init__(self, times: WindowTimes) -> None:
         self.by_window: dict[BoundedWindow, dict[Any, WindowState]] = {}
+        self.uniform: dict[BoundedWindow, UniformWindow] = {}
         self.times = times
         self.changed: dict[WindowState, None] | None = None
+        self.gone: list[tuple[BoundedWindow, list[Any]]] = []
         self.spilled: WindowsOnDisk | None = None
 
     def __len__(self) -> int:
         """Return the number of windows of all keys."""
-        return sum(map(len, self.by_window.values()))
+        uniform = sum(len(window.accumulators) for window in self.uniform.values())
+        return uniform + sum(map(len, self.by_window.values()))
 
     def all(self) -> list[WindowState]:
-        """Return the windows of every key."""
+        """Return the windows of every key, each with a state."""
+        for window in list(self.uniform.values()):
+            self.separate(window)
+        return self.states()
+
+    def states(self) -> list[WindowState]:
+        """Return the windows of every key that have a state each."""
         return [state for states in self.by_window.values() for state in states.values()]
 
     def has(self, state: WindowState) -> bool:
@@ -99,6 +112,62 @@ class WindowTable:
         if not states:
             del self.by_window[window]
 
+    # Uniform windows
+
+    def begin(self, window: UniformWindow) -> None:
+        """Add a uniform window, without keys yet."""
+        self.uniform[window.windows[0]] = window
+        self.times.event_times.add(window.end, window)
+
+    def close(self, window: UniformWindow, count: int) -> None:
+        """Remove a uniform window, whose first keys have been emitted; separate the others."""
+        if recorded := min(count, window.recorded):
+            self.gone.append((window.windows[0], list(islice(window.accumulators, recorded))))
+        self.separate(window, count)
+
+    def separate(self, window: UniformWindow, start: int = 0) -> None:
+        """Make a state for each key of a uniform window, without the first ones."""
+        del self.uniform[window.windows[0]]
+        self.times.event_times.discard(window.end, window)
+        if start == len(window.accumulators):
+            return
+        states = self.by_window[window.windows[0]] = {}
+        for state in window.states(islice(window.accumulators, start, None)):
+            states[state.key] = state
+            self.times.schedule(state)
+            if self.changed is not None and state.key in window.changed:
+                self.changed[state] = None
+
+    def unify(self, window: BoundedWindow, decision: Decision) -> None:
+        """Make a window uniform whose states are in the last snapshot, and differ in their accumulators only."""
+        states = self.by_window.pop(window)
+        first = next(iter(states.values()))
+        uniform = UniformWindow(first.windows, first.end, first.expiry, decision)
+        self.begin(uniform)
+        for key, state in states.items():
+            uniform.accumulators[key] = state.accumulator
+            state.cancel()
+        uniform.recorded = len(states)
+
+    # Changes since the last snapshot
+
+    @property
+    def number_changed(self) -> int:
+        """Return the number of keys and windows that have changed, removed ones among them."""
+        gone = sum(len(keys) for _, keys in self.gone)
+        return len(self.changed or ()) + gone + sum(len(window.changed) for window in self.uniform.values())
+
+    def forget_changes(self) -> list[dict[Any, None]]:
+        """Count all windows as recorded by a snapshot; return the former logs of changes."""
+        forgotten: list[dict[Any, None]] = [] if self.changed is None else [cast(dict[Any, None], self.changed)]
+        self.changed = {}
+        self.gone = []
+        for window in self.uniform.values():
+            forgotten.append(window.changed)
+            window.changed = {}
+            window.recorded = len(window.accumulators)
+        return forgotten
+
 
 class MergingWindowTable(WindowTable):
     """The same for windows that merge.
@@ -121,7 +190,7 @@ class MergingWindowTable(WindowTable):
         """Return the number of keys that have windows."""
         return len(self.by_key)
 
-    def all(self) -> list[WindowState]:
+    def states(self) -> list[WindowState]:
         """Return the windows of every key."""
         return [state for _, own in self.by_key.values() for state in own]
 

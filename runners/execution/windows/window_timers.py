@@ -15,7 +15,7 @@ from ....triggers import AccumulationMode
 from ....windowing.timestamp import MIN_MICROS
 from ..spilling.rocksdb import EVENT_TIME, HELD, PROCESSING_TIME, SpilledEntries
 from .trigger_state import Clocks
-from .window_state import Standing, WindowState
+from .window_state import Standing, UniformWindow, WindowState
 
 T = TypeVar("T")
 
@@ -52,6 +52,12 @@ class DueTimes(Generic[T]):
     def pop(self) -> list[T]:
         """Remove and return the things that are due at the earliest time, in the order in which they were added."""
         return self._at.pop(heappop(self._times))
+
+    def discard(self, time: int, thing: T) -> None:
+        """Remove a thing that is due at a time, if it is there."""
+        at = self._at.get(time, [])
+        if thing in at:
+            at.remove(thing)
 
     def keep(self, is_wanted: Callable[[T, int], bool]) -> None:
         """Remove the entries that are no longer wanted at their time."""
@@ -112,7 +118,7 @@ class WindowTimes:
     """
 
     def __init__(self, clocks: Clocks, mode: AccumulationMode, lateness: int = 0) -> None:
-        self.event_times: DueTimes[WindowState] = DueTimes()
+        self.event_times: DueTimes[WindowState | UniformWindow] = DueTimes()
         self.processing_times: DueTimes[WindowState] = DueTimes()
         self.watermark = MIN_MICROS
         self.spilled: SpilledEntries | None = None

@@ -415,7 +415,7 @@ def test_panes_and_what_is_dropped_are_the_same_with_and_without(
                         left = before.add(bundle)
                         cuts.append(len(bundle) - len(left or ()))
                         for _, folded in before.take():
-                            windows.merge(folded)
+                            windows.process(folded)
                         if left is not None:
                             windows.process(left)
                     else:
@@ -467,7 +467,7 @@ def test_no_element_is_late_because_it_waits_in_a_table(
                 watermark = max(watermark, event * 1_000_000)
                 if not waits or before.matters(watermark):
                     for _, folded in before.take():
-                        windows.merge(folded)
+                        windows.process(folded)
                 windows.advance_watermark(watermark)
                 taken = windows.taken()
                 panes += [] if taken is None else taken.rows()

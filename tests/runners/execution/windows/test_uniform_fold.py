@@ -1,0 +1,304 @@
+"""Uniform windows: whatever happens, panes and snapshots are those of windows whose keys have a state each."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from groupings import fold_of
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+import penstock as beam
+from penstock.runners.execution.windows import snapshots, triggered_operator
+from penstock.runners.execution.windows.combining import Fold, FoldedBundle
+from penstock.runners.execution.windows.snapshots import WindowColumns, row_of
+from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
+from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.errors import InvalidKeyError, NotAPairError
+from penstock.transforms.combiners import MeanCombineFn
+from penstock.triggers import AccumulationMode, AfterCount, AfterSignal, AfterWatermark, DefaultTrigger, Never, Trigger
+from penstock.windowing import FixedWindows, GlobalWindows, IntervalWindow, SlidingWindows
+from penstock.windowing.timestamp import MAX_MICROS
+
+SECOND = 1_000_000
+DISCARDING, ACCUMULATING, _ = AccumulationMode
+
+
+class Over:
+    """Of a time slice: true from the moment on that it has been asked so often."""
+
+    left = 1_000_000
+
+    def __bool__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+class Slow(beam.CombineFn):
+    """A sum without an expression, whose accumulators are changed in place, and aren't results."""
+
+    def create_accumulator(self) -> list[int]:
+        return []
+
+    def add_input(self, accumulator: list[int], element: int) -> list[int]:
+        accumulator.append(element)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Any) -> list[int]:
+        return [value for accumulator in accumulators for value in accumulator]
+
+    def extract_output(self, accumulator: list[int]) -> int:
+        return sum(accumulator)
+
+
+def transform_of(combine: Any) -> beam.PTransform:
+    return beam.GroupByKey() if combine is None else beam.CombinePerKey(combine)
+
+
+class Player:
+    """An operator, and the chain of snapshots that it is restored from."""
+
+    def __init__(self, fold: Fold, is_uniform: bool, slices: int | None) -> None:
+        self.fold = fold
+        self.is_uniform = is_uniform
+        self.slices = slices
+        self.over = Over()
+        self.records: list[Any] = []
+        self.dropped = 0
+        self.operator = self._new()
+
+    def _new(self) -> TriggeredWindows:
+        with pytest.MonkeyPatch.context() as patched:
+            if not self.is_uniform:
+                patched.setattr(triggered_operator, "may_be_uniform", lambda *_: False)
+            return TriggeredWindows(self.fold, over=self.over)
+
+    def play(self, event: Any) -> Any:
+        """Let something happen; return what can be seen of it."""
+        kind, what = event
+        operator, over = self.operator, self.over
+        if self.slices is not None:
+            over.left = self.slices
+        left: list[Bundle] = []
+        if kind == "watermark":
+            operator.advance_watermark(what)
+        elif kind == "signal":
+            operator.signal(what)
+        elif kind == "look":
+            operator.table.all()
+        elif kind in ("whole", "changes"):
+            self._record(kind == "whole" or not self.records)
+        elif kind == "restore" and self.records:
+            self._restore()
+            operator = self.operator
+        elif kind in ("elements", "folded"):
+            left = operator.process(self._bundle(what, kind == "folded"))
+        while operator.is_behind or left:
+            if self.slices is not None:
+                over.left = self.slices
+            if operator.is_behind:
+                operator.catch_up()
+            else:
+                left = [*operator.process(left[0]), *left[1:]]
+        over.left = 1_000_000
+        bundle = operator.taken()
+        rows = sorted(map(repr, [] if bundle is None else bundle.rows()))
+        seen = operator.output_watermark(), operator.next_event_time(), operator.dropped, len(operator.table)
+        return rows, seen
+
+    def _bundle(self, elements: Any, is_folded: bool) -> Bundle:
+        window_fn = self.fold.windowing.window_fn
+        micros = [time * SECOND for _, _, time in elements]
+        windows = [window_fn.assign_micros(time) for time in micros]
+        if not is_folded:
+            return Bundle([(key, value) for key, value, _ in elements], micros, windows)
+        rows = [
+            (key, self.fold.of([value]), window) for (key, value, _), own in zip(elements, windows) for window in own
+        ]
+        stamps, own = [window.max_micros for *_, window in rows], [(window,) for *_, window in rows]
+        return FoldedBundle([(key, (accumulator, 1)) for key, accumulator, _ in rows], stamps, own)
+
+    def _record(self, is_whole: bool) -> None:
+        found = snapshots.by_group(self.operator.table, is_whole)
+        records = [record for _, own in found for record in own]
+        self.records = pickle.loads(pickle.dumps(records if is_whole else [*self.records, *records]))
+        self.clocks = self.operator.clocks()
+
+    def _restore(self) -> None:
+        self._record(False)
+        self.operator = self._new()
+        self.operator.set_clocks(self.clocks)
+        snapshots.restore(self.operator.table, self.records)
+        self.operator.unify_restored()
+        self.operator.look_at_restored()
+
+    def stored(self) -> dict[Any, Any]:
+        """The states that the chain holds, once the changes so far are appended."""
+        self._record(not self.records)
+        last = {(record.key, record.window): record.states for record in self.records}
+        return {place: repr(states) for place, states in last.items() if states}
+
+    def rows(self) -> dict[Any, Any]:
+        return {(state.key, state.window): repr((row_of(state),)) for state in self.operator.table.all()}
+
+
+ELEMENTS = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.integers(1, 3), st.integers(0, 40)),
+    max_size=8,
+)
+TIMES = st.one_of(
+    # The ends of windows, and one microsecond after them, when those without lateness have expired.
+    st.sampled_from([time + 1 for time in (0, 10 * SECOND, 15 * SECOND, 20 * SECOND, MAX_MICROS - 1)]),
+    st.integers(0, 50).map(lambda seconds: seconds * SECOND),
+)
+EVENTS = st.lists(
+    st.one_of(
+        ELEMENTS.map(lambda elements: ("elements", elements)),
+        ELEMENTS.map(lambda elements: ("folded", elements)),
+        TIMES.map(lambda time: ("watermark", time)),
+        st.sampled_from([("whole", None), ("changes", None), ("restore", None), ("look", None), ("signal", "now")]),
+    ),
+    max_size=12,
+)
+BY_COUNT = AfterWatermark(late=AfterCount(2))
+TRIGGERS = [
+    *(DefaultTrigger(), Never()),
+    *(BY_COUNT, AfterWatermark(), AfterWatermark(late=AfterSignal("now"))),
+]
+AB = ("elements", [("a", 1, 1), ("b", 2, 2)])
+
+
+@example(
+    # Both keys are recorded, and the slice is over between them.
+    events=[AB, ("whole", None), ("watermark", 10 * SECOND + 1), ("changes", None)],
+    window_fn=FixedWindows(10),
+    trigger=BY_COUNT,
+    mode=DISCARDING,
+    lateness=0,
+    combine=Slow(),
+    slices=2,
+)
+@given(
+    events=EVENTS,
+    window_fn=st.sampled_from([FixedWindows(10), SlidingWindows(10, 5), GlobalWindows()]),
+    trigger=st.sampled_from(
+        [
+            DefaultTrigger(),
+            AfterWatermark(),
+            AfterWatermark(late=AfterCount(2)),
+            AfterWatermark(late=AfterSignal("now")),
+            Never(),
+        ]
+    ),
+    mode=st.sampled_from([DISCARDING, ACCUMULATING]),
+    lateness=st.sampled_from([0, 7]),
+    combine=st.sampled_from([sum, None, MeanCombineFn(), Slow()]),
+    slices=st.sampled_from([None, 2, 3, 7]),
+)
+def test_panes_and_snapshots_are_those_of_windows_with_a_state_for_each_key(
+    events: list[Any],
+    window_fn: Any,
+    trigger: Trigger,
+    mode: AccumulationMode,
+    lateness: int,
+    combine: Any,
+    slices: Any,
+) -> None:
+    """With elements and accumulators, at any watermark, with time slices that end anywhere, and after restarts."""
+    # Where a slice ends, a bundle does; after each most triggers may fire in a window that has ended.
+    assume(slices is None or trigger in (Never(), BY_COUNT))
+    # Accumulators aren't sent to a trigger that counts elements.
+    assume(trigger != BY_COUNT or all(kind != "folded" for kind, _ in events))
+    # Without late panes, elements within the lateness would be lost.
+    assume(not lateness or trigger != AfterWatermark())
+    windowing = {"trigger": trigger, "accumulation_mode": mode, "allowed_lateness": lateness}
+    fold = fold_of(transform_of(combine), window_fn, **windowing)
+    one = Player(fold, True, slices)
+    other = Player(fold, False, None)
+    for event in [*events, ("watermark", MAX_MICROS)]:
+        assert other.play(event) == one.play(event)
+        if event[0] in ("changes", "restore"):
+            assert other.rows() == other.stored() == one.stored()
+    assert {} == one.stored()
+
+
+def many(keys: int) -> TriggeredWindows:
+    operator = TriggeredWindows(fold_of(beam.CombinePerKey(sum), FixedWindows(10)))
+    operator.process(Bundle([(f"k{i}", i) for i in range(keys)], 0, (IntervalWindow(0, 10),)))
+    return operator
+
+
+@pytest.mark.parametrize("keys", [20, 3000])
+def test_many_keys_are_recorded_in_columns_without_states(keys: int) -> None:
+    """All, then those that have changed, then those that are gone."""
+    operator = many(keys)
+    expected = {f"k{i}": (i,) for i in range(keys)}
+    found = snapshots.by_group(operator.table, True)
+    assert {WindowColumns} == {type(records) for _, records in found}
+    assert ([], [IntervalWindow(0, 10)]) == (operator.table.states(), list(operator.table.uniform))
+    restored = many(0)
+    snapshots.restore(restored.table, [record for _, records in found for record in records])
+    assert expected == {state.key: (state.accumulator,) for state in restored.table.all()}
+    assert [row_of(state) for state in many(1).table.all()] == [
+        row_of(state) for state in restored.table.all() if state.key == "k0"
+    ]
+
+    operator.process(Bundle([("k1", 5), ("new", 1)], 0, (IntervalWindow(0, 10),)))
+    assert {"k1", "new"} == {record.key for record in snapshots.changes(operator.table)}
+    operator.process(Bundle([("newer", 1)], 0, (IntervalWindow(0, 10),)))
+    operator.advance_watermark(11 * SECOND)
+    assert {*expected, "new"} == {record.key for record in snapshots.changes(operator.table) if not record.states}
+    assert [] == snapshots.changes(operator.table)
+
+
+def test_a_window_without_snapshots_logs_no_changes() -> None:
+    """A run without checkpoints would keep each key twice."""
+    assert [0] == [len(window.changed) for window in many(20).table.uniform.values()]
+
+
+def test_windows_of_a_snapshot_are_uniform_again() -> None:
+    """Those that have not ended; keys that have gone later are said to be gone."""
+    operator = many(3)
+    operator.process(Bundle([("a", 1), ("b", 2)], 0, (IntervalWindow(10, 20),)))
+    restored = many(0)
+    snapshots.restore(restored.table, snapshots.snapshot(operator.table))
+    restored.advance_watermark(10 * SECOND)
+    restored.unify_restored()
+    assert [IntervalWindow(0, 10)] == list(restored.table.by_window)
+    assert [IntervalWindow(10, 20)] == list(restored.table.uniform)
+    restored.process(Bundle([("b", 5), ("c", 3)], 0, (IntervalWindow(10, 20),)))
+    window = IntervalWindow(10, 20)
+    assert {"b", "c"} == {record.key for record in snapshots.changes(restored.table) if record.window == window}
+    restored.advance_watermark(21 * SECOND)
+    panes = restored.taken()
+    assert panes is not None
+    assert {"a": 1, "b": 7, "c": 3} == dict(panes.values[-3:])
+    assert {"a", "b", "c"} <= {record.key for record in snapshots.changes(restored.table) if not record.states}
+
+
+def test_keys_are_separated_only_where_they_may_differ() -> None:
+    """The watermark passes one window, and stops at the end of another one; the third isn't concerned."""
+    operator = many(3)
+    for start in (10, 20):
+        operator.process(Bundle([("a", 1), ("b", 2)], 0, (IntervalWindow(start, start + 10),)))
+    operator.advance_watermark(20 * SECOND)
+    assert [IntervalWindow(10, 20)] == list(operator.table.by_window)
+    assert [IntervalWindow(20, 30)] == list(operator.table.uniform)
+    panes = operator.taken()
+    assert panes is not None
+    assert ["k0", "k1", "k2", "a", "b"] == [key for key, _ in panes.values]
+    assert [True] * 3 + [False] * 2 == [pane.is_last for _, _, _, pane, _ in panes.rows()]
+
+
+@pytest.mark.parametrize(
+    ("element", "error"),
+    [("ab", NotAPairError), (("a", 1, 2), NotAPairError), (([], 1), InvalidKeyError), ((object(), 1), InvalidKeyError)],
+)
+@pytest.mark.parametrize("window_fn", [FixedWindows(10), SlidingWindows(10, 5)])
+def test_elements_that_cannot_be_grouped_are_refused(element: Any, error: type[Exception], window_fn: Any) -> None:
+    """In a window that has keys already."""
+    operator = TriggeredWindows(fold_of(beam.CombinePerKey(sum), window_fn))
+    with pytest.raises(error):
+        operator.process(Bundle([("a", 1), element], 5 * SECOND, window_fn.assign_micros(5 * SECOND)))
