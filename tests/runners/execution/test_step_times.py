@@ -6,9 +6,14 @@ import time
 from typing import Any
 
 import pytest
+from running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.execution.counters import Counts
+from penstock.runners.execution.step_times import INTERVAL, StepSampler
+from penstock.runners.execution.stuck_calls import CallWatch
+from penstock.runners.execution.user_errors import guarded
 
 
 def spin(seconds: float) -> None:
@@ -63,25 +68,34 @@ def test_a_stream_of_short_steps_is_sampled_within_them(parallelism: int) -> Non
 
 def test_samples_change_nothing_that_compares_counts() -> None:
     """Two runs of one pipeline have equal counts, and other times."""
-    from penstock.runners.execution.counters import Counts
-
     one, other = Counts(), Counts()
     one.spend("Slow", 1.0)
     assert one == other
 
 
-def test_tasks_that_are_shorter_than_the_interval_are_sampled() -> None:
+def test_tasks_that_are_shorter_than_the_interval_are_sampled_in_proportion() -> None:
     """Each task has a sampler of its own, as in micro-batches, and most tasks end before it takes a sample."""
-    from penstock.runners.execution.counters import Counts
-    from penstock.runners.execution.step_times import INTERVAL, StepSampler
-    from penstock.runners.execution.stuck_calls import CallWatch
-    from penstock.runners.execution.user_errors import guarded
+    counts, now, tasks = Counts(), 0.0, 3_000
+    for _ in range(tasks):
+        sampler = StepSampler(counts, is_one_of_many=True, clock=lambda: now)
+        end = now + INTERVAL / 3
+        while now + sampler.due_in() < end:
+            # Otherwise it might not be due after rounding.
+            now += sampler.due_in() + 1e-9
+            guarded("Short", sampler.sample)
+        now = end
 
-    counts, began = Counts(), time.perf_counter()
-    for _ in range(200):
+    assert pytest.approx(tasks * INTERVAL / 3, rel=0.2) == counts.seconds["Short"]
+
+
+def test_a_watch_samples_short_tasks() -> None:
+    """Its thread doesn't sleep until they are over."""
+    counts = Counts()
+
+    def sampled() -> bool:
         with CallWatch(60.0) as watch:
             watch.sample_by(StepSampler(counts, is_one_of_many=True))
             guarded("Short", lambda: time.sleep(INTERVAL / 3))
-    took = time.perf_counter() - began
+        return "Short" in counts.seconds
 
-    assert took / 2 < counts.seconds["Short"] < 2 * took
+    wait_until(sampled, "a sample")
