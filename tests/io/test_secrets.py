@@ -241,18 +241,19 @@ def logs_of_spark(session: Any, directory: pathlib.Path) -> Iterator[Callable[[]
 @pytest.mark.parametrize(
     "sink",
     [
-        lambda: beam.io.WriteToRedis(f"redis://127.0.0.1:1/0?username=ann&password={SECRET}", "p:"),
-        lambda: fileio.WriteToFiles(f"vault://ann:{SECRET}@nowhere/out"),
+        # The server knows no such user.
+        lambda redis: beam.io.WriteToRedis(f"redis://127.0.0.1:{redis.port}/0?username=ann&password={SECRET}", "p:"),
+        lambda _: fileio.WriteToFiles(f"vault://ann:{SECRET}@nowhere/out"),
     ],
     ids=["redis", "files"],
 )
 def test_a_secret_is_in_no_log_of_spark(
-    spark: Any, sink: Callable[[], Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, sink: Callable[[Any], Any], redis_server: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither in its event log nor in those of driver and executors, of a run that fails in an executor."""
     p = beam.Pipeline(runner=SparkBatchRunner(spark_session=spark))
-    transform = sink()
-    # The driver finds the target, and the executors don't.
+    transform = sink(redis_server)
+    # The driver may use the target, and the executors may not.
     monkeypatch.setattr(type(transform.sink), "prepare", lambda *_: None)
     _ = p | beam.Create([("a", "b")]) | transform
     with logs_of_spark(spark, tmp_path) as read:
