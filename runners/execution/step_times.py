@@ -3,7 +3,7 @@
 A sample attributes the time since the last one to the step that the thread is in.  The watched thread has no overhead,
 except that it gives up the interpreter for some microseconds at each sample.
 
->>> import threading, time
+>>> import sys, threading, time
 >>> from penstock.runners.execution.counters import Counts
 >>> counts = Counts()
 >>> def guarded_call() -> None:
@@ -19,14 +19,13 @@ except that it gives up the interpreter for some microseconds at each sample.
 from __future__ import annotations
 
 import random
-import sys
 import threading
 import time
 from collections.abc import Callable
 from types import FrameType
 
 from .counters import Counts
-from .stuck_calls import label_of_line, step_of
+from .stuck_calls import frames_of, label_of_line, step_of
 from .user_errors import guarded
 
 # Seconds between two samples.
@@ -86,11 +85,11 @@ class StepSampler:
         if now - self._last < INTERVAL:
             return
         since, self._last = self._last, now
-        frame = sys._current_frames().get(self._watched)
-        if frame is None:
-            return
-        step = sampled_step(frame)
+        with frames_of(self._watched) as frame:
+            if frame is None:
+                return
+            step = sampled_step(frame)
+            if self._see is not None:
+                self._see(frame)
         if step is not None:
             self._counts.spend(step, now - since)
-        if self._see is not None:
-            self._see(frame)

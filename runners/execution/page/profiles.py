@@ -17,7 +17,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections import Counter
@@ -27,7 +26,7 @@ from types import FrameType
 from ....sdk.user_code.own_code import is_ours
 from ..clock import fast_switches
 from ..step_times import sampled_step
-from ..stuck_calls import is_of_pyspark
+from ..stuck_calls import frames_of, is_of_pyspark
 
 # Seconds between two samples of a profiler, and its longest profile.
 _PROFILED, _LONGEST = 0.01, 60.0
@@ -91,11 +90,11 @@ class Profiler:
         # With the usual interval this thread would find most short calls over.
         with fast_switches():
             while time.monotonic() < self._until:
-                frame = sys._current_frames().get(self._watched)
-                if frame is None:
-                    return
-                self._stacks.add(frame)
-                del frame
+                with frames_of(self._watched) as frame:
+                    if frame is None:
+                        return
+                    self._stacks.add(frame)
+                    del frame
                 if self._is_stopped.wait(_PROFILED):
                     return
 

@@ -7,7 +7,6 @@ source or sink.  After `--worker_timeout` the watch reports the call with its st
 from __future__ import annotations
 
 import random
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from types import FrameType
 
 from ...execution.clock import TimeSlice, fast_switches
 from ...execution.step_times import INTERVAL
-from ...execution.stuck_calls import Returned, Stuck, stack_of, step_of
+from ...execution.stuck_calls import Returned, Stuck, frames_of, stack_of, step_of
 
 # Seconds between two looks, while the slot is busy and while it is idle.
 _OFTEN, _SELDOM = 0.01, 0.05
@@ -122,21 +121,21 @@ class Watch:
     def _sample_now(self) -> None:
         time_slice = self._slice
         steps, began = time_slice.steps, time_slice.began
-        frame = sys._current_frames().get(self._watched)
-        # The step may have ended while its frames were read.
-        if frame is None or began is None or time_slice.steps != steps or time_slice.began != began:
-            return
-        now = time_slice.clock()
-        busy = time_slice.busy + now - began
-        assert self._sampled is not None
-        self._sampled(frame, busy - self._busy)
+        with frames_of(self._watched) as frame:
+            # The step may have ended while its frames were read.
+            if frame is None or began is None or time_slice.steps != steps or time_slice.began != began:
+                return
+            now = time_slice.clock()
+            busy = time_slice.busy + now - began
+            assert self._sampled is not None
+            self._sampled(frame, busy - self._busy)
         self._busy, self._sampled_at = busy, now
 
     def _report_stuck(self, steps: int, began: int, took: int) -> None:
-        frame = sys._current_frames().get(self._watched)
-        if frame is None:
-            return
-        step, stack = step_of(frame) or self._slice.task, stack_of(frame)
+        with frames_of(self._watched) as frame:
+            if frame is None:
+                return
+            step, stack = step_of(frame) or self._slice.task, stack_of(frame)
         # The step may have ended while its frames were read.
         if self._slice.steps == steps and self._slice.began == began:
             self._stuck = steps, step, began
