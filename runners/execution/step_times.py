@@ -24,8 +24,9 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from ...sdk.user_code.thread_frames import frames_of
 from .counters import Counts
-from .stuck_calls import frames_of, label_of_line, step_of
+from .stuck_calls import label_of_line, step_of
 from .user_errors import guarded
 
 # Seconds between two samples.

@@ -10,21 +10,21 @@ For a step of a stream, the watch of its time slice knows more (`runners/local/w
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
 import time
 import traceback
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple, Protocol
 
 from ...sdk.metrics import STEPS_OF_LINES
 from ...sdk.redaction import logger_of
 from ...sdk.user_code.own_code import is_ours
+from ...sdk.user_code.thread_frames import frames_of
 
 _logger = logger_of(__name__)
 
@@ -41,48 +41,6 @@ _RUNNERS, _JVM = f"{os.sep}pyspark{os.sep}", f"{os.sep}py4j{os.sep}"
 def is_of_pyspark(file: str) -> bool:
     """Return True for the code of PySpark, which runs our generators."""
     return _RUNNERS in file
-
-
-# Held while frames of another thread are looked at, and whether garbage was collected before.
-_looking = threading.Lock()
-_was_collecting = False
-
-
-@contextmanager
-def frames_of(thread: int) -> Iterator[FrameType | None]:
-    """Yield the innermost frame of another thread; its callers are to be looked at within the block only.
-
-    No garbage is collected there.  Python 3.11 collects it while it makes the object of a frame, and a finalizer may
-    let the other thread return from that very frame.
-
-    >>> with frames_of(threading.get_ident()) as frame:
-    ...     gc.isenabled(), frame is not None
-    (False, True)
-    >>> gc.isenabled()
-    True
-    """
-    global _was_collecting
-    with _looking:
-        _was_collecting = gc.isenabled()
-        gc.disable()
-        try:
-            yield sys._current_frames().get(thread)
-        finally:
-            if _was_collecting:
-                gc.enable()
-
-
-def _look_no_more() -> None:
-    """End the look of a thread that a child process doesn't have."""
-    global _looking
-    if _looking.locked():
-        _looking = threading.Lock()
-        if _was_collecting:
-            gc.enable()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_look_no_more)
 
 
 class Sampler(Protocol):
@@ -278,22 +236,24 @@ class CallWatch(AbstractContextManager["CallWatch"]):
         for calls in list(_beside):
             self._report(calls)
         with frames_of(self._watched) as frame:
-            self._look_at(None if self._is_elsewhere() else frame, now)
+            news = self._seen_at(None if self._is_elsewhere() else frame, now)
+        if news is not None:
+            self._tell(news)
 
-    def _look_at(self, frame: FrameType | None, now: float) -> None:
+    def _seen_at(self, frame: FrameType | None, now: float) -> Stuck | Returned | None:
         call = None if frame is None else self._call_at(frame)
         if call is None or self._call is None or not call.is_same_as(self._call):
             since, told = self._since, self._told
             self._call, self._since, self._told = call, now, None
-            if told is not None:
-                self._tell(Returned(told, now - since))
-        elif self._told is None and now - self._since >= self._timeout and frame is not None:
+            return None if told is None else Returned(told, now - since)
+        if self._told is None and now - self._since >= self._timeout and frame is not None:
             self._call = call
             step = step_of(frame)
             # Without a step it is the runner's own work.
             if step is not None:
                 self._told = step
-                self._tell(Stuck(step, now - self._since, stack_of(frame)))
+                return Stuck(step, now - self._since, stack_of(frame))
+        return None
 
     def _call_at(self, innermost: FrameType) -> _Call | None:
         """Return the call that a thread is in; None if the thread isn't within this watch."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import attrs
 
 from ..redaction import logger_of
+from ..user_code.thread_frames import frames_of
 from .bounded_trie import BoundedTrieData
 from .string_set import StringSetData
 
@@ -136,7 +137,8 @@ class _StepsByCaller:
         label = _calling_step(sys._getframe(2))
         if not label and threading.get_ident() != self._thread:
             # For a thread of user code: the step of the pipeline's thread, which mostly waits for it.
-            label = _calling_step(sys._current_frames().get(self._thread))
+            with frames_of(self._thread) as frame:
+                label = _calling_step(frame)
         return self.container.step(label)
 
     @property

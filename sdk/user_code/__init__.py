@@ -5,4 +5,5 @@ pickler.py        the pickler of classes with typed fields
 signatures.py     cached signatures of functions, and their labels
 error_text.py     short texts of users' exceptions
 own_code.py       recognition of penstock's own frames
+thread_frames.py  frames of other threads
 """

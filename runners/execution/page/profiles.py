@@ -24,9 +24,10 @@ from collections.abc import Mapping
 from types import FrameType
 
 from ....sdk.user_code.own_code import is_ours
+from ....sdk.user_code.thread_frames import frames_of
 from ..clock import fast_switches
 from ..step_times import sampled_step
-from ..stuck_calls import frames_of, is_of_pyspark
+from ..stuck_calls import is_of_pyspark
 
 # Seconds between two samples of a profiler, and its longest profile.
 _PROFILED, _LONGEST = 0.01, 60.0

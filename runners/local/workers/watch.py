@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from ....sdk.user_code.thread_frames import frames_of
 from ...execution.clock import TimeSlice, fast_switches
 from ...execution.step_times import INTERVAL
-from ...execution.stuck_calls import Returned, Stuck, frames_of, stack_of, step_of
+from ...execution.stuck_calls import Returned, Stuck, stack_of, step_of
 
 # Seconds between two looks, while the slot is busy and while it is idle.
 _OFTEN, _SELDOM = 0.01, 0.05
