@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ...sdk.elements.row import Row
-from ...sdk.redaction import redacted
+from ...sdk.redaction import logger_of, redacted
 from ...transforms.enrichment import EnrichmentSourceHandler
 from ...transforms.request_response import UserCodeExecutionException, UserCodeQuotaException
 from ..optional_package import optional_package
@@ -48,6 +48,8 @@ class HttpEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
 
     async def __aenter__(self) -> HttpEnrichmentHandler:
         httpx = optional_package("httpx", extra="enrichment", needed_for="HttpEnrichmentHandler")
+        # httpx logs the URL of each request.
+        logger_of("httpx")
         # The transform limits the number of calls and their time.
         limits = httpx.Limits(max_connections=None)
         self._client = httpx.AsyncClient(**{"timeout": None, "limits": limits, **self._settings})

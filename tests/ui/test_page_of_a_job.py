@@ -52,7 +52,9 @@ def test_the_documents_show_the_job(parallelism: int, tmp_path: pathlib.Path) ->
         assert parallelism == len(status["subtasks"][0])
         assert all(0 <= busy <= 1 for task in status["subtasks"] for busy, _, _ in task)
         # Of samples, which are few at first.
-        wait_until(lambda: 0.55 < share_of(document(result, "status")["hot_keys"]["Sum"], "'often'") < 0.78, "its share")
+        wait_until(
+            lambda: 0.55 < share_of(document(result, "status")["hot_keys"]["Sum"], "'often'") < 0.78, "its share"
+        )
         assert {"'often'"} == {each["key"] for each in panes["panes"] + panes["inputs"]}
         assert {1_000_000} == {pane["end"] - pane["start"] for pane in panes["panes"]}
         assert panes["watermarks"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import pathlib
 import sqlite3
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +18,7 @@ from checks import check
 
 import penstock as beam
 from penstock.io.enrichment_handlers import HttpEnrichmentHandler, RedisEnrichmentHandler, SqlEnrichmentHandler
+from penstock.testing import TestPipeline
 from penstock.transforms.enrichment import Enrichment
 from penstock.transforms.request_response import (
     ExponentialBackOffRepeater,
@@ -216,3 +219,40 @@ def test_redis_is_asked_for_each_row(redis_server: Any) -> None:
     defaulting = RedisEnrichmentHandler(redis_server.url, lambda row: f"item:{row.item}", {"price": None})
     assert [beam.Row(item="salt", price=None)] == ([beam.Row(item="salt")] | Enrichment(defaulting))
     assert "drawn-from-the-well" not in repr(handler)
+
+
+SECRET = "drawn-from-the-well"
+
+
+@pytest.mark.parametrize(
+    "url", [f"http://ann:{SECRET}@127.0.0.1:%d/{{item}}", f"http://127.0.0.1:%d/{{item}}?key={SECRET}"]
+)
+def test_a_password_of_a_web_service_is_in_no_log(service: Service, caplog: pytest.LogCaptureFixture, url: str) -> None:
+    """The client logs each request."""
+    handler = HttpEnrichmentHandler(url % service.port, headers={"Authorization": f"Bearer {SECRET}"})
+    p = TestPipeline()
+    _ = p | beam.Create(ITEMS) | Enrichment(handler)
+    with caplog.at_level(logging.INFO):
+        p.run()
+
+    assert 2 == caplog.text.count("HTTP Request: GET")
+    assert SECRET not in caplog.text + repr(handler) + repr(p.graph())
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        lambda: HttpEnrichmentHandler(f"http://127.0.0.1:1/{{item}}?key={SECRET}", auth=("ann", SECRET)),
+        lambda: SqlEnrichmentHandler(f"postgresql+psycopg://ann:{SECRET}@127.0.0.1:1/db", "SELECT ?", ["item"]),
+        lambda: RedisEnrichmentHandler(f"redis://ann:{SECRET}@127.0.0.1:1/0", "item:{item}"),
+    ],
+    ids=["http", "sql", "redis"],
+)
+def test_a_password_is_in_no_error(handler: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing listens at the port."""
+    p = TestPipeline()
+    _ = p | beam.Create(ITEMS) | Enrichment(handler())
+    with caplog.at_level(logging.INFO), pytest.raises(Exception, match="while running") as e:
+        p.run()
+
+    assert SECRET not in caplog.text + repr(e.value) + "".join(traceback.format_exception(e.value))
