@@ -52,7 +52,7 @@ CAPABILITIES := $(VENV)/capabilities.json
 
 # The tests come last, so that their closing line is the last one printed.
 test: servers lint
-	@$(BIN)/pytest -q --spark-beside --capabilities=$(CAPABILITIES)
+	@$(BIN)/pytest -q --spark-beside --time-limit=400 --capabilities=$(CAPABILITIES)
 
 capabilities: $(FULL)
 	@$(BIN)/python tests/capabilities.py $(CAPABILITIES) README.md

@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 import spark_beside
 import spark_programs
+import time_limits
 from capabilities import Capabilities
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
 from servers.redis_server import RedisServer, why_there_is_no_redis
@@ -212,10 +213,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--deployments", action="store_true", help="collect tests/deployments, as `make deployments` does")
     spark_beside.add_options(parser)
+    time_limits.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     spark_beside.register(config)
+    time_limits.register(config, lambda: spark_beside.processes(config))
     file = config.getoption("--capabilities")
     # The other processes have a part of the results only.
     if file is not None and not spark_beside.reports_to_another(config):

@@ -30,6 +30,7 @@ import warnings
 from typing import Any
 
 import pytest
+import time_limits
 
 # Seconds: how often to look for reports, and how long the second process may take to stop its JVM when told to end.
 PERIOD = 0.05
@@ -58,6 +59,12 @@ def register(config: pytest.Config) -> None:
         config.pluginmanager.register(SharedTests(config, pathlib.Path(config.option.shared_reports)), "shared-tests")
     elif config.option.spark_beside:
         config.pluginmanager.register(SparkBeside(config), "spark-beside")
+
+
+def processes(config: pytest.Config) -> list[int]:
+    """Return the ids of the other processes, if this is the first one."""
+    plugin = config.pluginmanager.get_plugin("spark-beside")
+    return [] if plugin is None else plugin.processes()
 
 
 def reports_to_another(config: pytest.Config) -> bool:
@@ -134,6 +141,10 @@ class SparkBeside:
         beside.forward(item)
         return True
 
+    def processes(self) -> list[int]:
+        """Return the ids of the other processes."""
+        return [beside.pid for beside in (self._spark, self._shared) if beside is not None]
+
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Note whether all tests were reported: there was no interrupt, and no `--exitfirst`."""
         ran = exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
@@ -160,6 +171,9 @@ class Beside:
         self._finished: set[str] = set()
         # How much of the file has been read.
         self._read = 0
+        # Seconds without a report: as long as the slowest set-up, call and tear-down may take, one of another test too.
+        limit: float | None = config.getoption("--time-limit", None)
+        self._patience = limit and 4 * limit
         self._file.touch()
         # One junit file and one cache are written, by the first process.
         more = [f"--{name}-reports={self._file}", "--junitxml=", "-o", f"cache_dir={directory}/{name}-cache"]
@@ -175,22 +189,36 @@ class Beside:
                 process_group=0,
             )
 
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
     def forward(self, item: pytest.Item) -> None:
         """Report one of its tests, when it has run it."""
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        heard = time.monotonic()
         while item.nodeid not in self._finished:
             # In this order: what it wrote before it ended is read.
             code = self._process.poll()
-            if not self._read_reports():
-                if code is not None:
-                    item.session.shouldfail = self._without_reports(item, code)
-                    return
+            if self._read_reports():
+                heard = time.monotonic()
+            elif code is not None:
+                item.session.shouldfail = self._without(item, f"has ended with {code}")
+                return
+            elif self._patience is not None and time.monotonic() - heard > self._patience:
+                item.session.shouldfail = self._without(item, f"has reported nothing for {self._patience:g} s")
+                return
+            else:
                 time.sleep(PERIOD)
         for data in self._reports.pop(item.nodeid):
             # JSON has no tuples, and a skipped test's file, line and reason must be one.
             if isinstance(data["longrepr"], list):
                 data["longrepr"] = tuple(data["longrepr"])
             report = self._config.hook.pytest_report_from_serializable(config=self._config, data=data)
+            if report.failed and time_limits.OVER in report.longreprtext:
+                # With the stacks of processes that were forked from it.
+                report.sections.append((f"The log of the {self._name} tests", self._last_of_log()))
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
@@ -220,9 +248,12 @@ class Beside:
             kwargs={"warning_message": warning, "nodeid": nodeid, "when": when, "location": None}
         )
 
-    def _without_reports(self, item: pytest.Item, code: int) -> str:
-        last = self._log.read_text(errors="replace")[-4000:]
-        return f"the process of the {self._name} tests has ended with {code}, and not run {item.nodeid}:\n{last}"
+    def _without(self, item: pytest.Item, why: str) -> str:
+        last = self._last_of_log()
+        return f"the process of the {self._name} tests {why}, and not run {item.nodeid}:\n{last}"
+
+    def _last_of_log(self) -> str:
+        return self._log.read_text(errors="replace")[-16_000:]
 
     def stop(self, is_complete: bool) -> None:
         """Wait for its end if all tests were reported, else interrupt it."""
