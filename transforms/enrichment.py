@@ -60,7 +60,7 @@ class Enrichment(PTransform):
       source_handler: calls the service.
       join_fn: returns the output for the fields of a row and those of its answer, as dictionaries.
       timeout: the seconds that a call may take.
-      repeater: repeats calls that took too long or exceeded a quota.
+      repeater: repeats calls that took too long, exceeded a quota or didn't reach the service.
       throttler: delays calls while many fail.
       use_custom_types: whether requests and answers are no rows, and `join_fn` gets them as they are.
       concurrency: the greatest number of simultaneous calls in each subtask; by default 100 for an async handler, and

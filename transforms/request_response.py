@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from ..sdk.dofn.async_dofn import is_coroutine_function
 from ..sdk.dofn.dofn import DoFn
 from ..sdk.errors import UnsupportedError
+from ..sdk.redaction import logger_of
 from .pardo import ParDo
 from .response_caches import Cache, OpenCache
 
@@ -27,6 +28,8 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 DEFAULT_TIMEOUT_SECS = 30
+
+_logger = logger_of(__name__)
 
 
 class UserCodeExecutionException(Exception):
@@ -39,6 +42,17 @@ class UserCodeQuotaException(UserCodeExecutionException):
 
 class UserCodeTimeoutException(UserCodeExecutionException):
     """A call of a service took too long; the call is repeated."""
+
+
+class UserCodeRemoteSystemException(UserCodeExecutionException):
+    """A service couldn't be reached, or ended the connection; the call is repeated.
+
+    The name is that of Beam's Java SDK.
+    """
+
+
+# What may be over when the call is made again.
+_REPEATED = (UserCodeQuotaException, UserCodeTimeoutException, UserCodeRemoteSystemException)
 
 
 class Caller(ABC, Generic[RequestT, ResponseT]):
@@ -79,7 +93,7 @@ class NoOpsRepeater(Repeater):
 
 
 class ExponentialBackOffRepeater(Repeater):
-    """Repeats calls that took too long or exceeded a quota, with growing and random delays.
+    """Repeats calls that took too long, exceeded a quota or didn't reach the service, with growing and random delays.
 
     Args:
       num_retries: how often a call is repeated.
@@ -98,7 +112,7 @@ class ExponentialBackOffRepeater(Repeater):
         for attempt in range(self.num_retries):
             try:
                 return caller(request)
-            except (UserCodeQuotaException, UserCodeTimeoutException):
+            except _REPEATED:
                 time.sleep(self.delay(attempt))
         return caller(request)
 
@@ -235,6 +249,8 @@ class _RequestDoFn(DoFn):
         self.concurrency = concurrency  # type: ignore[misc]
         self._entered: Any = None
         self._cache: OpenCache | None = None
+        # When the service was found to be out of reach, if it is.
+        self._lost_at: float | None = None
 
     def default_label(self) -> str:
         return type(self.caller).__name__
@@ -276,6 +292,7 @@ class _RequestDoFn(DoFn):
             if throttler is not None:
                 throttler.failed_request()
             raise
+        self._note_answer()
         if throttler is not None:
             throttler.successful_request()
         return response
@@ -291,9 +308,22 @@ class _RequestDoFn(DoFn):
         for attempt in range(repeater.num_retries):
             try:
                 return await self._call(self.caller, request)
-            except (UserCodeQuotaException, UserCodeTimeoutException):
+            except _REPEATED as error:
+                if isinstance(error, UserCodeRemoteSystemException):
+                    self._note_outage(error)
                 await asyncio.sleep(repeater.delay(attempt))
         return await self._call(self.caller, request)
+
+    def _note_outage(self, error: UserCodeRemoteSystemException) -> None:
+        if self._lost_at is None:
+            self._lost_at = time.monotonic()
+            _logger.warning("%s: %s; asking again", self.default_label(), error)
+
+    def _note_answer(self) -> None:
+        if self._lost_at is not None:
+            seconds = time.monotonic() - self._lost_at
+            _logger.warning("%s: the service answers again, after %.0f s", self.default_label(), seconds)
+            self._lost_at = None
 
     async def _call(self, call: Callable[[Any], Any], request: Any) -> Any:
         import asyncio

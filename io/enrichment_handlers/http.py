@@ -9,14 +9,28 @@ from urllib.parse import quote
 from ...sdk.elements.row import Row
 from ...sdk.redaction import logger_of, redacted
 from ...transforms.enrichment import EnrichmentSourceHandler
-from ...transforms.request_response import UserCodeExecutionException, UserCodeQuotaException
+from ...transforms.request_response import (
+    UserCodeExecutionException,
+    UserCodeQuotaException,
+    UserCodeRemoteSystemException,
+    UserCodeTimeoutException,
+)
 from ..optional_package import optional_package
+
+# Statuses of calls that may succeed later.
+_STATUSES = {
+    429: UserCodeQuotaException,
+    502: UserCodeRemoteSystemException,
+    503: UserCodeQuotaException,
+    504: UserCodeRemoteSystemException,
+}
 
 
 class HttpEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
     """The JSON object that a URL returns for a row, as a row.
 
-    A status of 429 or 503 raises `UserCodeQuotaException`, which is repeated, and any other error status a
+    A status of 429 or 503 raises `UserCodeQuotaException`.  A refused or lost connection, or a gateway's status 502 or
+    504, raises `UserCodeRemoteSystemException`.  These calls are repeated.  Any other error status raises
     `UserCodeExecutionException`.
 
     Args:
@@ -65,9 +79,17 @@ class HttpEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
 
     async def __call__(self, request: Row, *args: Any, **kwargs: Any) -> tuple[Row, Row]:
         url = self._url_of(request)
-        response = await self._client.get(url)
+        httpx = optional_package("httpx", extra="enrichment", needed_for="HttpEnrichmentHandler")
+        try:
+            response = await self._client.get(url)
+        except httpx.NetworkError as error:
+            raise UserCodeRemoteSystemException(f"{redacted(url)} doesn't answer ({_said(error)})") from error
+        except httpx.RemoteProtocolError as error:
+            raise UserCodeRemoteSystemException(f"{redacted(url)} has not answered ({_said(error)})") from error
+        except httpx.TimeoutException as error:
+            raise UserCodeTimeoutException(f"{redacted(url)} takes too long ({_said(error)})") from error
         if response.is_error:
-            kind = UserCodeQuotaException if response.status_code in (429, 503) else UserCodeExecutionException
+            kind = _STATUSES.get(response.status_code, UserCodeExecutionException)
             raise kind(f"{redacted(url)} has answered with status {response.status_code} {response.reason_phrase}")
         content = response.json()
         fields = content if self._response_fn is None else self._response_fn(content)
@@ -80,3 +102,7 @@ class HttpEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
     def get_cache_key(self, request: Row) -> str:
         """Return the URL."""
         return self._url_of(request)
+
+
+def _said(error: Exception) -> str:
+    return redacted(str(error)) or type(error).__name__

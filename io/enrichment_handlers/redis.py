@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ...sdk.elements.row import Row
+from ...sdk.redaction import redacted
 from ...transforms.enrichment import EnrichmentSourceHandler
-from ...transforms.request_response import UserCodeExecutionException
+from ...transforms.request_response import UserCodeExecutionException, UserCodeRemoteSystemException
 from ..optional_package import optional_package
-from ..redis.server import address_of, check_url
+from ..redis.server import address_of, check_url, is_lost_connection
 
 
 class RedisEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
@@ -19,6 +20,8 @@ class RedisEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
       url: the server's URL, such as "redis://localhost:6379/0".
       key: the key of the hash, with the names of fields in braces: "item:{item}"; or a function of a row.
       default: the fields of the answer where there is no such key; without it that is an error.
+
+    A refused or lost connection raises `UserCodeRemoteSystemException`: the call is repeated.
 
     Raises `ValueError` for an invalid URL, and `MissingExtraError` without the extra `redis`.
     """
@@ -47,7 +50,14 @@ class RedisEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
 
     async def __call__(self, request: Row, *args: Any, **kwargs: Any) -> tuple[Row, Row]:
         key = self.get_cache_key(request)
-        fields = await self._client.hgetall(key) or self._default
+        try:
+            fields = await self._client.hgetall(key) or self._default
+        except Exception as error:
+            if not is_lost_connection(error):
+                raise
+            raise UserCodeRemoteSystemException(
+                f"{address_of(self._url)} doesn't answer ({redacted(str(error))})"
+            ) from error
         if fields is None:
             raise UserCodeExecutionException(f"{address_of(self._url)}: there is no hash {key!r}; give a default")
         return request, Row(**fields)

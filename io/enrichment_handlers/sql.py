@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...sdk.elements.row import Row
+from ...sdk.redaction import redacted
 from ...transforms.enrichment import EnrichmentSourceHandler
-from ...transforms.request_response import UserCodeExecutionException
+from ...transforms.request_response import UserCodeExecutionException, UserCodeRemoteSystemException
 from ..sql.database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile
 from ..sql.dialect import MARK
+from ..sql.lost_connections import is_lost_connection
 
 
 class SqlEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
     """The row that a query returns for a row.
 
-    Each call has a connection of its own, in a thread: `Enrichment(handler, concurrency=8)` has eight at once.
+    Each call has a connection of its own, in a thread: `Enrichment(handler, concurrency=8)` has eight at once.  A
+    refused or lost connection raises `UserCodeRemoteSystemException`: the call is repeated.
 
     Args:
       connection: a path of a file of SQLite, a URL of SQLAlchemy (the extra `sql`), or a function that returns a
@@ -54,8 +57,14 @@ class SqlEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
     def __call__(self, request: Row, *args: Any, **kwargs: Any) -> tuple[Row, Row]:
         values = [getattr(request, name) for name in self._fields]
         # Connections of SQLite are one thread's, and the next call runs in another one.
-        with self._database.session() as session:
-            names, rows = session.select(self._query.replace("?", MARK), values, 2)
+        try:
+            with self._database.session() as session:
+                names, rows = session.select(self._query.replace("?", MARK), values, 2)
+        except Exception as error:
+            if not is_lost_connection(error):
+                raise
+            said = redacted(str(getattr(error, "orig", None) or error)).partition("\n")[0]
+            raise UserCodeRemoteSystemException(f"{self._database} doesn't answer ({said})") from error
         if len(rows) > 1:
             raise UserCodeExecutionException(
                 f"{self._database}: the query has several rows for {dict(zip(self._fields, values, strict=True))}; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import pathlib
 import sqlite3
 import threading
@@ -15,6 +16,9 @@ from typing import Any
 
 import pytest
 from checks import check
+from running_program import wait_until
+from servers.loopback_server import free_port
+from servers.severed import SeverableProxy
 
 import penstock as beam
 from penstock.io.enrichment_handlers import HttpEnrichmentHandler, RedisEnrichmentHandler, SqlEnrichmentHandler
@@ -157,6 +161,62 @@ def test_a_failure_fails_the_pipeline_without_exception_handling(service: Servic
         [beam.Row(item="limited")] | once
 
 
+# `OUTAGE=60 pytest tests/io/enrichment_handlers` has services out of reach for a minute.
+OUTAGE = float(os.environ.get("OUTAGE", "1"))
+
+
+@pytest.fixture(params=["http", "sql", "redis"])
+def asked(request: pytest.FixtureRequest) -> tuple[int, Any]:
+    """A service's port, and a function that returns the handler that asks it, for another port."""
+    if request.param == "http":
+        service = request.getfixturevalue("service")
+        return service.port, lambda port: HttpEnrichmentHandler(f"http://127.0.0.1:{port}/{{item}}")
+    server = request.getfixturevalue("postgresql" if request.param == "sql" else "redis_server")
+
+    def url(port: int) -> str:
+        return str(server.url.replace(f"127.0.0.1:{server.port}", f"127.0.0.1:{port}"))
+
+    if request.param == "sql":
+        return server.port, lambda port: SqlEnrichmentHandler(url(port), "SELECT length(?) AS price", ["item"])
+    with server.client() as client:
+        client.hset("lost:tea", mapping={"price": 3})
+        client.hset("lost:milk", mapping={"price": 4})
+    return server.port, lambda port: RedisEnrichmentHandler(url(port), "lost:{item}")
+
+
+def test_a_lost_service_is_asked_until_it_answers(asked: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """For as long as the repeater says.  The log says once that it doesn't answer, and that it does again."""
+    port, handler = asked
+    # At least 2.5 times as long as the outage.
+    repeater = ExponentialBackOffRepeater(num_retries=8, initial_delay_secs=OUTAGE / 50)
+    found: list[Any] = []
+    with SeverableProxy.running(port, free_port()) as proxy:
+        enriched = Enrichment(handler(proxy.port), repeater=repeater)
+        proxy.sever()
+        thread = threading.Thread(target=lambda: found.extend(ITEMS | enriched))
+        thread.start()
+        wait_until(lambda: "asking again" in caplog.text, "the log says that the service is lost")
+        threading.Event().wait(OUTAGE)
+        proxy.join()
+        thread.join(60)
+
+    assert [3, 4] == sorted(int(row.price) for row in found)
+    assert (1, 1) == (caplog.text.count("asking again"), caplog.text.count("the service answers again, after "))
+    assert "doesn't answer" in caplog.text
+
+
+def test_a_service_that_stays_lost_makes_dead_letters() -> None:
+    """After the last repeat; the reason names the address."""
+    handler = HttpEnrichmentHandler(f"http://127.0.0.1:{free_port()}/{{item}}")
+    with beam.Pipeline() as p:
+        good, bad = p | beam.Create(ITEMS) | Enrichment(handler, repeater=SOON).with_exception_handling()
+        check([], good)
+        check(
+            [("tea", "UserCodeRemoteSystemException"), ("milk", "UserCodeRemoteSystemException")],
+            bad | beam.MapTuple(lambda row, error: (row.item, error[0].__name__)),
+        )
+
+
 def test_answers_are_cached_up_to_a_number_and_for_a_time(service: Service) -> None:
     """The least recently used one makes room."""
     enrichment = Enrichment(HttpEnrichmentHandler(service.url), concurrency=1)
@@ -251,7 +311,7 @@ def test_a_password_of_a_web_service_is_in_no_log(service: Service, caplog: pyte
 def test_a_password_is_in_no_error(handler: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing listens at the port."""
     p = TestPipeline()
-    _ = p | beam.Create(ITEMS) | Enrichment(handler())
+    _ = p | beam.Create(ITEMS) | Enrichment(handler(), repeater=SOON)
     with caplog.at_level(logging.INFO), pytest.raises(Exception, match="while running") as e:
         p.run()
 
