@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# Held during a look, and whether garbage was collected before.
-_looking = threading.Lock()
+# Held during a look.  When a frame is given back, a finalizer of user code may run, and look, too, in the same thread:
+# for the step whose metric it reports.
+_looking = threading.RLock()
+# Whether garbage was collected before the look, and how many looks are within each other.
 _was_collecting = False
+_depth = 0
 
 
 @contextmanager
@@ -28,22 +31,27 @@ def frames_of(thread: int) -> Iterator[FrameType | None]:
     >>> gc.isenabled()
     True
     """
-    global _was_collecting
+    global _depth, _was_collecting
     with _looking:
-        _was_collecting = gc.isenabled()
+        # In this order a child that is forked in between collects garbage as before.
+        if _depth == 0:
+            _was_collecting = gc.isenabled()
+        _depth += 1
         gc.disable()
         try:
             yield sys._current_frames().get(thread)
         finally:
-            if _was_collecting:
+            if _depth == 1 and _was_collecting:
                 gc.enable()
+            _depth -= 1
 
 
 def _look_no_more() -> None:
     """End the look of a thread that a child process doesn't have."""
-    global _looking
-    if _looking.locked():
-        _looking = threading.Lock()
+    global _depth, _looking
+    _looking = threading.RLock()
+    if _depth:
+        _depth = 0
         if _was_collecting:
             gc.enable()
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import subprocess
 import sys
+import threading
+
+from penstock.sdk.user_code.thread_frames import frames_of
 
 # Garbage whose finalizer lets the other thread go on is due when a look begins.  The stack of that thread is in memory
 # that is given back when it returns.
@@ -48,3 +53,37 @@ def test_finalizers_do_not_run_during_a_look() -> None:
 
     assert 0 == done.returncode, done.stderr
     assert int(done.stdout) > 0
+
+
+def test_a_look_within_a_look_ends_with_it() -> None:
+    """As by a finalizer of user code, which reports a metric."""
+    with frames_of(threading.get_ident()):
+        with frames_of(threading.get_ident()) as frame:
+            assert frame is not None
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_child_that_is_forked_during_a_look_can_look() -> None:
+    """The thread that looked doesn't exist there."""
+    begun, over = threading.Event(), threading.Event()
+
+    def look() -> None:
+        with frames_of(threading.get_ident()):
+            begun.set()
+            over.wait()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    begun.wait()
+    pid = os.fork()
+    if pid == 0:
+        was_collecting = gc.isenabled()
+        with frames_of(threading.get_ident()) as frame:
+            found = frame is not None
+        os._exit(0 if found and was_collecting and gc.isenabled() else 1)
+    _, status = os.waitpid(pid, 0)
+    over.set()
+    thread.join()
+
+    assert 0 == status
