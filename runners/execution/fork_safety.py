@@ -8,6 +8,8 @@ A background thread works within `not_while_forking`: then a fork waits for it, 
 
 from __future__ import annotations
 
+import _imp
+import logging  # noqa: F401  (its hook is registered before the one of this module)
 import os
 import sys
 import threading
@@ -33,8 +35,25 @@ def closed_in_children(server: Any) -> None:
     _parents.add(server)
 
 
-def _in_child() -> None:
+def _before() -> None:
+    """Take the locks that a fork needs, in the order in which other threads take them.
+
+    `logging` holds its lock during a fork, which then takes the lock of imports.  Another thread takes them the other
+    way around: while it imports a module, which needs the lock of imports, garbage may be collected, and a handler's
+    finalizer needs the lock of `logging`.  Hooks run from the last one to the first, so this one runs before that of
+    `logging`.
+    """
+    _working.acquire()
+    _imp.acquire_lock()
+
+
+def _in_parent() -> None:
+    _imp.release_lock()
     _working.release()
+
+
+def _in_child() -> None:
+    _in_parent()
     for each in list(_parents):
         each.close()
     _parents.clear()
@@ -46,4 +65,4 @@ def _in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_working.acquire, after_in_parent=_working.release, after_in_child=_in_child)
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
