@@ -37,7 +37,7 @@ Commands of their own are `python benchmarks soak --minutes 60`, `python benchma
 compares with another checkout (see streaming/soak.py, nexmark/, ui/overhead.py and instructions.py).
 
 Prints a line for each comparison.  The exit status is 1 when one is over its limit.  `--results FILE` adds them to a
-file, as JSON: docs/performance.json, of which `python docs/tables.py` makes the tables of docs/performance.md.
+file, as JSON: docs/performance.json, of which `python docs/tables.py` makes the tables in docs/.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 2
-    from harness.results import add, circumstances, comparisons
+    from harness.results import add, as_data, circumstances
 
     passed = True
     for name in names or BENCHMARKS:
@@ -108,7 +108,7 @@ def main(names: list[str]) -> int:
             passed &= one.passes
             found.append(one)
         if file is not None:
-            add(file, name, about, comparisons(found))
+            add(file, name, about, as_data(found))
     return 0 if passed else 1
 
 

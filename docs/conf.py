@@ -77,7 +77,7 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     Tables of results are made of their files.  The questions that a page answers are in the index, where the search
     looks first, and their words are its keywords.
     """
-    source[0] = with_tables(source[0])
+    source[0] = with_tables(source[0], (DOCS / docname).parent)
     if docname == "index" or docname.endswith("/index"):
         source[0] = LISTED.sub(_with_toctree, source[0])
     questions = [found for found in QUESTION.finditer((DOCS / "questions.md").read_text()) if found["page"] == docname]

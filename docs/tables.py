@@ -1,13 +1,14 @@
-"""`python docs/tables.py` writes the tables of the pages on performance, which it makes of result files.
+"""`python docs/tables.py` writes the tables of measured figures in these pages, which it makes of result files.
 
 A page has a comment above each table, and one below it:
 
     <!-- table: performance.json all_cores -->
     <!-- end of table -->
 
-The file is beside the page, and the rest names the benchmarks of the table.  The files are what `python benchmarks
---results FILE` writes.  The site is built with the tables of the files (conf.py), and a test compares them with those
-of the pages.
+The path of the file is relative to the page, and the rest names the benchmarks of the table, separated by semicolons.
+`table` shows comparisons, with their limits; `figures` shows rows of figures.  The files are what `python benchmarks
+--results FILE` writes; experiments.json has the figures of experiments that no benchmark repeats.  The site is built
+with the tables of the files (conf.py), and a test compares them with those of the pages.
 """
 
 from __future__ import annotations
@@ -20,24 +21,27 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 
-TABLE = re.compile(r"(?<=<!-- table: )(?P<file>\S+) (?P<names>.+?) -->\n.*?(?=<!-- end of table -->)", re.DOTALL)
+TABLE = re.compile(
+    r"(?<=<!-- )(?P<kind>table|figures): (?P<file>\S+) (?P<names>.+?) -->\n.*?(?=<!-- end of table -->)", re.DOTALL
+)
 
 
 def with_tables(text: str, directory: Path = DOCS) -> str:
-    """Return a page with the tables of its result files."""
+    """Return a page in a directory with the tables of its result files."""
 
     def table(found: re.Match[str]) -> str:
         benchmarks = json.loads((directory / found["file"]).read_text())["benchmarks"]
         names = found["names"].split("; ")
         made = nexmark_table if "query" in benchmarks[names[0]]["found"][0] else comparison_table
+        made = figures_table if found["kind"] == "figures" else made
         lines = "\n".join(made({name: benchmarks[name] for name in names}))
-        return f"{found['file']} {found['names']} -->\n{lines}\n"
+        return f"{found['kind']}: {found['file']} {found['names']} -->\n{lines}\n"
 
     return TABLE.sub(table, text)
 
 
 def comparison_table(benchmarks: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a table of comparisons, with when each benchmark was measured.
+    """Return the lines of a table of comparisons, with when each was measured.
 
     >>> about = {"date": "2026-11-26", "python": "3.11.7", "cores": 2, "load": 0.4}
     >>> ratio = {"kind": "ratio", "name": "sums", "ours": 1.5, "by_hand": 1.0, "limit": 2.0}
@@ -49,20 +53,57 @@ def comparison_table(benchmarks: Mapping[str, Any]) -> list[str]:
     lines = ["| benchmark | comparison | penstock | compared with | ratio | limit | measured |"]
     lines.append("| --- | --- | --- | --- | --- | --- | --- |")
     for name, benchmark in benchmarks.items():
-        load = f", load {benchmark['load']:g}" if "load" in benchmark else ""
         for one in benchmark["found"]:
-            cells = [f"`{name}`", one["name"], *_cells(one), benchmark["date"] + load]
-            lines.append(f"| {' | '.join(cells)} |")
+            if one["kind"] != "figures":
+                # A result that was measured at another time has its own circumstances.
+                cells = [f"`{name}`", one["name"], *_cells(one), _when({**benchmark, **one})]
+                lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
 def _cells(one: Mapping[str, Any]) -> list[str]:
     if one["kind"] == "ratio":
-        ratio, is_over = one["ours"] / one["by_hand"], one["ours"] / one["by_hand"] > one["limit"]
-        times = [f"{one['ours']:.2f} s", f"{one['by_hand']:.2f} s"]
-        return [*times, f"**{ratio:#.3g}**" if is_over else f"{ratio:#.3g}", f"{one['limit']:#.3g}"]
+        times = [f"{one[side]:.2f} s" if side in one else "" for side in ("ours", "by_hand")]
+        # Of older results the seconds weren't kept, or only rounded ones.
+        ratio = one["ratio"] if "ratio" in one else one["ours"] / one["by_hand"]
+        shown = f"{ratio:#.{2 if 'ratio' in one and ratio < 1 else 3}g}"
+        return [*times, f"**{shown}**" if ratio > one["limit"] else shown, f"{one['limit']:#.3g}"]
     value = f"{one['value']:.{one['digits']}f} {one['unit']}"
     return [f"**{value}**" if one["value"] > one["limit"] else value, "", "", f"{one['limit']:g} {one['unit']}"]
+
+
+def _when(about: Mapping[str, Any]) -> str:
+    load = f", load {about['load']:g}" if "load" in about else ""
+    return f"{about['date']}{load}{', ' + about['note'] if 'note' in about else ''}"
+
+
+def figures_table(benchmarks: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a table of figures, and of a sentence below it that says when they were measured.
+
+    >>> memory = {"memory": {"value": 133.6, "unit": "MB"}}
+    >>> row = {"kind": "figures", "name": "3", "subject": "minute", "values": memory}
+    >>> print(*figures_table({"soak": {"date": "2026-11-26", "found": [row]}}), sep="\\n")
+    | minute | memory |
+    | --- | --- |
+    | 3 | 134 MB |
+    <BLANKLINE>
+    `soak`: 2026-11-26.
+    """
+    rows = [one for benchmark in benchmarks.values() for one in benchmark["found"] if one["kind"] == "figures"]
+    columns = list(dict.fromkeys(column for row in rows for column in row["values"]))
+    table = _table(
+        [rows[0]["subject"], *columns],
+        [
+            [row["name"], *(_figure(row["values"][column]) if column in row["values"] else "" for column in columns)]
+            for row in rows
+        ],
+    )
+    return [*table, "", f"{'; '.join(f'`{name}`: {_when(own)}' for name, own in benchmarks.items())}."]
+
+
+def _figure(figure: Mapping[str, Any]) -> str:
+    shown = f"{figure['value']:,.{figure.get('digits', 0)}f} {figure.get('unit', '')}".rstrip()
+    return f"**{shown}**" if figure["value"] > figure.get("limit", figure["value"]) else shown
 
 
 def nexmark_table(benchmarks: Mapping[str, Any]) -> list[str]:
@@ -110,12 +151,12 @@ def nexmark_table(benchmarks: Mapping[str, Any]) -> list[str]:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = [head, ["---"] * len(head), *rows]
-    return [re.sub(r"^\|  \|", "| |", f"| {' | '.join(cells)} |") for cells in lines]
+    return [re.sub(r"(?<=\|)  (?=\|)", " ", f"| {' | '.join(cells)} |") for cells in lines]
 
 
 if __name__ == "__main__":
-    for page in DOCS.glob("*.md"):
+    for page in sorted(DOCS.rglob("*.md")):
         before = page.read_text()
-        if before != (after := with_tables(before)):
+        if before != (after := with_tables(before, page.parent)):
             page.write_text(after)
             print(page.relative_to(DOCS.parent))

@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 
-from .timing import Quantity, Ratio
+from .timing import Result
 
 
 def circumstances() -> dict[str, Any]:
@@ -38,13 +38,17 @@ def circumstances() -> dict[str, Any]:
     }
 
 
-def comparisons(found: Sequence[Ratio | Quantity]) -> list[dict[str, Any]]:
-    """Return comparisons as data.
+def as_data(found: Sequence[Result]) -> list[dict[str, Any]]:
+    """Return what a benchmark has found as data.
 
-    >>> comparisons([Quantity("peak memory", 250.0, 300.0, "MB")])
+    >>> from .timing import Quantity
+    >>> as_data([Quantity("peak memory", 250.0, 300.0, "MB")])
     [{'kind': 'quantity', 'name': 'peak memory', 'value': 250.0, 'limit': 300.0, 'unit': 'MB', 'digits': 0}]
     """
-    return [{"kind": type(one).__name__.lower(), **attrs.asdict(one)} for one in found]
+    return [
+        {"kind": type(one).__name__.lower(), **attrs.asdict(one, filter=lambda _, value: value is not None)}
+        for one in found
+    ]
 
 
 def add(file: Path, name: str, about: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> None:

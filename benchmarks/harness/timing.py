@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
 
@@ -66,6 +66,50 @@ class Quantity:
         verdict = "ok" if self.passes else "OVER"
         value = f"{self.value:6.{self.digits}f}"
         return f"{self.name:<44} {value} {self.unit}   limit {self.limit:.0f} {self.unit}   {verdict}"
+
+
+@attrs.frozen
+class Figure:
+    """A number of a table, in `unit`, with `digits` behind the point; `limit` is None where there is none."""
+
+    value: float
+    unit: str = ""
+    digits: int = 0
+    limit: float | None = None
+
+    @property
+    def passes(self) -> bool:
+        return self.limit is None or self.value <= self.limit
+
+    def __str__(self) -> str:
+        return f"{self.value:,.{self.digits}f} {self.unit}".rstrip()
+
+
+@attrs.frozen
+class Figures:
+    """A row of a table: the figures of one subject, by the heads of their columns.
+
+    Attributes:
+      name: the subject, which is the first cell of the row.
+      subject: the head of the first column.
+    """
+
+    name: str
+    values: Mapping[str, Figure]
+    subject: str = ""
+
+    @property
+    def passes(self) -> bool:
+        return all(figure.passes for figure in self.values.values())
+
+    def __str__(self) -> str:
+        found = "   ".join(f"{column} {figure}" for column, figure in self.values.items())
+        over = [f"{column} {figure.limit:g}" for column, figure in self.values.items() if not figure.passes]
+        return f"{f'{self.subject} {self.name}'.strip():<44} {found}" + (f"   OVER {', '.join(over)}" if over else "")
+
+
+# What a benchmark finds.
+Result = Ratio | Quantity | Figures
 
 
 def compare(

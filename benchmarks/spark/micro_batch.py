@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from harness.processes import cpu_of_this_and_children
 from harness.spark_session import started_session
-from harness.timing import Quantity, Ratio, compare
+from harness.timing import Figure, Figures, Ratio, Result, compare
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.store import SnapshotStore
@@ -177,14 +177,25 @@ def by_state(session: SparkSession) -> Ratio:
     return Ratio("(b) 10,000 of 1,000,000 keys, of 100,000", seconds[1_000_000], seconds[100_000], 1.2)
 
 
-def nearly_empty(session: SparkSession) -> Iterator[Ratio | Quantity]:
+# By the names of `watched`, the parts of a batch.
+PARTS = {
+    "plan": "plan and write-ahead log",
+    "job": "Spark's job",
+    "loading": "of that, loading state in subtasks",
+    "working": "of that, processing in subtasks",
+    "saving": "of that, writing and syncing state",
+    "commit": "writing the manifest, removing old ones",
+}
+
+
+def nearly_empty(session: SparkSession) -> Iterator[Result]:
     """(c)"""
     by_hand = streams_by_hand.empty(session, 30)
     batches, _ = sums(session, 2, [2] * 30)
     yield Ratio("(c) a nearly empty batch, foreachBatch", min(batches.seconds), min(by_hand), 1.5)
     # Loading, working and saving are parts of the job: those of each task's slowest subtask.
-    for part, seconds in batches.parts.items():
-        yield Quantity(f"(c) least {part}", min(seconds) * 1000, 1000, "ms", 1)
+    for part, name in PARTS.items():
+        yield Figures(name, {"least": Figure(min(batches.parts[part]) * 1000, "ms", limit=1000)})
 
 
 def available_now(session: SparkSession) -> Ratio:
@@ -219,7 +230,7 @@ def available_now(session: SparkSession) -> Ratio:
     )
 
 
-def run() -> Iterator[Ratio | Quantity]:
+def run() -> Iterator[Result]:
     session = started_session()
     session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
     session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.processes import output_of_program, peak_memory
-from harness.timing import Quantity
+from harness.timing import Figure, Figures
 
 from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
@@ -55,18 +55,20 @@ def _worker(directory: str) -> Worker:
     return Worker(store, None)
 
 
-def run() -> Iterator[Quantity]:
+def run() -> Iterator[Figures]:
     for keys in KEYS:
         with tempfile.TemporaryDirectory() as directory:
             first, other = (
                 json.loads(output_of_program(__file__, what, str(keys), directory).splitlines()[-1])
                 for what in ("stayed", "moved")
             )
-        name = f"{keys:,} keys"
-        yield Quantity(f"{name}: files", first["files"], 200, "MB", 1)
-        yield Quantity(f"{name}: a batch of a key, stayed", first["seconds"], 1, "s", 3)
-        yield Quantity(f"{name}: a batch of a key, moved", other["seconds"], 40, "s", 3)
-        yield Quantity(f"{name}: memory of the restored state", other["memory"], 2000, "MB")
+        found = {
+            "its files": Figure(first["files"], "MB", 1, limit=200),
+            "the batch where the state is": Figure(first["seconds"], "s", 3, limit=1),
+            "the first batch where it has moved to": Figure(other["seconds"], "s", 2, limit=40),
+            "memory of the restored state": Figure(other["memory"], "MB", limit=2000),
+        }
+        yield Figures(f"{keys:,}", found, "keys in the shard")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 
 from harness.keeping_sink import KeepingSink
 from harness.processes import output_of_program, peak_memory
-from harness.timing import Quantity, Ratio
+from harness.timing import Figure, Figures
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.manifest import PartReference
@@ -119,7 +119,21 @@ def taken_over(limit: int | None, directory: str) -> dict[str, Any]:
     return {"loading": time.process_time() - before, "loaded": peak_memory()}
 
 
-def run() -> Iterator[Ratio | Quantity]:
+# By what was measured, the row.
+PEAKS = {
+    "kept": "peak with a million keys",
+    "closed": "peak after their window has closed in one batch",
+    "loaded": "peak of another worker that restores the state",
+}
+SECONDS = {
+    "filling": "a batch of 50,000 new keys",
+    "changing": "a batch that changes 10,000 keys",
+    "closing": "the batch that closes a million windows",
+    "loading": "another worker restores the state: its first batch",
+}
+
+
+def run() -> Iterator[Figures]:
     found: list[dict[str, Any]] = []
     for limit in (0, LIMIT):
         with tempfile.TemporaryDirectory() as directory:
@@ -127,12 +141,13 @@ def run() -> Iterator[Ratio | Quantity]:
             for what in ("measured", "taken over"):
                 found[-1] |= json.loads(output_of_program(__file__, what, str(limit), directory).splitlines()[-1])
     without, limited = found
-    megabytes = f"{LIMIT >> 20} MB"
-    for name in ("kept", "closed", "loaded"):
-        yield Quantity(f"peak, {name}, no limit", without[name], 2000, "MB")
-        yield Quantity(f"peak, {name}, {megabytes}", limited[name], 500, "MB")
-    for name in ("filling", "changing", "closing", "loading"):
-        yield Ratio(f"{name}: {megabytes}, no limit", limited[name], without[name], 20)
+    columns = "without a limit", f"`--shard_memory={LIMIT >> 20}MB`"
+    for name, row in PEAKS.items():
+        peaks = Figure(without[name], "MB", limit=2000), Figure(limited[name], "MB", limit=500)
+        yield Figures(row, dict(zip(columns, peaks, strict=True)))
+    for name, row in SECONDS.items():
+        times = Figure(without[name], "s", 2), Figure(limited[name], "s", 2, limit=20 * without[name])
+        yield Figures(row, dict(zip(columns, times, strict=True)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """(g) What a snapshot costs of 200,000 timers, values of a side input, or remembered outputs: one in a hundred changes.
 
 Measured is the CPU time of making the snapshot and of serialising it, in the process itself: as where there can be no
-forked child, in a stream with one worker and on Spark.  The bytes are printed beside it.
+forked child, in a stream with one worker and on Spark.  A row has it and the bytes, of whole snapshots and of changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from harness.timing import Quantity
+from harness.timing import Figure, Figures, Quantity, Result
 
 import penstock as beam
 from penstock.runners.execution.clock import Clock
@@ -104,11 +104,17 @@ def costs(build: Callable[[beam.Pipeline], None]) -> list[tuple[float, int]]:
     return found
 
 
-def run() -> list[Quantity]:
-    found = []
+def run() -> list[Result]:
+    found: list[Result] = []
     for name, build in (("timers", _timers), ("a side input", _side_input), ("remembered outputs", _outputs)):
         (whole_time, whole_size), *changes = costs(build)
         cpu, size = map(median, zip(*changes, strict=True))
-        print(f"    {name}: {whole_time:.0f} ms and {whole_size / 1e6:.1f} MB whole, {size / 1e6:.2f} MB of changes")
-        found.append(Quantity(f"(g) changes of {name}, 1% of {NUMBER:,}", cpu, 20, "ms"))
+        found.append(Quantity(f"(g) changes of {name}, 1% of {NUMBER:,}", cpu, 20, "ms", digits=1))
+        row = {
+            "CPU, full": Figure(whole_time, "ms"),
+            "bytes, full": Figure(whole_size / 1e6, "MB", 1),
+            "CPU, incremental": Figure(cpu, "ms", 1),
+            "bytes, incremental": Figure(size / 1e6, "MB", 2),
+        }
+        found.append(Figures(name, row))
     return found

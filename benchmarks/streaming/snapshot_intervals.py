@@ -14,8 +14,8 @@ import time
 from typing import Any
 
 from harness.plots import plot
-from harness.streams import CountingSink, RunningSum, interleaved, options
-from harness.timing import Quantity, Ratio
+from harness.streams import CountingSink, RunningSum, Times, interleaved, options
+from harness.timing import Figure, Figures, Quantity, Ratio, Result
 
 import penstock as beam
 
@@ -58,7 +58,7 @@ def run_time(mode: str, interval: float, **flags: Any) -> float:
     return seconds
 
 
-def run() -> list[Any]:
+def run() -> list[Result]:
     never: Variant = ("aligned", NEVER)
     variants: list[Variant] = [never, *((mode, each) for each in INTERVALS for mode in MODES)]
     times = interleaved(variants, ROUNDS, lambda variant: run_time(*variant))
@@ -84,4 +84,12 @@ def run() -> list[Any]:
             for each in INTERVALS
             for against in [times["aligned", each].against(times["synchronous", each])]
         ),
+        *(_medians(mode, times, "wall", mode) for mode in MODES),
+        *(_medians(f"{mode}, CPU", times, "cpu", mode) for mode in MODES),
     ]
+
+
+def _medians(name: str, times: dict[Variant, Times], clock: str, mode: str) -> Figures:
+    own = {variant: Figure(getattr(found, clock), "s", 2) for variant, found in times.items()}
+    columns = {f"{each:g} s": own[mode, each] for each in INTERVALS}
+    return Figures(name, {**columns, "none": own[mode, NEVER]} if (mode, NEVER) in own else columns)

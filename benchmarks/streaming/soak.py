@@ -10,6 +10,8 @@ What is judged, after the first five minutes (or a twelfth of the time, if that 
 memory       the median of the last quarter is within a twentieth (and 4 MB) of the first quarter's
 open files   the same number, but for two
 checkpoints  no more files at the end than a chain of ten for each part of those that are retained
+
+`--results FILE` adds five of the minutes to a file, as the other benchmarks do.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from typing import Any
 
 import attrs
 from harness.processes import children_of, open_files, resident
+from harness.results import add, as_data, circumstances
+from harness.timing import Figure, Figures
 
 import penstock as beam
 from penstock.sdk.options import PipelineOptions
@@ -124,10 +128,35 @@ def judge(minutes: Sequence[Minute]) -> list[str]:
     return wrong
 
 
+def rows(minutes: Sequence[Minute]) -> list[Figures]:
+    """Return the rows of a table, with the measurements of five minutes: near the start, of each quarter, and the last.
+
+    >>> [row.name for row in rows([Minute(100.0, 40, 20, 1_000 * n) for n in range(60)])]
+    ['3', '15', '30', '45', '60']
+    """
+    shown = dict.fromkeys(max(1, round(share * len(minutes))) for share in (0.05, 0.25, 0.5, 0.75, 1))
+    return [
+        Figures(
+            str(minute),
+            {
+                "memory of all processes": Figure(own.memory, "MB", 1),
+                "open files": Figure(own.files),
+                "files of checkpoints": Figure(own.checkpoint_files),
+                "records": Figure(own.records),
+            },
+            "minute",
+        )
+        for minute in shown
+        for own in [minutes[minute - 1]]
+    ]
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks soak")
     parser.add_argument("--minutes", type=int, default=60)
-    wanted = parser.parse_args(arguments).minutes
+    parser.add_argument("--results", type=Path)
+    given = parser.parse_args(arguments)
+    wanted, about = given.minutes, circumstances()
     found: list[Minute] = []
     with tempfile.TemporaryDirectory(prefix="penstock-soak-") as temporary:
         directory = Path(temporary)
@@ -156,6 +185,8 @@ def main(arguments: list[str]) -> int:
                 flush=True,
             )
         result.cancel()
+    if given.results is not None:
+        add(given.results, "soak", about, as_data(rows(found)))
     wrong = judge(found)
     for complaint in wrong:
         print(f"OVER   {complaint}")

@@ -4,7 +4,8 @@ Two jobs process a fixed number of elements as fast as they can, on two workers:
 and window; `steps` has 200 steps, and 32 subtasks of each task.  A job's processor time is that of its process and its
 workers, their threads included; the server of the page and the browser have processes of their own.  The two runs of a
 pair go on at the same time, and change the order in which they start, since other programs change the speed of the
-machine.  The exit status is 1 when an open page costs more than its limit.
+machine.  The exit status is 1 when an open page costs more than its limit.  `--results FILE` adds what was found to a
+file, as the other benchmarks do.
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 from unittest.mock import patch
+
+from harness.results import add, as_data, circumstances
+from harness.timing import Figure, Figures
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
@@ -38,6 +43,8 @@ COMPARED = {"none": "unsampled", "closed": "none", "open": "none"}
 
 # The greatest share that an open page may add.
 LIMIT = 0.02
+
+_BENCHMARKS = Path(__file__).parents[1]
 
 # What a page that shows the table of steps fetches when it has changed.
 _DOCUMENTS = ("run", "status", "checkpoints")
@@ -175,7 +182,7 @@ def browse(url: str, is_over: threading.Event) -> int:
 
 def measured(job: str, mode: str, arguments: list[str]) -> tuple[float, float, float]:
     """Run a job in a process of its own; return its processor time, its duration, and the server's time."""
-    command = [sys.executable, __file__, "--run", mode, "--job", job, *arguments]
+    command = [sys.executable, str(_BENCHMARKS), "ui_overhead", "--run", mode, "--job", job, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().split()[-1]
@@ -202,6 +209,22 @@ def pair(job: str, mode: str, is_first: bool, arguments: list[str]) -> float:
     return found[mode][0] / found[COMPARED[mode]][0] - 1
 
 
+def row(job: str, mode: str, shares: Sequence[float]) -> Figures:
+    """Return the row of a mode in a table.
+
+    >>> print(row("steps", "open", [0.01, -0.02, 0.0]))
+    steps: open, against none                    pairs 3   median 0.0 %   lower quartile -2.0 %   upper quartile 1.0 %
+    """
+    low, _, high = quantiles(shares) if len(shares) > 1 else [*shares] * 3
+    found = {
+        "pairs": Figure(len(shares)),
+        "median": Figure(median(shares) * 100, "%", 1),
+        "lower quartile": Figure(low * 100, "%", 1),
+        "upper quartile": Figure(high * 100, "%", 1),
+    }
+    return Figures(f"{job}: {mode}, against {COMPARED[mode]}", found)
+
+
 def main(names: Sequence[str] | None = None) -> int:
     """Run each mode beside the one that it is compared with, and print the median of what it adds."""
     parser = argparse.ArgumentParser(prog="benchmarks ui_overhead")
@@ -211,6 +234,7 @@ def main(names: Sequence[str] | None = None) -> int:
     parser.add_argument("--parallelism", type=int)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--results", type=Path)
     parser.add_argument("--run", choices=MODES, help=argparse.SUPPRESS)
     given = parser.parse_args(names)
     _, elements, parallelism = JOBS[given.job]
@@ -219,13 +243,16 @@ def main(names: Sequence[str] | None = None) -> int:
         run(given.job, given.run, elements, parallelism, given.workers)
         return 0
     arguments = [f"--elements={elements}", f"--parallelism={parallelism}", f"--workers={given.workers}"]
+    about = circumstances()
     added: dict[str, list[float]] = {mode: [] for mode in given.modes}
     for number in range(given.rounds):
         for mode, shares in added.items():
             shares.append(pair(given.job, mode, number % 2 == 0, arguments))
-    for mode, shares in added.items():
-        low, _, high = quantiles(shares) if len(shares) > 1 else shares * 3
-        print(f"{mode:9} adds {median(shares):+.2%} to {COMPARED[mode]} (quartiles {low:+.2%} and {high:+.2%})")
+    found = [row(given.job, mode, shares) for mode, shares in added.items()]
+    for one in found:
+        print(one)
+    if given.results is not None:
+        add(given.results, f"ui_overhead, {given.job}", about, as_data(found))
     return int("open" in added and median(added["open"]) > LIMIT)
 
 

@@ -1,6 +1,7 @@
 """Run the whole matrix under seeds: `python tests/simulation --seeds 10000`.
 
-Each cell gets an equal share, and no seed is used twice.  Ends with status 1 if a seed has failed.
+Each cell gets an equal share, and no seed is used twice.  Ends with status 1 if a seed has failed.  `--results FILE`
+adds the totals to a file, as benchmarks do: docs/performance.json, for a table in docs/simulation.md.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import sys
 import time
 from collections import Counter, defaultdict
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from harness.results import add, as_data, circumstances
+from harness.timing import Figure, Figures
 from simulation.matrix import CELLS, COLUMNS, REFUSED, Cell, Tried, shares, tried
 
 # So many seeds are tried between two lines of progress.
@@ -29,7 +33,9 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many run at the same time")
     parser.add_argument("--column", choices=COLUMNS, action="append", help="only these columns' shares")
     parser.add_argument("--pipeline", choices=sorted({c.pipeline for c in CELLS}), action="append", help="and rows'")
+    parser.add_argument("--results", type=pathlib.Path, help="a file to which the totals are added")
     options = parser.parse_args()
+    about = circumstances()
     began = time.monotonic()
     pieces = [
         (cell, range(options.first + start, options.first + min(start + _PIECE, own.stop)))
@@ -50,21 +56,38 @@ def main() -> None:
                 print(f"\r{done} of {len(pieces)} pieces"[not is_watched :], end=end, file=sys.stderr, flush=True)
     if is_watched:
         print(file=sys.stderr)
-    failed = _summary(found)
+    totals = _summary(found)
     print(f"{time.monotonic() - began:.0f} s")
-    sys.exit(1 if failed else 0)
+    if options.results is not None:
+        add(options.results, "simulation", about, as_data([_row(totals)]))
+    sys.exit(1 if totals["failed"] else 0)
 
 
 def _tried(piece: tuple[Cell, range]) -> Tried:
     return tried(*piece)
 
 
-def _summary(found: dict[Cell, list[Tried]]) -> int:
-    """Print a table of the cells.
+# By the head of a column, what is counted.
+_COLUMNS = {
+    "failed": "failed",
+    "starts": "starts",
+    "checkpoints and commits": "checkpoints",
+    "crashes": "deaths",
+    "failures of disk and sinks": "failures",
+    "hangs": "hangs",
+    "zombies": "zombies",
+    "duplicates": "repetitions",
+    "steps": "steps",
+}
 
-    Returns:
-      The number of seeds that failed.
-    """
+
+def _row(totals: Counter[str]) -> Figures:
+    row = {head: Figure(totals[counted]) for head, counted in _COLUMNS.items()}
+    return Figures(f"{totals['seeds']:,}", row, "seeds")
+
+
+def _summary(found: dict[Cell, list[Tried]]) -> Counter[str]:
+    """Print a table of the cells, and return the totals."""
     totals: Counter[str] = Counter()
     print(f"{'pipeline':26} {'column':12} {'seeds':>6} {'failed':>6} {'starts':>7} {'faults':>12}")
     for cell in (cell for cell in CELLS if cell in found):
@@ -81,7 +104,7 @@ def _summary(found: dict[Cell, list[Tried]]) -> int:
             f"{totals[what]} {what}" for what in ("seeds", "failed", *sorted(totals.keys() - {"seeds", "failed"}))
         )
     )
-    return totals["failed"]
+    return totals
 
 
 if __name__ == "__main__":
