@@ -60,17 +60,22 @@ def taken_profile(page: Any) -> list[list[str]]:
     return stacks()
 
 
-def test_a_batch_on_spark_has_a_page(spark: Any, browser: Browser, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_batch_on_spark_has_a_page(
+    spark: Any, browser: Browser, capfd: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> None:
     """Counts, time and stacks of the finished tasks; panes are refused by name."""
+    seen = tmp_path / "seen"
 
     def slow(n: int) -> int:
-        time.sleep(0.01)
+        # Until all was seen, however long that takes.
+        if not seen.exists():
+            time.sleep(0.03)
         return n
 
     def run() -> None:
         with beam.Pipeline(runner="spark-batch", options=PipelineOptions(ui_port=0, spark_shuffle_partitions=2)) as p:
             steps: Any = p | beam.Create(range(200))
-            for number in range(6):
+            for number in range(12):
                 steps = steps | f"Slow {number}" >> beam.Map(slow) | f"Mix {number}" >> beam.Reshuffle()
             _ = steps | "Out" >> beam.Map(lambda n: n)
 
@@ -87,6 +92,7 @@ def test_a_batch_on_spark_has_a_page(spark: Any, browser: Browser, capfd: pytest
     assert any(stack[1].startswith("Slow ") and ".slow (test_on_spark.py:" in stack[2] for stack in profile)
     assert 409 == post(page, "/api/requests/savepoint").status
     assert ["cancel"] == document(page, "run")["requests"]
+    seen.touch()
     running.join(120)
     assert not running.is_alive()
 

@@ -23,6 +23,7 @@ from penstock.runners.execution.counters import Counts
 from penstock.runners.local.job.progress import JobProgress
 from penstock.sdk.errors import MissingExtraError, OptionsError
 from penstock.sdk.metrics import Metrics, MetricsFilter
+from penstock.sdk.runner import PipelineState
 
 
 class Report(beam.DoFn):
@@ -43,7 +44,23 @@ def started(directory: pathlib.Path | None = None, **flags: Any) -> Any:
     numbers = p | "Read" >> beam.io.GenerateSequence(0, None, 200, 1, partitions=2) | "Report" >> beam.ParDo(Report())
     windows = numbers | beam.WindowInto(beam.window.FixedWindows(10**9))
     _ = windows | beam.WithKeys(0) | "Sum" >> beam.CombinePerKey(sum)
-    return p.run()
+    result = p.run()
+    _results.append(result)
+    return result
+
+
+# What a test has started.
+_results: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def ends() -> Iterator[None]:
+    """End the stream of a test that has failed: it would slow down all others."""
+    yield
+    while _results:
+        result = _results.pop()
+        if not PipelineState.is_terminal(result.state):
+            result.cancel()
 
 
 def page(result: Any) -> dict[tuple[str, ...], float]:
@@ -67,7 +84,7 @@ def test_the_endpoint_shows_the_status(parallelism: int, tmp_path: pathlib.Path)
     lag = ("penstock_watermark_lag_seconds", "Read/Read(SequenceSource)")
     wait_until(lambda: lag in page(result), "a watermark")
     first = (tasks_of(result)[0], "0")
-    wait_until(lambda: page(result)[("penstock_subtask_busy_ratio", *first)] > 0, "a busy subtask")
+    wait_until(lambda: page(result).get(("penstock_subtask_busy_ratio", *first), 0) > 0, "a busy subtask")
     found = page(result)
     result.cancel()
 
