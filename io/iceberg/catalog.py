@@ -9,6 +9,8 @@ Catalog('default')
 from __future__ import annotations
 
 import os
+import random
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +24,10 @@ from ..waiting import is_lost
 
 # The properties that say where a catalog is.
 _PLACES = ("uri", "type", "py-catalog-impl")
+
+# How often a new catalog is opened again, and what databases say if another client makes the same tables.
+_ATTEMPTS = 10
+_MADE_MEANWHILE = ("already exists", "duplicate key")
 
 
 def package(needed_for: str, module: str = "pyiceberg") -> Any:
@@ -58,7 +64,16 @@ class Catalog:
         if self.embedded is not None:
             os.makedirs(self.embedded, exist_ok=True)
         # A client isn't shared with a forked process.
-        return package(label, "pyiceberg.catalog").load_catalog(self.name, **self._with_store())
+        load = package(label, "pyiceberg.catalog").load_catalog
+        for _ in range(_ATTEMPTS):
+            try:
+                return load(self.name, **self._with_store())
+            except Exception as error:
+                # The client looks for the tables of an SQL catalog, and then makes them: another may come in between.
+                if not any(said in str(error) for said in _MADE_MEANWHILE):
+                    raise
+                time.sleep(random.random() / 10)
+        return load(self.name, **self._with_store())
 
     def load(self, identifier: str, label: str) -> Any:
         """Return a table of the client.  Raises the client's errors."""

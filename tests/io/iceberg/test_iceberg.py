@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import pathlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow
@@ -11,7 +13,7 @@ import pytest
 from lakehouse_tables import WORDS, ApacheIcebergTable
 
 import penstock as beam
-from penstock.io.iceberg.catalog import Catalog
+from penstock.io.iceberg.catalog import Catalog, closed
 from penstock.sdk.errors import SinkError, SourceError
 from penstock.testing import TestPipeline, assert_that, equal_to
 
@@ -160,3 +162,22 @@ def test_a_missing_namespace_is_a_missing_table(table: ApacheIcebergTable) -> No
         _ = TestPipeline() | table.read()
     with pytest.raises(SinkError, match="there is no Iceberg table .*; create it, or give create=True"):
         table.write(WORDS, create=False).sink.prepare("run")
+
+
+def test_a_new_catalog_is_opened_by_many_at_once(tmp_path: pathlib.Path) -> None:
+    """The client makes its tables if they aren't there, and another one may have made them meanwhile."""
+    for n in range(10):
+        catalog = Catalog(None, {"warehouse": str(tmp_path / f"warehouse{n}")})
+        together = threading.Barrier(4)
+
+        def found(catalog: Catalog = catalog, together: threading.Barrier = together) -> list[Any]:
+            together.wait()
+            opened = catalog.opened("Test")
+            try:
+                return list(opened.list_namespaces())
+            finally:
+                closed(opened)
+
+        with ThreadPoolExecutor(4) as threads:
+            results = [threads.submit(found) for _ in range(4)]
+            assert [[]] * 4 == [result.result() for result in results]
