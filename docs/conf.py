@@ -29,6 +29,8 @@ source_suffix = {".md": "markdown"}
 # The link checker (`make links`) asks other hosts; nothing else does.
 linkcheck_timeout = 20
 linkcheck_retries = 2
+# Servers of examples.
+linkcheck_ignore = [r"https?://(localhost|127\.0\.0\.1)\b"]
 nitpicky = False
 # Docstrings put code in single backquotes.
 default_role = "literal"
