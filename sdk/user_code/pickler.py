@@ -1,4 +1,4 @@
-"""Pickler of users' objects: cloudpickle's, for all classes that have typed fields.
+"""Pickler of users' objects: cloudpickle's, for all classes that have typed fields, and for Protobuf's generated code.
 
 cloudpickle pickles a class that can't be imported by its dictionary.  The fields of a `msgspec.Struct` are not in it; a
 dataclass that msgspec has decoded to has a cache there that can't be pickled; and the names in annotations that are
@@ -13,11 +13,13 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeAlias, get_type_hints
 from weakref import WeakSet
 
 import cloudpickle
+
+from . import protobuf_classes
 
 # The name of a file that cloudpickle 3.1.3 and later give to all code.
 _NO_FILE = "<dynamic-code>"
@@ -30,18 +32,23 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """cloudpickle's pickler, which pickles classes by value with their fields and the types of these.
 
     A `unittest.TestCase`, whose methods a matcher calls, is pickled without the state of its run.  Code keeps the name
-    of its file, by which errors show its lines.
+    of its file, by which errors show its lines.  Generated code of Protobuf is pickled by its descriptors.
     """
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, CodeType):
             make, arguments = self.dispatch_table[CodeType](obj)
             return make, tuple("".join(obj.co_filename) if each == _NO_FILE else each for each in arguments)
+        if isinstance(obj, ModuleType):
+            is_by_value = self.dispatch_table[ModuleType](obj)[0] is not cloudpickle.cloudpickle.subimport
+            return protobuf_classes.reduced(obj, is_by_value) or NotImplemented
         unittest = sys.modules.get("unittest")
         if unittest is not None and isinstance(obj, unittest.TestCase):
             make, arguments, state, *others = obj.__reduce_ex__(5)
             return make, arguments, {name: value for name, value in state.items() if name != "_outcome"}, *others
         reduced = super().reducer_override(obj)
+        if generated := protobuf_classes.reduced(obj, is_by_value=reduced is not NotImplemented):
+            return generated
         if reduced is NotImplemented or not isinstance(obj, type) or len(reduced) < 3:
             return reduced
         make, arguments, (attributes, slots), *others, set_state = reduced

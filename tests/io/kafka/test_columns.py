@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import attrs
 import msgspec
 import pyarrow as pa
 import pytest
@@ -24,6 +25,7 @@ import penstock as beam
 from penstock.io import ReadFromKafka, SchemaRegistry
 from penstock.io.kafka.columns import DecodingToColumns
 from penstock.io.kafka.registry.avro_blocks import AvroBlocks
+from penstock.io.kafka.registry.protobuf import ProtobufFormat
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.plan.fusion import Stage, fuse
 from penstock.sdk.elements.row import Row
@@ -87,7 +89,7 @@ def schemas(registry: Registry) -> SchemaRegistry:
 
 @pytest.fixture
 def shop() -> Any:
-    """Generated classes of messages.  What test files import is pickled by value, which these classes can't be."""
+    """Generated classes of messages, of a module that workers on Spark can't import."""
     from kafka import shop_pb2
 
     return shop_pb2
@@ -235,10 +237,8 @@ def _without_errors(number: int) -> list[Case]:
     return [case for case in found if case.table.rows and isinstance(outcome(recorded, case.of_rows), Counter)]
 
 
-@pytest.mark.parametrize(
-    ("runner_name", "name"),
-    [("local", "avro"), ("local", "json"), ("local", "protobuf"), ("spark-batch", "avro"), ("spark-batch", "json")],
-)
+@pytest.mark.parametrize("name", ["avro", "json", "protobuf"])
+@pytest.mark.parametrize("runner_name", ["local", "spark-batch"])
 def test_columns_give_what_rows_give(
     topic: Topic, schemas: SchemaRegistry, runner: Any, runner_name: str, name: str
 ) -> None:
@@ -260,13 +260,15 @@ def test_columns_give_what_rows_give(
         assert counted(of_rows) == counted(of_columns), case
 
 
+@pytest.mark.parametrize("name", ["avro", "protobuf"])
 @pytest.mark.parametrize("runner_name", ["local", "spark-microbatch"])
 def test_sums_of_a_stream_are_those_of_its_rows(
-    topic: Topic, schemas: SchemaRegistry, runner: Any, runner_name: str, tmp_path: Path
+    topic: Topic, schemas: SchemaRegistry, shop: Any, runner: Any, runner_name: str, name: str, tmp_path: Path
 ) -> None:
     """In the windows of their own times, when the watermark of each partition has passed."""
-    form = schemas.avro(ORDER)
-    rows = [Row(item="tea" if i % 3 else "jam", count=i, note=None if i % 2 else "n") for i in range(5000)]
+    form = schemas.avro(ORDER) if name == "avro" else schemas.protobuf(shop.Order)
+    others = {"note": None} if name == "avro" else {"size": "LARGE"}
+    rows = [Row(item="tea" if i % 3 else "jam", count=i, **others) for i in range(5000)]
     written(topic, form, rows, last=10_000)
     sinks = Recording(), Recording()
     options = {"checkpoint_interval": 0.1} if runner_name == "local" else {"available_now": True}
@@ -290,6 +292,47 @@ def test_sums_of_a_stream_are_those_of_its_rows(
         assert PipelineState.DONE == result.wait_until_finish()
     assert counted(sinks[1]) == counted(sinks[0])
     assert expected == len(sinks[0].changes)
+
+
+@attrs.frozen
+class Noted(ProtobufFormat):
+    """Messages, whose fields leave a mark when they become columns."""
+
+    mark: Path = Path()
+
+    def field_values(self, records: list[Any], name: str) -> list[Any]:
+        self.mark.touch()
+        return ProtobufFormat.field_values(self, records, name)
+
+
+@pytest.mark.parametrize("by_class", [True, False], ids=["class", "registry"])
+@pytest.mark.parametrize("runner_name", ["local", "spark-batch", "spark-microbatch"])
+def test_messages_become_columns_in_each_process(
+    topic: Topic, schemas: SchemaRegistry, shop: Any, runner: Any, runner_name: str, by_class: bool, tmp_path: Path
+) -> None:
+    """By a generated class that workers can't import, or by what the registry knows of it."""
+    orders = [shop.Order(item="tea" if i % 3 else "jam", count=i, size=i % 2) for i in range(3000)]
+    form = schemas.protobuf(shop.Order if by_class else "shop.Order")
+    streams = runner_name == "spark-microbatch"
+    # Each partition has a record that is later than all windows.
+    written(topic, schemas.protobuf(shop.Order), orders, last=10_000 if streams else None)
+    form = Noted(**attrs.asdict(form, recurse=False), mark=tmp_path / "mark")
+    flags = {"checkpoint_dir": str(tmp_path / "kept"), "available_now": True} if streams else {}
+    sink = Recording()
+    with beam.Pipeline(runner, options=PipelineOptions([], **flags)) as p:
+        values = p | read(topic, form, bounded=not streams) | beam.Values()
+        windowed = values | beam.WindowInto(WINDOWS) | beam.Filter(col("count") > 1)
+        sums = windowed | beam.GroupBy("item", "size").aggregate_field("count", sum, "n")
+        _ = sums | beam.Map(tuple) | beam.io.Write(sink)
+    expected: Counter[tuple[int, str, str]] = Counter()
+    for i, order in enumerate(orders):
+        if order.count > 1:
+            expected[(BEGIN + i) // 60, order.item, shop.Size.Name(order.size)] += order.count
+    found = {
+        (change.windows[0].start_micros // 60_000_000, *change.value[:2]): change.value[2] for change in sink.changes
+    }
+    assert dict(expected) == found
+    assert (tmp_path / "mark").exists()
 
 
 def test_poison_among_columns_is_a_dead_letter(topic: Topic, schemas: SchemaRegistry, make_pipeline: Any) -> None:
@@ -331,7 +374,6 @@ def test_values_that_columns_would_change_stay_elements(
         )
 
 
-@pytest.mark.parametrize("runner_name", ["local"])
 def test_fields_of_messages_have_the_values_of_rows(
     topic: Topic, schemas: SchemaRegistry, shop: Any, make_pipeline: Any
 ) -> None:
@@ -349,7 +391,6 @@ def test_fields_of_messages_have_the_values_of_rows(
         assert_that(letters | beam.Map(lambda letter: letter[0][1]), equal_to(poison), label="poison")
 
 
-@pytest.mark.parametrize("runner_name", ["local"])
 @pytest.mark.parametrize("newer", [{}, {7: 5}], ids=["known", "newer"])
 def test_enums_are_grouped_by_their_names(
     topic: Topic, schemas: SchemaRegistry, shop: Any, make_pipeline: Any, newer: dict[int, int]
@@ -365,10 +406,7 @@ def test_enums_are_grouped_by_their_names(
         assert_that(by_size, equal_to([("SMALL", 90), ("LARGE", 100), *newer.items()]))
 
 
-@pytest.mark.parametrize(
-    ("runner_name", "name"),
-    [("local", "avro"), ("local", "json_schema"), ("local", "protobuf"), ("spark-batch", "avro")],
-)
+@pytest.mark.parametrize("name", ["avro", "json_schema", "protobuf"])
 def test_a_value_that_is_none_stays_none(
     topic: Topic, schemas: SchemaRegistry, shop: Any, make_pipeline: Any, name: str
 ) -> None:

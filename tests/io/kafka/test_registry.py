@@ -101,19 +101,21 @@ EMPTY = dict.fromkeys(WHOLE) | {
 
 
 @pytest.mark.parametrize("by_class", [True, False], ids=["class", "registry"])
-def test_messages_of_protobuf_are_rows(topic: Topic, schemas: SchemaRegistry, by_class: bool) -> None:
+def test_messages_of_protobuf_are_rows(
+    topic: Topic, schemas: SchemaRegistry, make_pipeline: Any, by_class: bool
+) -> None:
     """By their generated class, or by what the registry knows of them.  They are written as messages, or as records."""
     from kafka import shop_pb2
 
-    with TestPipeline() as p:
+    with make_pipeline() as p:
         write = WriteToKafka(topic.producer_config, topic.name, value_serializer=schemas.protobuf(shop_pb2.Order))
         _ = p | beam.Create([(None, beam.Row(**WHOLE))]) | write
     # The schema is registered now.
     form = schemas.protobuf(shop_pb2.Order) if by_class else schemas.protobuf("shop.Order")
-    with TestPipeline() as p:
+    with make_pipeline() as p:
         milk = p | beam.Create(["milk"]) | beam.Map(lambda item: (None, {"item": item} if item else None))
         _ = milk | WriteToKafka(topic.producer_config, topic.name, value_serializer=form)
-    with TestPipeline() as p:
+    with make_pipeline() as p:
         read = ReadFromKafka(topic.config, topic.name, value_deserializer=form, bounded=True)
         found = p | read | beam.Values()
         ((_, schema),) = schemas_of(found.element_type)
