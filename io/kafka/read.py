@@ -173,14 +173,16 @@ class ReadFromKafka(PTransform):
             source = KafkaRanges(attrs.evolve(reading, start=start), self._times)
         else:
             source = KafkaSource(reading, self._times, self._commits, self._every)
+        # With its fields, so that a wrong name of one is an error when the pipeline is built.
+        record_type = hint_of_type(KafkaRecord)
         if self._key is None and self._value is None:
-            return pbegin | Read(source).with_output_types(KafkaRecord if self._with_metadata else tuple[bytes, bytes])
+            return pbegin | Read(source).with_output_types(record_type if self._with_metadata else tuple[bytes, bytes])
         key, key_type = self._decoder("key", self._key, self._types[0], label)
         value, value_type = self._decoder("value", self._value, self._types[1], label)
         decoding = Decoding(key, value, label)
         if self._with_metadata:
-            records: Any = pbegin | Read(source).with_output_types(KafkaRecord)
-            return decoded(records, decoding.record, KafkaRecord, self._dead_letters)
+            records: Any = pbegin | Read(source).with_output_types(record_type)
+            return decoded(records, decoding.record, record_type, self._dead_letters)
         pairs: Any = pbegin | Read(source)
         fields = fields_of(value, self._types[1])
         decode = decoding.pair if fields is None else DecodingDoFn(decoding, fields)

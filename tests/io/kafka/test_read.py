@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -19,7 +20,7 @@ from running_program import wait_until
 from servers.loopback_server import free_port
 
 import penstock as beam
-from penstock.io import KafkaRecord, ReadFromKafka, SchemaRegistry, WriteToKafka
+from penstock.io import KafkaHeader, KafkaRecord, ReadFromKafka, SchemaRegistry, WriteToKafka
 from penstock.io.kafka.source import KafkaReader
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import expanded
@@ -100,6 +101,10 @@ def test_a_reader_resumes_at_each_offset(topic: Topic) -> None:
     assert 0 == reader.backlog()
     reader.close()
     for offset in (0, 7, 20):
+        again = source.open(partition, offset)
+        wait_until(lambda reader=again: reader.poll(1, NOW) is not None, "a record came")
+        assert 20 - offset == again.backlog()
+        again.close()
         again = source.open(partition, offset)
         assert first[offset:] == values(again, 21 - offset)
         again.close()
@@ -242,6 +247,62 @@ def test_a_stream_resumes_from_its_checkpoint(topic: Topic, tmp_path: Path) -> N
     assert list(range(100, 300)) == sorted(second)
 
 
+@pytest.mark.parametrize("runner_name", ["local", "spark-microbatch"])
+def test_new_partitions_are_found_while_a_stream_runs(
+    topic: Topic, runner: Any, runner_name: str, tmp_path: Path
+) -> None:
+    """And are read from their first record, though others begin at their end."""
+    sink = Recording()
+    flags = {"checkpoint_interval": 0.05} if runner_name == "local" else {}
+    p = beam.Pipeline(runner, options=PipelineOptions([], checkpoint_dir=str(tmp_path / "kept"), **flags))
+    read = ReadFromKafka(topic.producer_config, topic.name, dynamic_read_poll_interval_seconds=0.2)
+    _ = p | read | beam.Map(lambda pair: int(pair[1])) | beam.io.Write(sink)
+    topic.write(range(10))
+    result = p.run()
+    try:
+        numbers = itertools.count(10)
+
+        def arrives() -> bool:
+            """Whether reading has begun: at the end, which may be behind some of the first numbers."""
+            topic.write(range(n := next(numbers), n + 1))
+            result.wait_until_finish(300)
+            return len(sink.changes) > 0
+
+        wait_until(arrives, "reading has begun")
+        topic.broker.add_partitions(topic.name, 3)
+        new = [Record(2, None, b"%d" % n, BEGIN * 1000) for n in range(1000, 1020)]
+        topic.broker.write(topic.name, new)
+
+        def found() -> list[int]:
+            result.wait_until_finish(100)
+            return sorted(change.value for change in sink.changes if change.value >= 1000)
+
+        wait_until(lambda: len(found()) >= 20, "the new partition is read")
+    finally:
+        result.cancel()
+    assert list(range(1000, 1020)) == sorted(change.value for change in sink.changes if change.value >= 1000)
+    assert min(change.value for change in sink.changes) >= 10
+
+
+def test_the_fields_of_records_are_known_on_each_runner(topic: Topic, make_pipeline: Any) -> None:
+    """As those of a Row: topic, partition, offset, time and headers."""
+    rows = [beam.Row(key=b"%d" % n, value=b"%d" % n, headers=[("trace", b"t"), ("none", None)]) for n in range(40)]
+    with make_pipeline() as p:
+        _ = p | beam.Create(rows) | WriteToKafka(topic.producer_config, topic.name, with_headers=True)
+    with make_pipeline() as p:
+        records = p | ReadFromKafka(topic.config, topic.name, with_metadata=True, value_deserializer=int, bounded=True)
+        counts = records | beam.GroupBy("topic", "partition").aggregate_field("value", sum, "sum")
+        in_all = counts | beam.Map(lambda row: (row.topic, row.sum)) | beam.CombinePerKey(sum)
+        assert_that(in_all, equal_to([(topic.name, sum(range(40)))]), label="sums")
+        headers = records | beam.Map(lambda record: (record.key, record.headers))
+        expected = [(row.key, [KafkaHeader(*header) for header in row.headers]) for row in rows]
+        assert_that(headers, equal_to(expected), label="headers")
+    for options in ({}, {"value_deserializer": int}):
+        read = ReadFromKafka(topic.config, topic.name, with_metadata=True, **options)
+        with pytest.raises(ValueError, match="there is no field 'partitions'; the elements have topic, partition, off"):
+            _ = beam.Pipeline() | read | beam.Select("partitions")
+
+
 def test_a_stream_on_spark_from_topic_to_topic(
     topic: Topic, other_topic: Topic, registry: Registry, spark: Any, tmp_path: Path
 ) -> None:
@@ -368,7 +429,6 @@ def test_what_is_wrong_is_said_by_name(topic: Topic) -> None:
         source_of(ReadFromKafka(servers, "nosuch")).partitions()
 
 
-@pytest.mark.parametrize("runner_name", ["local"])
 @pytest.mark.parametrize("writes", [False, True], ids=["read", "write"])
 def test_a_missing_topic_is_an_error_of_the_run(topic: Topic, make_pipeline: Any, writes: bool) -> None:
     """Which names the transform, the topic and the servers."""
@@ -398,33 +458,37 @@ def test_a_batch_runner_reads_up_to_the_ends(topic: Topic, spark: Any) -> None:
         assert_that(p | read | beam.combiners.Count.Globally(), equal_to([10]))
 
 
+@pytest.mark.parametrize("loses", ["read", "write"])
 def test_a_lost_connection_is_waited_for(
-    topic: Topic, other_topic: Topic, broker: KafkaBroker, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    topic: Topic, other_topic: Topic, broker: KafkaBroker, caplog: pytest.LogCaptureFixture, tmp_path: Path, loses: str
 ) -> None:
-    """A stream from topic to topic says it, once for each, and when the cluster answers again; then it goes on."""
+    """A stream from topic to topic says it, and when the cluster answers again; then it goes on."""
+    transform = "ReadFromKafka" if loses == "read" else "WriteToKafka"
     with broker.behind_a_proxy() as (address, proxy):
-        config = {"bootstrap.servers": address, "reconnect.backoff.max.ms": 200}
+        severed = {"bootstrap.servers": address, "reconnect.backoff.max.ms": 200}
+        of_read, of_write = (severed, topic.producer_config)[:: 1 if loses == "read" else -1]
         flags = {"checkpoint_dir": str(tmp_path / "kept"), "checkpoint_interval": 0.1, "max_restarts": 0}
         p = beam.Pipeline("local", options=PipelineOptions([], **flags))
-        earliest = config | {"auto.offset.reset": "earliest"}
+        earliest = of_read | {"auto.offset.reset": "earliest"}
         read = ReadFromKafka(earliest, topic.name, dynamic_read_poll_interval_seconds=0.5)
-        _ = p | read | WriteToKafka(config, other_topic.name)
+        _ = p | read | WriteToKafka(of_write, other_topic.name)
         result = p.run()
         try:
             topic.write(range(10))
             wait_until(lambda: other_topic.values() == list(range(10)), "the records were copied")
             proxy.sever()
             topic.write(range(10, 20))
-            wait_until(lambda: "ReadFromKafka: Kafka at" in caplog.text, "the reader says it")
+            wait_until(lambda: f"{transform}: Kafka at" in caplog.text, f"{transform} says it")
             time.sleep(OUTAGE)
             assert list(range(10)) == other_topic.values()
             proxy.join()
             wait_until(lambda: other_topic.values() == list(range(20)), "the other records were copied")
+            wait_until(lambda: "answers again, after" in caplog.text, f"{transform} says that it goes on")
         finally:
             result.cancel()
-    of_reader = [line for line in caplog.text.splitlines() if "ReadFromKafka: Kafka at" in line]
-    assert 1 <= sum("doesn't answer" in line for line in of_reader) <= 2
-    assert any("answers again, after" in line for line in of_reader)
+    said = [line for line in caplog.text.splitlines() if f"{transform}: Kafka at" in line]
+    assert 1 <= sum("doesn't answer" in line for line in said) <= 2
+    assert any("answers again, after" in line for line in said)
 
 
 def test_a_cluster_that_is_not_there_is_said(

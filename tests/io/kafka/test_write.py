@@ -14,6 +14,7 @@ from kafka.topics import Topic
 
 import penstock as beam
 from penstock.io import WriteToKafka
+from penstock.io.kafka.client import timed_out
 from penstock.io.kafka.publisher import Publisher
 from penstock.io.kafka.sink import KafkaSink, net_records
 from penstock.io.kafka.staging import BLOCK_BYTES, StagedRecord, token_of
@@ -143,6 +144,54 @@ def test_a_fenced_process_whose_client_loses_the_error(topic: Topic, loses: str)
     with pytest.raises(SinkError, match="another process publishes as 'penstock-"):
         old.commit(third, [stage(old, third, pairs(3))])
     assert [1, 2] == topic.values()
+
+
+class LosesAnswers:
+    """A producer whose first commit ends with an error that leaves open whether it was carried out.
+
+    Args:
+      carries_out: whether it was.
+    """
+
+    def __init__(self, producer: Any, carries_out: bool) -> None:
+        self._producer = producer
+        self._carries_out = carries_out
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def commit_transaction(self, seconds: float) -> None:
+        if self._carries_out:
+            self._producer.commit_transaction(seconds)
+        raise timed_out()
+
+
+@pytest.mark.parametrize("carries_out", [True, False])
+def test_a_commit_with_an_open_outcome_is_finished_by_a_new_producer(
+    topic: Topic, caplog: pytest.LogCaptureFixture, carries_out: bool
+) -> None:
+    """It finds out whether the records are there, and writes them only if they aren't."""
+    first, second = names(2)
+    sink = sink_of(topic)
+    sink.commit(first, [stage(sink, first, pairs(1))])
+    producer = sink._publisher._producer
+    producer.client = LosesAnswers(producer.client, carries_out)
+    sink.commit(second, [stage(sink, second, pairs(2, 3))])
+    assert [1, 2, 3] == topic.values()
+    assert producer is not sink._publisher._producer
+    assert f"the outcome of transaction {second!r} is open (_TIMED_OUT); a new producer finds it out" in caplog.text
+
+
+def test_staged_blocks_that_were_removed_are_missed(topic: Topic, broker: KafkaBroker) -> None:
+    """The commit fails with their offset, and writes nothing."""
+    (name,) = names(1)
+    sink = sink_of(topic, staging_topic=f"{topic.name}-staged")
+    token = stage(sink, name, [(b"k", b"%d" % n + b"." * 1000) for n in range(2 * BLOCK_BYTES // 1000)])
+    broker.delete_all(f"{topic.name}-staged", 1)
+    said = f"expected staged output at offset 0 of topic '{topic.name}-staged' .* removed before its commit"
+    with pytest.raises(SinkError, match=said):
+        sink.commit(name, [token])
+    assert [] == topic.found()
 
 
 def test_a_process_that_died_within_a_commit(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
