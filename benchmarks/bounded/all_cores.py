@@ -34,13 +34,11 @@ from typing import Any
 
 import attrs
 from harness.inputs import (
-    WORD_FILE_BYTES,
     event_file,
     events,
     large_word_file,
     number_file,
     scratch_directory,
-    word_file,
 )
 from harness.processes import children_of, cpu_of_this_and_children, environment, output_of_program, resident
 from harness.streams import CollectingSink, CountingSink, Times, options
@@ -268,7 +266,7 @@ def memory_of(name: str, workers: int, source: Path, target: Path) -> tuple[floa
 
 def memory() -> list[Quantity]:
     found = []
-    words, _ = large_word_file()
+    words = large_word_file()
     pairs = int(GIGABYTES * 1e9) // _BYTES_OF_A_VALUE
     numbers = number_file(pairs)
     with tempfile.TemporaryDirectory(dir=scratch_directory()) as temporary:
@@ -290,7 +288,7 @@ def memory() -> list[Quantity]:
 def run() -> list[Any]:
     by_key = event_file(EVENTS)
     cases = [
-        Case("word_count", word_file(3 * WORD_FILE_BYTES), 0.6),
+        Case("word_count", large_word_file(3), 0.6),
         Case("windowed_sums", by_key, 0.6),
         Case("sessions", by_key, 0.6),
         Case("chain", number_file(NUMBERS), 0.6),

@@ -27,7 +27,8 @@ def write_counts(source: str, target: str) -> None:
 
 
 def run() -> list[Quantity]:
-    path, copies = large_word_file()
+    copies = 10
+    path = large_word_file(copies)
     with tempfile.TemporaryDirectory() as directory:
         peak = float(output_of_program(__file__, str(path), f"{directory}/counts"))
         lines = [line for part in Path(directory).iterdir() for line in part.read_text().splitlines()]

@@ -41,11 +41,11 @@ def word_file(size: int = WORD_FILE_BYTES) -> Path:
     return _generated(f"words-{size}.txt", _lines_of_words(size))
 
 
-def large_word_file() -> tuple[Path, int]:
-    """A file of 1 GB: the smaller one several times, and how many times."""
-    small, copies = word_file(), 10
+def large_word_file(copies: int = 10) -> Path:
+    """The file of words several times."""
+    small = word_file()
     lines = (line.rstrip("\n") for _ in range(copies) for line in small.open(encoding="ascii"))
-    return _generated(f"words-{copies * WORD_FILE_BYTES}.txt", lines), copies
+    return _generated(f"words-{copies * WORD_FILE_BYTES}.txt", lines)
 
 
 def event_file(count: int = 1_000_000) -> Path:
