@@ -55,6 +55,10 @@ class LakeTable(ABC):
         """Return its versions that are kept, each as a reader's options name it, the first first."""
 
     @abstractmethod
+    def last_commit(self, writer: str) -> int:
+        """Return the number of a writer's last commit, as the table has it."""
+
+    @abstractmethod
     def at(self, version: Any) -> Any:
         """Return the rows of one of its versions."""
 
@@ -122,6 +126,9 @@ class DeltaLakeTable(LakeTable):
     def versions(self) -> list[Any]:
         return list(range(self.loaded().version() + 1))
 
+    def last_commit(self, writer: str) -> int:
+        return int(self.loaded().transaction_version(writer))
+
     def at(self, version: Any) -> Any:
         return deltalake.DeltaTable(self.name, version=version).to_pyarrow_table()
 
@@ -185,6 +192,10 @@ class ApacheIcebergTable(LakeTable):
 
     def versions(self) -> list[Any]:
         return [snapshot.snapshot_id for snapshot in self.loaded().metadata.snapshots]
+
+    def last_commit(self, writer: str) -> int:
+        summaries = [snapshot.summary.additional_properties for snapshot in self.loaded().metadata.snapshots]
+        return max(int(each["penstock.commit"]) for each in summaries if each.get("penstock.writer") == writer)
 
     def at(self, version: Any) -> Any:
         return self.loaded().scan(snapshot_id=version).to_arrow()

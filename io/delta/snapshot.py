@@ -14,6 +14,7 @@ import msgspec
 
 from ...sdk.errors import SourceError
 from ...sdk.redaction import without_environment
+from ..waiting import is_lost
 from .log import DataFile, check_protocol, files_of, last_written
 from .package import is_forked, opened
 
@@ -40,14 +41,19 @@ def snapshot_of(uri: str, label: str, version: int | None = None) -> Snapshot:
     command = [sys.executable, "-m", __name__, uri, label, *([] if version is None else [str(version)])]
     asked = subprocess.run(command, capture_output=True, check=False)
     if asked.returncode:
-        said = asked.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        raise SourceError(f"{label}: Delta table {uri!r} can't be read: {without_environment(said[-1])}")
+        error = OSError(without_environment(asked.stderr.decode(errors="replace").strip() or "no message"))
+        if is_lost(error):
+            raise error
+        raise SourceError(f"{label}: Delta table {uri!r} can't be read: {error}")
     return msgspec.msgpack.decode(asked.stdout, type=Snapshot)
 
 
 def main(uri: str, label: str, version: Any = None) -> None:
     """Write the snapshot to the standard output."""
-    found = snapshot_of(uri, label, None if version is None else int(version))
+    try:
+        found = snapshot_of(uri, label, None if version is None else int(version))
+    except Exception as error:
+        sys.exit(f"{type(error).__name__}: {error}")
     sys.stdout.buffer.write(msgspec.msgpack.encode(found))
 
 

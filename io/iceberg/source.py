@@ -47,7 +47,9 @@ class Reading:
         )
 
     def batches(self, metadata: Any, schema: Any, tasks: Iterable[Any]) -> Iterator[Any]:
-        """Yield the rows of files as record batches of the columns.
+        """Yield the rows of files as record batches of the columns, file by file; wait for a store that doesn't answer.
+
+        Raises `SourceError`.
 
         Args:
           metadata: the client's metadata of the table.
@@ -65,11 +67,17 @@ class Reading:
             projected,
             expressions.AlwaysTrue() if self.filter is None else self.filter,
         )
-        for batch in scan.to_record_batches(tasks):
-            for start in range(0, batch.num_rows, COLUMN_BUNDLE_SIZE):
-                part = batch.slice(start, COLUMN_BUNDLE_SIZE)
-                columns = [part.column(field.name).cast(field.type) for field in wanted]
-                yield in_microseconds(pyarrow.RecordBatch.from_arrays(columns, schema=wanted))
+
+        def of_file(task: Any) -> Iterator[Any]:
+            # The client reads all files of a call at once, and holds their rows.
+            for batch in scan.to_record_batches([task]):
+                for start in range(0, batch.num_rows, COLUMN_BUNDLE_SIZE):
+                    part = batch.slice(start, COLUMN_BUNDLE_SIZE)
+                    columns = [part.column(field.name).cast(field.type) for field in wanted]
+                    yield in_microseconds(pyarrow.RecordBatch.from_arrays(columns, schema=wanted))
+
+        for task in tasks:
+            yield from self.reached(lambda task=task: list(of_file(task)))
 
     def reached(self, call: Any, what: str = "can't be read") -> Any:
         """Return the result of a call; wait for a store that doesn't answer.  Raises `SourceError`."""
@@ -125,9 +133,8 @@ class IcebergSource(BoundedSource[Any]):
         location, snapshot_id, task = split
         metadata = self.reading.reached(lambda: self._metadata_at(location))
         schema = schema_at(metadata, snapshot_id)
-        with explained(self.reading.catalog, self.reading.identifier, self.reading.label, "can't be read"):
-            for batch in self.reading.batches(metadata, schema, [pickle.loads(task)]):
-                yield ColumnBundle(batch, as_rows)
+        for batch in self.reading.batches(metadata, schema, [pickle.loads(task)]):
+            yield ColumnBundle(batch, as_rows)
 
     def _metadata_at(self, location: str) -> Any:
         if self._metadata is None or self._metadata[0] != location:

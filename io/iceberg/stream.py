@@ -11,7 +11,7 @@ from typing import Any
 from ...sdk.errors import SourceError
 from ...sdk.sources.event_time_reader import EventTimes
 from ..lakehouse.added_rows import AddedRowsSource, Position, VersionRows
-from .catalog import explained, package
+from .catalog import package
 from .source import Reading, schema_at
 from .table import ancestors
 
@@ -100,12 +100,7 @@ class IcebergStream(AddedRowsSource):
         """Return the record batches of files, with the columns as they are named in a snapshot."""
         in_order = sorted(tasks, key=lambda task: str(task.file.file_path))
         schema = schema_at(table.metadata, snapshot.snapshot_id)
-
-        def read() -> Iterator[Any]:
-            with explained(self.reading.catalog, self.reading.identifier, self.reading.label, "can't be read"):
-                yield from self.reading.batches(table.metadata, schema, in_order)
-
-        return read()
+        return self.reading.batches(table.metadata, schema, in_order)
 
     def appended(self, table: Any, snapshot: Any) -> list[Any]:
         """Return the files that a snapshot of the operation 'append' adds."""

@@ -28,6 +28,30 @@ OF_GROUPINGS = [
     "penstock.runners.execution.windows.bounded_operator",
 ]
 
+# The clients of connectors, of which a program needs those that it uses.
+CLIENTS = [
+    "botocore",
+    "confluent_kafka",
+    "deltalake",
+    "fsspec",
+    "nats",
+    "paho",
+    "psycopg",
+    "pyiceberg",
+    "redis",
+    "s3fs",
+    "sqlalchemy",
+]
+
+CONNECTORS = """
+import penstock as beam
+beam.io.FromDebezium(), beam.io.ReadFromText("in"), beam.io.WriteToSQLite
+beam.io.ReadFromDelta, beam.io.ReadFromDeltaChanges, beam.io.WriteToDelta
+beam.io.ReadFromIceberg, beam.io.ReadFromIcebergChanges, beam.io.WriteToIceberg
+beam.io.ReadFromKafka, beam.io.ReadFromMqtt, beam.io.ReadFromNats
+beam.io.ReadFromPostgresChanges, beam.io.ReadFromRedisStream, beam.io.ReadFromSQL
+"""
+
 TEN_ELEMENTS = """
 import penstock as beam
 with beam.Pipeline() as p:
@@ -44,8 +68,9 @@ WITHOUT_A_GROUPING = TEN_ELEMENTS.replace("| beam.CombinePerKey(sum)", "")
         ("import penstock", [*HEAVY, *OF_JOBS, *RARE, *OF_GROUPINGS]),
         (WITHOUT_A_GROUPING, [*HEAVY, *OF_JOBS, *RARE, *OF_GROUPINGS]),
         (TEN_ELEMENTS, [*HEAVY, *OF_JOBS, "penstock.runners.local.scripted_run"]),
+        (CONNECTORS, CLIENTS),
     ],
-    ids=["import", "without a grouping", "pipeline"],
+    ids=["import", "without a grouping", "pipeline", "connectors"],
 )
 def test_what_is_not_needed_is_not_imported(program: str, names: list[str]) -> None:
     """In an interpreter of its own, which has imported nothing before."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import os
 import pathlib
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import pyarrow
 import pytest
 from lakehouse_tables import WORDS, ApacheIcebergTable
+from running_program import wait_until
 
 import penstock as beam
 from penstock.io.iceberg.catalog import Catalog, closed
@@ -138,6 +142,43 @@ def test_a_compaction_gives_way_to_another_writer(table: ApacheIcebergTable) -> 
     assert 1 == len(table.data_files())
     summary = table.loaded().current_snapshot().summary
     assert ("replace", "4", "1") == (summary.operation.value, summary["total-records"], summary["total-data-files"])
+
+
+def test_workers_write_files_and_this_process_commits_once(make_pipeline: Any, tmp_path: pathlib.Path) -> None:
+    """Of all workers, in one snapshot; they need no catalog."""
+    noted = tmp_path / "noted"
+    catalog = {"py-catalog-impl": "noted_commits.NotedCommits", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+    table = ApacheIcebergTable(tmp_path, properties=catalog | {"warehouse": str(tmp_path), "noted": str(noted)})
+    table.create(WORDS)
+    noted.unlink(missing_ok=True)
+    with make_pipeline() as p:
+        rows = p | beam.Create(range(10_000)) | beam.Map(lambda n: beam.Row(word="a", n=n))
+        _ = rows | table.write(WORDS, target_file_size=20_000)
+    assert list(range(10_000)) == table.values()
+    assert [str(os.getpid())] == noted.read_text().split()
+    assert 1 == len(table.versions())
+    # What a commit writes itself is called so.
+    assert [] == [path for path in table.data_files() if "/joined-" in path]
+
+
+def test_a_locked_catalog_is_waited_for(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """By a reader, and by a writer."""
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db?timeout=0.1", "warehouse": str(tmp_path)}
+    table = ApacheIcebergTable(tmp_path, properties=catalog)
+    table.append({"word": ["a"], "n": [1]})
+
+    def write() -> None:
+        with TestPipeline() as p:
+            _ = p | table.read() | table.write(WORDS)
+
+    writing = threading.Thread(target=write)
+    with contextlib.closing(sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)) as database:
+        database.execute("BEGIN EXCLUSIVE")
+        writing.start()
+        wait_until(lambda: "database is locked" in caplog.text, "the reader says that it waits")
+    writing.join()
+    assert [1, 1] == table.values()
+    assert "answers again" in caplog.text
 
 
 def test_a_catalog_shows_no_secrets(tmp_path: pathlib.Path) -> None:

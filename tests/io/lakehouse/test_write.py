@@ -6,6 +6,7 @@ import datetime
 import decimal
 import pathlib
 import pickle
+import sys
 import threading
 import uuid
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from penstock.io.lakehouse.staging import INLINE_BYTES, token_of
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.elements.row import Row
-from penstock.sdk.errors import RejectedRecordError, SinkError, UnsupportedError
+from penstock.sdk.errors import MissingExtraError, RejectedRecordError, SinkError, UnsupportedError
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
 from penstock.windowing import Timestamp
@@ -74,6 +75,18 @@ def test_a_commit_is_published_once_and_by_whoever_comes_to_it(table: LakeTable)
     later.commit(second, [stage(later, second, rows(("d", 4)))])
     later.commit(first, tokens)
     assert [1, 2, 3, 4] == table.values()
+    # Delta has it as an application transaction, Iceberg in the properties of a snapshot.
+    assert 2 == table.last_commit(later.name_of(second).writer)
+
+
+def test_a_missing_package_is_named_with_its_extra(
+    table: LakeTable, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a transform is made."""
+    monkeypatch.setitem(sys.modules, {"delta": "deltalake", "iceberg": "pyiceberg"}[format], None)
+    for transform in (lambda: table.write(WORDS), table.read, table.read_changes):
+        with pytest.raises(MissingExtraError, match=rf"needs the package .*: pip install 'penstock\[{format}\]'"):
+            transform()
 
 
 def test_two_sinks_of_a_pipeline_write_into_one_table(table: LakeTable) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import pathlib
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import s3fs
 from click.testing import CliRunner
-from lakehouse_tables import WORDS, ApacheIcebergTable, DeltaLakeTable, LakeTable
+from lakehouse_tables import WORDS, ApacheIcebergTable, DeltaLakeTable, LakeTable, table_of
 from running_program import wait_until
 from servers.s3_server import KEY, SECRET, S3Server
 
@@ -22,9 +26,12 @@ from penstock.__main__ import main
 from penstock.io.files.filesystem import filesystem_for
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.drawing.drawing import mime_bundle
 from penstock.sdk.errors import SinkError, SourceError
+from penstock.sdk.runner import PipelineState
 from penstock.testing import TestPipeline, assert_that, equal_to
+from penstock.windowing import Timestamp
 
 # Seconds: `OUTAGE=60 pytest tests/io/s3 -k lost_store` loses the store for a minute.
 OUTAGE = float(os.environ.get("OUTAGE", "1"))
@@ -33,13 +40,17 @@ OUTAGE = float(os.environ.get("OUTAGE", "1"))
 FAULTS = {"throttled": 0.01, "failed": 0.01, "lost": 0.02, "slow": 0.01}
 
 
+@pytest.fixture
+def on_spark(s3: S3Server, runner_name: str, request: pytest.FixtureRequest) -> None:
+    """The credentials in the environment of Spark's workers that are started from now on."""
+    if runner_name.startswith("spark"):
+        request.getfixturevalue("spark").sparkContext.environment.update(s3.environment)
+
+
 def test_files_are_written_and_read_on_each_runner(
-    directory: str, s3: S3Server, make_pipeline: Any, runner_name: str, request: pytest.FixtureRequest
+    directory: str, s3: S3Server, make_pipeline: Any, on_spark: Any
 ) -> None:
     """Although requests fail; nothing that was staged is left."""
-    if runner_name.startswith("spark"):
-        # Of workers that are started from now on.
-        request.getfixturevalue("spark").sparkContext.environment.update(s3.environment)
     with s3.faults(**FAULTS):
         with make_pipeline() as p:
             _ = p | beam.Create(map(str, range(2000))) | beam.io.WriteToText(f"{directory}/out", ".txt.gz")
@@ -49,26 +60,29 @@ def test_files_are_written_and_read_on_each_runner(
 
 
 @pytest.mark.parametrize(("format", "key"), [("delta", None), ("delta", "n"), ("iceberg", None)])
-def test_tables_are_written_and_read(
-    directory: str, s3: S3Server, tmp_path: pathlib.Path, format: str, key: str | None
+def test_tables_are_written_and_read_on_each_runner(
+    directory: str,
+    s3: S3Server,
+    tmp_path: pathlib.Path,
+    format: str,
+    key: str | None,
+    make_pipeline: Any,
+    on_spark: Any,
 ) -> None:
     """Although requests fail, also after they took effect."""
     table = table_at(directory, tmp_path, format)
     with s3.faults(**FAULTS):
         for start in (0, 100):
-            with TestPipeline() as p:
+            with make_pipeline() as p:
                 rows = [beam.Row(word=str(n % 3), n=n) for n in range(start, start + 100)]
                 _ = p | beam.Create(rows) | table.write(WORDS, key=key, target_file_size=1000)
-        with TestPipeline() as p:
+        with make_pipeline() as p:
             found = p | table.read(filter=beam.col("n") >= 50) | beam.Map(lambda row: row.n)
             assert_that(found, equal_to(list(range(50, 200))))
 
 
-def table_at(directory: str, tmp_path: pathlib.Path, format: str) -> LakeTable:
-    if format == "delta":
-        return DeltaLakeTable(directory)
-    catalog = f"sqlite:///{tmp_path}/catalog.db"
-    return ApacheIcebergTable(directory, properties={"type": "sql", "uri": catalog, "warehouse": directory})
+def table_at(directory: str, tmp_path: pathlib.Path, format: str, name: str = "table") -> LakeTable:
+    return table_of(format, directory, name, str(tmp_path / "catalog.db"))
 
 
 @pytest.mark.parametrize("key", [None, "n"], ids=["append", "upsert"])
@@ -121,6 +135,23 @@ def written(directory: str) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_micro_batches_resume_from_checkpoints_in_the_store(
+    format: str, directory: str, s3: S3Server, tmp_path: pathlib.Path, spark: Any
+) -> None:
+    """From table to table, though requests fail."""
+    spark.sparkContext.environment.update(s3.environment)
+    source, target = (table_at(directory, tmp_path, format, name) for name in ("source", "target"))
+    for start in (0, 50):
+        source.append({"word": ["a"] * 50, "n": list(range(start, start + 50))})
+        options = PipelineOptions([], checkpoint_dir=f"{directory}/kept", available_now=True)
+        p = beam.Pipeline(SparkMicroBatchRunner(spark), options=options)
+        _ = p | source.read(streaming=True, poll_interval=0.01) | target.write(WORDS)
+        with s3.faults(**FAULTS):
+            assert PipelineState.DONE == p.run().wait_until_finish()
+        assert list(range(start + 50)) == target.values()
+
+
 def test_a_lost_connection_is_waited_for(directory: str, s3: S3Server, caplog: pytest.LogCaptureFixture) -> None:
     """With one line in the log, and one when it is over."""
     disk = disk_of(directory)
@@ -139,43 +170,148 @@ def test_a_lost_connection_is_waited_for(directory: str, s3: S3Server, caplog: p
     ]
 
 
-def test_a_stream_waits_for_a_lost_store(directory: str, s3: S3Server, caplog: pytest.LogCaptureFixture) -> None:
-    """Its checkpoints and its table go on without a restart, and no row is lost or doubled."""
-    flags = {"checkpoint_dir": f"{directory}/kept", "checkpoint_interval": 0.2, "max_restarts": 0}
-    p = beam.Pipeline(options=PipelineOptions([], **flags))
-    numbers = p | beam.io.GenerateSequence(0, elements_per_period=20, period=0.1)
-    table = DeltaLakeTable(directory)
-    _ = numbers | beam.Map(lambda n: beam.Row(word="a", n=n)) | table.write(WORDS)
-    result = p.run()
-    wait_until(table.values, "rows were committed")
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize("lost", ["kept", "made"], ids=["with its checkpoints", "with its tables only"])
+def test_a_stream_waits_for_a_lost_store(
+    lost: str, format: str, directory: str, s3: S3Server, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That it reads or writes; it goes on without a restart, and no row is lost or doubled."""
+    source, made, copied = (table_at(directory, tmp_path, format, name) for name in ("source", "made", "copied"))
+    source.append({"word": ["a"], "n": [0]})
+
+    def pipeline(name: str) -> Any:
+        kept = f"{directory if lost == 'kept' else tmp_path}/kept-{name}"
+        flags = {"checkpoint_dir": kept, "checkpoint_interval": 0.2, "max_restarts": 0}
+        return beam.Pipeline(options=PipelineOptions([], **flags))
+
+    making, copying = pipeline("making"), pipeline("copying")
+    numbers = making | beam.io.GenerateSequence(0, elements_per_period=5, period=0.1)
+    _ = numbers | beam.Map(lambda n: beam.Row(word="a", n=n)) | made.write(WORDS)
+    _ = copying | source.read(streaming=True, poll_interval=0.05) | copied.write(WORDS)
+    results = [making.run(), copying.run()]
+    wait_until(lambda: made.values() and copied.values(), "rows were committed")
     with s3.stopped():
-        wait_until(lambda: "doesn't answer" in caplog.text, "the loss was logged")
+        wait_until(lambda: all(waits_for(caplog, name) for name in ("source", lost)), "a source and a sink say it")
         time.sleep(OUTAGE)
-    before = len(table.values())
-    wait_until(lambda: len(table.values()) > before + 20, "more rows were committed")
-    result.stop_with_savepoint()
-    found = table.values()
+    before = len(made.values())
+    source.append({"word": ["a"] * 9, "n": list(range(1, 10))})
+    wait_until(lambda: len(made.values()) > before + 20 and len(copied.values()) == 10, "more rows were committed")
+    for result in results:
+        result.stop_with_savepoint()
+    found = made.values()
     assert list(range(len(found))) == found
-    lost = [line for line in caplog.messages if "doesn't answer" in line]
-    # At most one line for each thread that waits: of the sink's, and of the checkpoints'.
-    assert 1 <= len(lost) <= 2
-    assert len(lost) == len([line for line in caplog.messages if "answers again" in line])
+    assert list(range(10)) == copied.values()
+    lines = [line for line in caplog.messages if "doesn't answer" in line]
+    # At most one line for each thread that waits: of both jobs, the task's, and that of checkpoints and commits.
+    assert 2 <= len(lines) <= 4
+    assert len(lines) == len([line for line in caplog.messages if "answers again" in line])
+
+
+def waits_for(caplog: pytest.LogCaptureFixture, name: str) -> bool:
+    """Return whether the log says that something of this name doesn't answer."""
+    return any(name in line and "doesn't answer" in line for line in caplog.messages)
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_store_that_is_lost_between_two_files_is_waited_for(
+    streaming: bool, format: str, directory: str, s3: S3Server, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the reader of a snapshot, and by that of a stream; each row is read once."""
+    table = table_at(directory, tmp_path, format)
+    for n in range(3):
+        table.append({"word": ["a"], "n": [n]})
+    source = source_of(table.read(streaming=streaming))
+    bundles = polled(source.open("table", None)) if streaming else split(source)
+    found = next(bundles)
+    rest: list[Any] = []
+    reading = threading.Thread(target=lambda: rest.extend(row for rows in bundles for row in rows))
+    with s3.stopped():
+        reading.start()
+        wait_until(lambda: "doesn't answer" in caplog.text, "the loss was logged")
+        time.sleep(0.3)
+        assert (1, []) == (len(found), rest)
+    reading.join()
+    assert [0, 1, 2] == sorted(row.n for row in [*found, *rest])
+    assert 1 == len([line for line in caplog.messages if "doesn't answer" in line])
+
+
+def test_a_forked_reader_of_delta_waits_for_a_lost_store(directory: str, s3: S3Server) -> None:
+    """Which it asks by another process, since the client doesn't work in a forked one."""
+    table = DeltaLakeTable(directory)
+    table.append({"word": ["a"], "n": [0]})
+    source = source_of(table.read(streaming=True))
+    context = multiprocessing.get_context("fork")
+    found = context.Queue()
+    child = context.Process(target=lambda: found.put(source.start()))
+    with s3.stopped():
+        child.start()
+        child.join(3)
+        assert child.is_alive()
+    assert (0, True, 0) == found.get(timeout=120)
+    child.join()
+
+
+def source_of(read: Any) -> Any:
+    p = beam.Pipeline()
+    _ = p | read
+    (source,) = (t.primitive.source for t in p.graph().transforms if hasattr(t.primitive, "source"))
+    return source
+
+
+def polled(reader: Any) -> Iterator[list[Any]]:
+    """Yield the elements that a reader has."""
+    while (bundle := reader.poll(1, Timestamp(0))) is not None:
+        yield bundle.values
+
+
+def split(source: Any) -> Iterator[list[Any]]:
+    """Yield the elements of the bundles of a source's splits."""
+    for each in source.split(1):
+        for bundle in source.read_bundles(each):
+            yield bundle.values
 
 
 def test_wrong_or_missing_credentials_are_an_error_at_once(
     directory: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That shows none of them."""
+    tables = [table_at(directory, tmp_path, format) for format in ("delta", "iceberg")]
+    for table in tables:
+        table.append({"word": ["a"], "n": [0]})
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "guessed")
     # A process asks the environment once.
     s3fs.S3FileSystem.clear_instance_cache()
     with pytest.raises(SinkError, match=r"Forbidden|InvalidAccessKeyId") as e, TestPipeline() as p:
         _ = p | "Other" >> beam.Create(["a"]) | beam.io.WriteToText(f"{directory}/guessed/out")
     assert SECRET not in str(e.value)
-    for read in (beam.io.ReadFromText(f"{directory}/*"), beam.io.ReadFromDelta(f"{directory}/table")):
-        with pytest.raises(SourceError) as e:
-            _ = TestPipeline() | read
+    for read in (lambda: beam.io.ReadFromText(f"{directory}/*"), *(table.read for table in tables)):
+        with pytest.raises(SourceError, match="Forbidden|InvalidAccessKeyId|credentials") as e:
+            _ = TestPipeline() | read()
         assert SECRET not in str(e.value)
+    for table in tables:
+        with (
+            pytest.raises(SinkError, match=r"are the credentials (in the environment )?right\?") as e,
+            TestPipeline() as p,
+        ):
+            _ = p | beam.Create([beam.Row(word="a", n=1)]) | table.write(WORDS)
+        assert SECRET not in str(e.value)
+
+
+WITHOUT_A_PACKAGE = """
+import sys
+import penstock as beam
+
+sys.modules["s3fs"] = None
+beam.Pipeline() | beam.io.ReadFromText("s3://lake/a")
+"""
+
+
+def test_a_missing_package_is_named_with_its_extra() -> None:
+    """When the pipeline is built."""
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_A_PACKAGE], capture_output=True, text=True, check=False)
+    assert 1 == ran.returncode
+    assert "needs the package 's3fs': pip install 'penstock[s3]'" in ran.stderr
 
 
 def test_objects_of_other_processes_are_seen_at_once(directory: str, s3: S3Server) -> None:

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from kills.killed_program import KilledProgram
-from kills.sessions import kill_session
 from lakehouse_tables import table_of
 from servers.s3_server import S3Server
 from spark_programs import environment
@@ -59,7 +58,7 @@ def test_each_row_is_written_once(s3: S3Server, directory: str, tmp_path: Path) 
     source, target = (table_of(FORMAT, directory, name, catalog) for name in ("in", "out"))
     files = f"{directory}/text/out"
     text, looked = Files(f"{files}*"), Files(f"{files}*")
-    written = 0
+    written = outages = 0
 
     def start() -> None:
         options = (f"--checkpoints={directory}/kept", f"--catalog={catalog}", f"--files={files}", f"--runner={RUNNER}")
@@ -97,9 +96,9 @@ def test_each_row_is_written_once(s3: S3Server, directory: str, tmp_path: Path) 
                 if number % 2:
                     with s3.stopped():
                         time.sleep(choose.uniform(0.5, 2))
+                    outages += 1
                 else:
-                    kill_session(copy.process.pid)
-                    copy.process.wait()
+                    copy.kill_all()
                     start()
             add()
             with s3.faults(throttled=0.01, failed=0.01, lost=0.02):
@@ -110,3 +109,4 @@ def test_each_row_is_written_once(s3: S3Server, directory: str, tmp_path: Path) 
     assert of_table.looks
     assert of_files.looks
     assert list(range(written)) == target.values() == sorted(text.numbers() or ())
+    assert KILLS == copy.kills + outages
