@@ -12,7 +12,7 @@ from penstock.runners.execution.plan.segments import Segment, Stored, cut
 from penstock.runners.execution.shuffle.blocks import decode_bundle
 from penstock.runners.execution.sinks.committer import SinkCommitter
 from penstock.runners.execution.stages.side_input_views import SideInputViews
-from penstock.runners.spark.batch.partition_function import rows_of
+from penstock.runners.spark.batch.partition_function import TaskTraffic, rows_of
 from penstock.sdk.coders.key_encoding import KEY_GROUPS
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
@@ -58,16 +58,19 @@ def spark_plan(pipeline: Pipeline) -> Plan:
     return fuse(pipeline.graph(), before_shuffle)
 
 
-def run_in_this_process(pipeline: Pipeline, partitions: int = 2) -> None:
-    """Run a pipeline segment by segment, each in at most this many tasks."""
+def run_in_this_process(pipeline: Pipeline, partitions: int = 2, has_page: bool = False) -> TaskTraffic:
+    """Run a pipeline segment by segment, each in at most this many tasks; return what these have read and sent."""
     plan = spark_plan(pipeline)
+    total = TaskTraffic()
     views = SideInputViews()
     rows: list[tuple[Segment, Any]] = []
     for segment in cut(plan):
         for number, partition in enumerate(_partitions(segment, rows, partitions)):
             counts, metrics = Counts(), MetricsContainer()
-            run = rows_of(plan, segment, iter(partition), views, "test", str(number), counts, metrics, KEY_GROUPS, {})
-            made = list(run)
+            traffic = TaskTraffic()
+            arguments = views, "test", str(number), counts, metrics, KEY_GROUPS, {}, traffic, has_page
+            made = list(rows_of(plan, segment, iter(partition), *arguments))
+            total.add(traffic)
             rows += [(segment, row) for row in made]
             for (kind, where), _, block in made:
                 if kind == "side":
@@ -76,6 +79,7 @@ def run_in_this_process(pipeline: Pipeline, partitions: int = 2) -> None:
     committer.publish(
         "test", {label: [pickle.loads(block) for own, block in staged if own == label] for label in committer.labels}
     )
+    return total
 
 
 def _partitions(segment: Segment, rows: list[tuple[Segment, Any]], partitions: int) -> Iterator[list[Any]]:

@@ -74,7 +74,7 @@ def serve_directory(directory: str, host: str = "127.0.0.1", port: int = 0) -> N
 
 async def _serve(disk: Disk, directory: str, listening: Any, token: str, host: str) -> None:
     model = RunModel()
-    model.limits = dict.fromkeys(("traffic", "hot_keys", "kept", "overdue"), _ON_ITS_OWN_PAGE)
+    model.limits = dict.fromkeys(("traffic", "hot_keys", "kept", "backlogs", "overdue"), _ON_ITS_OWN_PAGE)
     page = PageApp(model, DirectoryBackend(disk, directory, model), token, (host,))
     server = PageServer(page.app)
     following = asyncio.ensure_future(_follow(disk, directory, model, page))

@@ -24,7 +24,7 @@ _RATES = 6
 _SET_ASIDE = {("penstock", "dropped_late"), ("penstock", "dead_letters")}
 
 # Fields of a status that some runs don't measure.
-_FIELDS = ("traffic", "hot_keys", "kept", "overdue", "watermarks", "state_size")
+_FIELDS = ("traffic", "hot_keys", "kept", "backlogs", "overdue", "watermarks", "state_size")
 
 _RESOURCES = ("graph", "status", "checkpoints", "errors", "logs", "panes", "profiles", "answers")
 
@@ -209,7 +209,8 @@ class RunModel:
         status: dict[str, Any] = dict(last)
         for name in ("read", "written", "seconds"):
             status[f"{name}_rates"] = rates(name) if len(self._statuses) > 1 else {}
-        status["traffic_rates"] = self._traffic_rates()
+        status["traffic_rates"] = self._traffic_rates("traffic")
+        status["shuffle_rates"] = self._traffic_rates("shuffles")
         status["state_size"] = self._state_size()
         status["unmeasured"] = {name: why for name, why in self.limits.items() if name in _FIELDS}
         status["state"] = self._run["state"]
@@ -225,19 +226,19 @@ class RunModel:
                 sizes[part["task"]] = sizes.get(part["task"], 0) + part["size"]
         return sizes
 
-    def _traffic_rates(self) -> dict[str, list[float]]:
-        """Return elements and bytes per second by PCollection; the counts begin when the page is opened."""
-        known = [each for each in self._statuses if each.get("traffic")]
+    def _traffic_rates(self, name: str) -> dict[str, list[float]]:
+        """Return elements and bytes per second by PCollection or step; the counts begin when the page is opened."""
+        known = [each for each in self._statuses if each.get(name)]
         if len(known) < 2:
             return {}
         first, last = known[0], known[-1]
         passed = max((last["now"] - first["now"]) / 1e6, 1e-9)
         return {
-            pcollection: [
+            edge: [
                 round(max(0, now - before) / passed, 2)
-                for now, before in zip(sums, first["traffic"].get(pcollection, (0, 0)), strict=True)
+                for now, before in zip(sums, first[name].get(edge, (0, 0)), strict=True)
             ]
-            for pcollection, sums in last["traffic"].items()
+            for edge, sums in last[name].items()
         }
 
     def checkpoints(self) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from ..execution.page.feed import PageFeed
 from ..execution.streaming.observation import Observe, Observed
 
 _NOT_IN_BATCH = "not measured by --runner=spark-batch"
+_NOTHING_WAITS = "a run on Spark processes its whole input at each step, so nothing waits between them"
 _NO_PANES = "panes are drawn by --runner=local and --runner=spark-microbatch only: here time passes once, at the end"
 
 
@@ -59,9 +60,10 @@ class SparkProgress:
 # What a page can't show of a run in batch, and of micro-batches.
 IN_BATCH = {
     "panes": _NO_PANES,
-    **dict.fromkeys(("traffic", "hot_keys", "kept", "overdue", "watermarks", "state_size"), _NOT_IN_BATCH),
+    "backlogs": _NOTHING_WAITS,
+    **dict.fromkeys(("hot_keys", "kept", "overdue", "watermarks", "state_size"), _NOT_IN_BATCH),
 }
-IN_MICRO_BATCHES: Mapping[str, str] = {}
+IN_MICRO_BATCHES: Mapping[str, str] = {"backlogs": _NOTHING_WAITS}
 
 
 class SparkPage:

@@ -88,6 +88,14 @@ def test_a_batch_on_spark_has_a_page(
     assert "--runner=spark-microbatch only" in document(page, "panes")["why"]
     unmeasured = document(page, "status")["unmeasured"]
     assert "not measured by --runner=spark-batch" == unmeasured["hot_keys"]
+    assert "so nothing waits" in unmeasured["backlogs"]
+    wait_until(lambda: document(page, "status").get("shuffle_rates"), "rates of shuffles")
+    status, graph = document(page, "status"), document(page, "graph")
+    labels = [transform["label"] for transform in graph["transforms"]]
+    edges = {labels[edge["target"]]: str(edge["pcollection"]) for edge in graph["edges"]}
+    assert 200 == status["shuffles"]["Mix 0/Group"][0] < status["shuffles"]["Mix 0/Group"][1]
+    assert 200 == status["traffic"][edges["Mix 0/AddRandomKeys"]][0]
+    assert ["elements", "bytes"] == status["estimated"][edges["Mix 0/Globally"]]
     profile = taken_profile(page)
     assert any(stack[1].startswith("Slow ") and ".slow (test_on_spark.py:" in stack[2] for stack in profile)
     assert 409 == post(page, "/api/requests/savepoint").status
@@ -119,7 +127,7 @@ def test_micro_batches_have_a_page(spark: Any, browser: Browser, tmp_path: pathl
         status = document(result, "status")
         assert status["kept"]["Sum"] > 0
         assert any(size > 0 for size in status["state_size"].values())
-        assert {} == status["unmeasured"]
+        assert {"backlogs"} == set(status["unmeasured"])
         wait_until(lambda: "'often'" in steps_of(browser), "the hottest key in the table")
         profile = taken_profile(result)
         assert {"subtask 0", "subtask 1"} >= {stack[0] for stack in profile}

@@ -89,7 +89,7 @@ def shows_batches(page: Served, run_state: str) -> None:
     status = document(page, "status")
     assert (2, {2}) == (len(status["subtasks"]), {len(own) for own in status["subtasks"]})
     assert any(size > 0 for size in status["state_size"].values())
-    assert {"hot_keys", "kept", "overdue", "traffic"} == set(status["unmeasured"])
+    assert {"backlogs", "hot_keys", "kept", "overdue", "traffic"} == set(status["unmeasured"])
     (*_, last) = document(page, "checkpoints")["checkpoints"]
     assert ("batch", 4) == (last["checkpoint"], len(last["parts"]))
     assert 409 == post(page, "/api/requests/drain").status

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from running_pages import ask, document, post, retracting_sums, running
+from running_pages import ask, busy, document, post, retracting_sums, running
 from running_program import wait_until
 
 import penstock as beam
@@ -65,6 +65,45 @@ def test_the_documents_show_the_job(parallelism: int, tmp_path: pathlib.Path) ->
         assert number == profile["number"]
         assert any("Busy\nbusy (running_pages.py:" in stack for stack in profile["stacks"]), profile
         assert result.metrics().step_seconds()["Busy"] > 0
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_each_edge_has_rates_and_each_step_its_backlog(parallelism: int) -> None:
+    """Edges within a fused stage, too, of which a third of the elements pass the last; a slow task has a backlog."""
+
+    def build(p: beam.Pipeline) -> None:
+        numbers = p | "Read" >> beam.io.GenerateSequence(0, 10_000_000, 20_000, 1) | beam.Reshuffle()
+        thirds = numbers | "Busy" >> beam.Map(busy) | "Third" >> beam.Filter(lambda n: n % 3 == 0)
+        _ = thirds | "Text" >> beam.Map(str) | "Out" >> beam.Map(len)
+
+    with running(build=build, parallelism=parallelism) as result:
+        wait_until(lambda: document(result, "graph")["edges"], "the graph")
+        graph = document(result, "graph")
+        labels = [transform["label"] for transform in graph["transforms"]]
+        edges = {labels[edge["target"]]: str(edge["pcollection"]) for edge in graph["edges"]}
+
+        def rates() -> dict[str, list[float]]:
+            return document(result, "status").get("traffic_rates", {})
+
+        wait_until(lambda: all(rates().get(each, [0, 0])[1] > 0 for each in edges.values()), "rates of all edges")
+        wait_until(lambda: document(result, "status")["traffic"][edges["Text"]][0] > 300, "elements")
+        status = document(result, "status")
+        assert ["elements", "bytes"] == status["estimated"][edges["Third"]]
+        assert ["bytes"] == status["estimated"][edges["Reshuffle/AddRandomKeys"]]
+        # Of some hundred samples.
+        assert 0.2 < status["traffic"][edges["Text"]][0] / status["traffic"][edges["Third"]][0] < 0.47
+        left, unknown = status["backlogs"]["Read/Read(SequenceSource)"]
+        assert (True, None) == (left > 9_000_000, unknown)
+        assert {} == status["unmeasured"]
+
+        def waiting() -> list[int]:
+            # Before a shuffle in one process the source waits.
+            return document(result, "status")["backlogs"].get("Reshuffle/Group", [0, 0])
+
+        if parallelism > 1:
+            wait_until(lambda: waiting()[0] > 100, "the backlog")
+            elements, size = waiting()
+            assert 4 < size / elements < 1_000
 
 
 def test_the_bottleneck_is_named_with_its_cause(tmp_path: pathlib.Path) -> None:

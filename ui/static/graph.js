@@ -28,7 +28,7 @@ export function graphView(panel, shared) {
       el("button", { type: "button", onclick: () => zoom(0.8) }, "Zoom out"),
       el("button", { type: "button", onclick: fit }, "Fit"),
       el("span", { class: "legend" },
-        "Filled: share of time in the step. Violet frame: backpressured. Red frame: bottleneck. Blue arrow: shuffle. Thick arrow: columns.")),
+        "Filled: share of time in the step. Violet frame: backpressured. Red frame: bottleneck. Blue arrow: shuffle. Thick arrow: columns. ≈: estimated from samples.")),
     el("div", { class: "graph" }, drawing, el("div", {}, map, details)));
 
   let graph = null;
@@ -197,9 +197,13 @@ export function graphView(panel, shared) {
       node.setAttribute("aria-label", `${each.label}, ${each.kind}, ${percent(part)} of the time${pressed >= 0.5 ? ", backpressured" : ""}`);
     }
     for (const { edge, text } of edges) {
-      const rates = status.traffic_rates?.[edge.pcollection];
+      // The blocks of a shuffle are counted.
+      const counted = status.shuffle_rates?.[graph.transforms[edge.target].label];
+      const rates = counted ?? status.traffic_rates?.[edge.pcollection];
+      const about = (name) => (!counted && status.estimated?.[edge.pcollection]?.includes(name) ? "≈" : "");
       const parts = [
-        rates ? `${number(rates[0])}/s, ${bytes(rates[1])}/s` : edge.is_fused ? "fused" : "",
+        edge.is_fused ? "fused" : "",
+        rates ? `${about("elements")}${number(rates[0])}/s, ${about("bytes")}${bytes(rates[1])}/s` : "",
         edge.is_columnar ? "columns" : "", edge.conversion, edge.tag,
       ];
       setText(text, parts.filter(Boolean).join(" · "));

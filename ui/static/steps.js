@@ -5,15 +5,21 @@ import { bytes, duration, el, number, percent, setText } from "./elements.js";
 const COLUMNS = [
   ["step", "Step", false], ["kind", "Kind", false], ["read", "Read", true], ["rate", "Read/s", true], ["written", "Written", true],
   ["out", "Written/s", true], ["time", "Time", true], ["busy", "Busy", true], ["lag", "Watermark lag", true],
-  ["overdue", "Processing-time lag", true], ["kept", "Windows and cells", true], ["state", "State", true], ["late", "Dropped late", true],
+  ["overdue", "Processing-time lag", true], ["backlog", "Backlog", true], ["kept", "Windows and cells", true], ["state", "State", true], ["late", "Dropped late", true],
   ["skew", "Skew", true], ["keys", "Hottest keys", false],
 ];
 
 // Fields of the status that some runs don't measure.
 const FIELDS = {
   traffic: "Rates of edges", hot_keys: "hottest keys", kept: "windows and cells", overdue: "processing-time lag",
-  watermarks: "watermark lag", state_size: "state",
+  watermarks: "watermark lag", state_size: "state", backlogs: "backlog",
 };
+
+// Elements and bytes; a source doesn't know bytes.
+function waiting(backlog, isKnown) {
+  if (!backlog) return isKnown ? "0" : "–";
+  return backlog[1] === null ? number(backlog[0]) : `${number(backlog[0])}, ${bytes(backlog[1])}`;
+}
 
 export function stepsView(panel, shared) {
   const filter = el("input", { type: "search", oninput: () => update(shared.documents) });
@@ -29,7 +35,7 @@ export function stepsView(panel, shared) {
   const metrics = el("tbody", {});
   panel.append(
     el("div", { class: "bar" }, el("label", {}, "Filter by name ", filter),
-      el("span", { class: "note" }, "A fused stage counts elements once, at its first step. Skew: the busiest subtask against the average. State: bytes of the stage in the newest checkpoint.")),
+      el("span", { class: "note" }, "A fused stage counts elements once, at its first step. Skew: the busiest subtask against the average. Backlog: what waits for the stage, or for a source to read it. State: bytes of the stage in the newest checkpoint.")),
     unmeasured,
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, el("table", {}, el("thead", {}, head), body)),
     el("h2", {}, "Metrics of user code"),
@@ -65,6 +71,7 @@ export function stepsView(panel, shared) {
     const mean = loads.reduce((a, b) => a + b, 0) / (loads.length || 1);
     const late = (status.metrics ?? []).filter((metric) => metric.step === each.label && metric.name === "dropped_late");
     const hot = status.hot_keys?.[each.label];
+    const backlog = own("backlogs");
     const overdue = status.overdue?.[graph.tasks[each.task]?.label];
     const keepsState = each.kind === "GroupByKeyAndWindow" || status.kept?.[each.label] !== undefined;
     const size = keepsState ? status.state_size?.[each.task] : undefined;
@@ -78,6 +85,7 @@ export function stepsView(panel, shared) {
       lag: [typeof watermark === "number" ? status.now - watermark : undefined,
         measured("watermarks", typeof watermark === "number" ? duration(status.now - watermark) : watermark ?? "–")],
       overdue: [overdue, measured("overdue", overdue === undefined ? "–" : duration(overdue))],
+      backlog: [backlog?.[0], measured("backlogs", waiting(backlog, isFirst && status.backlogs !== undefined))],
       kept: [status.kept?.[each.label], measured("kept", number(status.kept?.[each.label]))],
       state: [size, measured("state_size", size === undefined ? "–" : bytes(size))],
       late: [late[0]?.value, number(late[0]?.value)],

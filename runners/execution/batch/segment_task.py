@@ -25,15 +25,18 @@ from ....sdk.sources.bounded import BoundedSource
 from ..clock import Clock
 from ..counters import Counts, StepCount
 from ..operators.dataflow import Dataflow, Receiver
+from ..plan.execution_graph import outputs_of
 from ..plan.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, has_async
 from ..plan.segments import Segment, Stored
 from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
+from ..stages.traffic import Traffic
 from ..user_errors import guarded, guarded_items
 
 if TYPE_CHECKING:
     from ..operators.async_run import AsyncRuns
     from ..operators.keyed import KeyedRun
+    from ..operators.traffic import DataflowTraffic
     from .groupings import Groupings
 
 # The output that a block belongs to: ("grouping", label), ("stored", pcollection) or ("side", pcollection).
@@ -79,6 +82,7 @@ class SegmentTask:
 
     Attributes:
       outputs: its sinks at work.
+      sent: what it has sent of stored PCollections and side inputs.
     """
 
     def __init__(
@@ -98,8 +102,9 @@ class SegmentTask:
     ) -> None:
         self._counts = counts
         self._send = send
+        self.sent: dict[int, Traffic] = {}
+        self._clock = clock = Clock()
         self._sinks = sinks or {}
-        clock = Clock()
         roots = [s.root for s in segments]
         groupings = [root for root in roots if isinstance(root, Grouping)]
         self._groupings: Groupings | None = None
@@ -157,15 +162,29 @@ class SegmentTask:
 
         assert self._send is not None
         send = partial(self._send, (kind, node.id))
-        sent = 0
+        sent = elements = size = 0
 
         def receive(bundle: Bundle) -> None:
-            nonlocal sent
+            nonlocal sent, elements, size
+            elements += len(bundle)
             for block in guarded(node.producer, lambda: list(encode_bundle(bundle))):
+                size += len(block)
                 send(sent, block)
                 sent += 1
+            self.sent[node.id] = Traffic(elements, size)
 
         self._dataflow.attach(node.id, receive)
+
+    def tapped(self, segments: Iterable[Segment]) -> DataflowTraffic:
+        """Count what passes all edges from now on."""
+        # As `Groupings`.
+        from ..operators.traffic import DataflowTraffic
+
+        steps = [
+            step for segment in segments for step in (segment.root, *segment.steps) if not isinstance(step, Stored)
+        ]
+        produced = {pcollection for step in steps for pcollection in outputs_of(step)}
+        return DataflowTraffic(self._dataflow, produced, self._clock)
 
     # Roots
 

@@ -25,6 +25,7 @@ from ..stages.executor import Emit, StageExecutor
 from ..stages.side_input_views import SideInputViews
 
 if TYPE_CHECKING:
+    from ..stages.traffic import StageTraffic
     from ..windows.bounded_operator import Cells
     from ..windows.combining import Fold
 
@@ -283,6 +284,7 @@ class StageRun(LeavingStep):
       waits_for_calls: True if its elements may be in an event loop, and have to be waited for (`drain`).
       is_ready: returns True if the side inputs are ready for elements of a window.
       tick: called before a bundle is processed, to advance a clock.
+      traffic: counts what passes between its operations; None while no page shows that.
     """
 
     def __init__(
@@ -299,6 +301,7 @@ class StageRun(LeavingStep):
         self._cut = cut
         self.is_ready: Callable[[BoundedWindow], bool] = _not_yet
         self.tick: Callable[[], None] | None = None
+        self.traffic: StageTraffic | None = None
         self._count = counts.of(executor.stage.label)
         self._kept = Kept() if executor.stage.side_inputs else None
 
@@ -321,8 +324,12 @@ class StageRun(LeavingStep):
                 self._process(part, 0)
 
     def _process(self, bundle: Bundle, place: int) -> None:
-        executor = self.executor
+        executor, traffic = self.executor, self.traffic
+        if traffic is not None:
+            traffic.begin(place, len(bundle))
         executor.process(bundle, place)
+        if traffic is not None:
+            traffic.end()
         if not place:
             self._count.read += len(bundle)
         if executor.left:

@@ -23,7 +23,8 @@ from ....sdk.metrics import MetricsContainer
 from ..counters import Counts
 from ..plan.execution_graph import ExecutionGraph, label_of
 from ..plan.fusion import Plan, Stage, Step
-from ..streaming.observation import Observed
+from ..stages.traffic import Traffic
+from ..streaming.observation import Observed, StepBacklog
 
 
 def described_graph(execution_graph: ExecutionGraph) -> dict[str, Any]:
@@ -122,16 +123,20 @@ def described_metrics(metrics: MetricsContainer) -> list[dict[str, Any]]:
 
 def described_observation(latest: Iterable[Observed]) -> dict[str, Any]:
     """Return the latest observations of processes as data (docs/ui.md)."""
-    traffic: dict[int, list[int]] = {}
+    traffic: dict[int, Traffic] = {}
+    shuffles: dict[str, Traffic] = {}
     keys: dict[str, dict[str, int]] = {}
     totals: dict[str, int] = {}
     kept: dict[str, int] = {}
     overdue: dict[str, int] = {}
+    backlogs: dict[str, StepBacklog] = {}
     for each in latest:
-        for pcollection, (elements, size) in each.traffic.items():
-            sums = traffic.setdefault(pcollection, [0, 0])
-            sums[0] += elements
-            sums[1] += size
+        for label, backlog in each.backlogs.items():
+            backlogs[label] = backlogs[label].plus(backlog) if label in backlogs else backlog
+        for pcollection, own in each.traffic.items():
+            traffic[pcollection] = traffic.get(pcollection, Traffic(0, 0)).plus(own)
+        for label, own in each.shuffles.items():
+            shuffles[label] = shuffles.get(label, Traffic(0, 0)).plus(own)
         for label, (total, top) in each.keys.items():
             totals[label] = totals.get(label, 0) + total
             for key, count in top:
@@ -144,4 +149,12 @@ def described_observation(latest: Iterable[Observed]) -> dict[str, Any]:
         label: {"total": totals[label], "keys": sorted(counts.items(), key=lambda entry: -entry[1])[:12]}
         for label, counts in keys.items()
     }
-    return {"traffic": traffic, "hot_keys": hot, "kept": kept, "overdue": overdue}
+    return {
+        "traffic": {i: [each.elements, each.size] for i, each in traffic.items()},
+        "estimated": {i: list(each.estimates) for i, each in traffic.items()},
+        "shuffles": {label: [each.elements, each.size] for label, each in shuffles.items()},
+        "hot_keys": hot,
+        "kept": kept,
+        "overdue": overdue,
+        "backlogs": {label: list(each.counted()) for label, each in backlogs.items()},
+    }

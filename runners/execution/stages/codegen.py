@@ -18,6 +18,8 @@ separately.  (If a function returns mostly `TimestampedValue`s, these are unwrap
 ends in a grouping, the fold into the grouping's cells is part of the loop.
 
 A loop that may be left checks `over` before each element, and returns the number of elements that it has not reached.
+
+While a page shows the run, some bundles go through a function that also counts the elements between its operations.
 """
 
 from __future__ import annotations
@@ -97,6 +99,7 @@ def generate(
     first: int = 0,
     timestamped: Container[int] = (),
     leaves: bool = False,
+    counts: bool = False,
 ) -> Generated:
     """Return the source of a function `run(values, t, w, p, s)` for the operations from `first` on.
 
@@ -108,10 +111,12 @@ def generate(
       timestamped: the operations whose `TimestampedValue`s stay in the loop.
       leaves: True if the loop is left when `over` is true; then the function returns the number of elements that it has
         not reached.
+      counts: True if it calls `passed(i, n, element)` for each operation `i` after the first: the number of elements
+        that have reached the operation, and the last of them.
     """
     lines = Lines()
     with lines.block("def run(values, t, w, p, s):"):
-        _Generator(lines, operations, fold, shape, limit, first, timestamped, leaves).write()
+        _Generator(lines, operations, fold, shape, limit, first, timestamped, leaves, counts).write()
     lines.text[0] = f"def run({', '.join(['values, t, w, p, s', *lines.bound])}):"
     return Generated("\n".join(lines.text), tuple(lines.about))
 
@@ -127,9 +132,11 @@ class _Generator:
         first: int,
         timestamped: Container[int],
         leaves: bool,
+        counts: bool,
     ) -> None:
         self.out = lines
         self.leaves = leaves
+        self.counts = counts
         self.timestamped = timestamped
         self.first = first
         self.operations = operations
@@ -162,6 +169,9 @@ class _Generator:
             for i, operation in list(enumerate(self.operations))[self.first :]:
                 out.operation, out.input = i, value
                 last = i == len(self.operations) - 1
+                if self.counts and i > self.first:
+                    out.before_loop(f"n{i} = 0; e{i} = None")
+                    out.line(f"n{i} += 1; e{i} = {value}")
                 if isinstance(operation, WindowOperation):
                     assign_windows(out, self.columns, i, operation, value, self.fold if last else None)
                 else:
@@ -180,6 +190,9 @@ class _Generator:
         for i in self.pends:
             with out.block(f"if P{i}:"):
                 out.line(f"specials({i}, P{i})")
+        if self.counts:
+            for i in range(self.first + 1, len(self.operations)):
+                out.line(f"passed({i}, n{i}, e{i})")
         if self.leaves:
             out.line("return left")
             out.before_loop("it = iter(values); left = 0")

@@ -40,14 +40,21 @@ class ColumnOperations:
         needed = [i for i, (_, form) in enumerate(self._forms) if getattr(form, "is_needed", False)]
         self.needed = max(needed, default=-1) + 1
 
-    def apply(self, bundle: Bundle) -> Iterator[tuple[int, graph.Tag, Bundle | Wrapped]]:
+    def apply(
+        self, bundle: Bundle, passed: Callable[[int, int, Any], None] | None = None
+    ) -> Iterator[tuple[int, graph.Tag, Bundle | Wrapped]]:
         """Yield the elements behind the operations, each time with the number of operations that were applied.
+
+        Args:
+          passed: called with the place of each operation, the number of its elements, and their bundle.
 
         Raises `ColumnError`, and the errors of batched DoFns.
         """
-        return self._apply(0, bundle, isinstance(bundle, ColumnBundle))
+        return self._apply(0, bundle, isinstance(bundle, ColumnBundle), passed)
 
-    def _apply(self, place: int, bundle: Bundle, is_whole: bool) -> Iterator[tuple[int, graph.Tag, Bundle | Wrapped]]:
+    def _apply(
+        self, place: int, bundle: Bundle, is_whole: bool, passed: Callable[[int, int, Any], None] | None
+    ) -> Iterator[tuple[int, graph.Tag, Bundle | Wrapped]]:
         """Apply the operations from `place` on.
 
         Args:
@@ -56,9 +63,11 @@ class ColumnOperations:
         while place < (self.length if is_whole else self.needed) and len(bundle):
             label, form = self._forms[place]
             if isinstance(form, (BatchOperation, BundleDoFn)):
+                if passed is not None:
+                    passed(place, len(bundle), bundle)
                 for tag, output in _outputs(label, form, bundle):
                     if tag is None and isinstance(output, Bundle):
-                        yield from self._apply(place + 1, output, is_whole=True)
+                        yield from self._apply(place + 1, output, True, passed)
                     else:
                         yield place + 1, tag, output
                 return
@@ -66,6 +75,8 @@ class ColumnOperations:
                 if place >= self.needed or not (isinstance(form, WindowFn) or form.is_needed):
                     break
                 bundle = guarded(label, partial(as_columns, bundle))
+            if passed is not None:
+                passed(place, len(bundle), bundle)
             apply = partial(assigned, window_fn=form) if isinstance(form, WindowFn) else form.apply
             bundle, is_whole = guarded(label, partial(apply, bundle)), True
             place += 1

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ..windows.combining import Fold
 
 Emit = Callable[[graph.Tag, Bundle], None]
+Passed = Callable[[int, int, Any], None]
 
 
 class StageExecutor:
@@ -62,6 +63,8 @@ class StageExecutor:
     Attributes:
       left: the elements that `process` has not reached, in their order: each bundle with the place of the next
         operation for it.  The caller takes them.
+      passed: called with the place of an operation, the number of elements that it processes, and one of them or their
+        bundle; None while nothing counts these.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class StageExecutor:
         self.stage = stage
         self.over = over
         self.left: list[tuple[int, Bundle]] = []
+        self.passed: Passed | None = None
         self.cells = cells
         self.emit = emit
         self._views = views or SideInputViews()
@@ -129,7 +133,7 @@ class StageExecutor:
             start_bundle(operation.label, operation.fn)
         columns = self._column_operations
         if not place and (columns.needed or (columns.length and isinstance(bundle, ColumnBundle))):
-            for reached, tag, output in columns.apply(bundle):
+            for reached, tag, output in columns.apply(bundle, self.passed):
                 if isinstance(output, Bundle):
                     self._run(reached, tag, output)
                 elif output:
@@ -303,6 +307,8 @@ class Chain:
         self._operations = operations
         self._tags = tags
         self._compiled: dict[Shape, tuple[Callable[..., int | None], Generated]] = {}
+        # Functions that also count.
+        self._counting: dict[Shape, tuple[Callable[..., int | None], Generated]] = {}
         # Operations whose outputs are mostly TimestampedValues.
         self._timestamped: set[int] = set()
         self._bundle_size = 0
@@ -319,9 +325,11 @@ class Chain:
     def run(self, bundle: Bundle) -> None:
         """Process a bundle."""
         shape = Shape.of(bundle)
-        compiled = self._compiled.get(shape)
+        passed = self._executor.passed
+        known = self._compiled if passed is None else self._counting
+        compiled = known.get(shape)
         if compiled is None:
-            compiled = self._compiled[shape] = self._compile(shape)
+            compiled = known[shape] = self._compile(shape, passed is not None)
         if self._has_bundle_arguments:
             self._bundle_arguments.update(self._executor.bundle_arguments())
         run, generated = compiled
@@ -330,16 +338,18 @@ class Chain:
             left = run(bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
         except BaseException as error:
             reraise(self._attributed(error, run, generated))
+        n = len(bundle)
         if left:
-            n = len(bundle)
             self._executor.leave(self._first, bundle.part(n - left, n))
+        if passed is not None:
+            passed(self._first, n - (left or 0), bundle)
 
-    def _compile(self, shape: Shape) -> tuple[Callable[..., int | None], Generated]:
+    def _compile(self, shape: Shape, counts: bool) -> tuple[Callable[..., int | None], Generated]:
         executor, fold = self._executor, self._executor.fold
         operation = None if fold is None else fold.operation
         over = executor.over
         generated = generate(
-            self._operations, operation, shape, BUNDLE_SIZE, self._first, self._timestamped, over is not None
+            self._operations, operation, shape, BUNDLE_SIZE, self._first, self._timestamped, over is not None, counts
         )
         labels = [*(op.label for op in self._operations), "" if fold is None else fold.label]
         names: dict[str, Any] = {
@@ -348,6 +358,7 @@ class Chain:
             "cells": executor.cells,
             "emit": self._emitted,
             "over": over,
+            "passed": self._passed,
             "specials": self.specials,
             STEPS_OF_LINES: [labels[index] for index, _ in generated.lines],
         }
@@ -365,12 +376,17 @@ class Chain:
     def _emitted(self, values: list[Any], timestamps: Any, windows: Any, panes: Any, signs: Any) -> None:
         self._executor.emit(None, Bundle(values, timestamps, windows, panes, signs))
 
+    def _passed(self, place: int, elements: int, last: Any) -> None:
+        if elements and self._executor.passed is not None:
+            self._executor.passed(place, elements, last)
+
     def specials(self, index: int, elements: list[tuple[Any, int, Any, Any, int]]) -> None:
         """Process the outputs of operation `index` that have timestamps, windows or tags of their own."""
         # Outside the loop an element costs three times as much (docs/decisions, timestamped values).
         if 2 * len(elements) > self._bundle_size and all(type(e[0]) is TimestampedValue for e in elements):
             self._timestamped.add(index)
             self._compiled.clear()
+            self._counting.clear()
         by_tag: dict[graph.Tag, tuple[list[Any], ...]] = {}
         batches: dict[graph.Tag, list[Any]] = {}
         is_last = index == len(self._operations) - 1

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .taps import DrawnInput, DrawnPane, TaskTaps, Traffic
+from ..stages.traffic import Traffic
+from .taps import DrawnInput, DrawnPane, TaskTaps
 
 # The keys of a step that are reported.
 _TOP = 12
@@ -32,13 +33,45 @@ class Observe(NamedTuple):
     seconds: float = 10.0
 
 
+class StepBacklog(NamedTuple):
+    """What waits for a step.
+
+    Attributes:
+      elements: about how many.
+      size: about how many bytes they are; None for those that a source has yet to read.
+      uncounted: further bytes, of an unknown number of elements.
+    """
+
+    elements: int = 0
+    size: int | None = 0
+    uncounted: int = 0
+
+    def plus(self, other: StepBacklog) -> StepBacklog:
+        """Return the sum."""
+        size = None if self.size is None or other.size is None else self.size + other.size
+        return StepBacklog(self.elements + other.elements, size, self.uncounted + other.uncounted)
+
+    def counted(self) -> tuple[int, int | None]:
+        """Return all elements and bytes: those that weren't counted are as large as the others.
+
+        >>> StepBacklog(10, 200, 100).counted()
+        (15, 300)
+        """
+        if self.size is None:
+            return self.elements, None
+        more = round(self.uncounted * self.elements / self.size) if self.size else 0
+        return self.elements + more, self.size + self.uncounted
+
+
 class Observed(NamedTuple):
     """What a process has observed of its subtasks since its last report, for a page.
 
     Attributes:
       traffic: by PCollection, what has passed since the page was opened.
+      shuffles: in batch by the step behind it, the records and bytes of the blocks of a shuffle.
       keys: by step, the most frequent keys and their counts, and the number of all elements.
       kept: by step, the windows and state cells in memory.
+      backlogs: by step, what waits for it.
       overdue: by task, microseconds since the earliest processing-time timer that is due was set for.
       inputs, panes: of the step and key that are drawn.
       logs: lines of this process: microseconds since 1970, level, and text.
@@ -53,6 +86,8 @@ class Observed(NamedTuple):
     panes: Sequence[DrawnPane] = ()
     logs: Sequence[tuple[int, str, str]] = ()
     profile: tuple[int, Mapping[str, int]] | None = None
+    backlogs: Mapping[str, StepBacklog] = {}
+    shuffles: Mapping[str, Traffic] = {}
 
 
 def observed_of(taps: Iterable[TaskTaps]) -> Observed:
@@ -65,9 +100,8 @@ def observed_of(taps: Iterable[TaskTaps]) -> Observed:
     inputs: list[DrawnInput] = []
     panes: list[DrawnPane] = []
     for each in taps:
-        for pcollection, (elements, size) in each.traffic().items():
-            before = traffic.get(pcollection, Traffic(0, 0))
-            traffic[pcollection] = Traffic(before.elements + elements, before.size + size)
+        for pcollection, own in each.traffic().items():
+            traffic[pcollection] = traffic.get(pcollection, Traffic(0, 0)).plus(own)
         for label, sketch in each.keys.items():
             totals[label] += sketch.total
             keys.setdefault(label, Counter()).update(sketch.counts)

@@ -6,7 +6,6 @@ spent.  Sizes and keys are of samples, whose number is limited by elements and b
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,14 +16,15 @@ from ....windowing import IntervalWindow
 from ....windowing.timestamp import MIN_MICROS
 from ....windowing.windows import end_of_window
 from ..clock import Clock
+from ..operators.traffic import DataflowTraffic
 from ..plan.fusion import Grouping, Keyed
+from ..stages.traffic import Pending, Traffic
 from ..user_errors import shortened
 from ..windows.combining import FoldedBundle
 from .task_execution import TaskExecution
 
-# After so many elements one is sampled: for its key, and for its size, which is that of its pickle; or after so many
-# microseconds, of the two.
-_MANY, _KEYED, _SIZED = 2_048, 250_000, 1_000_000
+# After so many microseconds the key of an element is sampled, or after as many elements as its size is.
+_KEYED = 250_000
 
 # So many bundles are sampled for their keys at first, so that those of a slow stream are known soon.
 _EAGER = 300
@@ -34,13 +34,6 @@ _GOLDEN = 0.6180339887498949
 
 # Keys in a sketch; panes and inputs of one report.
 _KEYS, _MOST = 256, 500
-
-
-class Traffic(NamedTuple):
-    """What has passed a PCollection since a tap was attached: elements, and about how many bytes they have pickled."""
-
-    elements: int
-    size: int
 
 
 class DrawnPane(NamedTuple):
@@ -103,47 +96,6 @@ class HotKeys:
             self.counts = dict(ordered[: self._size])
 
 
-class _Pending:
-    """Elements that have passed since the last sample.
-
-    Args:
-      seldom: the microseconds after which a sample is due.
-      eager: for so many calls a sample is always due.
-
-    Attributes:
-      taken: the number of elements that the last sample stands for.
-    """
-
-    __slots__ = ("_eager", "_elements", "_seldom", "_since", "taken")
-
-    def __init__(self, seldom: int, eager: int) -> None:
-        self._seldom = seldom
-        self._eager = eager
-        self._elements = self.taken = 0
-        self._since = 0
-
-    def is_due(self, elements: int, now: int) -> bool:
-        """Add elements.  Returns True if a sample is due: after so many elements, or after a time, and at first."""
-        self._elements += elements
-        if self._eager:
-            self._eager -= 1
-        elif self._elements < _MANY and now - self._since < self._seldom:
-            return False
-        self.taken, self._elements, self._since = self._elements, 0, now
-        return True
-
-
-class _Sums:
-    """The elements that have passed a PCollection, and the average size of one in bytes."""
-
-    __slots__ = ("elements", "pending", "size")
-
-    def __init__(self) -> None:
-        self.elements = 0
-        self.size = 0.0
-        self.pending = _Pending(_SIZED, 1)
-
-
 class TaskTaps:
     """Taps of one subtask.
 
@@ -162,7 +114,6 @@ class TaskTaps:
         self._clock = clock
         self._step = step
         self._key = key
-        self._traffic: dict[int, _Sums] = {}
         self._attached: list[tuple[int, Callable[[Bundle], None]]] = []
         self._samples = 0
         self.keys: dict[str, HotKeys] = {}
@@ -172,17 +123,16 @@ class TaskTaps:
 
     def _attach(self) -> None:
         execution = self.execution
+        self._traffic = DataflowTraffic(execution.dataflow, execution.produced, self._clock)
         plan = execution.plan
         keyed: dict[int, list[graph.Transform]] = {}
         for step in plan.steps:
             if isinstance(step, (Grouping, Keyed)):
                 keyed.setdefault(step.transform.inputs[0], []).append(step.transform)
         for pcollection in execution.produced:
-            self._traffic[pcollection] = sums = _Sums()
-            self._tap(pcollection, partial(self._count, sums))
             for transform in keyed.get(pcollection, ()):
                 sketch = self.keys.setdefault(transform.label, HotKeys())
-                self._tap(pcollection, partial(self._take_keys, sketch, _Pending(_KEYED, _EAGER)))
+                self._tap(pcollection, partial(self._take_keys, sketch, Pending(_KEYED, _EAGER)))
                 if transform.label == self._step:
                     self._tap(pcollection, self._draw_inputs)
         for step in execution.task.steps:
@@ -198,23 +148,13 @@ class TaskTaps:
         for pcollection, receive in self._attached:
             self.execution.dataflow.untap(pcollection, receive)
         self._attached = []
+        self._traffic.detach()
 
     def traffic(self) -> dict[int, Traffic]:
         """Return what has passed, by PCollection."""
-        return {
-            pcollection: Traffic(sums.elements, round(sums.elements * sums.size))
-            for pcollection, sums in self._traffic.items()
-        }
+        return self._traffic.traffic()
 
-    def _count(self, sums: _Sums, bundle: Bundle) -> None:
-        n = len(bundle)
-        sums.elements += n
-        if n and sums.pending.is_due(n, self._clock.now):
-            size = _size_of(bundle)
-            # The average size of an element, in which later ones have more weight.
-            sums.size = size if not sums.size else sums.size + (size - sums.size) / 8
-
-    def _take_keys(self, keys: HotKeys, pending: _Pending, bundle: Bundle) -> None:
+    def _take_keys(self, keys: HotKeys, pending: Pending, bundle: Bundle) -> None:
         n = len(bundle)
         if not n or isinstance(bundle, FoldedBundle) or not pending.is_due(n, self._clock.now):
             return
@@ -264,14 +204,3 @@ class TaskTaps:
 
     def _is_drawn(self, key: Any) -> bool:
         return self._key is None or shortened(key) == self._key
-
-
-def _size_of(bundle: Bundle) -> float:
-    """Return the pickled size of an element of a bundle, in bytes; 0 for one that can't be pickled."""
-    records = getattr(bundle, "records", None)
-    if records is not None and hasattr(records, "nbytes"):
-        return float(records.nbytes) / len(bundle)
-    try:
-        return float(len(pickle.dumps(bundle.part(0, 1).values[0], protocol=5)))
-    except Exception:  # any error of user code's __reduce__
-        return 0.0

@@ -8,9 +8,12 @@ has read more than it has processed tells the sender so on the same pipe.
 
 from __future__ import annotations
 
+import fcntl
 import pickle
 import socket
 import struct
+import termios
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -92,6 +95,11 @@ class Channel:
     def pause(self, is_paused: bool) -> None:
         """Ask the sender to wait, or to go on."""
         self.is_paused = is_paused
+
+    @property
+    def unread(self) -> int:
+        """The bytes that have arrived at the receiving end, and are no message yet."""
+        return 0
 
     def put(self, message: Message) -> None:
         """Send a message, which is accepted even if the channel is full."""
@@ -182,6 +190,11 @@ class SendingEnd(Channel):
             self._frames.popleft()
 
     @property
+    def unsent(self) -> int:
+        """The bytes that wait for room in the pipe."""
+        return self._pending
+
+    @property
     def has_pending(self) -> bool:
         """True if frames wait for room in the pipe."""
         return bool(self._frames)
@@ -225,6 +238,11 @@ class ReceivingEnd(Channel):
             with suppress(OSError):
                 self.socket.send(_PAUSE if is_paused else _RESUME)
 
+    @property
+    def unread(self) -> int:
+        # The pipe is read at once, unless the channel is full.
+        return len(self._data) + (_readable(self.socket) if self.is_full else 0)
+
     def read(self) -> bool:
         """Read what is in the pipe.  Return False if the sender has closed it."""
         try:
@@ -251,6 +269,15 @@ class ReceivingEnd(Channel):
         view.release()
         del self._data[:start]
         return True
+
+
+def _readable(pipe: socket.socket) -> int:
+    """Return the number of bytes in a pipe that can be read."""
+    found = array("i", [0])
+    # The pipe may be closed.
+    with suppress(OSError, ValueError):
+        fcntl.ioctl(pipe.fileno(), termios.FIONREAD, found)
+    return found[0]
 
 
 def payloads_of(message: Message) -> Iterator[tuple[int, bytes]]:

@@ -84,6 +84,10 @@ class Exchange:
             while self._overflow and not channel.is_full:
                 channel.put(self._overflow.take())
 
+    def overflowed(self) -> tuple[list[Bundle], int]:
+        """Return what waits for room on a back-edge: the bundles in memory, and the bytes of those on disk."""
+        return ([], 0) if self._overflow is None else (self._overflow.bundles(), self._overflow.spilled_bytes)
+
     def _send_back(self, message: Message) -> None:
         assert self._overflow is not None
         self._overflow.put(message)
@@ -205,6 +209,15 @@ class SpillingQueue:
 
     def __bool__(self) -> bool:
         return bool(self._front or self._spilled)
+
+    def bundles(self) -> list[Bundle]:
+        """Return the elements in memory."""
+        return [message.bundle for message in self._front if isinstance(message, Elements)]
+
+    @property
+    def spilled_bytes(self) -> int:
+        """The bytes of the elements on disk."""
+        return sum(length for _, length, is_elements in self._spilled if is_elements)
 
     def put(self, message: Message) -> None:
         """Add a message at the end."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ...execution.log_tail import LogTail
 from ...execution.page.profiles import Profiler
-from ...execution.plan.execution_graph import SubtaskId
+from ...execution.plan.execution_graph import SubtaskId, Task
 from ...execution.streaming.observation import Observe, Observed, observed_of
 from ...execution.streaming.taps import TaskTaps
+from ..subtask.backlog import BacklogMeter
 from ..subtask.subtask import Subtask
 
 # Seconds between two reports of traffic and keys: the page is told as often.
@@ -30,13 +31,15 @@ class SlotObserver:
 
     Args:
       subtasks: the slot's subtasks, which may be replaced.
+      tasks: all tasks of the job.
 
     Attributes:
       tail: the log of the slot's process; None if the job's process tails it.
     """
 
-    def __init__(self, subtasks: Callable[[], Mapping[SubtaskId, Subtask]]) -> None:
+    def __init__(self, subtasks: Callable[[], Mapping[SubtaskId, Subtask]], tasks: Sequence[Task]) -> None:
         self._subtasks = subtasks
+        self._backlogs = BacklogMeter(tasks)
         self._wanted = Observe()
         self._is_asked = False
         self._taps: dict[SubtaskId, TaskTaps] = {}
@@ -92,7 +95,8 @@ class SlotObserver:
         self._taken_at = now
         subtasks = self._subtasks()
         observed = observed_of(taps for id, taps in self._taps.items() if id in subtasks)
-        return observed._replace(logs=logs, profile=profile)
+        backlogs = self._backlogs.measure(subtasks.values()) if self._taps else {}
+        return observed._replace(logs=logs, profile=profile, backlogs=backlogs)
 
 
 class Observable(Protocol):

@@ -95,7 +95,7 @@ class Slot:
         self.time_slice = start.time_slice or TimeSlice(LONG_SLICE if start.has_script else SLICE)
         self._ids = tuple(ids)
         self._has_calls = has_async(execution_graph.plan.steps)
-        self.observer = SlotObserver(lambda: self.subtasks)
+        self.observer = SlotObserver(lambda: self.subtasks, execution_graph.tasks)
         # The subtask of the current step, and the microseconds of the steps of each.
         self._current: SubtaskId | None = None
         self._busy: dict[SubtaskId, int] = {}

@@ -26,7 +26,7 @@ from ...execution.sinks.committer import SinkCommitter, sinks_of
 from ...execution.user_errors import Attribution, attributed, reraise
 from ..dataframes import Pack, check_packages
 from ..jobs import raise_original
-from .partition_function import Reports
+from .partition_function import Reports, TaskTraffic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +71,13 @@ class TaskReports(ABC):
         for report in list(self.reports().values()):
             merged.merge(report.metrics)
         merged.merge(self.committed)
+        return merged
+
+    def traffic(self) -> TaskTraffic:
+        """Return what tasks that have ended have read and sent."""
+        merged = TaskTraffic()
+        for report in list(self.reports().values()):
+            merged.add(report.traffic)
         return merged
 
     def stacks(self) -> Mapping[int, Mapping[str, int]]:

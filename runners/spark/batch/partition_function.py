@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+import attrs
 import cloudpickle
 
 from ....sdk import graph
@@ -25,6 +26,7 @@ from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
 from ...execution.plan.segments import Segment
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.stages.side_input_views import SideInputViews
+from ...execution.stages.traffic import Traffic
 from ...execution.step_times import StepSampler
 from ...execution.stuck_calls import CallWatch
 from ...execution.user_errors import as_exception
@@ -36,16 +38,45 @@ from ..executor_functions import ExecutorFunction
 Row = tuple[Destination, int, bytes]
 
 
+@attrs.define
+class TaskTraffic:
+    """What a task, or several, have read and sent.
+
+    Attributes:
+      shuffles: by the label of the grouping or ParDo with state, what was read from the blocks of its shuffle.
+      edges: by PCollection, what was sent to be stored and as side inputs; if the run has a page, also what has passed
+        the other edges.
+    """
+
+    shuffles: dict[str, Traffic] = attrs.field(factory=dict)
+    edges: dict[int, Traffic] = attrs.field(factory=dict)
+
+    def add(self, other: TaskTraffic) -> None:
+        """Add the traffic of another task.
+
+        >>> total, other = TaskTraffic({"Sum": Traffic(2, 20)}), TaskTraffic({"Sum": Traffic(1, 10)})
+        >>> total.add(other)
+        >>> total.shuffles
+        {'Sum': Traffic(elements=3, size=30, estimates=())}
+        """
+        for label, own in other.shuffles.items():
+            self.shuffles[label] = self.shuffles.get(label, Traffic(0, 0)).plus(own)
+        for pcollection, own in other.edges.items():
+            self.edges[pcollection] = self.edges.get(pcollection, Traffic(0, 0)).plus(own)
+
+
 class TaskReport(NamedTuple):
     """What a task has counted.
 
     Attributes:
       stacks: how often each stack was seen, if the run has a page.
+      traffic: what it has read and sent.
     """
 
     metrics: MetricsContainer
     counts: Counts
     stacks: Mapping[str, int]
+    traffic: TaskTraffic
 
 
 # By segment and partition.
@@ -61,7 +92,7 @@ class PartitionFunction(ExecutorFunction):
       groups: the number of key groups.
       packs: by the labels of DataFrame sinks, the functions that pack their rows.
       timeout: seconds after which a call that has not returned is named in the worker's log.
-      has_page: whether the stacks of the steps are reported.
+      has_page: whether the stacks of the steps and the traffic of all edges are reported.
 
     Raises `SerializationError` if a part of the segment can't be pickled.
     """
@@ -97,6 +128,7 @@ class PartitionFunction(ExecutorFunction):
           side_inputs: the blocks of the segment's side inputs.
         """
         container, counts, stacks = MetricsContainer(), Counts(), Stacks()
+        traffic = TaskTraffic()
         try:
             with scoped(container), rarely_collected(), CallWatch(self._timeout) as watch:
                 watch.sample_by(StepSampler(counts, True, stacks.add if self._has_page else None))
@@ -110,7 +142,7 @@ class PartitionFunction(ExecutorFunction):
                 unit = f"{partition}-{uuid.uuid4().hex[:8]}"
                 arguments = views, self._transaction, unit, counts, container, self._groups
                 busy = BusyTime(counts, segment.label, partition)
-                for row in rows_of(plan, segment, rows, *arguments, packs):
+                for row in rows_of(plan, segment, rows, *arguments, packs, traffic, self._has_page):
                     busy.add()
                     yield row
                     busy.begin()
@@ -120,7 +152,7 @@ class PartitionFunction(ExecutorFunction):
             raise
         except BaseException as error:
             raise wrapped(as_exception(error)) from None
-        reports[self._number, partition] = TaskReport(container, counts, dict(stacks.counts))
+        reports[self._number, partition] = TaskReport(container, counts, dict(stacks.counts), traffic)
 
 
 def rows_of(
@@ -134,6 +166,8 @@ def rows_of(
     metrics: MetricsContainer,
     groups: int,
     packs: Mapping[str, Pack],
+    traffic: TaskTraffic,
+    counts_all: bool = False,
 ) -> Iterator[Row]:
     """Run a segment on one partition, and yield its output.
 
@@ -141,6 +175,8 @@ def rows_of(
       rows: the rows of the partition: pickled splits, or numbers with blocks.
       groups: the number of key groups.
       packs: by the labels of DataFrame sinks, the functions that pack their rows.
+      traffic: receives at the end what has passed where elements are encoded.
+      counts_all: True if it receives also what has passed the other edges.
     """
     output: list[Row] = []
 
@@ -157,14 +193,31 @@ def rows_of(
     task = SegmentTask(
         plan, [segment], steps_of(segment), views, transaction, unit, counts, metrics, send, groups, frames
     )
+    received = 0
+
+    def measured(rows: Iterable[Any]) -> Iterator[Any]:
+        nonlocal received
+        for group, block in rows:
+            received += len(block)
+            yield group, block
+
+    tapped = task.tapped([segment]) if counts_all else None
     try:
-        for _ in task.run(segment, _partition(segment, rows)):
+        root = segment.root
+        is_shuffled = isinstance(root, (Grouping, Keyed))
+        for _ in task.run(segment, _partition(segment, measured(rows) if is_shuffled else rows)):
             yield from take()
         for _ in task.finish():
             yield from take()
         yield from take()
         for label, token in task.stage():
             yield ("sink", label), 0, dumps(token, label)
+        if tapped is not None:
+            traffic.edges |= tapped.traffic()
+        traffic.edges |= task.sent
+        if isinstance(root, (Grouping, Keyed)):
+            label = root.transform.label
+            traffic.shuffles[label] = Traffic(counts.of(label).read, received)
     except BaseException:
         task.discard()
         raise

@@ -19,6 +19,7 @@ from ...execution.page.event_log import Events
 from ...execution.plan.fusion import before_shuffle, fuse
 from ...execution.progress import progress_of
 from ...execution.sinks.committer import with_dead_letters
+from ...execution.streaming.observation import Observed
 from ...execution.streaming_options import check_streaming_flags, refuse_unheeded
 from ...execution.stuck_calls import CallWatch
 from ..page import IN_BATCH, SparkPage, SparkProgress
@@ -98,7 +99,9 @@ class SparkBatchRunner(TransformRunner):
         def progress() -> SparkProgress:
             reports.update()
             stacks = {execution.segments[number].label: own for number, own in reports.stacks().items()}
-            return SparkProgress(None, reports.counts, reports.metrics, stacks=stacks)
+            traffic = reports.traffic()
+            observed = [Observed(traffic=traffic.edges, shuffles=traffic.shuffles)]
+            return SparkProgress(None, reports.counts, reports.metrics, observed=observed, stacks=stacks)
 
         graph = described_plan(execution.plan, execution.partitions)
         return SparkPage(graph, progress, {"cancel": execution.cancel}, Events(), IN_BATCH)

@@ -53,6 +53,23 @@ def pardo(fn: Any) -> ParDoOperation:
 # The source
 
 
+def test_a_function_that_counts_has_one_more_line_between_two_operations() -> None:
+    """It is the same otherwise."""
+    operations = (pardo(MapDoFn(lambda x: x + 1)), pardo(FilterDoFn(lambda x: x)), pardo(FlatMapDoFn(str.split)))
+    plain = generate(operations, None, ONE_FOR_ALL, 7).source.splitlines()
+    counting = generate(operations, None, ONE_FOR_ALL, 7, counts=True).source.splitlines()
+
+    assert [line for line in counting if line in plain] == plain
+    assert [
+        "n1 = 0; e1 = None",
+        "n2 = 0; e2 = None",
+        "n1 += 1; e1 = v1",
+        "n2 += 1; e2 = v1",
+        "passed(1, n1, e1)",
+        "passed(2, n2, e2)",
+    ] == [line.strip() for line in counting if line not in plain]
+
+
 def test_plain_functions_become_a_loop_like_one_written_by_hand() -> None:
     """Nothing is looked at that can't be special, and columns that all share aren't touched."""
     operations = (pardo(MapDoFn(lambda x: x + 1)), pardo(FilterDoFn(lambda x: x)), pardo(FlatMapDoFn(str.split)))
