@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import pathlib
 import shutil
 import time
@@ -94,10 +95,22 @@ class Browser:
         """Save what is visible as a PNG."""
         self.driver.save_screenshot(str(path))
 
+    def resize(self, width: int, height: int) -> None:
+        """Give the page another size, in pixels of CSS."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
     def in_dark(self) -> None:
         """Prefer dark colours from now on."""
         features = [{"name": "prefers-color-scheme", "value": "dark"}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def save_screenshot(browser: Browser, name: str) -> None:
+    """Save a screenshot, if `PENSTOCK_SCREENSHOTS` names a directory for them."""
+    directory = os.environ.get("PENSTOCK_SCREENSHOTS")
+    if directory:
+        browser.screenshot(pathlib.Path(directory) / f"ui_{name}.png")
 
 
 @contextmanager

@@ -5,14 +5,13 @@ With `PENSTOCK_SCREENSHOTS=DIR` the views are saved there as PNGs.
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from running_pages import retracting_sums, running
-from servers.browser import Browser, running_browser, why_there_is_no_browser
+from servers.browser import Browser, running_browser, save_screenshot, why_there_is_no_browser
 
 import penstock as beam
 
@@ -24,13 +23,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One browser for all tests."""
     with running_browser(tmp_path_factory.mktemp("browser")) as running:
         yield running
-
-
-def shot(browser: Browser, name: str) -> None:
-    """Save a screenshot, if there is a directory for them."""
-    directory = os.environ.get("PENSTOCK_SCREENSHOTS")
-    if directory:
-        browser.screenshot(pathlib.Path(directory) / f"ui_{name}.png")
 
 
 def show(browser: Browser, view: str) -> None:
@@ -63,7 +55,8 @@ def test_every_view_shows_a_stream_with_two_workers(browser: Browser, tmp_path: 
     with running(tmp_path, failing_once(tmp_path / "failed"), parallelism=2) as result:
         browser.open(result.ui_url)
         browser.wait_until(lambda: "running" in browser.find("#state").text, "the state")
-        browser.wait_until(lambda: any("/s" in text for text in browser.texts(".edge text")), "rates of edges")
+        browser.wait_until(lambda: all("B/s" in text for text in browser.texts(".edge text")), "rates of all edges")
+        browser.wait_until(lambda: any("fused · ≈" in text for text in browser.texts(".edge text")), "estimates")
         browser.wait_until(lambda: any("%" in text for text in browser.texts(".node .share")), "shares of time")
         assert "" == _violations(browser, "graph")
 
@@ -105,6 +98,14 @@ def test_every_view_shows_a_stream_with_two_workers(browser: Browser, tmp_path: 
         browser.find("[data-kind=savepoint]").click()
         browser.wait_until(lambda: "savepoint of epoch" in browser.find("#answer").text, "the savepoint")
 
+        browser.resize(400, 900)
+        for view in ("graph", "steps", "event-time"):
+            show(browser, view)
+            assert "" == _violations(browser, f"{view}_narrow")
+            beyond = browser.driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
+            assert 0 >= beyond, f"{view}: {beyond} pixels are beyond the window"
+        browser.resize(1280, 900)
+
         browser.in_dark()
         for view in ("graph", "steps", "event-time"):
             show(browser, view)
@@ -113,7 +114,7 @@ def test_every_view_shows_a_stream_with_two_workers(browser: Browser, tmp_path: 
 
 
 def _violations(browser: Browser, name: str) -> str:
-    shot(browser, name)
+    save_screenshot(browser, name)
     return "\n".join(browser.violations())
 
 
@@ -171,7 +172,7 @@ def test_a_thousand_steps_are_readable(browser: Browser, tmp_path: pathlib.Path)
         )
         assert box[0] >= 9
         assert box[1]
-        shot(browser, "thousand")
+        save_screenshot(browser, "thousand")
         show(browser, "steps")
         browser.wait_until(
             lambda: 1001 == len(browser.texts("#view-steps tbody:first-of-type tr th[scope=row]")), "rows"

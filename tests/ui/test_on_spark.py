@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from running_pages import ask, document, post, printed_page, retracting_sums
 from running_program import wait_until
-from servers.browser import Browser, running_browser, why_there_is_no_browser
+from servers.browser import Browser, running_browser, save_screenshot, why_there_is_no_browser
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
@@ -95,7 +95,9 @@ def test_a_batch_on_spark_has_a_page(
     edges = {labels[edge["target"]]: str(edge["pcollection"]) for edge in graph["edges"]}
     assert 200 == status["shuffles"]["Mix 0/Group"][0] < status["shuffles"]["Mix 0/Group"][1]
     assert 200 == status["traffic"][edges["Mix 0/AddRandomKeys"]][0]
-    assert ["elements", "bytes"] == status["estimated"][edges["Mix 0/Globally"]]
+    wait_until(lambda: edges["Slow 1"] in document(page, "status")["estimated"], "the next tasks")
+    assert ["elements", "bytes"] == document(page, "status")["estimated"][edges["Slow 1"]]
+    save_screenshot(browser, "spark_batch")
     profile = taken_profile(page)
     assert any(stack[1].startswith("Slow ") and ".slow (test_on_spark.py:" in stack[2] for stack in profile)
     assert 409 == post(page, "/api/requests/savepoint").status
