@@ -296,6 +296,8 @@ def waits(error: Any) -> bool:
     return bool(error.retriable()) or error.name() in (
         "_TRANSPORT",
         "_ALL_BROKERS_DOWN",
+        # Of a question to a broker whose connection is replaced meanwhile.
+        "_DESTROY_BROKER",
         "_TIMED_OUT",
         "_TIMED_OUT_QUEUE",
         "_MSG_TIMED_OUT",

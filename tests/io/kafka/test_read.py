@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,33 @@ def test_a_stream_resumes_from_its_checkpoint(topic: Topic, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("runner_name", ["local", "spark-microbatch"])
+def test_offsets_of_checkpoints_are_committed_to_the_group(
+    topic: Topic, runner: Any, runner_name: str, tmp_path: Path
+) -> None:
+    """For others to see."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    topic.write(range(10))
+    config = topic.config | {"group.id": topic.name}
+    flags = {"checkpoint_interval": 0.05} if runner_name == "local" else {}
+    p = beam.Pipeline(runner, options=PipelineOptions([], checkpoint_dir=str(tmp_path / "kept"), **flags))
+    read = ReadFromKafka(config, topic.name, timestamp_policy="CreateTime", commit_offset_in_finalize=True)
+    _ = p | read | beam.io.Write(Recording())
+    result = p.run()
+    with closing(Consumer(topic.producer_config | {"group.id": topic.name})) as others:
+        places = [TopicPartition(topic.name, number) for number in range(2)]
+
+        def committed() -> list[int]:
+            result.wait_until_finish(100)
+            return [found.offset for found in others.committed(places, timeout=10)]
+
+        try:
+            wait_until(lambda: committed() == [5, 5], "the group has the offsets")
+        finally:
+            result.cancel()
+
+
+@pytest.mark.parametrize("runner_name", ["local", "spark-microbatch"])
 def test_new_partitions_are_found_while_a_stream_runs(
     topic: Topic, runner: Any, runner_name: str, tmp_path: Path
 ) -> None:
@@ -369,6 +397,33 @@ def test_a_number_of_records_and_a_span_of_time_end_a_read(topic: Topic) -> None
     with beam.Pipeline() as p:
         all_of_them = p | ReadFromKafka(topic.config, topic.name, max_read_time=2)
         assert_that(all_of_them | beam.combiners.Count.Globally(), equal_to([10]))
+
+
+class LosesItsBroker:
+    """A consumer whose first question to a broker ends with the client's error for a connection that is replaced."""
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self.asked = 0
+
+    def get_watermark_offsets(self, *arguments: Any, **options: Any) -> Any:
+        from confluent_kafka import KafkaError, KafkaException
+
+        self.asked += 1
+        if self.asked == 1:
+            raise KafkaException(KafkaError(KafkaError._DESTROY_BROKER))
+        return self._consumer.get_watermark_offsets(*arguments, **options)
+
+
+def test_a_broker_that_starts_again_while_it_is_asked_is_asked_again(topic: Topic) -> None:
+    """As kills of a broker found: a stream of micro-batches ended with the client's error."""
+    topic.write(range(10))
+    source = source_of(ReadFromKafka(topic.config, topic.name))
+    partition = source.partitions()[0]
+    with closing(source.open(partition, None)) as reader:
+        consumer = LosesItsBroker(reader._consumer)
+        assert (0, 5) == source.reading.bounds(consumer, partition)
+        assert 2 == consumer.asked
 
 
 def test_lost_records_are_never_skipped_silently(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
