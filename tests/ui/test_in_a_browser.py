@@ -56,7 +56,9 @@ def test_every_view_shows_a_stream_with_two_workers(browser: Browser, tmp_path: 
         browser.open(result.ui_url)
         browser.wait_until(lambda: "running" in browser.find("#state").text, "the state")
         browser.wait_until(lambda: all("B/s" in text for text in browser.texts(".edge text")), "rates of all edges")
-        browser.wait_until(lambda: any("fused · ≈" in text for text in browser.texts(".edge text")), "estimates")
+        browser.wait_until(lambda: any("≈" in text.partition("/s")[0] for text in browser.texts(".edge text")), "≈")
+        overlapping = browser.driver.execute_script(_OVERLAPPING)
+        assert [] == overlapping
         browser.wait_until(lambda: any("%" in text for text in browser.texts(".node .share")), "shares of time")
         assert "" == _violations(browser, "graph")
 
@@ -104,6 +106,13 @@ def test_every_view_shows_a_stream_with_two_workers(browser: Browser, tmp_path: 
             assert "" == _violations(browser, f"{view}_narrow")
             beyond = browser.driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
             assert 0 >= beyond, f"{view}: {beyond} pixels are beyond the window"
+            if view == "graph":
+                seen = browser.driver.execute_script(
+                    "const frame = document.querySelector('svg.pipeline').getBoundingClientRect();"
+                    "const box = document.querySelector('.node').getBoundingClientRect();"
+                    "return frame.left <= box.left && box.right <= frame.right"
+                )
+                assert seen, "the first step is not in view"
         browser.resize(1280, 900)
 
         browser.in_dark()
@@ -111,6 +120,15 @@ def test_every_view_shows_a_stream_with_two_workers(browser: Browser, tmp_path: 
             show(browser, view)
             assert "" == _violations(browser, f"{view}_dark")
         assert [] == browser.errors()
+
+
+# The texts of edges that lie over each other.
+_OVERLAPPING = """
+    const texts = [...document.querySelectorAll(".edge text")];
+    const found = texts.map(each => [each.textContent, each.getBoundingClientRect()]);
+    const over = ([, a], [, b]) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    return found.flatMap((a, i) => found.slice(i + 1).filter(b => over(a, b)).map(b => [a[0], b[0]]));
+"""
 
 
 def _violations(browser: Browser, name: str) -> str:
@@ -172,6 +190,7 @@ def test_a_thousand_steps_are_readable(browser: Browser, tmp_path: pathlib.Path)
         )
         assert box[0] >= 9
         assert box[1]
+        assert "null" not in browser.text
         save_screenshot(browser, "thousand")
         show(browser, "steps")
         browser.wait_until(

@@ -33,6 +33,13 @@ export function graphView(panel, shared) {
 
   let graph = null;
   let status = {};
+  let width = 0;
+  // A window of another width begins anew; a hidden view has none.
+  new ResizeObserver(() => {
+    const now = drawing.getBoundingClientRect().width;
+    if (now && width && now !== width) fit(true);
+    width = now || width;
+  }).observe(drawing);
   let nodes = [];
   let edges = [];
   let view = { x: 0, y: 0, scale: 1 };
@@ -55,11 +62,14 @@ export function graphView(panel, shared) {
       const [from, to] = [graph.transforms[edge.source], graph.transforms[edge.target]];
       const [x1, y1, x2, y2] = [from.x + from.width / 2, from.y + from.height, to.x + to.width / 2, to.y];
       const bend = Math.max(24, Math.abs(y2 - y1) / 2);
-      const text = svg("text", { x: (x1 + x2) / 2 + 6, y: (y1 + y2) / 2 + 4 });
+      // Rates have a line below the other texts, so that edges beside each other have room.
+      const at = { x: (x1 + x2) / 2 + 6 };
+      const [text, rate, size] = [svg("tspan", at), svg("tspan", at), svg("tspan", at)];
+      const lines = svg("text", { y: (y1 + y2) / 2 + 4 }, text, rate, size);
       const kind = ["edge", edge.is_columnar && "columns", edge.is_side_input && "side", edge.crosses === "shuffle" && "shuffle"];
       layer.append(svg("g", { class: kind.filter(Boolean).join(" ") },
-        svg("path", { d: `M${x1},${y1} C${x1},${y1 + bend} ${x2},${y2 - bend} ${x2},${y2 - 2}`, "marker-end": "url(#head)" }), text));
-      return { edge, text };
+        svg("path", { d: `M${x1},${y1} C${x1},${y1 + bend} ${x2},${y2 - bend} ${x2},${y2 - 2}`, "marker-end": "url(#head)" }), lines));
+      return { edge, lines: [text, rate, size] };
     });
     nodes = graph.transforms.map((each, index) => {
       const busy = svg("rect", { class: "busy", x: each.x, y: each.y, width: 0, height: each.height, rx: 6 });
@@ -196,17 +206,23 @@ export function graphView(panel, shared) {
       dot.classList.toggle("hot", part > 0.3);
       node.setAttribute("aria-label", `${each.label}, ${each.kind}, ${percent(part)} of the time${pressed >= 0.5 ? ", backpressured" : ""}`);
     }
-    for (const { edge, text } of edges) {
+    for (const { edge, lines } of edges) {
       // The blocks of a shuffle are counted.
       const counted = status.shuffle_rates?.[graph.transforms[edge.target].label];
       const rates = counted ?? status.traffic_rates?.[edge.pcollection];
       const about = (name) => (!counted && status.estimated?.[edge.pcollection]?.includes(name) ? "≈" : "");
       const parts = [
-        edge.is_fused ? "fused" : "",
-        rates ? `${about("elements")}${number(rates[0])}/s, ${about("bytes")}${bytes(rates[1])}/s` : "",
-        edge.is_columnar ? "columns" : "", edge.conversion, edge.tag,
+        edge.is_fused && !rates ? "fused" : "", edge.is_columnar ? "columns" : "", edge.conversion, edge.tag,
+      ].filter(Boolean).join(" · ");
+      const texts = [
+        parts, rates ? `${about("elements")}${number(rates[0])}/s` : "", rates ? `${about("bytes")}${bytes(rates[1])}/s` : "",
       ];
-      setText(text, parts.filter(Boolean).join(" · "));
+      const first = texts.findIndex(Boolean);
+      const count = texts.filter(Boolean).length;
+      lines.forEach((line, index) => {
+        setText(line, texts[index]);
+        line.setAttribute("dy", index === first ? -6 * (count - 1) : texts[index] ? 13 : 0);
+      });
     }
     showDetails();
   }
@@ -225,7 +241,7 @@ export function graphView(panel, shared) {
     ];
     if (each.windowing) facts.push(["Windows", each.windowing.windows], ["Trigger", each.windowing.trigger], ["Panes", each.windowing.accumulation.toLowerCase()]);
     const loads = status.subtasks?.[each.task] ?? [];
-    details.replaceChildren(
+    details.replaceChildren(...[
       el("h2", {}, each.label),
       el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", { class: "note" }, name), el("dd", { title: value }, brief(value))])),
       el("h2", {}, "Subtasks"),
@@ -233,7 +249,8 @@ export function graphView(panel, shared) {
         const text = `subtask ${index}: busy ${percent(busy)}, backpressured ${percent(pressed)}, idle ${percent(Math.max(0, 1 - busy - pressed))}, ${number(read)} elements`;
         return el("li", { title: text }, `${index} `, meter(busy, pressed, text), ` ${percent(busy)}`);
       })),
-      each.windowing ? el("button", { type: "button", onclick: () => { shared.chosenStep = each.label; shared.show("event-time"); } }, "Draw its panes") : null);
+      each.windowing ? el("button", { type: "button", onclick: () => { shared.chosenStep = each.label; shared.show("event-time"); } }, "Draw its panes") : "",
+    ]);
   }
 
   return (documents) => {

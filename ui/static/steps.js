@@ -18,7 +18,7 @@ const FIELDS = {
 // Elements and bytes; a source doesn't know bytes.
 function waiting(backlog, isKnown) {
   if (!backlog) return isKnown ? "0" : "–";
-  return backlog[1] === null ? number(backlog[0]) : `${number(backlog[0])}, ${bytes(backlog[1])}`;
+  return !backlog[1] ? number(backlog[0]) : `${number(backlog[0])}, ${bytes(backlog[1])}`;
 }
 
 export function stepsView(panel, shared) {
