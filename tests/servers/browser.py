@@ -100,9 +100,9 @@ class Browser:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
-    def in_dark(self) -> None:
-        """Prefer dark colours from now on."""
-        features = [{"name": "prefers-color-scheme", "value": "dark"}]
+    def in_dark(self, is_dark: bool = True) -> None:
+        """Prefer dark colours from now on, or light ones."""
+        features = [{"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
@@ -125,6 +125,8 @@ def running_browser(directory: pathlib.Path) -> Iterator[Browser]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
+    # Beside other tests, a check of the whole page may take longer than the 30 s of Selenium.
+    driver.set_script_timeout(3 * _PATIENCE)
     try:
         yield Browser(driver)
     finally:
