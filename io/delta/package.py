@@ -44,12 +44,20 @@ def uri_of(table: AnyPath, transform: str) -> str:
     return path.rstrip("/") or "/"
 
 
+# How often the client repeats a request.  With its default it would try for minutes, without a word, before the caller
+# hears that the store is lost, and waits for it.
+_RETRIES = {"max_retries": "4", "retry_timeout": "30s"}
+
+
 def storage_options(uri: str) -> dict[str, str] | None:
-    """Return the settings of a store that the environment has in another form than the client reads it."""
+    """Return the client's settings of a store, with those that the environment has in another form than it reads."""
+    if not uri.startswith(("s3://", "s3a://")):
+        return None
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if uri.startswith(("s3://", "s3a://")) and endpoint is not None:
-        return {"AWS_ENDPOINT_URL": endpoint} | ({"AWS_ALLOW_HTTP": "true"} if endpoint.startswith("http:") else {})
-    return None
+    if endpoint is None:
+        return _RETRIES
+    allow_http = {"AWS_ALLOW_HTTP": "true"} if endpoint.startswith("http:") else {}
+    return _RETRIES | {"AWS_ENDPOINT_URL": endpoint} | allow_http
 
 
 def opened(uri: str, transform: str, version: Any = None) -> Any:
