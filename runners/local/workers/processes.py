@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
 import resource
@@ -249,6 +250,7 @@ def run_worker(loop: Callable[[], None], report: Callable[[RemoteError], None]) 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
+        _print_whole_lines()
         look_rarely_for_garbage()
         loop()
     except BaseException as error:
@@ -261,6 +263,13 @@ def run_worker(loop: Callable[[], None], report: Callable[[RemoteError], None]) 
     sys.stderr.flush()
     # Exit handlers of the parent don't run here.
     os._exit(0)
+
+
+def _print_whole_lines() -> None:
+    # Unbuffered, `print` writes a text and the end of its line apart, and another worker's text gets between them.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.write_through:
+            stream.reconfigure(line_buffering=True, write_through=False)
 
 
 def slots_of(streaming: StreamingOptions) -> int:

@@ -195,7 +195,7 @@ def test_without_rich_there_is_nothing_unless_it_was_asked_for(monkeypatch: pyte
 
 def without_times(lines: list[str]) -> list[str]:
     """Return lines without the sampled times and busy shares, which differ from run to run."""
-    return [re.sub(r"( [\d–]+%)?( [\d.,]+ s)?$", "", line) for line in lines]
+    return [re.sub(r"( [\d.,]+ s)?( [\d–]+%)?$", "", line) for line in lines]
 
 
 def test_the_local_runner_shows_its_steps_on_a_terminal(tmp_path: pathlib.Path) -> None:
