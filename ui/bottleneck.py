@@ -64,6 +64,12 @@ def bottleneck(graph: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str,
         return _result(task, step, "runner" if step is None else _cause(graph, step), f"{text}.")
     step, share = _longest(graph, task, seconds)
     skew = _skew(own)
+    reads = any(t["kind"] == "Read" for t in graph["transforms"] if t["task"] == task["id"])
+    if skew is not None and reads and step is not None:
+        # A task that reads has no keys: partitions are uneven, or fewer than subtasks.
+        text = f"{step} takes {share:.0%} of the time of {_brief(task)}, whose subtask {skew} is busy {busy:.0%} "
+        text += "of the time, the others much less: its partitions have most of the elements."
+        return _result(task, step, _cause(graph, step), text)
     if skew is not None:
         key = _hottest(task, status.get("hot_keys", {}))
         text = f"Subtask {skew} of {_brief(task)} is busy {own[skew][0]:.0%} of the time, the others much less"

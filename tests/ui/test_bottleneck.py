@@ -55,6 +55,17 @@ def test_a_subtask_that_is_busy_alone_has_a_skewed_key() -> None:
     assert "the key 'hot' has 85% of the elements of Sum" in found["text"]
 
 
+@pytest.mark.parametrize(("step", "cause"), [("Parse", "user function"), ("Read", "slow source")])
+def test_a_task_that_reads_has_no_keys(step: str, cause: str) -> None:
+    """Where one partition has all elements, its subtask is busy alone."""
+    subtasks = [[[0.95, 0.0, 900], [0.0, 0.0, 0]], even(0.1)]
+
+    found: Any = bottleneck(GRAPH, {"subtasks": subtasks, "seconds_rates": {step: 0.9}})
+
+    assert (0, step, cause) == (found["task"], found["step"], found["cause"])
+    assert "whose subtask 0 is busy 95% of the time, the others much less" in found["text"]
+
+
 def test_a_source_without_data_is_the_cause_where_nothing_is_busy() -> None:
     """And where elements arrive there is none."""
     idle = {"subtasks": [even(0.0), even(0.0)], "seconds_rates": {}, "read_rates": {"Read": 0.0}}

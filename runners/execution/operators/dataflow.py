@@ -326,10 +326,10 @@ class StageRun(LeavingStep):
     def _process(self, bundle: Bundle, place: int) -> None:
         executor, traffic = self.executor, self.traffic
         if traffic is not None:
-            traffic.begin(place, len(bundle))
+            traffic.begin(executor, place, len(bundle))
         executor.process(bundle, place)
         if traffic is not None:
-            traffic.end()
+            traffic.end(executor)
         if not place:
             self._count.read += len(bundle)
         if executor.left:
@@ -339,6 +339,10 @@ class StageRun(LeavingStep):
             self.leave(sorted(left, key=lambda entry: -entry[0]))
         if executor.is_behind:
             self.look_at_due()
+
+    def stop_counting(self) -> None:
+        """Count no more what passes between its operations."""
+        self.traffic = self.executor.passed = None
 
     def look_at_due(self) -> None:
         """Update `is_behind` with the executor's due work."""

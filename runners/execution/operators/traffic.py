@@ -7,8 +7,39 @@ from functools import partial
 
 from ....sdk.elements.bundle import Bundle
 from ..clock import Clock
+from ..plan.fusion import Stage
 from ..stages.traffic import BYTES, EdgeTraffic, StageTraffic, Traffic
-from .dataflow import Dataflow, StageRun
+from .dataflow import Dataflow
+
+
+class Edges:
+    """What has passed the edges of the graph in one worker, whose subtasks count it together.
+
+    >>> Edges().traffic()
+    {}
+    """
+
+    def __init__(self) -> None:
+        self._between: dict[int, EdgeTraffic] = {}
+        self._within: dict[str, StageTraffic] = {}
+
+    def edge(self, pcollection: int) -> EdgeTraffic:
+        """Return the count of a PCollection between steps."""
+        return self._between.setdefault(pcollection, EdgeTraffic())
+
+    def stage(self, stage: Stage, clock: Clock) -> StageTraffic:
+        """Return the counts within a fused stage."""
+        found = self._within.get(stage.id)
+        if found is None:
+            found = self._within[stage.id] = StageTraffic(stage, clock)
+        return found
+
+    def traffic(self) -> dict[int, Traffic]:
+        """Return what has passed, by PCollection."""
+        found = {pcollection: edge.traffic(BYTES) for pcollection, edge in self._between.items()}
+        for stage in self._within.values():
+            found |= stage.traffic()
+        return found
 
 
 class DataflowTraffic:
@@ -17,22 +48,20 @@ class DataflowTraffic:
     Args:
       pcollections: those that are outputs of the steps.
       clock: processing time.
+      edges: where it is counted.
     """
 
-    def __init__(self, dataflow: Dataflow, pcollections: Iterable[int], clock: Clock) -> None:
+    def __init__(self, dataflow: Dataflow, pcollections: Iterable[int], clock: Clock, edges: Edges) -> None:
         self._dataflow = dataflow
         self._clock = clock
-        self._edges = {pcollection: EdgeTraffic() for pcollection in pcollections}
         self._taps: list[tuple[int, Callable[[Bundle], None]]] = []
-        for pcollection, edge in self._edges.items():
-            tap = partial(self._count, edge)
+        for pcollection in pcollections:
+            tap = partial(self._count, edges.edge(pcollection))
             dataflow.tap(pcollection, tap)
             self._taps.append((pcollection, tap))
-        self._stages: list[tuple[StageRun, StageTraffic]] = []
         for run in dataflow.stages.values():
             if len(run.executor.stage.operations) > 1:
-                run.traffic = StageTraffic(run.executor, clock)
-                self._stages.append((run, run.traffic))
+                run.traffic = edges.stage(run.executor.stage, clock)
 
     def _count(self, edge: EdgeTraffic, bundle: Bundle) -> None:
         edge.count(bundle, self._clock.now)
@@ -41,14 +70,6 @@ class DataflowTraffic:
         """Count no more."""
         for pcollection, tap in self._taps:
             self._dataflow.untap(pcollection, tap)
-        for run, traffic in self._stages:
-            traffic.detach()
-            run.traffic = None
-        self._taps, self._stages = [], []
-
-    def traffic(self) -> dict[int, Traffic]:
-        """Return what has passed, by PCollection."""
-        found = {pcollection: edge.traffic(BYTES) for pcollection, edge in self._edges.items()}
-        for _, traffic in self._stages:
-            found |= traffic.traffic()
-        return found
+        for run in self._dataflow.stages.values():
+            run.stop_counting()
+        self._taps = []

@@ -149,6 +149,10 @@ class _Generator:
         t, w, p, s = current.values()
         self.columns = Columns(t, w, p, s, varying, shape.one_window)
         self.pends: list[int] = []
+        # By operation, the number of elements that have reached it and the last of them, as they are after the loop.
+        self.counted: dict[int, tuple[str, str]] = {}
+        # The line, depth and input of the last operation.
+        self.begun = 0, 0, ""
         # The assignments of key and value, if the last operation is their expression.
         self.pair: str | None = None
         self.certain_pair = False
@@ -170,8 +174,8 @@ class _Generator:
                 out.operation, out.input = i, value
                 last = i == len(self.operations) - 1
                 if self.counts and i > self.first:
-                    out.before_loop(f"n{i} = 0; e{i} = None")
-                    out.line(f"n{i} += 1; e{i} = {value}")
+                    self._count(i, value)
+                self.begun = len(out.text), out.depth, value
                 if isinstance(operation, WindowOperation):
                     assign_windows(out, self.columns, i, operation, value, self.fold if last else None)
                 else:
@@ -190,9 +194,8 @@ class _Generator:
         for i in self.pends:
             with out.block(f"if P{i}:"):
                 out.line(f"specials({i}, P{i})")
-        if self.counts:
-            for i in range(self.first + 1, len(self.operations)):
-                out.line(f"passed({i}, n{i}, e{i})")
+        for i, (number, element) in self.counted.items():
+            out.line(f"passed({i}, {number}, {element})")
         if self.leaves:
             out.line("return left")
             out.before_loop("it = iter(values); left = 0")
@@ -200,6 +203,20 @@ class _Generator:
         for code, about in reversed([*head, *out.before]):
             out.text.insert(start, "    " + code)
             out.about.insert(start, about)
+
+    def _count(self, i: int, value: str) -> None:
+        """Count the elements that reach operation `i`, unless as many have reached the one before it."""
+        out, (line, depth, before) = self.out, self.begun
+        all_values = "len(values) - left" if self.leaves else "len(values)"
+        number, element = self.counted.get(i - 1, (all_values, value))
+        if out.depth == depth and not any(text.endswith("continue") for text in out.text[line:]):
+            # The last element is in its variable after the loop.
+            self.counted[i] = number, element if value == before else value
+            out.before_loop(f"{value} = None")
+        else:
+            self.counted[i] = f"n{i}", f"e{i}"
+            out.before_loop(f"n{i} = 0; e{i} = None")
+            out.line(f"n{i} += 1; e{i} = {value}")
 
     # ParDo
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ....sdk.elements.bundle import Bundle
 from ..clock import Clock
+from ..plan.fusion import Stage
 from .executor import StageExecutor
 
 # After so many elements one is sampled for its size, or after so many microseconds.
@@ -122,50 +123,50 @@ class StageTraffic:
 
     The elements that enter the stage are known, and so are those that an operation has left at the end of a slice of
     time, and those that come back to it later.  From samples it is known how many elements an operation outputs for
-    each that it processes.
+    each that it processes.  All subtasks of a worker are counted together: those of a job with many have few samples
+    each, and the page shows their sum.
 
     Args:
-      executor: that of the stage.
+      stage: the stage.
       clock: processing time.
     """
 
-    def __init__(self, executor: StageExecutor, clock: Clock) -> None:
-        self._executor = executor
+    def __init__(self, stage: Stage, clock: Clock) -> None:
         self._clock = clock
-        operations = executor.stage.operations
-        self._pcollections = [transform.inputs[0] for transform in operations[1:]]
+        self._pcollections = [transform.inputs[0] for transform in stage.operations[1:]]
         self._edges = [EdgeTraffic() for _ in self._pcollections]
+        length = len(stage.operations)
         # All that follow are by the place of an operation.  Elements that have entered there, and of those, the ones of
         # sampled bundles.
-        self._entered = [0] * len(operations)
-        self._sampled = [0] * len(operations)
+        self._entered = [0] * length
+        self._sampled = [0] * length
         # Those that have come, less those that were left, since the last call of `traffic`.
-        self._come = [0] * len(operations)
+        self._come = [0] * length
         # Of recent samples: elements that the operation has processed, and its outputs.
-        self._processed = [0.0] * len(operations)
-        self._output = [0.0] * len(operations)
+        self._processed = [0.0] * length
+        self._output = [0.0] * length
         # Where the sampled bundle has entered, and how many elements each operation has processed of it.
         self._begun = 0
-        self._passed = [0] * len(operations)
+        self._passed = [0] * length
 
-    def begin(self, place: int, elements: int) -> None:
-        """Note that elements enter at the operation of this place; they are sampled if it is time."""
+    def begin(self, executor: StageExecutor, place: int, elements: int) -> None:
+        """Note that elements enter a subtask's copy at the operation of this place; they are sampled if it is time."""
         self._entered[place] += elements
         self._come[place] += elements
         if self._sampled[place] <= _FIRST + self._entered[place] // _SHARE:
             self._sampled[place] += elements
             self._begun, self._passed = place, [0] * len(self._come)
-            self._executor.passed = self._take
+            executor.passed = self._take
 
-    def end(self) -> None:
-        """Note what the stage has left of them."""
-        for at, left in self._executor.left:
+    def end(self, executor: StageExecutor) -> None:
+        """Note what the copy has left of them."""
+        for at, left in executor.left:
             self._come[at] -= len(left)
-        if self._executor.passed is None:
+        if executor.passed is None:
             return
-        self._executor.passed = None
+        executor.passed = None
         reached = list(self._passed)
-        for at, left in self._executor.left:
+        for at, left in executor.left:
             reached[at] += len(left)
         for place in range(self._begun, len(reached) - 1):
             self._processed[place] += self._passed[place]
@@ -178,10 +179,6 @@ class StageTraffic:
         self._passed[place] += elements
         if elements and place:
             self._edges[place - 1].measure(elements, sample, self._clock.now)
-
-    def detach(self) -> None:
-        """Count no more."""
-        self._executor.passed = None
 
     def traffic(self) -> dict[int, Traffic]:
         """Return what has passed, by PCollection."""

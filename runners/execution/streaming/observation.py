@@ -91,23 +91,20 @@ class Observed(NamedTuple):
 
 
 def observed_of(taps: Iterable[TaskTaps]) -> Observed:
-    """Return what was observed by the taps of subtasks in one process: inputs and panes since the last call."""
+    """Return what was observed by the taps of subtasks in one process, but what was drawn (`drawn_by`)."""
+    taps = list(taps)
     traffic: dict[int, Traffic] = {}
+    for edges in {each.edges for each in taps}:
+        for pcollection, own in edges.traffic().items():
+            traffic[pcollection] = traffic.get(pcollection, Traffic(0, 0)).plus(own)
     keys: dict[str, Counter[str]] = {}
     totals: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     overdue: dict[str, int] = {}
-    inputs: list[DrawnInput] = []
-    panes: list[DrawnPane] = []
     for each in taps:
-        for pcollection, own in each.traffic().items():
-            traffic[pcollection] = traffic.get(pcollection, Traffic(0, 0)).plus(own)
         for label, sketch in each.keys.items():
             totals[label] += sketch.total
             keys.setdefault(label, Counter()).update(sketch.counts)
-        inputs += each.inputs
-        panes += each.panes
-        each.inputs, each.panes = [], []
         execution = each.execution
         kept.update(execution.kept())
         due = execution.next_processing_time()
@@ -115,4 +112,15 @@ def observed_of(taps: Iterable[TaskTaps]) -> Observed:
             label = execution.task.label
             overdue[label] = max(overdue.get(label, 0), execution.clock.now - due)
     hottest = {label: (totals[label], counts.most_common(_TOP)) for label, counts in keys.items()}
-    return Observed(traffic, hottest, dict(kept), overdue, inputs, panes)
+    return Observed(traffic, hottest, dict(kept), overdue)
+
+
+def drawn_by(taps: Iterable[TaskTaps]) -> tuple[list[DrawnInput], list[DrawnPane]]:
+    """Return the inputs and panes since the last call, of the step and key that are drawn."""
+    inputs: list[DrawnInput] = []
+    panes: list[DrawnPane] = []
+    for each in taps:
+        inputs += each.inputs
+        panes += each.panes
+        each.inputs, each.panes = [], []
+    return inputs, panes

@@ -16,9 +16,9 @@ from ....windowing import IntervalWindow
 from ....windowing.timestamp import MIN_MICROS
 from ....windowing.windows import end_of_window
 from ..clock import Clock
-from ..operators.traffic import DataflowTraffic
+from ..operators.traffic import DataflowTraffic, Edges
 from ..plan.fusion import Grouping, Keyed
-from ..stages.traffic import Pending, Traffic
+from ..stages.traffic import Pending
 from ..user_errors import shortened
 from ..windows.combining import FoldedBundle
 from .task_execution import TaskExecution
@@ -102,6 +102,7 @@ class TaskTaps:
     Args:
       step, key: the label of the grouping whose panes are drawn, and the text of the key; None for none, and for all
         keys.
+      edges: where what passes the edges is counted, with that of the other subtasks of the worker.
 
     Attributes:
       execution: the execution of the subtask's task.
@@ -109,8 +110,9 @@ class TaskTaps:
       panes, inputs: of the step and key that are drawn.
     """
 
-    def __init__(self, execution: TaskExecution, clock: Clock, step: str | None, key: str | None) -> None:
+    def __init__(self, execution: TaskExecution, clock: Clock, step: str | None, key: str | None, edges: Edges) -> None:
         self.execution = execution
+        self.edges = edges
         self._clock = clock
         self._step = step
         self._key = key
@@ -123,7 +125,7 @@ class TaskTaps:
 
     def _attach(self) -> None:
         execution = self.execution
-        self._traffic = DataflowTraffic(execution.dataflow, execution.produced, self._clock)
+        self._traffic = DataflowTraffic(execution.dataflow, execution.produced, self._clock, self.edges)
         plan = execution.plan
         keyed: dict[int, list[graph.Transform]] = {}
         for step in plan.steps:
@@ -149,10 +151,6 @@ class TaskTaps:
             self.execution.dataflow.untap(pcollection, receive)
         self._attached = []
         self._traffic.detach()
-
-    def traffic(self) -> dict[int, Traffic]:
-        """Return what has passed, by PCollection."""
-        return self._traffic.traffic()
 
     def _take_keys(self, keys: HotKeys, pending: Pending, bundle: Bundle) -> None:
         n = len(bundle)

@@ -8,7 +8,9 @@ it has yet to read.  Elements in another process's encoding are counted by the s
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from ....sdk.elements.bundle import Bundle
@@ -24,6 +26,38 @@ from .subtask import Subtask
 
 # Seconds after which the size of an element is sampled again.
 _KNOWN = 10.0
+
+
+class _Waiting:
+    """What waits at one place, in all subtasks of a slot.
+
+    Attributes:
+      elements: of bundles, of which `bundle` is one.
+      encoded: bytes of encoded bundles, of which `block` is one.
+      uncounted: further bytes, of an unknown number of elements.
+    """
+
+    __slots__ = ("block", "bundle", "elements", "encoded", "uncounted")
+
+    def __init__(self) -> None:
+        self.elements = self.encoded = self.uncounted = 0
+        self.bundle: Bundle | None = None
+        self.block: Any = None
+
+    def add(self, bundles: Iterable[Bundle]) -> None:
+        for bundle in bundles:
+            if n := len(bundle):
+                self.elements += n
+                self.bundle = bundle
+
+    def add_channel(self, channel: Channel, unread: int) -> None:
+        for message in channel.queue:
+            if type(message) is Elements:
+                self.add((message.bundle,))
+            elif type(message) is Encoded:
+                self.encoded += len(message.block)
+                self.block = message.block
+        self.uncounted += unread
 
 
 class BacklogMeter:
@@ -43,52 +77,29 @@ class BacklogMeter:
     def measure(self, subtasks: Iterable[Subtask]) -> dict[str, StepBacklog]:
         """Return what waits for each step, by label."""
         found: dict[str, StepBacklog] = {}
+        # A job has thousands of channels: what is in them is summed up before it gets its label and its size.
+        edges: defaultdict[Edge, _Waiting] = defaultdict(_Waiting)
+        labels: defaultdict[str, _Waiting] = defaultdict(_Waiting)
         for subtask in subtasks:
-            for label, own in self._of(subtask):
-                found[label] = found[label].plus(own) if label in found else own
+            for label, elements in _to_read(subtask):
+                found[label] = found.get(label, StepBacklog()).plus(StepBacklog(elements, None))
+            _add_edges(subtask, edges)
+            _add_left(subtask, labels)
+        of_edges = ((self._receiver(edge), edge.id, waiting) for edge, waiting in edges.items())
+        of_labels = ((label, label, waiting) for label, waiting in labels.items())
+        for label, where, waiting in chain(of_edges, of_labels):
+            found[label] = found.get(label, StepBacklog()).plus(self._of(where, waiting))
         return found
 
-    def _of(self, subtask: Subtask) -> Iterator[tuple[str, StepBacklog]]:
-        for reader in subtask.readers:
-            backlog = reader.backlog()
-            if backlog is not None:
-                yield reader.label, StepBacklog(backlog, None)
-        edges = {edge.id: edge for edge in subtask.task.inputs}
-        for id, channel in subtask.inputs.items():
-            if channel.queue or channel.unread:
-                yield self._receiver(edges[id.edge]), self._in_channel(id.edge, channel)
-        for exchange in subtask.exchanges:
-            bundles, unsent = exchange.overflowed()
-            unsent += sum(channel.unsent for channel in exchange.channels if isinstance(channel, SendingEnd))
-            if unsent or bundles:
-                own = self._of_bundles(exchange.edge.id, bundles)
-                yield self._receiver(exchange.edge), own._replace(uncounted=unsent)
-        for step, run in subtask.execution.leaving:
-            bundles = [bundle for _, bundle in run.left_work()]
-            if isinstance(run, StageRun):
-                bundles += run.kept()
-            if bundles:
-                yield label_of(step), self._of_bundles(label_of(step), bundles)
-        for label, loop in subtask.execution.loops.within.items():
-            if loop.waiting:
-                yield label, self._of_bundles(label, list(loop.waiting))
-
-    def _in_channel(self, edge: int, channel: Channel) -> StepBacklog:
-        bundles = [message.bundle for message in channel.queue if type(message) is Elements]
-        blocks = [message.block for message in channel.queue if type(message) is Encoded]
-        backlog = self._of_bundles(edge, bundles)
-        size = sum(map(len, blocks))
-        if blocks:
-            each = self._size((edge, True), lambda: len(blocks[0]) / max(1, len(decode_bundle(blocks[0]))))
-            backlog = backlog.plus(StepBacklog(round(size / each), size))
-        return backlog._replace(uncounted=channel.unread)
-
-    def _of_bundles(self, where: Any, bundles: list[Bundle]) -> StepBacklog:
-        elements = sum(map(len, bundles))
-        if not elements:
-            return StepBacklog(0, 0)
-        sample = next(bundle for bundle in bundles if len(bundle))
-        return StepBacklog(elements, round(elements * self._size((where, False), lambda: size_of_bundle(sample))))
+    def _of(self, where: Any, waiting: _Waiting) -> StepBacklog:
+        elements, size = waiting.elements, 0
+        if (bundle := waiting.bundle) is not None:
+            size = round(elements * self._size((where, False), lambda: size_of_bundle(bundle)))
+        if (block := waiting.block) is not None:
+            each = self._size((where, True), lambda: len(block) / max(1, len(decode_bundle(block))))
+            elements += round(waiting.encoded / each)
+            size += waiting.encoded
+        return StepBacklog(elements, size, waiting.uncounted)
 
     def _size(self, what: tuple[Any, bool], measure: Callable[[], float]) -> float:
         until, size = self._sizes.get(what, (0.0, 0.0))
@@ -104,6 +115,40 @@ class BacklogMeter:
         steps = self._tasks[edge.consumer].steps
         having = (step for step in steps if isinstance(step, (Stage, Keyed)) and edge.pcollection in _side_inputs(step))
         return label_of(next(having))
+
+
+def _to_read(subtask: Subtask) -> Iterator[tuple[str, int]]:
+    for reader in subtask.readers:
+        backlog = reader.backlog()
+        if backlog is not None:
+            yield reader.label, backlog
+
+
+def _add_edges(subtask: Subtask, waiting: defaultdict[Edge, _Waiting]) -> None:
+    edges = {edge.id: edge for edge in subtask.task.inputs}
+    for id, channel in subtask.inputs.items():
+        unread = channel.unread
+        if unread or channel.queue:
+            waiting[edges[id.edge]].add_channel(channel, unread)
+    for exchange in subtask.exchanges:
+        bundles, unsent = exchange.overflowed()
+        unsent += sum([channel.unsent for channel in exchange.channels if isinstance(channel, SendingEnd)])
+        if unsent or bundles:
+            own = waiting[exchange.edge]
+            own.add(bundles)
+            own.uncounted += unsent
+
+
+def _add_left(subtask: Subtask, waiting: defaultdict[str, _Waiting]) -> None:
+    for step, run in subtask.execution.leaving:
+        bundles = [bundle for _, bundle in run.left_work()]
+        if isinstance(run, StageRun):
+            bundles += run.kept()
+        if bundles:
+            waiting[label_of(step)].add(bundles)
+    for label, loop in subtask.execution.loops.within.items():
+        if loop.waiting:
+            waiting[label].add(loop.waiting)
 
 
 def _side_inputs(step: Stage | Keyed) -> list[int]:

@@ -12,15 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ...execution.log_tail import LogTail
+from ...execution.operators.traffic import Edges
 from ...execution.page.profiles import Profiler
 from ...execution.plan.execution_graph import SubtaskId, Task
-from ...execution.streaming.observation import Observe, Observed, observed_of
+from ...execution.streaming.observation import Observe, Observed, drawn_by, observed_of
 from ...execution.streaming.taps import TaskTaps
 from ..subtask.backlog import BacklogMeter
 from ..subtask.subtask import Subtask
 
-# Seconds between two reports of traffic and keys: the page is told as often.
-_SELDOM = 1.0
+# Seconds between two reports of traffic, keys and backlogs, which the page shows: at least and at most.  In a large job
+# a report takes milliseconds; between these limits reports take one part in `_SHARE` of a slot's time.
+_SELDOM, _SELDOMEST = 1.0, 5.0
+_SHARE = 200
 
 # The module from which all steps are called.
 _SLOT = os.path.join(os.path.dirname(__file__), "slot.py")
@@ -43,9 +46,11 @@ class SlotObserver:
         self._wanted = Observe()
         self._is_asked = False
         self._taps: dict[SubtaskId, TaskTaps] = {}
+        self._edges = Edges()
         self._profiler: Profiler | None = None
         self._profiled = 0
-        self._taken_at = 0.0
+        self._last = Observed()
+        self._due_at = 0.0
         self._thread = threading.get_ident()
         self.is_own_process = False
         self.tail: LogTail | None = None
@@ -72,13 +77,14 @@ class SlotObserver:
             self._attach(subtask, self._wanted)
 
     def _attach(self, subtask: Subtask, wanted: Observe) -> None:
-        self._taps[subtask.id] = TaskTaps(subtask.execution, subtask.execution.clock, wanted.step, wanted.key)
+        execution = subtask.execution
+        self._taps[subtask.id] = TaskTaps(execution, execution.clock, wanted.step, wanted.key, self._edges)
 
     def detach(self) -> None:
         """Remove all taps."""
         for taps in self._taps.values():
             taps.detach()
-        self._taps = {}
+        self._taps, self._edges, self._last, self._due_at = {}, Edges(), Observed(), 0.0
 
     def taken(self) -> Observed | None:
         """Return what was observed since the last call; None without a page, and if there is no news."""
@@ -88,15 +94,22 @@ class SlotObserver:
         if self._profiler is not None and self._profiler.is_over:
             profile, self._profiler = (self._profiler.number, self._profiler.stop()), None
         logs = () if self.tail is None else self.tail.taken()
-        now = time.monotonic()
-        is_due = bool(self._taps) and now - self._taken_at >= _SELDOM
-        if not (is_due or logs or profile or any(taps.inputs or taps.panes for taps in self._taps.values())):
+        is_due = bool(self._taps) and time.monotonic() >= self._due_at
+        drawn = any(taps.inputs or taps.panes for taps in self._taps.values())
+        if not (is_due or drawn or logs or profile):
             return None
-        self._taken_at = now
+        if is_due:
+            self._measure()
+        inputs, panes = drawn_by(self._taps.values())
+        return self._last._replace(logs=logs, profile=profile, inputs=inputs, panes=panes)
+
+    def _measure(self) -> None:
+        began = time.thread_time()
         subtasks = self._subtasks()
         observed = observed_of(taps for id, taps in self._taps.items() if id in subtasks)
-        backlogs = self._backlogs.measure(subtasks.values()) if self._taps else {}
-        return observed._replace(logs=logs, profile=profile, backlogs=backlogs)
+        self._last = observed._replace(backlogs=self._backlogs.measure(subtasks.values()))
+        took = time.thread_time() - began
+        self._due_at = time.monotonic() + min(max(_SELDOM, _SHARE * took), _SELDOMEST)
 
 
 class Observable(Protocol):

@@ -31,12 +31,13 @@ from ...execution.checkpoints.manifest import PartReference
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import Clock
 from ...execution.counters import Counts
+from ...execution.operators.traffic import Edges
 from ...execution.page.profiles import Profiler
 from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
 from ...execution.plan.fusion import Grouping, Keyed, Source
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.step_times import StepSampler
-from ...execution.streaming.observation import Observe, Observed, observed_of
+from ...execution.streaming.observation import Observe, Observed, drawn_by, observed_of
 from ...execution.streaming.snapshot import Restored, snapshot
 from ...execution.streaming.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
 from ...execution.streaming.spiller import Spiller
@@ -231,7 +232,7 @@ class MicroBatchSubtask:
         self._observe = wanted
         if self._taps is not None:
             self._taps.detach()
-        self._taps = TaskTaps(self.execution, self._clock, wanted.step, wanted.key) if wanted.is_open else None
+        self._taps = TaskTaps(self.execution, self._clock, wanted.step, wanted.key, Edges()) if wanted.is_open else None
 
     def _advance_clocks(self, batch: PlannedBatch) -> None:
         """Advance processing time and percentile watermarks, and deliver signals, before any element."""
@@ -305,7 +306,9 @@ class MicroBatchSubtask:
         """Return what was observed in the batch; None if nothing was to be."""
         if self._taps is None and self._profiler is None:
             return None
-        observed = observed_of([] if self._taps is None else [self._taps])
+        taps = [] if self._taps is None else [self._taps]
+        inputs, panes = drawn_by(taps)
+        observed = observed_of(taps)._replace(inputs=inputs, panes=panes)
         if self._profiler is None:
             return observed
         return observed._replace(profile=(self._profiler.number, self._profiler.stop()))

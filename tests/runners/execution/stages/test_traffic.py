@@ -35,7 +35,7 @@ class Counted:
         self.stage = StageAlone(*transforms)
         self.run = StageRun(self.stage.executor, Counts())
         self.clock = Clock()
-        self.run.traffic = StageTraffic(self.stage.executor, self.clock)
+        self.run.traffic = StageTraffic(self.stage.executor.stage, self.clock)
 
     def receive(self, *bundles: Bundle) -> Counted:
         for given in bundles:
@@ -89,6 +89,19 @@ def test_some_bundles_stand_for_the_others(monkeypatch: pytest.MonkeyPatch) -> N
     assert 1_000 // 64 <= sampled <= 1_000 // 64 + 5
 
 
+def test_subtasks_share_their_samples() -> None:
+    """The elements of both are counted, and few of the second one's are sampled."""
+    first, second = (Counted(beam.Filter(lambda n: n % 4 == 0), beam.Map(str)) for _ in range(2))
+    second.run.traffic = first.run.traffic
+    for _ in range(10):
+        first.receive(Bundle(list(range(100))))
+    second.receive(Bundle(list(range(100))))
+
+    assert [275] == first.elements()
+    assert {} == second.stage.executor.chain(0)._counting
+    assert {} != first.stage.executor.chain(0)._counting
+
+
 def test_a_stage_that_is_not_looked_at_counts_nothing() -> None:
     """The function that counts isn't even made; and what it emits is the same as that of the one that counts."""
     plain = StageAlone(beam.Filter(lambda n: n % 4 == 0), beam.Map(str)).process(Bundle(list(range(100))))
@@ -101,9 +114,9 @@ def test_a_stage_that_is_not_looked_at_counts_nothing() -> None:
 def test_no_edge_is_counted_after_the_page_is_closed() -> None:
     """From the next bundle on."""
     counted = Counted(beam.Map(str), beam.Map(len)).receive(Bundle(list(range(10))))
-    traffic, counted.run.traffic = counted.run.traffic, None
+    traffic = counted.run.traffic
     assert traffic is not None
-    traffic.detach()
+    counted.run.stop_counting()
     counted.receive(Bundle(list(range(10))))
 
     assert [10] == [each.elements for each in traffic.traffic().values()]
