@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import reduce
@@ -22,18 +23,21 @@ from ....io.optional_package import optional_package
 from ....io.spark.arrow_rows import arrow_schema, pyarrow
 from ....sdk import graph
 from ....sdk.errors import RunnerError
+from ....sdk.redaction import logger_of
 from ....sdk.spark_interfaces import Block, BoundedFrame
 from ....sdk.user_code.serialization import local_modules_by_value
 from ...execution.batch.segment_task import Destination, key_groups_for
 from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
 from ...execution.plan.segments import Segment, Stored
 from ..dataframes import opened, unpacked
-from ..jobs import STOPPING_SECONDS
+from ..jobs import STOPPING_SECONDS, said
 from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
 from .partition_function import PartitionFunction, Reports, pickled_split
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_logger = logger_of(__name__)
 
 # The columns of a segment's rows.
 _SCHEMA = "target string, number int, block binary"
@@ -109,21 +113,33 @@ class SparkConnectExecution(BatchExecution):
         """Wait until the interrupted tasks have ended.
 
         Spark Connect doesn't tell which tasks run.  A barrier stage starts when it has a core for each of its tasks, so
-        one with as many tasks as there are cores starts when no other task runs.
+        one with as many tasks as there are cores starts when no other task runs.  Where Spark refuses that, as it does
+        with dynamic allocation, the longest time is waited that Spark takes to stop a task.
         """
         session, tag = self._session, f"{self._tag}-end"
+        refused: list[Exception] = []
 
         def run() -> None:
             session.addTag(tag)
             numbers = session.range(0, self._parallelism, 1, self._parallelism)
-            with suppress(Exception):
+            try:
                 numbers.mapInArrow(lambda batches: batches, "id bigint", barrier=True).collect()
+            except Exception as error:  # whatever it is, the tasks aren't known to have ended
+                refused.append(error)
 
+        until = time.monotonic() + STOPPING_SECONDS
         waiting = threading.Thread(target=run, name="penstock-cancel", daemon=True)
         waiting.start()
         waiting.join(STOPPING_SECONDS)
         if waiting.is_alive():
             session.interruptTag(tag)
+        elif refused:
+            _logger.warning(
+                "Spark Connect does not tell whether the interrupted tasks have ended; waiting %g s for them (%s)",
+                STOPPING_SECONDS,
+                said(str(refused[0])).partition("\n")[0],
+            )
+            time.sleep(max(0.0, until - time.monotonic()))
 
     def _release(self) -> None:
         for frame in self._persisted:

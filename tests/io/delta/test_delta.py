@@ -15,6 +15,7 @@ from lakehouse_tables import WORDS, DeltaLakeTable
 
 import penstock as beam
 from penstock.io.delta.snapshot import snapshot_of
+from penstock.io.delta.table import LoadedDelta
 from penstock.sdk.errors import SinkError, SourceError
 from penstock.testing import TestPipeline, assert_that, equal_to
 
@@ -156,3 +157,27 @@ def test_statistics_let_readers_leave_files_out(table: DeltaLakeTable) -> None:
         _ = p | beam.Create([beam.Row(word="a", n=n) for n in range(5)]) | table.write(WORDS)
     (stats,) = pyarrow.table(table.loaded().get_add_actions(flatten=True)).to_pylist()
     assert [5, 0, 4, 0] == [stats[name] for name in ("num_records", "min.n", "max.n", "null_count.n")]
+
+
+def test_workers_write_files_and_this_process_commits_once(
+    make_pipeline: Any, table: DeltaLakeTable, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all workers, in one version."""
+    noted = tmp_path / "noted"
+    append = LoadedDelta.append
+
+    def append_and_note(self: LoadedDelta, *arguments: Any) -> None:
+        with noted.open("a", encoding="utf-8") as file:
+            file.write(f"{os.getpid()}\n")
+        append(self, *arguments)
+
+    # Workers that are forked would have it, too.
+    monkeypatch.setattr(LoadedDelta, "append", append_and_note)
+    table.create(WORDS)
+    before = len(table.versions())
+    with make_pipeline() as p:
+        rows = p | beam.Create(range(40_000)) | beam.Map(lambda n: beam.Row(word="a", n=n))
+        _ = rows | table.write(WORDS, target_file_size=20_000)
+    assert list(range(40_000)) == table.values()
+    assert [str(os.getpid())] == noted.read_text(encoding="utf-8").split()
+    assert (1, True) == (len(table.versions()) - before, len(table.data_files()) > 1)

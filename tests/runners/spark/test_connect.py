@@ -168,10 +168,29 @@ def test_a_run_has_a_page_that_cancels_it(
     assert [] == list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("refuses", [False, True], ids=["", "with dynamic allocation"])
 def test_a_run_that_is_interrupted_ends_when_its_tasks_have_ended(
-    remote: Any, connect_session: Any, tmp_path: pathlib.Path
+    refuses: bool,
+    remote: Any,
+    connect_session: Any,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """No task stages output after the run has removed what was staged."""
+    """No task stages output after the run has removed what was staged; where Spark can't tell, it is said and waited."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.connect.dataframe import DataFrame
+
+    mapped = DataFrame.mapInArrow
+
+    def refusing(self: Any, *arguments: Any, barrier: bool = False, **others: Any) -> Any:
+        if barrier:
+            raise PySparkException("Barrier execution mode does not support dynamic resource allocation for now.\nat")
+        return mapped(self, *arguments, barrier=barrier, **others)
+
+    if refuses:
+        monkeypatch.setattr(DataFrame, "mapInArrow", refusing)
+        monkeypatch.setattr(segment_frames, "STOPPING_SECONDS", 6.0)
     beats = tmp_path / "beats"
     beats.mkdir()
 
@@ -191,6 +210,7 @@ def test_a_run_that_is_interrupted_ends_when_its_tasks_have_ended(
 
     assert [RunnerError] == [type(error) for error in errors]
     assert last == [file.read_text() for file in sorted(beats.iterdir())]
+    assert refuses == ("waiting 6 s for them (Barrier execution mode does not support" in caplog.text)
     assert ["beats"] == [file.name for file in tmp_path.iterdir()]
 
 
