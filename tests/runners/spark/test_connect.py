@@ -177,7 +177,7 @@ def test_a_run_that_is_interrupted_ends_when_its_tasks_have_ended(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """No task stages output after the run has removed what was staged; where Spark can't tell, it is said and waited."""
+    """No task stages output after the run has removed what was staged; where Spark can't tell, it waits and says so."""
     from pyspark.errors import PySparkException
     from pyspark.sql.connect.dataframe import DataFrame
 
