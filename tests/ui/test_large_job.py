@@ -21,8 +21,9 @@ VIEWS = ("steps", "event-time", "errors", "logs", "profile", "checkpoints", "gra
 # The views that grow with the job; the others are checked in `test_in_a_browser.py`.
 LARGE = {"steps", "checkpoints", "graph"}
 
-# The longest time from a click until a view is shown, in milliseconds: alone it is a tenth, but other tests run beside.
-PATIENCE = 3_000
+# The longest time from a click until a view is shown, in milliseconds.  Alone it takes 300, but other tests run beside,
+# and the machine may be slow: what is not shown at all is found, not what is a little slower.
+PATIENCE = 15_000
 
 _SHOWN = """
 const [view, done] = arguments;
