@@ -14,13 +14,13 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import struct
+import sys
 import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from enum import Enum, Flag
-from fractions import Fraction
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
 
 import attr
@@ -33,6 +33,9 @@ from ..errors import InvalidKeyError
 from .mixed_hash import BITS, MULTIPLIER, mixed, place
 from .refused_key import Refused, message, refused
 from .typecoders import registry
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 # The number of key groups.  State is rescaled by key groups.
 KEY_GROUPS = 128
@@ -278,7 +281,6 @@ _EXACT: dict[type, Encoder] = {
     int: _int,
     float: _float,
     Decimal: _fraction,
-    Fraction: _fraction,
     complex: _complex,
     str: _str,
     bytes: _bytes,
@@ -317,6 +319,9 @@ def _forget() -> None:
 
 def _derived(kind: type) -> Encoder:
     """Return the encoder of a type that isn't registered."""
+    # Imported by whoever has such keys: it takes a hundredth of the time of `import penstock`.
+    if "fractions" in sys.modules:
+        _EXACT.setdefault(sys.modules["fractions"].Fraction, _fraction)
     encoder = _cache[kind] = (
         _registered(kind)
         or _as_base(kind)
