@@ -36,7 +36,7 @@ from ..user_errors import guarded, guarded_items
 if TYPE_CHECKING:
     from ..operators.async_run import AsyncRuns
     from ..operators.keyed import KeyedRun
-    from ..operators.traffic import Edges
+    from ..operators.traffic import WorkerTraffic
     from .groupings import Groupings
 
 # The output that a block belongs to: ("grouping", label), ("stored", pcollection) or ("side", pcollection).
@@ -175,18 +175,18 @@ class SegmentTask:
 
         self._dataflow.attach(node.id, receive)
 
-    def tapped(self, segments: Iterable[Segment]) -> Edges:
+    def tapped(self, segments: Iterable[Segment]) -> WorkerTraffic:
         """Count what passes all edges from now on."""
         # As `Groupings`.
-        from ..operators.traffic import DataflowTraffic, Edges
+        from ..operators.traffic import DataflowTraffic, WorkerTraffic
 
         steps = [
             step for segment in segments for step in (segment.root, *segment.steps) if not isinstance(step, Stored)
         ]
         produced = {pcollection for step in steps for pcollection in outputs_of(step)}
-        edges = Edges()
-        DataflowTraffic(self._dataflow, produced, self._clock, edges)
-        return edges
+        traffic = WorkerTraffic()
+        DataflowTraffic(self._dataflow, produced, self._clock, traffic)
+        return traffic
 
     # Roots
 

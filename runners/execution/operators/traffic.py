@@ -12,10 +12,10 @@ from ..stages.traffic import BYTES, EdgeTraffic, StageTraffic, Traffic
 from .dataflow import Dataflow
 
 
-class Edges:
+class WorkerTraffic:
     """What has passed the edges of the graph in one worker, whose subtasks count it together.
 
-    >>> Edges().traffic()
+    >>> WorkerTraffic().traffic()
     {}
     """
 
@@ -48,20 +48,20 @@ class DataflowTraffic:
     Args:
       pcollections: those that are outputs of the steps.
       clock: processing time.
-      edges: where it is counted.
+      counted: where it is counted.
     """
 
-    def __init__(self, dataflow: Dataflow, pcollections: Iterable[int], clock: Clock, edges: Edges) -> None:
+    def __init__(self, dataflow: Dataflow, pcollections: Iterable[int], clock: Clock, counted: WorkerTraffic) -> None:
         self._dataflow = dataflow
         self._clock = clock
         self._taps: list[tuple[int, Callable[[Bundle], None]]] = []
         for pcollection in pcollections:
-            tap = partial(self._count, edges.edge(pcollection))
+            tap = partial(self._count, counted.edge(pcollection))
             dataflow.tap(pcollection, tap)
             self._taps.append((pcollection, tap))
         for run in dataflow.stages.values():
             if len(run.executor.stage.operations) > 1:
-                run.traffic = edges.stage(run.executor.stage, clock)
+                run.traffic = counted.stage(run.executor.stage, clock)
 
     def _count(self, edge: EdgeTraffic, bundle: Bundle) -> None:
         edge.count(bundle, self._clock.now)

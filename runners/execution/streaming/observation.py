@@ -94,8 +94,8 @@ def observed_of(taps: Iterable[TaskTaps]) -> Observed:
     """Return what was observed by the taps of subtasks in one process, but what was drawn (`drawn_by`)."""
     taps = list(taps)
     traffic: dict[int, Traffic] = {}
-    for edges in {each.edges for each in taps}:
-        for pcollection, own in edges.traffic().items():
+    for counted in {each.traffic for each in taps}:
+        for pcollection, own in counted.traffic().items():
             traffic[pcollection] = traffic.get(pcollection, Traffic(0, 0)).plus(own)
     keys: dict[str, Counter[str]] = {}
     totals: Counter[str] = Counter()

@@ -16,7 +16,7 @@ from ....windowing import IntervalWindow
 from ....windowing.timestamp import MIN_MICROS
 from ....windowing.windows import end_of_window
 from ..clock import Clock
-from ..operators.traffic import DataflowTraffic, Edges
+from ..operators.traffic import DataflowTraffic, WorkerTraffic
 from ..plan.fusion import Grouping, Keyed
 from ..stages.traffic import Pending
 from ..user_errors import shortened
@@ -102,7 +102,7 @@ class TaskTaps:
     Args:
       step, key: the label of the grouping whose panes are drawn, and the text of the key; None for none, and for all
         keys.
-      edges: where what passes the edges is counted, with that of the other subtasks of the worker.
+      traffic: where what passes the edges is counted, with that of the other subtasks of the worker.
 
     Attributes:
       execution: the execution of the subtask's task.
@@ -110,9 +110,11 @@ class TaskTaps:
       panes, inputs: of the step and key that are drawn.
     """
 
-    def __init__(self, execution: TaskExecution, clock: Clock, step: str | None, key: str | None, edges: Edges) -> None:
+    def __init__(
+        self, execution: TaskExecution, clock: Clock, step: str | None, key: str | None, traffic: WorkerTraffic
+    ) -> None:
         self.execution = execution
-        self.edges = edges
+        self.traffic = traffic
         self._clock = clock
         self._step = step
         self._key = key
@@ -125,7 +127,7 @@ class TaskTaps:
 
     def _attach(self) -> None:
         execution = self.execution
-        self._traffic = DataflowTraffic(execution.dataflow, execution.produced, self._clock, self.edges)
+        self._counting = DataflowTraffic(execution.dataflow, execution.produced, self._clock, self.traffic)
         plan = execution.plan
         keyed: dict[int, list[graph.Transform]] = {}
         for step in plan.steps:
@@ -150,7 +152,7 @@ class TaskTaps:
         for pcollection, receive in self._attached:
             self.execution.dataflow.untap(pcollection, receive)
         self._attached = []
-        self._traffic.detach()
+        self._counting.detach()
 
     def _take_keys(self, keys: HotKeys, pending: Pending, bundle: Bundle) -> None:
         n = len(bundle)

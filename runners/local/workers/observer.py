@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ...execution.log_tail import LogTail
-from ...execution.operators.traffic import Edges
+from ...execution.operators.traffic import WorkerTraffic
 from ...execution.page.profiles import Profiler
 from ...execution.plan.execution_graph import SubtaskId, Task
 from ...execution.streaming.observation import Observe, Observed, drawn_by, observed_of
@@ -22,7 +22,7 @@ from ..subtask.subtask import Subtask
 
 # Seconds between two reports of traffic, keys and backlogs, which the page shows: at least and at most.  In a large job
 # a report takes milliseconds; between these limits reports take one part in `_SHARE` of a slot's time.
-_SELDOM, _SELDOMEST = 1.0, 5.0
+_SHORTEST, _LONGEST = 1.0, 5.0
 _SHARE = 200
 
 # The module from which all steps are called.
@@ -46,7 +46,7 @@ class SlotObserver:
         self._wanted = Observe()
         self._is_asked = False
         self._taps: dict[SubtaskId, TaskTaps] = {}
-        self._edges = Edges()
+        self._traffic = WorkerTraffic()
         self._profiler: Profiler | None = None
         self._profiled = 0
         self._last = Observed()
@@ -78,13 +78,13 @@ class SlotObserver:
 
     def _attach(self, subtask: Subtask, wanted: Observe) -> None:
         execution = subtask.execution
-        self._taps[subtask.id] = TaskTaps(execution, execution.clock, wanted.step, wanted.key, self._edges)
+        self._taps[subtask.id] = TaskTaps(execution, execution.clock, wanted.step, wanted.key, self._traffic)
 
     def detach(self) -> None:
         """Remove all taps."""
         for taps in self._taps.values():
             taps.detach()
-        self._taps, self._edges, self._last, self._due_at = {}, Edges(), Observed(), 0.0
+        self._taps, self._traffic, self._last, self._due_at = {}, WorkerTraffic(), Observed(), 0.0
 
     def taken(self) -> Observed | None:
         """Return what was observed since the last call; None without a page, and if there is no news."""
@@ -109,7 +109,7 @@ class SlotObserver:
         observed = observed_of(taps for id, taps in self._taps.items() if id in subtasks)
         self._last = observed._replace(backlogs=self._backlogs.measure(subtasks.values()))
         took = time.thread_time() - began
-        self._due_at = time.monotonic() + min(max(_SELDOM, _SHARE * took), _SELDOMEST)
+        self._due_at = time.monotonic() + min(max(_SHORTEST, _SHARE * took), _LONGEST)
 
 
 class Observable(Protocol):

@@ -31,7 +31,7 @@ from ...execution.checkpoints.manifest import PartReference
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import Clock
 from ...execution.counters import Counts
-from ...execution.operators.traffic import Edges
+from ...execution.operators.traffic import WorkerTraffic
 from ...execution.page.profiles import Profiler
 from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
 from ...execution.plan.fusion import Grouping, Keyed, Source
@@ -232,7 +232,9 @@ class MicroBatchSubtask:
         self._observe = wanted
         if self._taps is not None:
             self._taps.detach()
-        self._taps = TaskTaps(self.execution, self._clock, wanted.step, wanted.key, Edges()) if wanted.is_open else None
+        self._taps = (
+            TaskTaps(self.execution, self._clock, wanted.step, wanted.key, WorkerTraffic()) if wanted.is_open else None
+        )
 
     def _advance_clocks(self, batch: PlannedBatch) -> None:
         """Advance processing time and percentile watermarks, and deliver signals, before any element."""

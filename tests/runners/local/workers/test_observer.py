@@ -87,8 +87,8 @@ def test_the_subtasks_of_a_slot_count_together() -> None:
     first, *others = own._taps.values()
 
     assert others
-    assert all(first.edges is other.edges for other in others)
+    assert all(first.traffic is other.traffic for other in others)
     own.detach()
     own.obey(Observe(is_open=False))
     own.obey(Observe(is_open=True))
-    assert first.edges is not next(iter(own._taps.values())).edges
+    assert first.traffic is not next(iter(own._taps.values())).traffic
