@@ -23,6 +23,16 @@ _working = threading.RLock()
 _parents: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+class _Inputs(threading.local):
+    """Whether children of a thread have an empty standard input; in such a child, the one that it replaced."""
+
+    are_empty = False
+    replaced: Any = None
+
+
+_inputs = _Inputs()
+
+
 @contextmanager
 def not_while_forking() -> Iterator[None]:
     """Prevent other threads from forking this process within the `with` block."""
@@ -33,6 +43,20 @@ def not_while_forking() -> Iterator[None]:
 def closed_in_children(server: Any) -> None:
     """Call `server.close()` in every forked child, so that the child doesn't keep its port."""
     _parents.add(server)
+
+
+@contextmanager
+def without_input() -> Iterator[None]:
+    """Give children that this thread forks within the `with` block an empty standard input.
+
+    `multiprocessing` closes that of a child, and would wait for ever while another thread of the parent reads from it,
+    as a program does that waits for a key.
+    """
+    _inputs.are_empty = True
+    try:
+        yield
+    finally:
+        _inputs.are_empty = False
 
 
 def _before() -> None:
@@ -57,6 +81,10 @@ def _in_child() -> None:
     for each in list(_parents):
         each.close()
     _parents.clear()
+    if _inputs.are_empty:
+        # The old one is closed when nothing refers to it any more.
+        _inputs.replaced = sys.stdin
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
     # A live display replaces the streams, and its thread doesn't exist in the child.
     for name in ("stdout", "stderr"):
         proxied = getattr(getattr(sys, name), "rich_proxied_file", None)

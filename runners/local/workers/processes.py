@@ -17,6 +17,7 @@ from ....sdk.errors import OptionsError, UserCodeError
 from ....sdk.options import StreamingOptions
 from ....sdk.redaction import logger_of
 from ...execution.error_transport import RemoteError, remote
+from ...execution.fork_safety import without_input
 from ...execution.gc_tuning import look_rarely_for_garbage
 from ...execution.streaming_options import parallelism_of
 from ...execution.stuck_calls import Returned, Stuck
@@ -147,7 +148,8 @@ class WorkerProcesses:
 
         context = multiprocessing.get_context("fork")
         process = context.Process(target=run, name=f"penstock worker {number}", daemon=True)
-        process.start()
+        with without_input():
+            process.start()
         return process
 
     def _receive(self, seconds: float, stopped: Collection[int] = ()) -> list[tuple[int, Any]]:
