@@ -148,7 +148,7 @@ class WorkerProcesses:
 
         context = multiprocessing.get_context("fork")
         process = context.Process(target=run, name=f"penstock worker {number}", daemon=True)
-        with without_input():
+        with without_input(), _children_permitted():
             process.start()
         return process
 
@@ -244,6 +244,23 @@ class WorkerProcesses:
         if self._beats is not None:
             self._beats.close()
             self._beats = None
+
+
+@contextmanager
+def _children_permitted() -> Iterator[None]:
+    """Permit children of a daemonic process, such as a worker of `multiprocessing.Pool`.
+
+    Python forbids them since they might outlive it.  Workers end with their parent.
+    """
+    this = multiprocessing.current_process()
+    was_daemonic = this.daemon
+    if was_daemonic:
+        this.daemon = False
+    try:
+        yield
+    finally:
+        if was_daemonic:
+            this.daemon = True
 
 
 def run_worker(loop: Callable[[], None], report: Callable[[RemoteError], None]) -> None:
