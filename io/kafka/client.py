@@ -30,6 +30,9 @@ _CREATED_WITHIN = 3.0
 # How long, in seconds, answers of before a loss may still be under way from the client's threads.
 _UNDER_WAY = 0.5
 
+# How long, in seconds, a call waits that serves no reports of the client.
+_UNREPORTED = 1.0
+
 # The names of the client's reports: that a partition's end is reached, and that an offset isn't there.
 PARTITION_EOF = "_PARTITION_EOF"
 OFFSET_LOST = "_AUTO_OFFSET_RESET"
@@ -224,16 +227,34 @@ class Producer:
         return self._called("flush", seconds)  # type: ignore[no-any-return]
 
     def init_transactions(self, seconds: float) -> None:
-        self._called("init_transactions", seconds)
+        self._waiting("init_transactions", seconds)
 
     def begin_transaction(self) -> None:
         self._called("begin_transaction")
 
     def commit_transaction(self, seconds: float) -> None:
-        self._called("commit_transaction", seconds)
+        self._waiting("commit_transaction", seconds)
 
     def abort_transaction(self, seconds: float) -> None:
         self._called("abort_transaction", seconds)
+
+    def _waiting(self, name: str, seconds: float) -> None:
+        """Call a method that serves no reports, and goes on with what it has begun when it is called again."""
+        until = time.monotonic() + seconds
+        while True:
+            began = time.monotonic()
+            wanted = min(_UNREPORTED, until - began)
+            try:
+                self._called(name, wanted)
+            except Exception as exception:
+                error, now = error_of(exception), time.monotonic()
+                has_waited = error is not None and error.name() == "_TIMED_OUT" and now - began > 0.9 * wanted
+                # Another time-out is that of a request.
+                if not has_waited or now >= until:
+                    raise
+                self.poll(0)
+            else:
+                return
 
     def _called(self, name: str, *arguments: Any) -> Any:
         try:

@@ -42,6 +42,9 @@ TRANSACTION_MILLISECONDS = 900_000
 # How long a commit is tried again while the brokers don't answer, in seconds.
 TRIED_FOR = 600.0
 
+# How long a producer tries to end a transaction, in seconds, before a new one finds out what became of it.
+_ENDED_WITHIN = 60.0
+
 # The settings of the topic of tokens: only the last one of each start is needed.
 TOKENS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
 
@@ -187,7 +190,7 @@ class Publisher:
         self._produce(StagedRecord(self._tokens, self.series.key.encode(), transaction.encode(), partition=0))
         producer.flush(TRIED_FOR)
         self._raise_refused(transaction)
-        producer.commit_transaction(TRIED_FOR / 2)
+        producer.commit_transaction(_ENDED_WITHIN)
         self._has_begun = False
         self._connection.answers()
 

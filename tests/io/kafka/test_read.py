@@ -22,6 +22,7 @@ from servers.loopback_server import free_port
 
 import penstock as beam
 from penstock.io import KafkaHeader, KafkaRecord, ReadFromKafka, SchemaRegistry, WriteToKafka
+from penstock.io.kafka.client import Producer
 from penstock.io.kafka.source import KafkaReader
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import expanded
@@ -513,9 +514,15 @@ def test_a_batch_runner_reads_up_to_the_ends(topic: Topic, spark: Any) -> None:
         assert_that(p | read | beam.combiners.Count.Globally(), equal_to([10]))
 
 
-@pytest.mark.parametrize("loses", ["read", "write"])
+@pytest.mark.parametrize("loses", ["read", "write", "commit"])
 def test_a_lost_connection_is_waited_for(
-    topic: Topic, other_topic: Topic, broker: KafkaBroker, caplog: pytest.LogCaptureFixture, tmp_path: Path, loses: str
+    topic: Topic,
+    other_topic: Topic,
+    broker: KafkaBroker,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    loses: str,
 ) -> None:
     """A stream from topic to topic says it, and when the cluster answers again; then it goes on."""
     transform = "ReadFromKafka" if loses == "read" else "WriteToKafka"
@@ -531,7 +538,10 @@ def test_a_lost_connection_is_waited_for(
         try:
             topic.write(range(10))
             wait_until(lambda: other_topic.values() == list(range(10)), "the records were copied")
-            proxy.sever()
+            if loses == "commit":
+                severed_in_commits(proxy, monkeypatch)
+            else:
+                proxy.sever()
             topic.write(range(10, 20))
             wait_until(lambda: f"{transform}: Kafka at" in caplog.text, f"{transform} says it")
             time.sleep(OUTAGE)
@@ -544,6 +554,18 @@ def test_a_lost_connection_is_waited_for(
     said = [line for line in caplog.text.splitlines() if f"{transform}: Kafka at" in line]
     assert 1 <= sum("doesn't answer" in line for line in said) <= 2
     assert any("answers again, after" in line for line in said)
+
+
+def severed_in_commits(proxy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sever the connection when the next commit begins."""
+    commit = Producer.commit_transaction
+
+    def severed(producer: Producer, seconds: float) -> None:
+        monkeypatch.setattr(Producer, "commit_transaction", commit)
+        proxy.sever()
+        commit(producer, seconds)
+
+    monkeypatch.setattr(Producer, "commit_transaction", severed)
 
 
 def test_a_cluster_that_is_not_there_is_said(
