@@ -144,24 +144,27 @@ class KafkaBroker(LoopbackServer):
         assert failed == []
 
     def read(self, topic: str, partitions: int, isolation: str = "read_committed") -> list[Any]:
-        """Return all messages of a topic, partition by partition."""
+        """Return all messages of a topic, partition by partition: those up to the first end of each that is seen."""
         from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
         settings = {"bootstrap.servers": self.address, "group.id": "tests", "isolation.level": isolation}
         # Ends are reported at once, and partitions whose leader is known are read at once.
         settings |= {"enable.partition.eof": True, "enable.auto.commit": False, "fetch.wait.max.ms": "10"}
         consumer = Consumer(settings)
-        found, ended = [], 0
+        found: list[Any] = []
+        ended: set[int] = set()
         try:
             consumer.list_topics(topic, timeout=30)
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
-            while ended < partitions:
+            while len(ended) < partitions:
                 for message in consumer.consume(1, 30):
                     if message.error() is None:
-                        found.append(message)
+                        # What is written afterwards is followed by another end.
+                        if message.partition() not in ended:
+                            found.append(message)
                     else:
                         assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                        ended += 1
+                        ended.add(message.partition())
         finally:
             consumer.close()
         return sorted(found, key=lambda message: (message.partition(), message.offset()))

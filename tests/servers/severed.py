@@ -22,6 +22,7 @@ class SeverableProxy:
         self._listener: socket.socket | None = None
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self._is_mute = False
         self.ends = 0
 
     @classmethod
@@ -35,8 +36,13 @@ class SeverableProxy:
         finally:
             proxy.sever()
 
+    def mute(self) -> None:
+        """Lose what the server says from now on, until connections are severed."""
+        self._is_mute = True
+
     def join(self) -> None:
         """Accept connections."""
+        self._is_mute = False
         self._listener = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
@@ -62,13 +68,15 @@ class SeverableProxy:
                 with self._lock:
                     self._open |= {client, server}
                     self.ends += 2
-                for ends in ((client, server), (server, client)):
-                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+                for source, target in ((client, server), (server, client)):
+                    arguments = source, target, source is server
+                    threading.Thread(target=self._pass_on, args=arguments, daemon=True).start()
 
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+    def _pass_on(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
-                target.sendall(data)
+                if not (is_answer and self._is_mute):
+                    target.sendall(data)
         # The other side says itself when it has understood the end.
         with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_WR)

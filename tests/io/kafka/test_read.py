@@ -534,14 +534,13 @@ def test_a_lost_connection_is_waited_for(
         earliest = of_read | {"auto.offset.reset": "earliest"}
         read = ReadFromKafka(earliest, topic.name, dynamic_read_poll_interval_seconds=0.5)
         _ = p | read | WriteToKafka(of_write, other_topic.name)
+        if loses == "commit":
+            mute_in_the_first_commit(proxy, monkeypatch)
         result = p.run()
         try:
             topic.write(range(10))
             wait_until(lambda: other_topic.values() == list(range(10)), "the records were copied")
-            if loses == "commit":
-                severed_in_commits(proxy, monkeypatch)
-            else:
-                proxy.sever()
+            proxy.sever()
             topic.write(range(10, 20))
             wait_until(lambda: f"{transform}: Kafka at" in caplog.text, f"{transform} says it")
             time.sleep(OUTAGE)
@@ -556,16 +555,16 @@ def test_a_lost_connection_is_waited_for(
     assert any("answers again, after" in line for line in said)
 
 
-def severed_in_commits(proxy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sever the connection when the next commit begins."""
+def mute_in_the_first_commit(proxy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lose the answer to the first commit, which takes effect; the client waits for it."""
     commit = Producer.commit_transaction
 
-    def severed(producer: Producer, seconds: float) -> None:
+    def muted(producer: Producer, seconds: float) -> None:
         monkeypatch.setattr(Producer, "commit_transaction", commit)
-        proxy.sever()
+        proxy.mute()
         commit(producer, seconds)
 
-    monkeypatch.setattr(Producer, "commit_transaction", severed)
+    monkeypatch.setattr(Producer, "commit_transaction", muted)
 
 
 def test_a_cluster_that_is_not_there_is_said(
