@@ -32,11 +32,16 @@ DYNAMIC_ALLOCATION = {
 NUMBERS = 40_000
 
 
-def test_executors_die_in_each_phase_and_come_and_go(standalone_cluster: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("runner", ["spark-batch", "spark-microbatch"])
+def test_executors_die_in_each_phase_and_come_and_go(
+    runner: str, standalone_cluster: str, tmp_path: pathlib.Path
+) -> None:
     """Each sum is in the table once, with its last value."""
     (tmp_path / "program.py").write_text(PROGRAM.read_text())
     flags = [f"--numbers={NUMBERS}", f"--directory={tmp_path}"]
-    flags += ["--runner=spark-batch", f"--spark_master={standalone_cluster}"]
+    flags += [f"--runner={runner}", f"--spark_master={standalone_cluster}"]
+    if runner == "spark-microbatch":
+        flags.append(f"--checkpoint_dir={tmp_path / 'kept'}")
     flags += [f"--spark_conf=spark.{key}={value}" for key, value in DYNAMIC_ALLOCATION.items()]
     run([sys.executable, "program.py", *flags], tmp_path)
 
