@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections.abc import Callable
 
 from ...sdk.metrics import scoped
 from ...sdk.options.context import inside_a_run
+from ...sdk.redaction import logger_of
+
+_logger = logger_of(__name__)
 
 # The interval, in seconds, at which a waiting thread wakes up.
 _SLICE = 0.2
@@ -15,6 +19,8 @@ _SLICE = 0.2
 
 class BackgroundRun:
     """Runs a function in a thread of its own, and raises its error in `wait`.
+
+    A program that exits before its end logs that.
 
     >>> run = BackgroundRun("penstock example", lambda: None)
     >>> run.wait()
@@ -25,6 +31,7 @@ class BackgroundRun:
         self._function = function
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        atexit.register(self._exiting)
         self._thread.start()
 
     def _run(self) -> None:
@@ -34,6 +41,15 @@ class BackgroundRun:
                 self._function()
         except BaseException as error:
             self._error = error
+        finally:
+            atexit.unregister(self._exiting)
+
+    def _exiting(self) -> None:
+        if self._thread.is_alive():
+            _logger.warning(
+                "The program exits while its pipeline runs, which ends with it; call wait_until_finish() on the result "
+                "before, or cancel()"
+            )
 
     @property
     def is_alive(self) -> bool:
