@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-import os
 import sys
 import time
 from contextlib import closing
@@ -18,11 +17,9 @@ from kafka.registry import Registry
 from kafka.topics import BEGIN, Topic
 from recording import Recording, record
 from running_program import wait_until
-from servers.loopback_server import free_port
 
 import penstock as beam
 from penstock.io import KafkaHeader, KafkaRecord, ReadFromKafka, SchemaRegistry, WriteToKafka
-from penstock.io.kafka.client import Producer
 from penstock.io.kafka.source import KafkaReader
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import expanded
@@ -33,9 +30,6 @@ from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.windowing import Timestamp
 
 NOW = Timestamp(BEGIN + 1_000_000)
-
-# Seconds: `OUTAGE=60 pytest tests/io/kafka -k lost_connection` loses a connection for a minute.
-OUTAGE = float(os.environ.get("OUTAGE", "1"))
 
 
 def source_of(read: Any, streams: bool = True) -> Any:
@@ -512,75 +506,3 @@ def test_a_batch_runner_reads_up_to_the_ends(topic: Topic, spark: Any) -> None:
     with beam.Pipeline(SparkBatchRunner(spark)) as p:
         read = ReadFromKafka({"bootstrap.servers": topic.broker.address}, topic.name)
         assert_that(p | read | beam.combiners.Count.Globally(), equal_to([10]))
-
-
-@pytest.mark.parametrize("loses", ["read", "write", "commit"])
-def test_a_lost_connection_is_waited_for(
-    topic: Topic,
-    other_topic: Topic,
-    broker: KafkaBroker,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    loses: str,
-) -> None:
-    """A stream from topic to topic says it, and when the cluster answers again; then it goes on."""
-    transform = "ReadFromKafka" if loses == "read" else "WriteToKafka"
-    with broker.behind_a_proxy() as (address, proxy):
-        severed = {"bootstrap.servers": address, "reconnect.backoff.max.ms": 200}
-        of_read, of_write = (severed, topic.producer_config)[:: 1 if loses == "read" else -1]
-        flags = {"checkpoint_dir": str(tmp_path / "kept"), "checkpoint_interval": 0.1, "max_restarts": 0}
-        p = beam.Pipeline("local", options=PipelineOptions([], **flags))
-        earliest = of_read | {"auto.offset.reset": "earliest"}
-        read = ReadFromKafka(earliest, topic.name, dynamic_read_poll_interval_seconds=0.5)
-        _ = p | read | WriteToKafka(of_write, other_topic.name)
-        if loses == "commit":
-            mute_in_the_first_commit(proxy, monkeypatch)
-        result = p.run()
-        try:
-            topic.write(range(10))
-            wait_until(lambda: other_topic.values() == list(range(10)), "the records were copied")
-            proxy.sever()
-            topic.write(range(10, 20))
-            wait_until(lambda: f"{transform}: Kafka at" in caplog.text, f"{transform} says it")
-            time.sleep(OUTAGE)
-            assert list(range(10)) == other_topic.values()
-            proxy.join()
-            wait_until(lambda: other_topic.values() == list(range(20)), "the other records were copied")
-            wait_until(lambda: "answers again, after" in caplog.text, f"{transform} says that it goes on")
-        finally:
-            result.cancel()
-    said = [line for line in caplog.text.splitlines() if f"{transform}: Kafka at" in line]
-    assert 1 <= sum("doesn't answer" in line for line in said) <= 2
-    assert any("answers again, after" in line for line in said)
-
-
-def mute_in_the_first_commit(proxy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lose the answer to the first commit, which takes effect; the client waits for it."""
-    commit = Producer.commit_transaction
-
-    def muted(producer: Producer, seconds: float) -> None:
-        monkeypatch.setattr(Producer, "commit_transaction", commit)
-        proxy.mute()
-        commit(producer, seconds)
-
-    monkeypatch.setattr(Producer, "commit_transaction", muted)
-
-
-def test_a_cluster_that_is_not_there_is_said(
-    topic: Topic, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At once in the log; and after a while as the error of the run."""
-    monkeypatch.setattr("penstock.io.kafka.client.REACHED_WITHIN", 1.0)
-    nowhere = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
-    for build, kind in (
-        (lambda p: p | ReadFromKafka(nowhere, topic.name), SourceError),
-        (lambda p: p | beam.Create([(b"", b"")]) | WriteToKafka(nowhere, topic.name), SinkError),
-    ):
-        p = beam.Pipeline(options=PipelineOptions([], max_restarts=0))
-        build(p)
-        with pytest.raises(
-            kind, match=r"Kafka at 127.0.0.1:\d+: .*; is a broker running there, and are 'bootstrap.serv"
-        ):
-            p.run().wait_until_finish()
-        assert "doesn't answer (" in caplog.text
