@@ -167,7 +167,7 @@ types: $(WHEEL)
 		| sed 's#^penstock/##'
 
 floors: $(WHEEL)
-	@cd $(WHEEL) && $(BIN)/lint-imports --no-logo --config $(ROOT)/pyproject.toml --cache-dir $(ROOT)/.import_linter_cache
+	@cd $(WHEEL) && $(BIN)/lint-imports --no-logo --cache-dir $(ROOT)/.import_linter_cache $(ROOT)/pyproject.toml
 
 servers:
 	@tests/servers/install.sh
