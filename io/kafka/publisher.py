@@ -42,7 +42,8 @@ TRANSACTION_MILLISECONDS = 900_000
 # How long a commit is tried again while the brokers don't answer, in seconds.
 TRIED_FOR = 600.0
 
-# How long a producer tries to end a transaction, in seconds, before a new one finds out what became of it.
+# How long a producer waits for the end of a transaction, in seconds, before a new one takes its place: of one that an
+# older producer has begun, or of its own, whose outcome is then open.
 _ENDED_WITHIN = 60.0
 
 # The settings of the topic of tokens: only the last one of each start is needed.
@@ -173,7 +174,7 @@ class Publisher:
         producer = self._connection.producer(**settings)
         try:
             # Fences older producers, and ends what they have begun: after it the token doesn't change.
-            producer.init_transactions(60.0)
+            producer.init_transactions(_ENDED_WITHIN)
             self._last = self._token()
         except BaseException:
             closed(producer)
