@@ -112,11 +112,11 @@ shop: servers $(FULL)
 shop_kills: servers $(FULL)
 	@$(BIN)/python tests/shop --kills=20
 
-# Of the local runner, and then of micro-batches, which have fewer tests.
+# Of the local runner, and then of micro-batches.
 connector_kills: export KILLS ?= 20
 connector_kills: $(FULL) servers
 	@$(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/s3/test_s3_kills.py tests/io/cdc/test_kills.py
-	@RUNNER=spark-microbatch $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/cdc/test_kills.py
+	@RUNNER=spark-microbatch $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/s3/test_s3_kills.py tests/io/cdc/test_kills.py
 
 # Fetches Hadoop's mini cluster into .hadoop, for YARN.
 deployments: servers $(FULL)
