@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from ....sdk.elements.bundle import Bundle
 from ..clock import Clock
@@ -53,18 +52,14 @@ class DataflowTraffic:
 
     def __init__(self, dataflow: Dataflow, pcollections: Iterable[int], clock: Clock, counted: WorkerTraffic) -> None:
         self._dataflow = dataflow
-        self._clock = clock
         self._taps: list[tuple[int, Callable[[Bundle], None]]] = []
         for pcollection in pcollections:
-            tap = partial(self._count, counted.edge(pcollection))
+            tap = _counting(counted.edge(pcollection), clock)
             dataflow.tap(pcollection, tap)
             self._taps.append((pcollection, tap))
         for run in dataflow.stages.values():
             if len(run.executor.stage.operations) > 1:
                 run.traffic = counted.stage(run.executor.stage, clock)
-
-    def _count(self, edge: EdgeTraffic, bundle: Bundle) -> None:
-        edge.count(bundle, self._clock.now)
 
     def detach(self) -> None:
         """Count no more."""
@@ -73,3 +68,10 @@ class DataflowTraffic:
         for run in self._dataflow.stages.values():
             run.stop_counting()
         self._taps = []
+
+
+def _counting(edge: EdgeTraffic, clock: Clock) -> Callable[[Bundle], None]:
+    def tap(bundle: Bundle) -> None:
+        edge.count(bundle, clock.now)
+
+    return tap

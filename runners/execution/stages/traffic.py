@@ -22,10 +22,10 @@ from ..plan.fusion import Stage
 from .executor import StageExecutor
 
 # After so many elements one is sampled for its size, or after so many microseconds.
-_MANY, _SELDOM = 2_048, 1_000_000
+_MANY, _SELDOM = 8_192, 1_000_000
 
 # Of so many elements of a fused stage one is counted between the operations; the first ones all are.
-_SHARE, _FIRST = 64, 256
+_SHARE, _FIRST = 256, 256
 
 # The number of counted elements beyond which the older ones lose half of their weight.
 _MEMORY = 8_192
@@ -103,15 +103,17 @@ class EdgeTraffic:
         """Count the elements of a bundle; `now` is in microseconds."""
         n = len(bundle)
         self.elements += n
-        if n:
-            self.measure(n, bundle, now)
+        if n and self._pending.is_due(n, now):
+            self._add(size_of_bundle(bundle))
 
     def measure(self, elements: int, sample: Any, now: int) -> None:
         """Measure a sample of some elements, if one is due: one of them, or their bundle."""
         if self._pending.is_due(elements, now):
-            size = size_of_bundle(sample) if isinstance(sample, Bundle) else _size_of(sample)
-            # Later samples have more weight.
-            self._size = size if not self._size else self._size + (size - self._size) / 8
+            self._add(size_of_bundle(sample) if isinstance(sample, Bundle) else _size_of(sample))
+
+    def _add(self, size: float) -> None:
+        # Later samples have more weight.
+        self._size = size if not self._size else self._size + (size - self._size) / 8
 
     def traffic(self, estimates: Sequence[str]) -> Traffic:
         """Return what has passed."""

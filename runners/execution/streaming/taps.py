@@ -24,10 +24,10 @@ from ..windows.combining import FoldedBundle
 from .task_execution import TaskExecution
 
 # After so many microseconds the key of an element is sampled, or after as many elements as its size is.
-_KEYED = 250_000
+_KEYED = 1_000_000
 
 # So many bundles are sampled for their keys at first, so that those of a slow stream are known soon.
-_EAGER = 300
+_EAGER = 100
 
 # The golden ratio, whose multiples fill an interval evenly.
 _GOLDEN = 0.6180339887498949

@@ -23,7 +23,7 @@ from ..subtask.subtask import Subtask
 # Seconds between two reports of traffic, keys and backlogs, which the page shows: at least and at most.  In a large job
 # a report takes milliseconds; between these limits reports take one part in `_SHARE` of a slot's time.
 _SHORTEST, _LONGEST = 1.0, 5.0
-_SHARE = 200
+_SHARE = 500
 
 # The module from which all steps are called.
 _SLOT = os.path.join(os.path.dirname(__file__), "slot.py")

@@ -70,7 +70,7 @@ def test_the_elements_on_each_edge_are_counted(transforms: list[Any], expected: 
 
 
 def test_some_bundles_stand_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the first elements about one in 64 is counted; sums are right where each bundle is like the next."""
+    """After the first elements about one in 256 is counted; sums are right where each bundle is like the next."""
     counted = Counted(beam.Filter(lambda n: n % 4 == 0), beam.Map(str))
     sampled = 0
 
@@ -86,7 +86,7 @@ def test_some_bundles_stand_for_the_others(monkeypatch: pytest.MonkeyPatch) -> N
         counted.receive(Bundle(list(range(100))))
 
     assert [25_000] == counted.elements()
-    assert 1_000 // 64 <= sampled <= 1_000 // 64 + 5
+    assert 1_000 // 256 <= sampled <= 1_000 // 256 + 5
 
 
 def test_subtasks_share_their_samples() -> None:
