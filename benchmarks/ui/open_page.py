@@ -1,11 +1,12 @@
 """`python benchmarks ui_open`: the processor time that an open page adds to a job, for each element.
 
-A job without an end runs as fast as it can, on two workers, with a page that a client opens and closes again and again.
-In each slot of some seconds the processor time of the job and its workers, their threads included, is divided by the
-number of elements that they have read.  A slot with the page open is compared with the mean of the slots before and
-after it, in which it is closed, so a machine that becomes slower for a minute changes both.  The server of the page and
-the client are other processes.  The exit status is 1 when an open page costs more than its limit.  `--results FILE`
-adds what was found to a file, as the other benchmarks do.
+Two jobs of the same steps run side by side as fast as they can, without an end, each with a page, and each with half of
+the cores: what a page does once a second is a greater share of a worker that has no core for itself.  In a slot of some
+seconds the processor time of a job and its workers, their threads included, is divided by the number of elements that
+they have read.  The page of the first job is open in one slot and that of the second in the next, so what makes one
+job or one slot slower than another cancels out, and a machine that becomes slower for a moment changes both jobs.  The
+servers of the pages and the client are other processes.  The exit status is 1 when an open page costs more than its
+limit.  `--results FILE` adds what was found to a file, as the other benchmarks do.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ LIMIT = 0.02
 
 # Seconds until a page is counted as closed after its client has gone, or all parts of a job know that it is open.
 _SETTLING = 8.0
+
+# Of each job, so that each worker has a core.
+_WORKERS = max(1, len(os.sched_getaffinity(0)) // 2)
 
 # More elements than any run reads.
 _ENDLESS = 1 << 50
@@ -100,12 +104,6 @@ class RunningJob:
         """Return the number of elements that were read so far."""
         return self._tally.total()
 
-    def cost(self, seconds: float) -> float:
-        """Return the processor time of an element in the next seconds, in microseconds."""
-        spent, read = self.spent(), self.read()
-        time.sleep(seconds)
-        return (self.spent() - spent) / (self.read() - read) * 1e6
-
 
 def _ticks_of(pid: int) -> int:
     # The name, in parentheses, may hold anything.
@@ -141,27 +139,39 @@ def _browse(url: str, is_over: threading.Event) -> None:
 # --- Slots
 
 
-def shares(job: RunningJob, rounds: int, seconds: float) -> Iterator[float]:
-    """Yield the share of an element's processor time that an open page adds, of each slot in which it is open."""
-    time.sleep(_SETTLING)
-    before = job.cost(seconds)
+def costs(jobs: Sequence[RunningJob], seconds: float) -> list[float]:
+    """Return the processor time of an element of each job in the next seconds, in microseconds."""
+    spent, read = [job.spent() for job in jobs], [job.read() for job in jobs]
+    time.sleep(seconds)
+    return [
+        (job.spent() - spent_before) / (job.read() - read_before) * 1e6
+        for job, spent_before, read_before in zip(jobs, spent, read, strict=True)
+    ]
+
+
+def shares(first: RunningJob, second: RunningJob, rounds: int, seconds: float) -> Iterator[float]:
+    """Yield the share of an element's processor time that an open page adds, of each two slots."""
     for _ in range(rounds):
-        with opened(job.url):
-            time.sleep(_SETTLING)
-            found = job.cost(seconds)
-        time.sleep(_SETTLING)
-        after = job.cost(seconds)
-        print(f"closed {before:.2f} us an element, open {found:.2f}, closed {after:.2f}", flush=True)
-        yield found / ((before + after) / 2) - 1
-        before = after
+        slots = []
+        for job in (first, second):
+            with opened(job.url):
+                time.sleep(_SETTLING)
+                slots.append(costs((first, second), seconds))
+        (first_open, second_closed), (first_closed, second_open) = slots
+        print(
+            f"first open {first_open:.2f} us an element, second closed {second_closed:.2f};"
+            f" first closed {first_closed:.2f}, second open {second_open:.2f}",
+            flush=True,
+        )
+        yield ((first_open / second_closed) * (second_open / first_closed)) ** 0.5 - 1
 
 
 def main(names: Sequence[str] | None = None) -> int:
-    """Compare slots in which the page is open with those in which it is closed, and print what it adds."""
+    """Compare jobs whose page is open with those whose page is closed, and print what it adds."""
     parser = argparse.ArgumentParser(prog="benchmarks ui_open")
     parser.add_argument("--job", choices=list(JOBS), default="orders")
     parser.add_argument("--parallelism", type=int)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=_WORKERS, help="of each job")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=15.0, help="of a slot")
     parser.add_argument("--results", type=Path)
@@ -172,9 +182,10 @@ def main(names: Sequence[str] | None = None) -> int:
         run(given.job, given.run, parallelism, given.workers)
         return 0
     about = circumstances()
-    with RunningJob.started(given.job, [f"--parallelism={parallelism}", f"--workers={given.workers}"]) as job:
-        added = list(shares(job, given.rounds, given.seconds))
-    found = row(f"{given.job}: open, against closed", "slots", added)
+    arguments = [f"--parallelism={parallelism}", f"--workers={given.workers}"]
+    with RunningJob.started(given.job, arguments) as first, RunningJob.started(given.job, arguments) as second:
+        added = list(shares(first, second, given.rounds, given.seconds))
+    found = row(f"{given.job}: open, against closed", "pairs of slots", added)
     print(found)
     if given.results is not None:
         add(given.results, f"ui_open, {given.job}", about, as_data([found]))
