@@ -13,7 +13,7 @@ from penstock.runners.local.workers import observer
 from penstock.runners.local.workers.observer import SlotObserver
 
 # A report takes these seconds of the slot's thread, and is followed by the next one after so many.
-AFTER = {0.001: 1.0, 0.010: 2.0, 0.020: 4.0, 1.0: 5.0}
+AFTER = {0.001: 1.0, 0.004: 2.0, 0.008: 4.0, 1.0: 5.0}
 
 
 class Times:
