@@ -42,8 +42,9 @@ TRANSACTION_MILLISECONDS = 900_000
 # How long a commit is tried again while the brokers don't answer, in seconds.
 TRIED_FOR = 600.0
 
-# How long a producer waits for the end of a transaction, in seconds, before a new one takes its place: of one that an
-# older producer has begun, or of its own, whose outcome is then open.
+# How long a producer waits for the next delivery or for the end of a transaction, in seconds, before a new one takes
+# its place: a client may not find the coordinator of its transactions again.  The transaction is one that an older
+# producer has begun, or its own, whose outcome is then open.
 _ENDED_WITHIN = 60.0
 
 # The settings of the topic of tokens: only the last one of each start is needed.
@@ -189,11 +190,20 @@ class Publisher:
         for record in records:
             self._produce(record)
         self._produce(StagedRecord(self._tokens, self.series.key.encode(), transaction.encode(), partition=0))
-        producer.flush(TRIED_FOR)
+        self._flush()
         self._raise_refused(transaction)
         producer.commit_transaction(_ENDED_WITHIN)
         self._has_begun = False
         self._connection.answers()
+
+    def _flush(self) -> None:
+        """Wait until all records are delivered; raise the client's error if none is for a while."""
+        left, until = None, 0.0
+        while remaining := self._producer.flush(1.0):
+            if left is None or remaining < left:
+                left, until = remaining, time.monotonic() + _ENDED_WITHIN
+            elif time.monotonic() > until:
+                raise timed_out()
 
     def _delivered(self, error: Any, message: Any) -> None:
         if len(self._undelivered) < _KEPT_ERRORS:
