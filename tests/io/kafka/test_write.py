@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 import uuid
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import attrs
@@ -178,6 +180,29 @@ def test_a_commit_with_an_open_outcome_is_finished_by_a_new_producer(
     producer = sink._publisher._producer
     producer.client = LosesAnswers(producer.client, carries_out)
     sink.commit(second, [stage(sink, second, pairs(2, 3))])
+    assert [1, 2, 3] == topic.values()
+    assert producer is not sink._publisher._producer
+    assert f"the outcome of transaction {second!r} is open (_TIMED_OUT); a new producer finds it out" in caplog.text
+
+
+def test_a_producer_that_delivers_nothing_is_replaced(
+    topic: Topic, broker: KafkaBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has had no answer for a while; a new one publishes the transaction, once."""
+    monkeypatch.setattr("penstock.io.kafka.publisher._ENDED_WITHIN", 2.0)
+    first, second = names(2)
+    with broker.behind_a_proxy() as (address, proxy), ThreadPoolExecutor() as pool:
+        sink: KafkaSink = WriteToKafka({"bootstrap.servers": address}, topic.name).sink
+        sink.commit(first, [stage(sink, first, pairs(1))])
+        token = stage(sink, second, pairs(2, 3))
+        producer = sink._publisher._producer
+        proxy.mute()
+        committed = pool.submit(sink.commit, second, [token])
+        time.sleep(4)
+        assert [1] == topic.values()
+        proxy.sever()
+        proxy.join()
+        committed.result(60)
     assert [1, 2, 3] == topic.values()
     assert producer is not sink._publisher._producer
     assert f"the outcome of transaction {second!r} is open (_TIMED_OUT); a new producer finds it out" in caplog.text
