@@ -132,3 +132,9 @@ class Sink(ABC, Generic[T]):
     @abstractmethod
     def abort(self, transaction: str) -> None:
         """Remove everything that any worker staged for the transaction."""
+
+    def close(self) -> None:
+        """Wait until readers find all that was committed, and release what commits have kept open.
+
+        Called where `commit` is called, after the last commit of a run that hasn't failed.
+        """

@@ -153,6 +153,23 @@ class Publisher:
                 self._last = transaction
                 return
 
+    def settle(self) -> None:
+        """Wait until readers of committed records find all that was published, and drop the producer.
+
+        Brokers answer a commit as soon as it is decided, and tell its partitions afterwards.  Before they have, they
+        take no record of another transaction, so one is begun, with the last token again, and aborted.
+
+        Raises `KafkaException`.
+        """
+        try:
+            if self._producer is not None and self._last:
+                self._producer.begin_transaction()
+                self._has_begun = True
+                self._produce_token(self._last)
+                self._flush()
+        finally:
+            self.close()
+
     def close(self) -> None:
         """Abort what was begun, if that is possible, and drop the producer; else the next one aborts it."""
         producer, self._producer = self._producer, None
@@ -189,7 +206,7 @@ class Publisher:
         self._has_begun = True
         for record in records:
             self._produce(record)
-        self._produce(StagedRecord(self._tokens, self.series.key.encode(), transaction.encode(), partition=0))
+        self._produce_token(transaction)
         self._flush()
         self._raise_refused(transaction)
         producer.commit_transaction(_ENDED_WITHIN)
@@ -239,6 +256,9 @@ class Publisher:
                 # Serves the reports of errors.
                 self._producer.poll(0)
                 return
+
+    def _produce_token(self, transaction: str) -> None:
+        self._produce(StagedRecord(self._tokens, self.series.key.encode(), transaction.encode(), partition=0))
 
     def _token(self) -> str:
         """Return the name of the last transaction of the series that was published; empty text for none."""

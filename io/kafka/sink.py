@@ -222,6 +222,12 @@ class KafkaSink(Sink[Any]):
     def abort(self, transaction: str) -> None:
         """Do nothing: staged blocks that no token names are never read, and are removed by the topic's retention."""
 
+    def close(self) -> None:
+        publisher, self._publisher = self._publisher, None
+        if publisher is not None:
+            with self.writing.explained("readers may not find yet what was published"):
+                publisher.settle()
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_publisher": None, "_is_prepared": False}
 

@@ -81,6 +81,7 @@ def committed_at_end(
             discard()
         committer.abort()
         raise
+    committer.close()
 
 
 def staged_by(outputs: Sequence[OutputRun]) -> dict[str, list[Any]]:

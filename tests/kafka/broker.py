@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -147,6 +148,9 @@ class KafkaBroker(LoopbackServer):
         """Return all messages of a topic, partition by partition: those up to the first end of each that is seen."""
         from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+        if isolation == "read_committed":
+            self._wait_for_commits([TopicPartition(topic, number) for number in range(partitions)])
+
         settings = {"bootstrap.servers": self.address, "group.id": "tests", "isolation.level": isolation}
         # Ends are reported at once, and partitions whose leader is known are read at once.
         settings |= {"enable.partition.eof": True, "enable.auto.commit": False, "fetch.wait.max.ms": "10"}
@@ -168,6 +172,25 @@ class KafkaBroker(LoopbackServer):
         finally:
             consumer.close()
         return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+    def _wait_for_commits(self, partitions: list[Any]) -> None:
+        """Wait until no transaction is open: a commit is answered before its partitions know; an open one is left."""
+        until = time.monotonic() + 2.0
+        while self.ends(partitions, committed=True) != self.ends(partitions, committed=False):
+            if time.monotonic() > until:
+                return
+            time.sleep(0.01)
+
+    def ends(self, partitions: list[Any], committed: bool) -> list[int]:
+        """Return the offsets after the last records of partitions, or before the first open transaction."""
+        from confluent_kafka import IsolationLevel
+        from confluent_kafka.admin import OffsetSpec
+
+        admin = self._admin()
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        wanted = {partition: OffsetSpec.latest() for partition in partitions}
+        found = admin.list_offsets(wanted, isolation_level=level, request_timeout=30)
+        return [future.result().offset for future in found.values()]
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions."""

@@ -169,6 +169,10 @@ class LoggingSink(Sink[Any]):
     def abort(self, transaction: str) -> None:
         self.reach("abort")
 
+    def close(self) -> None:
+        assert (self.directory / "published").exists()
+        self.reach("close")
+
 
 class LoggingWriter(SinkWriter[Any]):
     def __init__(self, sink: LoggingSink) -> None:
@@ -187,12 +191,22 @@ class LoggingWriter(SinkWriter[Any]):
         self.sink.reach("discard")
 
 
-def test_a_sink_is_prepared_written_staged_and_committed(pipeline: Any, tmp_path: pathlib.Path) -> None:
+def test_a_sink_is_prepared_written_staged_committed_and_closed(pipeline: Any, tmp_path: pathlib.Path) -> None:
     """And not aborted."""
     with pipeline as p:
         _ = p | beam.Create([3, 1, 2]) | beam.io.Write(LoggingSink(tmp_path))
-    assert ["commit", "open_writer", "prepare", "published", "stage", "write"] == files_in(tmp_path)
+    assert ["close", "commit", "open_writer", "prepare", "published", "stage", "write"] == files_in(tmp_path)
     assert "[1, 2, 3]" == (tmp_path / "published").read_text()
+
+
+def test_a_sink_that_cannot_be_closed_is_named(
+    pipeline: Any, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run has succeeded: its output is committed."""
+    with pipeline as p:
+        _ = p | beam.Create([3, 1, 2]) | "my sink" >> beam.io.Write(LoggingSink(tmp_path, fails_in="close"))
+    assert "[1, 2, 3]" == (tmp_path / "published").read_text()
+    assert "my sink: the sink can't be closed: LookupError: in close" in caplog.text
 
 
 @pytest.mark.parametrize("method", ["prepare", "open_writer", "write", "stage", "commit"])
@@ -211,7 +225,7 @@ def test_a_failing_sink_fails_the_run(pipeline: Any, runner_name: str, tmp_path:
     before = "checkpoint 1 is complete, and can't be published: " if stays else ""
     text = str(error)[str(error).index(before) :] if stays else str(error)
     assert text.startswith(f"{before}LookupError: in {method} [while running 'my sink' at {__file__}:")
-    assert "published" not in files_in(tmp_path / "mine")
+    assert not {"published", "close"} & set(files_in(tmp_path / "mine"))
     left = [path for path in files_in(tmp_path) if not path.startswith("mine")]
     if stays:
         assert left

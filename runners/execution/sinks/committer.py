@@ -198,6 +198,15 @@ class SinkCommitter:
         if self._sinks:
             self.write_names()
 
+    def close(self) -> None:
+        """Close the sinks, after the last commit of a run that hasn't failed."""
+        for label, sink in self._sinks.items():
+            try:
+                guarded(label, sink.close)
+            except Exception as error:
+                # Its output is committed.
+                _logger.warning("%s: the sink can't be closed: %s", label, error)
+
     def _abort(self, transaction: str) -> None:
         """Abort a transaction at each sink that hasn't published it; it stays open if a sink fails."""
         is_removed = True

@@ -170,6 +170,7 @@ class Job:
             self._take_over()
             self.context.events.open_log()
             self._run_attempts()
+            self.context.committer.close()
             if self.temporary is not None:
                 shutil.rmtree(self.temporary, ignore_errors=True)
         except StaleWriterError as error:

@@ -140,6 +140,7 @@ class BatchExecution(ABC):
                 if self._is_cancelled:
                     raise RunnerError("the run was cancelled")
             committer.publish(self.transaction, self._staged)
+            committer.close()
         except BaseException as error:
             self._is_over.set()
             self._cancel_jobs()

@@ -216,6 +216,7 @@ class MicroBatchQuery:
                 # Also releases Spark's threads that wait for a commit.
                 self._sources.close()
                 self._batches.close()
+            self._sinks.close()
         except BaseException as error:
             if not (self._is_cancelled.is_set() and isinstance(error, Exception)):
                 self.state = PipelineState.FAILED

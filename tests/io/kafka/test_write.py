@@ -208,6 +208,22 @@ def test_a_producer_that_delivers_nothing_is_replaced(
     assert f"the outcome of transaction {second!r} is open (_TIMED_OUT); a new producer finds it out" in caplog.text
 
 
+def test_a_closed_sink_has_readers_that_find_all(topic: Topic, broker: KafkaBroker) -> None:
+    """Every time: about half of the answered commits aren't known to their partitions yet."""
+    from confluent_kafka import TopicPartition
+
+    partitions = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
+    for count in range(1, 21):
+        (name,) = names(1)
+        sink = sink_of(topic)
+        sink.commit(name, [stage(sink, name, pairs(*range(10)))])
+        sink.close()
+        ends = broker.ends(partitions, committed=True)
+        assert broker.ends(partitions, committed=False) == ends
+        assert sum(ends) > 10 * count
+    assert Counter(20 * list(range(10))) == Counter(topic.values())
+
+
 def test_staged_blocks_that_were_removed_are_missed(topic: Topic, broker: KafkaBroker) -> None:
     """The commit fails with their offset, and writes nothing."""
     (name,) = names(1)
