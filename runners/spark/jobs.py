@@ -70,7 +70,7 @@ class Jobs:
         with suppress(Exception):
             self._context.cancelJobGroup(self._group)
             until = time.monotonic() + STOPPING_SECONDS
-            while any(stage.numActiveTasks for stage in self._stages()) and time.monotonic() < until:
+            while self._is_active() and time.monotonic() < until:
                 time.sleep(0.05)
 
     def activity(self) -> str:
@@ -81,10 +81,19 @@ class Jobs:
                 return f"{sum(s.numCompletedTasks for s in running)} of {sum(s.numTasks for s in running)} tasks"
         return ""
 
-    def _stages(self) -> list[Any]:
+    def _is_active(self) -> bool:
+        """Return True if a job runs, or a task of one that doesn't."""
+        # The tasks may have ended by themselves, and Spark hasn't ended their job yet.
+        return any(job.status == "RUNNING" for job in self._jobs()) or any(s.numActiveTasks for s in self._stages())
+
+    def _jobs(self) -> list[Any]:
         tracker = self._context.statusTracker()
         jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(self._group))
-        ids = {stage for job in jobs if job is not None for stage in job.stageIds}
+        return [job for job in jobs if job is not None]
+
+    def _stages(self) -> list[Any]:
+        tracker = self._context.statusTracker()
+        ids = {stage for job in self._jobs() for stage in job.stageIds}
         return [stage for stage in map(tracker.getStageInfo, ids) if stage is not None]
 
 
