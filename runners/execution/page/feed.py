@@ -29,8 +29,13 @@ from .event_log import Events
 
 _logger = logger_of(__name__)
 
-# Seconds between two looks at what the page asks for, between two status messages, and between two in the log.
-_LOOK, _STATUS, _LOGGED = 0.25, 1.0, 10.0
+# Seconds between two looks at what the page asks for, and between two status messages in the log.
+_LOOK, _LOGGED = 0.25, 10.0
+
+# Seconds between two status messages to the page: at least and at most.  In a large job a message takes milliseconds;
+# between these limits messages take one part in `_SHARE` of the time.
+_SHORTEST, _LONGEST = 1.0, 5.0
+_SHARE = 1000
 
 # How long a message may take to be sent, in seconds, before the page is given up; and how long its end may take.
 _SENDING, _ENDING = 5.0, 2.0
@@ -92,7 +97,7 @@ class PageFeed:
         self._received = bytearray()
         self._is_over = threading.Event()
         self._is_open = False
-        self._status_at = self._logged_at = 0.0
+        self._status_due = self._logged_at = 0.0
         self._thread: threading.Thread | None = None
         if page.ui_port is not None:
             self._start(page.ui_host, page.ui_port)
@@ -168,10 +173,14 @@ class PageFeed:
         news = events.taken()
         if self._socket is None:
             return
-        if self._is_open and (is_last or now >= self._status_at + _STATUS):
-            self._status_at = now
-            news.append({"kind": "status", "at": 0, "status": self._subject.status()})
+        if not self._is_open or not (is_last or now >= self._status_due):
+            self._send(news)
+            return
+        began = time.thread_time()
+        news.append({"kind": "status", "at": 0, "status": self._subject.status()})
         self._send(news)
+        took = time.thread_time() - began
+        self._status_due = now + min(max(_SHORTEST, _SHARE * took), _LONGEST)
 
     def _send(self, messages: list[dict[str, Any]]) -> None:
         if self._socket is None or not messages:
@@ -217,7 +226,7 @@ class PageFeed:
         kind = message["kind"]
         if kind == "observe":
             if message["is_open"] and not self._is_open:
-                self._status_at = 0.0
+                self._status_due = 0.0
             self._is_open = message["is_open"]
             self._subject.observe(message["is_open"], message["step"], message["key"])
         elif kind == "profile":
