@@ -175,22 +175,19 @@ class KafkaBroker(LoopbackServer):
 
     def _wait_for_commits(self, partitions: list[Any]) -> None:
         """Wait until no transaction is open: a commit is answered before its partitions know; an open one is left."""
-        until = time.monotonic() + 2.0
-        while self.ends(partitions, committed=True) != self.ends(partitions, committed=False):
-            if time.monotonic() > until:
-                return
+        from confluent_kafka import KafkaException
+
+        admin, until = self._admin(), time.monotonic() + 2.0
+        while time.monotonic() < until:
+            # The broker may be killed, or be starting.
+            with contextlib.suppress(KafkaException):
+                if _ends(admin, partitions, committed=True) == _ends(admin, partitions, committed=False):
+                    return
             time.sleep(0.01)
 
     def ends(self, partitions: list[Any], committed: bool) -> list[int]:
         """Return the offsets after the last records of partitions, or before the first open transaction."""
-        from confluent_kafka import IsolationLevel
-        from confluent_kafka.admin import OffsetSpec
-
-        admin = self._admin()
-        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        wanted = {partition: OffsetSpec.latest() for partition in partitions}
-        found = admin.list_offsets(wanted, isolation_level=level, request_timeout=30)
-        return [future.result().offset for future in found.values()]
+        return _ends(self._admin(), partitions, committed)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions."""
@@ -214,3 +211,13 @@ class KafkaBroker(LoopbackServer):
 
         # The client would log to standard error that the broker doesn't answer yet.
         return AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+
+
+def _ends(admin: Any, partitions: list[Any], committed: bool) -> list[int]:
+    from confluent_kafka import IsolationLevel
+    from confluent_kafka.admin import OffsetSpec
+
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    wanted = {partition: OffsetSpec.latest() for partition in partitions}
+    found = admin.list_offsets(wanted, isolation_level=level, request_timeout=5)
+    return [future.result().offset for future in found.values()]

@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,7 +56,8 @@ def test_a_status_takes_a_small_share_of_the_time(
         feed: Any = PageFeed(Busy(takes), PipelineOptions())
         feed._socket = ours
         now = 100.0
-        monkeypatch.setattr("penstock.runners.execution.page.feed.time.monotonic", lambda: now)
+        clocks = SimpleNamespace(monotonic=lambda: now, thread_time=time.thread_time)
+        monkeypatch.setattr("penstock.runners.execution.page.feed.time", clocks)
         feed._obey({"kind": "observe", "is_open": True, "step": None, "key": None})
         sent = []
         for tick in range(60):
