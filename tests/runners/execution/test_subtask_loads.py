@@ -73,7 +73,9 @@ def test_a_plain_run_reports_the_load_of_each_subtask(
     assert expected == found
     assert [1.0] * len(loads) == pytest.approx([load.busy + load.backpressured + load.idle for load in loads])
     busiest = max(loads, key=lambda load: load.busy)
-    assert (loads[0].stage, True) == (busiest.stage, busiest.busy > 0.2)
+    # In the first run of a Spark session most of the time passes before the tasks begin.
+    least = 0.02 if "runner" in flags else 0.2
+    assert (loads[0].stage, True) == (busiest.stage, busiest.busy > least)
 
 
 def test_a_script_is_one_subtask() -> None:
