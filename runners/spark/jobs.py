@@ -76,7 +76,7 @@ class Jobs:
     def activity(self) -> str:
         """Return the number of completed tasks of the running stages as text; "" if none runs."""
         with suppress(Exception):
-            running = [s for s in self._stages() if s.numActiveTasks]
+            running = [s for s in self._stages(self._jobs()) if s.numActiveTasks]
             if running:
                 return f"{sum(s.numCompletedTasks for s in running)} of {sum(s.numTasks for s in running)} tasks"
         return ""
@@ -84,17 +84,17 @@ class Jobs:
     def _is_active(self) -> bool:
         """Return True if a job runs, or a task of one that doesn't."""
         # The tasks may have ended by themselves, and Spark hasn't ended their job yet.
-        return any(job.status == "RUNNING" for job in self._jobs()) or any(s.numActiveTasks for s in self._stages())
+        jobs = self._jobs()
+        return any(job.status == "RUNNING" for job in jobs) or any(each.numActiveTasks for each in self._stages(jobs))
 
     def _jobs(self) -> list[Any]:
         tracker = self._context.statusTracker()
         jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(self._group))
         return [job for job in jobs if job is not None]
 
-    def _stages(self) -> list[Any]:
-        tracker = self._context.statusTracker()
-        ids = {stage for job in self._jobs() for stage in job.stageIds}
-        return [stage for stage in map(tracker.getStageInfo, ids) if stage is not None]
+    def _stages(self, jobs: list[Any]) -> list[Any]:
+        ids = {stage for job in jobs for stage in job.stageIds}
+        return [stage for stage in map(self._context.statusTracker().getStageInfo, ids) if stage is not None]
 
 
 def raise_original(error: Exception) -> None:

@@ -25,6 +25,7 @@ from ....sdk.errors import OptionsError, missing_extra
 from ....sdk.options import PageOptions, PipelineOptions
 from ....sdk.redaction import logger_of
 from ..fork_safety import closed_in_children, not_while_forking
+from ..streaming.observation import pause_after
 from .event_log import Events
 
 _logger = logger_of(__name__)
@@ -32,9 +33,7 @@ _logger = logger_of(__name__)
 # Seconds between two looks at what the page asks for, and between two status messages in the log.
 _LOOK, _LOGGED = 0.25, 10.0
 
-# Seconds between two status messages to the page: at least and at most.  In a large job a message takes milliseconds;
-# between these limits messages take one part in `_SHARE` of the time.
-_SHORTEST, _LONGEST = 1.0, 5.0
+# Status messages to the page, which take milliseconds in a large job, take one part in so many of the time.
 _SHARE = 1000
 
 # How long a message may take to be sent, in seconds, before the page is given up; and how long its end may take.
@@ -173,14 +172,14 @@ class PageFeed:
         news = events.taken()
         if self._socket is None:
             return
-        if not self._is_open or not (is_last or now >= self._status_due):
-            self._send(news)
-            return
         began = time.thread_time()
-        news.append({"kind": "status", "at": 0, "status": self._subject.status()})
+        is_due = self._is_open and (is_last or now >= self._status_due)
+        if is_due:
+            news.append({"kind": "status", "at": 0, "status": self._subject.status()})
         self._send(news)
-        took = time.thread_time() - began
-        self._status_due = now + min(max(_SHORTEST, _SHARE * took), _LONGEST)
+        if is_due:
+            took = time.thread_time() - began
+            self._status_due = now + pause_after(took, _SHARE)
 
     def _send(self, messages: list[dict[str, Any]]) -> None:
         if self._socket is None or not messages:

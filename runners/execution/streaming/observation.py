@@ -15,6 +15,23 @@ from .taps import DrawnInput, DrawnPane, TaskTaps
 # The keys of a step that are reported.
 _TOP = 12
 
+# Seconds between two looks of a page at the same thing: at least and at most.
+_SHORTEST, _LONGEST = 1.0, 5.0
+
+
+def pause_after(took: float, share: int) -> float:
+    """Return the seconds until work for a page is repeated, so that it takes one part in `share` of the time.
+
+    The pause has limits: a page of a small job isn't too lively, and that of a large job not too old.
+
+    Args:
+      took: the seconds that the work has taken.
+
+    >>> [pause_after(took, 500) for took in (0.0001, 0.004, 1.0)]
+    [1.0, 2.0, 5.0]
+    """
+    return min(max(_SHORTEST, share * took), _LONGEST)
+
 
 class Observe(NamedTuple):
     """Say what a page shows, and so what the subtasks have to observe.

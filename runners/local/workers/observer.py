@@ -15,14 +15,13 @@ from ...execution.log_tail import LogTail
 from ...execution.operators.traffic import WorkerTraffic
 from ...execution.page.profiles import Profiler
 from ...execution.plan.execution_graph import SubtaskId, Task
-from ...execution.streaming.observation import Observe, Observed, drawn_by, observed_of
+from ...execution.streaming.observation import Observe, Observed, drawn_by, observed_of, pause_after
 from ...execution.streaming.taps import TaskTaps
 from ..subtask.backlog import BacklogMeter
 from ..subtask.subtask import Subtask
 
-# Seconds between two reports of traffic, keys and backlogs, which the page shows: at least and at most.  In a large job
-# a report takes milliseconds; between these limits reports take one part in `_SHARE` of a slot's time.
-_SHORTEST, _LONGEST = 1.0, 5.0
+# Reports of traffic, keys and backlogs, which take milliseconds in a large job, take one part in so many of a slot's
+# time.
 _SHARE = 500
 
 # The module from which all steps are called.
@@ -109,7 +108,7 @@ class SlotObserver:
         observed = observed_of(taps for id, taps in self._taps.items() if id in subtasks)
         self._last = observed._replace(backlogs=self._backlogs.measure(subtasks.values()))
         took = time.thread_time() - began
-        self._due_at = time.monotonic() + min(max(_SHORTEST, _SHARE * took), _LONGEST)
+        self._due_at = time.monotonic() + pause_after(took, _SHARE)
 
 
 class Observable(Protocol):

@@ -85,6 +85,8 @@ def test_the_endpoint_shows_the_status(parallelism: int, tmp_path: pathlib.Path)
     wait_until(lambda: lag in page(result), "a watermark")
     first = (tasks_of(result)[0], "0")
     wait_until(lambda: page(result).get(("penstock_subtask_busy_ratio", *first), 0) > 0, "a busy subtask")
+    # A worker that the machine holds up holds up the others, but not for long.
+    wait_until(lambda: {0.0} == backpressure_in(page(result)), "no backpressure")
     found = page(result)
     result.cancel()
 
@@ -100,14 +102,15 @@ def test_the_endpoint_shows_the_status(parallelism: int, tmp_path: pathlib.Path)
     assert 0 < found["penstock_checkpoint_duration_seconds",] < 60
     assert 0 <= found["penstock_checkpoint_age_seconds",] < 60
     assert 0 == found["penstock_checkpoint_failures_total",] == found["penstock_restarts_total",]
-    ratios = [value for (name, *_), value in found.items() if name == "penstock_backpressure_ratio"]
-    # A worker that the machine holds up holds up the others.
-    assert ratios
-    assert all(0.0 <= ratio < 1.0 for ratio in ratios)
     assert 1.0 == pytest.approx(sum(found[(f"penstock_subtask_{name}_ratio", *first)] for name in LOADS))
 
 
 LOADS = ("busy", "backpressure", "idle")
+
+
+def backpressure_in(found: Any) -> set[float]:
+    """The ratios of all tasks."""
+    return {value for (name, *_), value in found.items() if name == "penstock_backpressure_ratio"}
 
 
 def tasks_of(result: Any) -> list[str]:
