@@ -123,7 +123,7 @@ class LakehouseSink(Sink[Any]):
         if tokens:
             commit = self.name_of(transaction)
             what = f"transaction {transaction!r} can't be published"
-            kept = self.reached(what, lambda: self._commit(transaction, tokens, commit))
+            kept = self.reached(what, lambda: self._commit_unless_done(transaction, tokens, commit))
         self.reached("can't be cleaned up", lambda: self._clean_up(transaction, kept))
         self._net = None
 
@@ -136,6 +136,18 @@ class LakehouseSink(Sink[Any]):
                 self._clean_up(transaction, [])
 
         self.reached("can't be cleaned up", abort)
+
+    def _commit_unless_done(self, transaction: str, tokens: Sequence[Staged], commit: CommitName) -> list[str]:
+        """Publish staged rows, and return the paths of its files.
+
+        Another process that commits the same at the same time may be done first, and remove the files of this one.
+        """
+        try:
+            return self._commit(transaction, tokens, commit)
+        except OSError:
+            if _has(self.table.load(), commit):
+                return ["*"]
+            raise
 
     def _commit(self, transaction: str, tokens: Sequence[Staged], commit: CommitName) -> list[str]:
         """Publish staged rows, unless that was done before, and return the paths of its files."""

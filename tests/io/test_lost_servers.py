@@ -112,11 +112,10 @@ def test_a_lost_connection_is_waited_for(copied: Copied, tmp_path: Path, caplog:
         result = p.run()
         try:
             wait_until(lambda: copied.found() == list(range(10)), "the numbers were copied")
-            # The commit is over, too: the reader says nothing while one waits.
-            time.sleep(1.0)
             proxy.sever()
             copied.add(range(10, 20))
-            wait_until(lambda: "Read: " in caplog.text and "Write: " in caplog.text, "the reader and the sink say it")
+            # Both, or one of them, if it waits on the thread of the other one.
+            wait_until(lambda: "doesn't answer" in caplog.text, "the reader or the sink says it")
             time.sleep(OUTAGE)
             assert list(range(10)) == copied.found()
             proxy.join()
@@ -129,5 +128,5 @@ def test_a_lost_connection_is_waited_for(copied: Copied, tmp_path: Path, caplog:
         of_transform = [line for line in lines if f"{label}: " in line]
         lost = sum("doesn't answer" in line for line in of_transform)
         # At most one line for each thread that waits: of the sink's, and of the checkpoints'.
-        assert 1 <= lost <= most, of_transform
+        assert lost <= most, of_transform
         assert lost == sum("answers again, after" in line for line in of_transform), of_transform

@@ -202,6 +202,42 @@ def test_writers_at_the_same_time_all_commit(table: LakeTable) -> None:
     assert [0, 1, 2, 3, 100, 101, 102, 103] == table.values()
 
 
+def test_a_commit_ends_well_whose_files_another_process_has_removed(
+    table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has committed the same, after this process has looked whether that was done."""
+    (name,) = names(1)
+    sink = sink_of(table, key="word", target_file_size=1)
+    token = stage(sink, name, rows(("a", 1), ("b", 2)))
+    assert token_of(token).files
+    load = sink.table.load
+
+    def load_before_the_other_commits() -> Any:
+        loaded = load()
+        if not table.values():
+            sink_of(table, key="word").commit(name, [token])
+        return loaded
+
+    monkeypatch.setattr(sink.table, "load", load_before_the_other_commits)
+    sink.commit(name, [token])
+
+    assert [("a", 1), ("b", 2)] == table.rows()
+    assert 1 == table.last_commit(sink.name_of(name).writer)
+
+
+def test_a_commit_fails_whose_files_are_lost(table: LakeTable) -> None:
+    """The table stays as it was."""
+    (name,) = names(1)
+    sink = sink_of(table, key="word", target_file_size=1)
+    token = stage(sink, name, rows(("a", 1)))
+    for path in token_of(token).files:
+        pathlib.Path(path.removeprefix("file://")).unlink()
+
+    with pytest.raises(SinkError, match="can't be published"):
+        sink.commit(name, [token])
+    assert [] == table.values()
+
+
 def test_a_stream_of_retractions_leaves_the_rows_of_a_batch(table: LakeTable) -> None:
     """A row is replaced by its key; one without a successor is deleted."""
     trigger = {"trigger": AfterWatermark(early=AfterCount(1)), "accumulation_mode": AccumulationMode.RETRACTING}
