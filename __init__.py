@@ -14,6 +14,7 @@ A pipeline is written once, and runs in this process, or on Spark:
 Names are Apache Beam's, if Beam has one.
 
 stored.py     types that are stored, by tags and versions
+later.py      names that are imported when they are used
 windowing/    event time: timestamps, windows, window functions
 triggers/     emission of results: triggers, panes, accumulation
 sdk/          pipelines, DoFns, combiners, coders, options
@@ -23,10 +24,12 @@ testing/      TestPipeline, assert_that
 runners/      local and Spark
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 # `as` tells type checkers that a name is exported.
+from . import io as io
 from . import runners as runners
+from . import testing as testing
 from . import transforms as transforms
 from . import triggers as triggers
 from . import windowing as windowing
@@ -45,25 +48,15 @@ from .sdk.elements.element_wrappers import Retracted as Retracted
 from .sdk.elements.element_wrappers import TaggedOutput as TaggedOutput
 from .sdk.elements.row import Row as Row
 from .sdk.pipeline import Pipeline as Pipeline
+from .sdk.preview import collect as collect
 from .sdk.ptransform import PTransform as PTransform
 from .sdk.ptransform import ptransform_fn as ptransform_fn
 from .sdk.pvalue import PCollection as PCollection
 from .sdk.userstate import TimeDomain as TimeDomain
 from .sdk.watermark_estimators import WatermarkEstimatorProvider as WatermarkEstimatorProvider
 
-# Imported on first access, since not every program needs them.
-# The root's Write is that of io, which writes shards as well.
-_LATER = {"io": "io", "testing": "testing", "Write": "io", "collect": "sdk.preview"}
-
-if TYPE_CHECKING:
-    from .transforms import *  # noqa: F403, I001 (everything that Beam has at its root; transforms/__init__.py lists it)
-    from . import io as io
-    from . import testing as testing
-    from .io import Write as Write
-    from .sdk.preview import collect as collect
-else:
-    _LATER |= dict.fromkeys(transforms.LATER, "transforms")
-    globals().update({_name: getattr(transforms, _name) for _name in transforms.__all__ if _name not in _LATER})
+# Everything that Beam has at its root; transforms/__init__.py lists it.
+from .transforms import *  # noqa: F403
 
 # Beam's namespaces: `beam.window.FixedWindows`, `beam.pvalue.AsList`, `beam.utils.timestamp`; they can be imported too.
 compat.find_beams_modules_here()
@@ -72,6 +65,12 @@ pvalue = compat.namespace("pvalue")
 trigger = triggers
 utils = compat.namespace("utils")
 window: Any = windowing
+core: Any
+ptransform: Any
+sideinputs: Any
+timeutil: Any
+userstate: Any
+util: Any
 for _name in ("core", "ptransform", "sideinputs", "timeutil", "trigger", "userstate", "util", "window"):
     setattr(transforms, _name, compat.namespace(f"transforms.{_name}"))
     # In Beam they are at the root as well.
@@ -112,17 +111,6 @@ __all__ = [
     "window",
 ]
 __all__ += transforms.__all__
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    module = import_module(f"{__name__}.{_LATER[name]}")
-    found = module if name == _LATER[name] else getattr(module, name)
-    globals()[name] = found
-    return found
 
 
 def __dir__() -> list[str]:

@@ -30,8 +30,9 @@ tls.py                 files of an encrypted connection
 optional_package.py    packages that only some formats need, imported when such a format is used
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..later import names_imported_later
 from ..sdk import compat
 from ..sdk.elements.bundle import Bundle
 from ..sdk.sink import Sink, SinkWriter
@@ -39,38 +40,31 @@ from ..sdk.sources.bounded import BoundedSource
 from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ..transforms.read import Read
-from .beam.file_based_sink import FileBasedSink
-from .files.avro import ReadAllFromAvro, ReadFromAvro, WriteToAvro
-from .files.changelog import WriteToChangelog
-from .files.compression import CompressionTypes
-from .files.csv import ReadFromCsv, WriteToCsv
-from .files.filesystem import FileMetadata
-from .files.growing_text import ReadAllFromTextContinuously, ReadContinuouslyFromText
-from .files.json import ReadFromJson, WriteToJson
-from .files.parquet import (
-    ReadAllFromParquet,
-    ReadAllFromParquetBatched,
-    ReadFromParquet,
-    ReadFromParquetBatched,
-    WriteToParquet,
-    WriteToParquetBatched,
-)
-from .files.text import ReadAllFromText, ReadFromText, ReadFromTextWithFilename, WriteToText
-from .files.write import Write
-from .generate_sequence import GenerateSequence
-from .redis.sink import WriteToRedis
-from .redis.source import ReadFromRedisStream, RedisStreamEntry
-from .redis.stream_sink import WriteToRedisStream
-from .socket import ReadFromSocket
-from .spark.dataframes import FromSpark, FromSparkStream, ToSpark
-from .sql.source import ReadFromSQL
-from .sql.write import WriteToSQL, WriteToSQLite
+from ..transforms.write import Write
 
 if TYPE_CHECKING:
+    from .beam.file_based_sink import FileBasedSink
     from .cdc.debezium import FromDebezium
     from .cdc.postgres import ReadFromPostgresChanges
     from .delta.read import ReadFromDelta, ReadFromDeltaChanges
     from .delta.write import WriteToDelta
+    from .files.avro import ReadAllFromAvro, ReadFromAvro, WriteToAvro
+    from .files.changelog import WriteToChangelog
+    from .files.compression import CompressionTypes
+    from .files.csv import ReadFromCsv, WriteToCsv
+    from .files.filesystem import FileMetadata
+    from .files.growing_text import ReadAllFromTextContinuously, ReadContinuouslyFromText
+    from .files.json import ReadFromJson, WriteToJson
+    from .files.parquet import (
+        ReadAllFromParquet,
+        ReadAllFromParquetBatched,
+        ReadFromParquet,
+        ReadFromParquetBatched,
+        WriteToParquet,
+        WriteToParquetBatched,
+    )
+    from .files.text import ReadAllFromText, ReadFromText, ReadFromTextWithFilename, WriteToText
+    from .generate_sequence import GenerateSequence
     from .iceberg.read import ReadFromIceberg, ReadFromIcebergChanges
     from .iceberg.write import WriteToIceberg
     from .kafka.read import ReadFromKafka
@@ -83,20 +77,51 @@ if TYPE_CHECKING:
     from .nats.messages import NatsMessage
     from .nats.read import ReadFromNats
     from .nats.write import WriteToNats
+    from .redis.sink import WriteToRedis
+    from .redis.source import ReadFromRedisStream, RedisStreamEntry
+    from .redis.stream_sink import WriteToRedisStream
+    from .socket import ReadFromSocket
+    from .spark.dataframes import FromSpark, FromSparkStream, ToSpark
+    from .sql.source import ReadFromSQL
+    from .sql.write import WriteToSQL, WriteToSQLite
 
-# By name, the module that is imported when the name is used.
+# By name, the module that is imported when the name is used: few programs need more than two.
 _LATER = {
+    "FileBasedSink": "beam.file_based_sink",
     "FromDebezium": "cdc.debezium",
+    "ReadFromPostgresChanges": "cdc.postgres",
     "ReadFromDelta": "delta.read",
     "ReadFromDeltaChanges": "delta.read",
     "WriteToDelta": "delta.write",
-    "ReadFromPostgresChanges": "cdc.postgres",
+    "ReadAllFromAvro": "files.avro",
+    "ReadFromAvro": "files.avro",
+    "WriteToAvro": "files.avro",
+    "WriteToChangelog": "files.changelog",
+    "CompressionTypes": "files.compression",
+    "ReadFromCsv": "files.csv",
+    "WriteToCsv": "files.csv",
+    "FileMetadata": "files.filesystem",
+    "ReadAllFromTextContinuously": "files.growing_text",
+    "ReadContinuouslyFromText": "files.growing_text",
+    "ReadFromJson": "files.json",
+    "WriteToJson": "files.json",
+    "ReadAllFromParquet": "files.parquet",
+    "ReadAllFromParquetBatched": "files.parquet",
+    "ReadFromParquet": "files.parquet",
+    "ReadFromParquetBatched": "files.parquet",
+    "WriteToParquet": "files.parquet",
+    "WriteToParquetBatched": "files.parquet",
+    "ReadAllFromText": "files.text",
+    "ReadFromText": "files.text",
+    "ReadFromTextWithFilename": "files.text",
+    "WriteToText": "files.text",
+    "GenerateSequence": "generate_sequence",
     "ReadFromIceberg": "iceberg.read",
     "ReadFromIcebergChanges": "iceberg.read",
     "WriteToIceberg": "iceberg.write",
+    "ReadFromKafka": "kafka.read",
     "KafkaHeader": "kafka.records",
     "KafkaRecord": "kafka.records",
-    "ReadFromKafka": "kafka.read",
     "SchemaRegistry": "kafka.registry.schema_registry",
     "WriteToKafka": "kafka.write",
     "MqttMessage": "mqtt.messages",
@@ -105,6 +130,17 @@ _LATER = {
     "NatsMessage": "nats.messages",
     "ReadFromNats": "nats.read",
     "WriteToNats": "nats.write",
+    "WriteToRedis": "redis.sink",
+    "ReadFromRedisStream": "redis.source",
+    "RedisStreamEntry": "redis.source",
+    "WriteToRedisStream": "redis.stream_sink",
+    "ReadFromSocket": "socket",
+    "FromSpark": "spark.dataframes",
+    "FromSparkStream": "spark.dataframes",
+    "ToSpark": "spark.dataframes",
+    "ReadFromSQL": "sql.source",
+    "WriteToSQL": "sql.write",
+    "WriteToSQLite": "sql.write",
 }
 
 # Beam's namespaces: `beam.io.textio.ReadFromText`.
@@ -195,15 +231,8 @@ __all__ = [
     "watermark_estimators",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:
+    __getattr__ = names_imported_later(__name__, _LATER)
 
 
 def __dir__() -> list[str]:

@@ -8,24 +8,49 @@ util.py            assert_that, and its matchers
 panes.py           TestPane: a value with its window, pane info and sign
 """
 
-from .panes import TestPane
-from .scripted_source import ScriptedSource
-from .simulating import simulate_pipeline
-from .test_pipeline import TestPipeline
-from .test_stream import TestStream
-from .util import (
-    TestWindowedValue,
-    assert_that,
-    contains_in_any_order,
-    equal_to,
-    equal_to_approx,
-    equal_to_panes,
-    equal_to_per_window,
-    has_at_least_one,
-    is_empty,
-    is_not_empty,
-    matches_all,
-)
+from typing import TYPE_CHECKING
+
+from ..later import names_imported_later
+
+if TYPE_CHECKING:
+    from .panes import TestPane
+    from .scripted_source import ScriptedSource
+    from .simulating import simulate_pipeline
+    from .test_pipeline import TestPipeline
+    from .test_stream import TestStream
+    from .util import (
+        TestWindowedValue,
+        assert_that,
+        contains_in_any_order,
+        equal_to,
+        equal_to_approx,
+        equal_to_panes,
+        equal_to_per_window,
+        has_at_least_one,
+        is_empty,
+        is_not_empty,
+        matches_all,
+    )
+
+# By name, the module that is imported when the name is used.
+_LATER = {
+    "TestPane": "panes",
+    "ScriptedSource": "scripted_source",
+    "simulate_pipeline": "simulating",
+    "TestPipeline": "test_pipeline",
+    "TestStream": "test_stream",
+    "TestWindowedValue": "util",
+    "assert_that": "util",
+    "contains_in_any_order": "util",
+    "equal_to": "util",
+    "equal_to_approx": "util",
+    "equal_to_panes": "util",
+    "equal_to_per_window": "util",
+    "has_at_least_one": "util",
+    "is_empty": "util",
+    "is_not_empty": "util",
+    "matches_all": "util",
+}
 
 __all__ = [
     "ScriptedSource",
@@ -45,3 +70,10 @@ __all__ = [
     "is_not_empty",
     "matches_all",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = names_imported_later(__name__, _LATER)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

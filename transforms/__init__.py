@@ -9,6 +9,7 @@ write.py              Write: elements into a sink
 pardo.py              ParDo: DoFns applied to each element, and the handling of their exceptions
 argument_types.py     types of functions' arguments and side inputs
 map_and_filter.py     Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
+async_map.py          AsyncMap: async functions of elements, with timeouts, retries and rate limits
 filled_collections.py warnings of Map(list.append) and DoFns that do the same, which fill a copy of the list
 splittable_par_do.py  ParDo of a splittable DoFn
 assign_windows.py     WindowInto (AssignWindows): windows, triggers and accumulation
@@ -61,7 +62,6 @@ stats.py              the approximate ones, under Beam's module name
 
 Imported when used:
 
-async_map.py          AsyncMap: async functions of elements, with timeouts, retries and rate limits
 enrichment.py         Enrichment: rows joined with the answers of a service, which may be cached
 request_response.py   RequestResponseIO: the answers of a service, with throttling and repeats
 response_caches.py    caches of answers, in memory and in Redis
@@ -69,13 +69,15 @@ async_dofn.py         AsyncWrapper: the calls of a DoFn in the background
 sql/                  SqlTransform: SQL by DuckDB
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .assign_windows import AssignWindows, Windowing, WindowInto
+from .async_map import AsyncMap
 from .batch_elements import BatchElements
 from .co_group_by_key import CoGroupByKey
 from .combine import CombineGlobally, CombinePerKey, CombineValues
 from .create import Create, Impulse
+from .deduplicate import Deduplicate, DeduplicatePerKey
 from .distinct import Distinct, RemoveDuplicates
 from .error_handling import CollectingErrorHandler, ErrorHandler
 from .feedback import Feedback
@@ -89,26 +91,32 @@ from .log_elements import LogElements
 from .map_and_filter import Filter, FlatMap, FlatMapTuple, Map, MapTuple
 from .pardo import ExceptionHandling, ParDo
 from .partition import Partition, PartitionFn
+from .periodic_sequence import PeriodicImpulse, PeriodicSequence
+from .poll_result import PollResult
 from .read import Read
+from .regex import Regex
 from .reify import Reify
 from .reshuffle import Reshuffle, ReshufflePerKey
 from .sort_and_batch import SortAndBatchElements
 from .tee import Tee
 from .to_string import ToString
 from .wait_on import WaitOn
+from .watch import Watch
 from .with_timestamps import WithTimestamps
 from .write import Write
 
-if TYPE_CHECKING:
-    from .async_map import AsyncMap
-    from .deduplicate import Deduplicate, DeduplicatePerKey
-    from .periodic_sequence import PeriodicImpulse, PeriodicSequence
-    from .poll_result import PollResult
-    from .regex import Regex
-    from .watch import Watch
-
 from . import combiners, stats  # isort: skip
 from .combiners import ApproximateQuantiles, ApproximateUnique  # isort: skip
+
+# Beam's namespaces, which the package above sets: `beam.transforms.userstate.TimerSpec`.
+core: Any
+ptransform: Any
+sideinputs: Any
+timeutil: Any
+trigger: Any
+userstate: Any
+util: Any
+window: Any
 
 __all__ = [
     # The primitives.
@@ -177,28 +185,3 @@ __all__ = [
     "ApproximateQuantiles",
     "ApproximateUnique",
 ]
-
-# By name, modules that are imported on first access, since few programs need them.
-LATER = {
-    "AsyncMap": "async_map",
-    "Deduplicate": "deduplicate",
-    "DeduplicatePerKey": "deduplicate",
-    "PeriodicImpulse": "periodic_sequence",
-    "PeriodicSequence": "periodic_sequence",
-    "PollResult": "poll_result",
-    "Regex": "regex",
-    "Watch": "watch",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(f"{__name__}.{LATER[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *LATER})

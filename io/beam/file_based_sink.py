@@ -13,8 +13,7 @@ from ...sdk.pvalue import PCollection
 from ..files.compression import CompressionTypes
 from ..files.filesystem import AnyPath
 from ..files.format import RecordWriter
-from ..files.sink import FileSink
-from ..files.write import Write
+from ..files.write import FileSink
 from .file_system import BeamIOError
 from .file_systems import FileSystems
 from .sink import Sink, Writer
@@ -116,7 +115,7 @@ class FileBasedSink(Sink):
     def write(self, pcoll: PCollection[Any]) -> Any:
         if any(getattr(type(self), name) is not getattr(FileBasedSink, name) for name in _PROTOCOL):
             return super().write(pcoll)
-        return Write(self._files).expand(pcoll)
+        return self._files.write(pcoll)
 
     def initialize_write(self) -> str:
         """Make a directory for temporary files beside the output, and return its path.

@@ -16,9 +16,8 @@ from ...sdk.options.value_provider import ValueProvider
 from ..files.compression import CompressionTypes, naming_the_file, open_for_reading
 from ..files.filesystem import AnyPath
 from ..files.format import FileFormat, RecordWriter
-from ..files.sink import FileSink
 from ..files.source import FileRange, FileSource, ReadAllFiles, ReadFiles
-from ..files.write import WriteFiles
+from ..files.write import FileSink, WriteFiles
 
 _HEAD = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")

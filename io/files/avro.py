@@ -24,9 +24,8 @@ from .filesystem import AnyPath, FileMetadata, filesystem_for
 from .format import FileFormat, RecordWriter
 from .line_blocks import next_boundary
 from .matching import MatchContinuously
-from .sink import FileSink
 from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, ReadAllFiles, ReadFiles
-from .write import WriteFiles
+from .write import FileSink, WriteFiles
 
 CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
 

@@ -14,8 +14,7 @@ from ..records import as_dict, is_record
 from .compression import CompressionTypes
 from .filesystem import AnyPath
 from .json import JsonFormat
-from .sink import FileSink
-from .write import WriteFiles
+from .write import FileSink, WriteFiles
 
 
 class WriteToChangelog(WriteFiles):

@@ -24,10 +24,9 @@ from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .csv_columns import CsvColumns, DifferentlyParsedError, can_be_columns
 from .filesystem import AnyPath, FileMetadata
 from .format import FileFormat, RecordWriter
-from .sink import FileSink
 from .source import FileRange, FileSource, FileSplit, ReadFiles, bundles_of
 from .text import TextSource
-from .write import WriteFiles
+from .write import FileSink, WriteFiles
 
 # The default limit of 128 KiB guards against unclosed quotes, which strict=True finds.
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))

@@ -17,14 +17,14 @@ from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ...transforms.group_by_key import GroupByKey
 from ...transforms.pardo import ParDo
-from ...transforms.write import Write as WriteAsIs
+from ...transforms.write import Stage
 from ...windowing import GlobalWindows
 from .commit_plan import Renaming
 from .filesystem import AnyPath, join_path, path_string, split_path
 from .format import RecordWriter
 from .published_files import AssignShards, PublishedFiles, PublishGroup, published_by_demand, shards_of
 from .sharding import FileNaming, default_file_naming, destination_prefix_naming, path_inside
-from .sink import FileSink, StagedFile
+from .sink import StagedFile, StagedFileSink
 
 __all__ = [
     "FileResult",
@@ -146,7 +146,7 @@ class WriteToFiles(PTransform):
             sink.sharded = True
             pcoll = sink.grouped(pcoll, shards)
         sink.name_by_transaction = not pcoll.is_bounded and shards is None
-        _ = pcoll | WriteAsIs(sink)
+        _ = pcoll | Stage(sink)
         return output
 
 
@@ -173,7 +173,7 @@ class _PublishedDestinations(PublishedFiles):
 Group: TypeAlias = tuple[Any, Any, Any]
 
 
-class DestinationSink(FileSink):
+class DestinationSink(StagedFileSink):
     """Files for each destination, window and pane, named by a function."""
 
     # Of an unbounded input: the number of files of each destination, window and pane.

@@ -27,10 +27,9 @@ from ..records import as_dict, is_record
 from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .filesystem import AnyPath
 from .format import FileFormat, RecordWriter
-from .sink import FileSink
 from .source import FileRange, FileSplit, ReadFiles
 from .text import TextSource
-from .write import WriteFiles
+from .write import FileSink, WriteFiles
 
 _PLAIN = frozenset({dict, list, str, int, float, bool, type(None)})
 

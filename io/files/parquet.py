@@ -20,9 +20,8 @@ from .compression import CompressionTypes
 from .filesystem import AnyPath
 from .format import FileFormat, RecordWriter
 from .parquet_source import ParquetSource, pyarrow_for
-from .sink import FileSink
 from .source import DESIRED_BUNDLE_SIZE, ReadAllFiles, ReadFiles
-from .write import WriteFiles
+from .write import FileSink, WriteFiles
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 

@@ -27,7 +27,7 @@ from ...transforms.group_by_key import GroupByKey
 from ...transforms.map_and_filter import FlatMap, Map
 from ...transforms.pardo import ParDo
 from ...windowing import GlobalWindows
-from .sink import FileSink
+from .sink import StagedFileSink
 
 
 def published_by_demand(pcoll: PCollection[Any], publish: PublishedFiles) -> WriteOutput[Any]:
@@ -59,7 +59,7 @@ class PublishedFiles(PTransform):
 
     element_type: Any = str
 
-    def __init__(self, sink: FileSink) -> None:
+    def __init__(self, sink: StagedFileSink) -> None:
         super().__init__()
         self.sink = sink
 
@@ -94,13 +94,13 @@ def shards_of(pcoll: PCollection[Any]) -> int:
     return max(1, pcoll.pipeline.options.view_as(StreamingOptions).parallelism or 1)
 
 
-def _begin(_: None, sink: FileSink) -> str:
+def _begin(_: None, sink: StagedFileSink) -> str:
     transaction = uuid4().hex
     sink.prepare(transaction)
     return transaction
 
 
-def _publish(_: None, sink: FileSink, transaction: str, tokens: Iterable[Any]) -> list[Any]:
+def _publish(_: None, sink: StagedFileSink, transaction: str, tokens: Iterable[Any]) -> list[Any]:
     staged = list(tokens)
     sink.precommit({transaction: staged})
     return sink.publish(transaction, staged)
@@ -109,7 +109,7 @@ def _publish(_: None, sink: FileSink, transaction: str, tokens: Iterable[Any]) -
 class PublishGroup(DoFn):
     """Publishes the files of a group when it is written, each under a name that depends on its window and shard."""
 
-    def __init__(self, sink: FileSink) -> None:
+    def __init__(self, sink: StagedFileSink) -> None:
         self._sink = sink
 
     def process(self, element: Any, window: Any = DoFn.WindowParam, pane: Any = DoFn.PaneInfoParam) -> Iterable[Any]:
@@ -119,7 +119,7 @@ class PublishGroup(DoFn):
 
 
 class _StageGroups(DoFn):
-    def __init__(self, sink: FileSink) -> None:
+    def __init__(self, sink: StagedFileSink) -> None:
         self._sink = sink
 
     def process(
@@ -128,7 +128,7 @@ class _StageGroups(DoFn):
         yield _staged(self._sink, transaction, element, window, pane)
 
 
-def _staged(sink: FileSink, transaction: str, element: Any, window: Any, pane: Any) -> Any:
+def _staged(sink: StagedFileSink, transaction: str, element: Any, window: Any, pane: Any) -> Any:
     writer = sink.open_writer(transaction, uuid4().hex)
     try:
         if sink.sharded:

@@ -1,4 +1,4 @@
-"""FileSink: files that are published together once the run has succeeded.
+"""StagedFileSink: files that are published together once the run has succeeded.
 
 The two phases, for every format:
 
@@ -21,7 +21,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from typing import Any, BinaryIO, ClassVar, cast
+from typing import Any, BinaryIO, ClassVar, Self, cast
 from urllib.parse import quote
 
 import attrs
@@ -45,7 +45,7 @@ from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_apar
 _logger = logger_of(__name__)
 
 
-class FileSink(Sink[Any]):
+class StagedFileSink(Sink[Any]):
     """Files of one format, named `<prefix><shard><suffix>`.
 
     Args:
@@ -218,13 +218,13 @@ class FileSink(Sink[Any]):
             fs.sync_directory(directory)
             fs.sync_directory(split_path(directory)[0])
 
-    def for_many_transactions(self) -> FileSink:
+    def for_many_transactions(self) -> Self:
         sink = copy.copy(self)
         # Empty transactions of an unbounded input write no file.
         sink.name_by_transaction = sink.skip_if_empty = True
         return sink
 
-    def with_dead_letters(self) -> FileSink:
+    def with_dead_letters(self) -> Self:
         sink = copy.copy(self)
         sink.has_dead_letters = True
         return sink
@@ -490,7 +490,7 @@ class FileSinkWriter(SinkWriter[Any]):
     Each shard and group of the elements has one open file.
     """
 
-    def __init__(self, sink: FileSink, transaction: str, unit: str) -> None:
+    def __init__(self, sink: StagedFileSink, transaction: str, unit: str) -> None:
         self._sink = sink
         self._transaction = transaction
         self._directory = sink.staging_directory(transaction)

@@ -17,9 +17,8 @@ from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .filesystem import AnyPath, EmptyMatchTreatment
 from .format import FileFormat, RecordWriter
 from .line_blocks import end_of_lines, line_blocks, next_boundary
-from .sink import FileSink
 from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, ReadAllFiles, ReadFiles
-from .write import WriteFiles
+from .write import FileSink, WriteFiles
 
 _NEWLINE = b"\n"
 

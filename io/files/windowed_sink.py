@@ -13,17 +13,17 @@ from ...sdk.elements.bundle import Bundle, expanded
 from ...sdk.pvalue import PCollection, WriteOutput
 from ...transforms.assign_windows import WindowInto
 from ...transforms.pardo import ParDo
-from ...transforms.write import Write as WriteAsIs
+from ...transforms.write import Stage
 from ...triggers import AccumulationMode, AfterWatermark
 from ...windowing import FixedWindows, GlobalWindows
 from .commit_plan import Renaming
 from .format import RecordWriter
 from .published_files import PublishGroup, sharded
 from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, WINDOWED_SHARD_NAME_TEMPLATE, shard_name
-from .sink import FileSink, StagedFile
+from .sink import StagedFile, StagedFileSink
 
 
-def is_windowed(sink: FileSink, pcoll: PCollection[Any]) -> bool:
+def is_windowed(sink: StagedFileSink, pcoll: PCollection[Any]) -> bool:
     """Return whether an unbounded input is written by window: it has windows, or the sink gives it some.
 
     Changelogs take each change as it comes.
@@ -33,7 +33,7 @@ def is_windowed(sink: FileSink, pcoll: PCollection[Any]) -> bool:
     return bool(sink.triggering_frequency) or pcoll.windowing.window_fn != GlobalWindows()
 
 
-def written_by_window(pcoll: PCollection[Any], sink: FileSink) -> WriteOutput[Any]:
+def written_by_window(pcoll: PCollection[Any], sink: StagedFileSink) -> WriteOutput[Any]:
     """Write an unbounded input into files for each window, and return their names."""
     windowed = WindowedSink(sink, sink.num_shards or 1)
 
@@ -54,11 +54,11 @@ def written_by_window(pcoll: PCollection[Any], sink: FileSink) -> WriteOutput[An
 
     groups = grouped()
     output = WriteOutput(pcoll.pipeline, pcoll.pipeline.in_place_of_this(publish), groups.windowing, str, False)
-    _ = groups | "Stage" >> WriteAsIs(windowed)
+    _ = groups | "Stage" >> Stage(windowed)
     return output
 
 
-class WindowedSink(FileSink):
+class WindowedSink(StagedFileSink):
     """Files for each window, pane and shard, in the format of another sink.
 
     A file is published when its window is complete.  Its name has the window in it: `-W-SSSSS-of-NNNNN` is the default
@@ -72,7 +72,7 @@ class WindowedSink(FileSink):
 
     max_open_files = 20
 
-    def __init__(self, sink: FileSink, shards: int) -> None:
+    def __init__(self, sink: StagedFileSink, shards: int) -> None:
         template = sink.shard_name_template
         if template == DEFAULT_SHARD_NAME_TEMPLATE:
             template = WINDOWED_SHARD_NAME_TEMPLATE

@@ -1,4 +1,4 @@
-"""Write: a transform that writes into a sink, in the sink's number of shards; and the base class `WriteFiles`."""
+"""FileSink: files in a number of shards; and `WriteFiles`, the base class of the transforms that write them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import copy
 from typing import Any
 
 from ...sdk.pvalue import PCollection, PDone
-from ...transforms.write import Write as WriteAsIs
+from ...sdk.sink import ComposedSink
+from ...transforms.write import Stage, Write
 from ..write_into import WriteInto
 from .published_files import PublishedFiles, published_by_demand, sharded
-from .sink import FileSink
+from .sink import StagedFileSink
 from .windowed_sink import is_windowed, written_by_window
 
 
-class Write(WriteAsIs):
-    """Elements into a sink, which publishes them once the whole pipeline has succeeded.
+class FileSink(StagedFileSink, ComposedSink):
+    """Files of one format.  The arguments are those of `StagedFileSink`.
 
-    A `FileSink` with `num_shards` gets its elements grouped into shards.  Without, it writes a file for each worker,
-    which needs no grouping and is faster.  An unbounded input in windows, or with `triggering_frequency`, is written
-    into files for each window; see `WindowedSink`.  `PublishedFiles` tells what a transform applied to the write gets.
+    With `num_shards` the elements are grouped into shards.  Without, each worker writes a file, which needs no grouping
+    and is faster.  An unbounded input in windows, or with `triggering_frequency`, is written into files for each
+    window; see `WindowedSink`.  `PublishedFiles` tells what a transform applied to the write gets.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
-    >>> from penstock.io.files.sink import FileSink
     >>> from penstock.io.files.text import TextFormat
     >>> directory = pathlib.Path(tempfile.mkdtemp())
     >>> with beam.Pipeline() as p:
@@ -31,10 +31,8 @@ class Write(WriteAsIs):
     ['out-00000-of-00002', 'out-00001-of-00002']
     """
 
-    def expand(self, pcoll: PCollection[Any]) -> PDone | PCollection[Any]:
-        if not isinstance(self.sink, FileSink):
-            return super().expand(pcoll)
-        sink = copy.copy(self.sink)
+    def write(self, pcoll: PCollection[Any]) -> PDone | PCollection[Any]:
+        sink = copy.copy(self)
         if not sink.transform_is_given:
             sink.transform = pcoll.pipeline.full_label
         if not pcoll.is_bounded:
@@ -45,7 +43,7 @@ class Write(WriteAsIs):
         if sink.num_shards and not sink.sharded:
             sink.sharded = True
             pcoll = sharded(pcoll, sink.num_shards)
-        _ = pcoll | "Stage" >> WriteAsIs(sink)
+        _ = pcoll | "Stage" >> Stage(sink)
         return output
 
 

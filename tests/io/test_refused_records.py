@@ -11,8 +11,8 @@ import pytest
 import redis
 
 from penstock.io.files.dynamic_write import WriteToFiles
-from penstock.io.files.sink import FileSink
 from penstock.io.files.text import TextFormat
+from penstock.io.files.write import FileSink
 from penstock.io.redis.sink import RedisSink
 from penstock.io.redis.stream_sink import RedisStreamSink
 from penstock.io.sql.database import SqlSession

@@ -10,7 +10,14 @@ import pytest
 HEAVY = ["click", "datasketches", "fastavro", "numpy", "pandas", "pyarrow", "pyspark", "rich", "zstandard"]
 
 # What jobs need, that have subtasks, channels and checkpoints.
-OF_JOBS = ["multiprocessing", "penstock.io", "penstock.runners.local.job.job", "socket", "sqlite3"]
+OF_JOBS = [
+    "multiprocessing",
+    "penstock.io.files",
+    "penstock.testing.util",
+    "penstock.runners.local.job.job",
+    "socket",
+    "sqlite3",
+]
 
 # What few pipelines need, and takes a tenth of the time of a small one.
 RARE = [
@@ -110,3 +117,24 @@ def test_workers_import_nothing_of_their_own() -> None:
 
     assert ran.returncode == 0, ran.stderr
     assert ["[]", "[]"] == ran.stdout.splitlines()
+
+
+SPECIALIZED = """
+import dis
+import penstock as beam
+
+def function():
+    return beam.Row, beam.window.TimestampedValue, beam.io
+
+for _ in range(100):
+    function()
+print(*(i.opname for i in dis.get_instructions(function, adaptive=True) if i.opname.startswith("LOAD_ATTR")))
+"""
+
+
+def test_accesses_to_names_are_specialized() -> None:
+    """Functions of elements say `beam.window.TimestampedValue`; a module with a `__getattr__` makes that slower."""
+    ran = subprocess.run([sys.executable, "-c", SPECIALIZED], capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr
+    assert ["LOAD_ATTR_MODULE"] * 4 == ran.stdout.split()

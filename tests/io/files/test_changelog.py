@@ -8,7 +8,7 @@ import penstock as beam
 from penstock.io.files.changelog import ChangelogSink
 from penstock.io.files.dynamic_write import DestinationSink
 from penstock.io.files.json import JsonFormat
-from penstock.io.files.sink import FileSink
+from penstock.io.files.write import FileSink
 from penstock.io.sql.table_sink import TableSink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError, UnsupportedError

@@ -18,7 +18,7 @@ from penstock.io.files.csv import CsvFormat
 from penstock.io.files.format import FileFormat
 from penstock.io.files.json import JsonFormat
 from penstock.io.files.parquet import ParquetFormat
-from penstock.io.files.sink import FileSink
+from penstock.io.files.write import FileSink
 from penstock.sdk.columns.column_bundle import ColumnBundle, as_dicts, as_rows, as_values
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError

@@ -17,7 +17,7 @@ from penstock.io.files.csv import CsvFormat, CsvSource
 from penstock.io.files.json import JsonFormat, JsonSource
 from penstock.io.files.parquet import ParquetFormat
 from penstock.io.files.parquet_source import ParquetSource
-from penstock.io.files.sink import FileSink
+from penstock.io.files.write import FileSink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.elements.row import Row
 from penstock.sdk.errors import MissingExtraError, SinkError, SourceError

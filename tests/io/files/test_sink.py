@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.io.files.filesystem import LocalFileSystem
-from penstock.io.files.sink import FileSink
 from penstock.io.files.text import TextFormat
+from penstock.io.files.write import FileSink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError
 

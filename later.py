@@ -1,0 +1,36 @@
+"""Names of a package that are imported when they are used.
+
+CPython doesn't specialize accesses to the names of a module that defines `__getattr__` (Python/specialize.c): each of
+them takes 10 to 40 ns more.  So `penstock` itself, whose names occur in users' functions of elements, has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def names_imported_later(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package, which imports a module when its name, or one of its names, is used.
+
+    Args:
+      package: the package's name.
+      modules: for each name the module that has it, relative to the package.
+
+    >>> attribute = names_imported_later("penstock.testing", {"TestStream": "test_stream"})
+    >>> attribute("TestStream").__module__
+    'penstock.testing.test_stream'
+    """
+    submodules = {path.partition(".")[0] for path in modules.values()}
+
+    def imported(name: str) -> Any:
+        if name in modules:
+            found = getattr(import_module(f"{package}.{modules[name]}"), name)
+            setattr(import_module(package), name, found)
+            return found
+        if name in submodules:
+            return import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return imported
