@@ -9,6 +9,9 @@ from ..stored import restores
 from .microseconds import MICROS_PER_SECOND, micros_of_seconds
 from .timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes, in_range
 
+_MAX_SECONDS = MAX_MICROS // MICROS_PER_SECOND
+_MIN_SECONDS = -_MAX_SECONDS
+
 
 class TimestampedValue:
     """An output of a user's function with an event timestamp.
@@ -29,14 +32,13 @@ class TimestampedValue:
     # Created for every element of many pipelines, so numbers aren't converted to Timestamps first.
     def __init__(self, value: Any, timestamp: TimestampTypes) -> None:
         self.value = value
-        kind = type(timestamp)
-        if kind is int:
-            micros: int = timestamp * MICROS_PER_SECOND  # type: ignore[operator, assignment]
-        elif kind is float:
+        if type(timestamp) is int and _MIN_SECONDS <= timestamp <= _MAX_SECONDS:
+            self.micros = timestamp * MICROS_PER_SECOND
+        elif type(timestamp) is float:
             micros = micros_of_seconds(timestamp, "a timestamp in seconds")
+            self.micros = micros if MIN_MICROS <= micros <= MAX_MICROS else in_range(micros)
         else:
-            micros = Timestamp.of(timestamp).micros
-        self.micros = micros if MIN_MICROS <= micros <= MAX_MICROS else in_range(micros)
+            self.micros = Timestamp.of(timestamp).micros
 
     def __class_getitem__(cls, item: Any) -> GenericAlias:
         """Return the type of values with a timestamp: `TimestampedValue[str]`, in annotations."""

@@ -18,6 +18,7 @@ class ReadModifyWriteRuntimeState(RuntimeState):
     """One value of one key and window."""
 
     __slots__ = ()
+    lends_itself = False
 
     def read(self) -> Any:
         """Return the value, or None.  It must not be changed in place."""
@@ -29,7 +30,9 @@ class ReadModifyWriteRuntimeState(RuntimeState):
         column.values[self.key] = value
         if column.is_tracked:
             column.touch(self.key)
-        if type(value) not in ATOMS:
+        kind = type(value)
+        # Most values are numbers or strings, for which comparisons take less time than a set.
+        if kind is not int and kind is not float and kind is not str and kind not in ATOMS:
             column.wrote(self.key, value)
 
 

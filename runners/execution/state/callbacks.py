@@ -25,6 +25,7 @@ from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, Timestamp
 from ....windowing.windows import end_of_window
 from .keyed_state import KeyedState
+from .plain_methods import calls_methods_only
 from .timers import EVENT_TIME, Timer, Timers
 
 # The variables of generated code: the element, key, window, microseconds (of the element, or of the timer), pane, sign,
@@ -51,11 +52,13 @@ class MethodCode:
       code: an expression over the variables `e, k, w, t, p, s, tag, setter`, and `state<j>` for each state.
       names: the globals of the code.
       specs: the worker's own specs of the states, by the index `j` of the parameter.
+      lasting: the indexes of the states whose accessors may still be used after the call.
     """
 
     code: str
     names: dict[str, Any]
     specs: dict[int, StateSpec]
+    lasting: frozenset[int]
 
 
 def method_code(
@@ -83,6 +86,7 @@ def method_code(
     }
     codes = []
     own: dict[int, StateSpec] = {}
+    lasting = set()
     for j, argument in enumerate(arguments):
         marker: Any = argument.marker
         name = f"a0_{j}"
@@ -93,6 +97,8 @@ def method_code(
             names[f"spec{j}"] = spec
             names[f"new_state{j}"] = spec.runtime
             code = f"state{j}"
+            if spec.runtime.lends_itself or not calls_methods_only(method, argument.keyword or j):
+                lasting.add(j)
         elif marker is not None and marker.name == "TimerParam":
             code = f"RuntimeTimer({marker.timer_spec.name!r}, setter)"
         elif marker is not None:
@@ -103,7 +109,7 @@ def method_code(
             names[name] = argument.value
             code = name
         codes.append(f"{argument.keyword}={code}" if argument.keyword else code)
-    return MethodCode(f"method({', '.join(codes)})", names, own)
+    return MethodCode(f"method({', '.join(codes)})", names, own, frozenset(lasting))
 
 
 def generated_call(method: MethodCode, state: KeyedState) -> Callable[..., Any]:

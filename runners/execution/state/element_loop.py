@@ -14,7 +14,9 @@ one state, for a bundle of one window, is in essence
                 o.append(x)
                 ot.append(t)
 
-An accessor of a state serves one element after the other, unless the DoFn keeps it beyond the call.
+An accessor of a state serves one element after the other, unless the DoFn keeps it beyond the call.  Whether it does,
+whether an output has a timestamp of its own, and whether a bundle is full is checked for each element, unless the
+method's bytecode shows that there is no need.
 """
 
 from __future__ import annotations
@@ -34,8 +36,10 @@ from ....windowing import BoundedWindow
 from ..stages.codegen import Shape
 from ..stages.operations import iterable_type
 from ..stages.output_buffer import OutputRows
+from ..stages.plain_results import yields_plain
 from ..stages.source_lines import Lines
 from .callbacks import KeyedTimers, MethodCode, TimerOwner, compiled
+from .plain_methods import yields_once
 
 
 class LoopOwner(TimerOwner, Protocol):
@@ -186,7 +190,8 @@ class ElementLoop:
                 if self._marks_seen:
                     out.line("if k not in seen.values: seen.put(k, True)")
                 for j in states:
-                    out.line(f"if references(state{j}) > alone: state{j} = new_state{j}(spec{j}, c{j}, k)")
+                    if j in self._method.lasting:
+                        out.line(f"if references(state{j}) > alone: state{j} = new_state{j}(spec{j}, c{j}, k)")
                     out.line(f"state{j}.key = k")
                     if not one_window:
                         out.line(f"state{j}.column = c{j}")
@@ -215,14 +220,14 @@ class ElementLoop:
         if isgeneratorfunction(self._method.names["method"]):
             if not one_place:
                 self._place(out)
-            self._outputs(out, self._method.code, same_time)
+            self._outputs(out, self._method.code, one_place, same_time)
         else:
             out.line(f"r = {self._method.code}")
             with out.block("if r is not None:"):
                 out.line("if type(r) is not q: q = iterable_type(r)")
                 if not one_place:
                     self._place(out)
-                self._outputs(out, "r", same_time)
+                self._outputs(out, "r", one_place, same_time)
         if self._sets_timers:
             with out.block("if owner.is_overdue:"):
                 # An error of a timer's method is not one of the element.
@@ -230,18 +235,23 @@ class ElementLoop:
                 out.line("fire_due()")
                 out.line("e = element; near.clear()")
 
-    def _outputs(self, out: Lines, iterable: str, same_time: bool) -> None:
+    def _outputs(self, out: Lines, iterable: str, one_place: bool, same_time: bool) -> None:
+        method = self._method.names["method"]
         with out.block(f"for x in {iterable}:"):
-            with out.block("if type(x) is not kind:"):
-                with out.block("if type(x) in SPECIAL:"):
-                    self._complete(out, same_time)
-                    out.line(f"special(x, t, {self._where})")
-                    self._place(out)
-                    out.line("continue")
-                out.line("kind = type(x)")
+            if not yields_plain(method):
+                with out.block("if type(x) is not kind:"):
+                    with out.block("if type(x) in SPECIAL:"):
+                        self._complete(out, same_time)
+                        out.line(f"special(x, t, {self._where})")
+                        self._place(out)
+                        out.line("continue")
+                    out.line("kind = type(x)")
             out.line("o.append(x)")
             if not same_time:
                 out.line("ot.append(t)")
+            # One output for each element of a bundle fits into a bundle.
+            if one_place and yields_once(method):
+                return
             with out.block(f"if len(o) >= {BUNDLE_SIZE}:"):
                 self._complete(out, same_time)
                 out.line("flush()")
