@@ -113,8 +113,13 @@ def test_the_bottleneck_is_named_with_its_cause(tmp_path: pathlib.Path) -> None:
         retracting_sums(p, rate=20_000)
 
     with running(tmp_path, build) as result:
-        wait_until(lambda: (document(result, "status").get("bottleneck") or {}).get("step") == "Busy", "the step")
-        assert "user function" == document(result, "status")["bottleneck"]["cause"]
+
+        def is_named() -> bool:
+            # The machine may be slower for a moment, and the bottleneck another one.
+            named = document(result, "status").get("bottleneck") or {}
+            return (named.get("step"), named.get("cause")) == ("Busy", "user function")
+
+        wait_until(is_named, "the step and its cause")
 
 
 def test_errors_have_element_transform_and_user_frames_and_a_restart(tmp_path: pathlib.Path) -> None:
