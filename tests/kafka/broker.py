@@ -179,8 +179,8 @@ class KafkaBroker(LoopbackServer):
 
         admin, until = self._admin(), time.monotonic() + 2.0
         while time.monotonic() < until:
-            # The broker may be killed, or be starting.
-            with contextlib.suppress(KafkaException):
+            # The broker may be killed, or be starting; then the client may never answer.
+            with contextlib.suppress(KafkaException, TimeoutError):
                 if _ends(admin, partitions, committed=True) == _ends(admin, partitions, committed=False):
                     return
             time.sleep(0.01)
@@ -220,4 +220,4 @@ def _ends(admin: Any, partitions: list[Any], committed: bool) -> list[int]:
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     wanted = {partition: OffsetSpec.latest() for partition in partitions}
     found = admin.list_offsets(wanted, isolation_level=level, request_timeout=5)
-    return [future.result().offset for future in found.values()]
+    return [future.result(10).offset for future in found.values()]
