@@ -97,7 +97,7 @@ def method_code(
             names[f"spec{j}"] = spec
             names[f"new_state{j}"] = spec.runtime
             code = f"state{j}"
-            if spec.runtime.lends_itself or not calls_methods_only(method, argument.keyword or j):
+            if spec.runtime.lends_itself or not calls_methods_only(method, argument.keyword or j, spec.runtime):
                 lasting.add(j)
         elif marker is not None and marker.name == "TimerParam":
             code = f"RuntimeTimer({marker.timer_spec.name!r}, setter)"

@@ -20,21 +20,24 @@ _FRAME_READERS = frozenset(["locals", "vars", "dir", "eval", "exec", "_getframe"
 _LOADS = frozenset(["LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"])
 
 
-def calls_methods_only(method: Callable[..., Any], place: int | str) -> bool:
-    """Return True if all that a method does with an argument is to call the argument's own methods.
+def calls_methods_only(method: Callable[..., Any], place: int | str, kind: type[Any]) -> bool:
+    """Return True if all that a method does with an argument is to call the public methods of its type.
 
     So nothing refers to the argument after the call, unless a result of these methods does.
 
     Args:
       method: a bound method.
       place: the argument's position behind `self`, or its keyword.
+      kind: the argument's type.
 
     >>> class Sums:
     ...     def add(self, pair, total):
     ...         total.write(total.read() + pair[1])
     ...     def keep(self, pair, total):
     ...         self.total = total
-    >>> calls_methods_only(Sums().add, 1), calls_methods_only(Sums().keep, "total")
+    >>> from penstock.sdk.userstate import ReadModifyWriteStateSpec
+    >>> kind = ReadModifyWriteStateSpec.runtime
+    >>> calls_methods_only(Sums().add, 1, kind), calls_methods_only(Sums().keep, "total", kind)
     (True, False)
     """
     fn = _function_of(method)
@@ -48,10 +51,13 @@ def calls_methods_only(method: Callable[..., Any], place: int | str) -> bool:
     if name not in parameters or name in code.co_cellvars or not _FRAME_READERS.isdisjoint(code.co_names):
         return False
     every = instructions(code)
+    if any(own.opname == "PUSH_EXC_INFO" for own in every):
+        # The traceback of an error that is caught has the variables.
+        return False
     loaded = [own.argrepr.split(", ") for own in every]
     # The last of two variables is on top.
     return all(
-        every[i].opname in _LOADS and name not in names[:-1] and _loads_a_method(every[i + 1])
+        every[i].opname in _LOADS and name not in names[:-1] and _loads_a_method(every[i + 1], kind)
         for i, names in enumerate(loaded)
         if name in names
     )
@@ -76,12 +82,15 @@ def yields_once(method: Callable[..., Any]) -> bool:
     return names.count("YIELD_VALUE") == 1 and not any("JUMP_BACKWARD" in name or name == "SEND" for name in names)
 
 
-def _loads_a_method(instruction: Any) -> bool:
+def _loads_a_method(instruction: Any, kind: type[Any]) -> bool:
     # `total.read` without a call is an attribute, which the method may keep.
-    if instruction.opname == "LOAD_METHOD":
-        return True
-    # From Python 3.12 on, the lowest bit tells a method from an attribute.
-    return instruction.opname == "LOAD_ATTR" and bool(instruction.arg & 1) and "NULL|self" in instruction.argrepr
+    if instruction.opname == "LOAD_ATTR":
+        # From Python 3.12 on, the lowest bit tells a method from an attribute.
+        is_method = bool(instruction.arg & 1) and "NULL|self" in instruction.argrepr
+    else:
+        is_method = instruction.opname == "LOAD_METHOD"
+    # Such as `__getattribute__`, which returns other methods; and an error of an unknown name has the object.
+    return is_method and not instruction.argval.startswith("_") and callable(getattr(kind, instruction.argval, None))
 
 
 def _function_of(method: Callable[..., Any]) -> FunctionType | None:
