@@ -26,9 +26,8 @@ def names_imported_later(package: str, modules: Mapping[str, str]) -> Callable[[
 
     def imported(name: str) -> Any:
         if name in modules:
-            found = getattr(import_module(f"{package}.{modules[name]}"), name)
-            setattr(import_module(package), name, found)
-            return found
+            # Not kept in the package: a test may have replaced the module's for a while.
+            return getattr(import_module(f"{package}.{modules[name]}"), name)
         if name in submodules:
             return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")

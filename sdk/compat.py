@@ -279,7 +279,7 @@ class Namespace(ModuleType):
         own_name = RENAMED.get((self._penstock_path, name), name)
         paths = MODULES.get(self._penstock_path, ())
         modules = [import_module(f"{_PACKAGE}.{path}" if path else _PACKAGE) for path in paths]
-        return [(module, own_name) for module in modules if own_name in vars(module)][:1]
+        return [(module, own_name) for module in modules if own_name in vars(module) or own_name in dir(module)][:1]
 
     def _public_names(self) -> list[str]:
         """Return the names for `from ... import *`: those of penstock's modules, without submodules and imports."""

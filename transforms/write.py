@@ -22,6 +22,10 @@ class Stage(PTransform):
         super().__init__()
         self.sink = sink
 
+    def default_label(self) -> str:
+        # Checkpoints have the labels of sinks.
+        return f"Write({type(self.sink).__name__})"
+
     def expand(self, pcoll: PCollection[Any]) -> PDone:
         if pcoll.retracted_by and not self.sink.accepts_retractions:
             advice = self.sink.retractions_advice or (

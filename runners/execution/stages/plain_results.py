@@ -37,11 +37,17 @@ _PLAIN = {
     "UNARY_NOT",
 }
 
+# Those that call no method of a user's class.
+_DISPLAYS = frozenset(name for name in _PLAIN if name.startswith("BUILD_")) | {"CONTAINS_OP", "IS_OP", "UNARY_NOT"}
+
 # Built-ins whose result is always new and plain.
 _PLAIN_CALLS = frozenset(
     {abs, bool, bytes, chr, dict, divmod, float, format, frozenset, hash, hex, int, len, list, ord, pow}
     | {repr, round, set, sorted, str, sum, tuple}
 )
+
+# Of these, those that can't return an object of a user's class.
+_CONSTRUCTORS = _PLAIN_CALLS - {abs, divmod, pow, round, sum}
 
 
 def returns_plain(fn: Callable[..., Any], of_element: bool = True) -> bool:
@@ -81,7 +87,8 @@ def yields_plain(fn: Callable[..., Any]) -> bool:
     yields = [i for i, instruction in enumerate(code) if instruction.opname == "YIELD_VALUE"]
     # A `yield from` yields what another iterator does.
     return not any(instruction.opname == "SEND" for instruction in code) and all(
-        not code[i].is_jump_target and _is_new(fn, code, i - 1) for i in yields
+        not code[i].is_jump_target and (code[i - 1].opname in _DISPLAYS or _callee(fn, code, i - 1) in _CONSTRUCTORS)
+        for i in yields
     )
 
 
@@ -118,7 +125,10 @@ def _is_plain(fn: FunctionType, code: list[dis.Instruction], i: int) -> bool:
 def _is_new(fn: FunctionType, code: list[dis.Instruction], i: int) -> bool:
     """Return True if instruction `i` pushes a new plain value."""
     instruction = code[i]
-    return instruction.opname in _PLAIN or (instruction.opname == "CALL" and _callee(fn, code, i) in _PLAIN_CALLS)
+    if instruction.opname == "BINARY_OP" and instruction.argrepr == "[]":
+        # An item, which is of any type, is loaded by an operator from Python 3.14 on.
+        return False
+    return instruction.opname in _PLAIN or _callee(fn, code, i) in _PLAIN_CALLS
 
 
 def _is_plain_variable(fn: FunctionType, code: list[dis.Instruction], name: str) -> bool:
@@ -138,10 +148,12 @@ def _is_plain_variable(fn: FunctionType, code: list[dis.Instruction], name: str)
 
 
 def _callee(fn: FunctionType, code: list[dis.Instruction], call: int) -> Any:
-    """Return the global that a CALL calls; None if the callee isn't a global.
+    """Return the global that a CALL calls; None if the callee isn't a global, or the instruction no CALL.
 
     It is found by walking back over the instructions that pushed the arguments.
     """
+    if code[call].opname != "CALL":
+        return None
     wanted = (code[call].arg or 0) + 2
     pushed = 0
     # In Python 3.11 a call is two instructions.

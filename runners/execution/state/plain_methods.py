@@ -6,15 +6,17 @@ whether the output is special, and whether a bundle is full: a seventh of the ti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import isgeneratorfunction
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from ..stages.plain_results import instructions
 
 # Functions that find the variables of their caller.
-_FRAME_READERS = frozenset(["locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "breakpoint"])
+_FRAME_READERS = frozenset(
+    ["locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack", "trace", "breakpoint"]
+)
 
 # Loads of a variable, or of two, which are other instructions in other versions of Python.
 _LOADS = frozenset(["LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"])
@@ -48,7 +50,7 @@ def calls_methods_only(method: Callable[..., Any], place: int | str, kind: type[
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     name = (positional[place] if place < len(positional) else None) if isinstance(place, int) else place
     # A variable that a nested function refers to is a cell.
-    if name not in parameters or name in code.co_cellvars or not _FRAME_READERS.isdisjoint(code.co_names):
+    if name not in parameters or name in code.co_cellvars or not _FRAME_READERS.isdisjoint(_names_in(code)):
         return False
     every = instructions(code)
     if any(own.opname == "PUSH_EXC_INFO" for own in every):
@@ -80,6 +82,14 @@ def yields_once(method: Callable[..., Any]) -> bool:
         return False
     names = [own.opname for own in instructions(fn.__code__)]
     return names.count("YIELD_VALUE") == 1 and not any("JUMP_BACKWARD" in name or name == "SEND" for name in names)
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """Yield the names of globals and attributes of a function and those within it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
 
 
 def _loads_a_method(instruction: Any, kind: type[Any]) -> bool:

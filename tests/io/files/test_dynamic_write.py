@@ -19,6 +19,7 @@ from penstock.io.files.sharding import path_inside, quoted_name
 from penstock.io.files.text import TextFormat
 from penstock.io.files.write import FileSink
 from penstock.sdk.errors import SinkError
+from penstock.sdk.graph import ParDo
 from penstock.testing import ScriptedSource, TestPipeline
 
 DESTINATIONS = [
@@ -216,3 +217,13 @@ def write_one(directory: pathlib.Path, name: Any) -> None:
     """Write one element to a destination, under its name."""
     with TestPipeline() as p:
         _ = p | beam.Create([name]) | fileio.WriteToFiles(directory, lambda *args: args[-1], destination=lambda x: x)
+
+
+@pytest.mark.parametrize("options", [{}, {"shards": 2}], ids=["files", "shards"])
+def test_the_label_of_the_sink_stays(tmp_path: pathlib.Path, options: dict[str, Any]) -> None:
+    """Checkpoints of former versions have state under it."""
+    p = TestPipeline()
+    _ = p | beam.Create(["a"]) | "Save" >> fileio.WriteToFiles(str(tmp_path), **options)
+
+    labels = [t.label for t in p.graph().transforms if isinstance(t.primitive, ParDo) and t.primitive.sink is not None]
+    assert ["Save/Write(DestinationSink)"] == labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -89,6 +90,12 @@ class Keeping(beam.DoFn):
         frame = inspect.currentframe()
         assert frame is not None
         return [frame.f_locals["last"].read]
+
+    def the_frames_of_all_calls(self, element: Any, last: Any = STATE) -> Any:
+        return [inspect.stack()[0].frame.f_locals["last"].read]
+
+    def a_frame_from_within(self, element: Any, last: Any = STATE) -> Any:
+        return [(lambda: sys._getframe(1).f_locals["last"].read)()]
 
     def a_loop(self, element: Any, last: Any = STATE) -> Any:
         for state in (last,):
@@ -249,6 +256,15 @@ class Yields:
 
     def element(self, element: Any) -> Iterator[Any]:
         yield element
+
+    def operator(self, element: Any) -> Iterator[Any]:
+        yield element @ 7
+
+    def start_of_a_sum(self, element: Any) -> Iterator[Any]:
+        yield sum([], element)
+
+    def item(self, element: Any) -> Iterator[Any]:
+        yield element[0]
 
     def choice(self, element: Any) -> Iterator[Any]:
         yield (element, 1) if element else TimestampedValue(element, 1)
