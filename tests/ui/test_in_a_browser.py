@@ -70,7 +70,8 @@ def test_every_view_shows_a_stream_with_two_workers(browser: Browser, tmp_path: 
         browser.wait_until(lambda: browser.texts("svg.drawing .pane"), "panes")
         browser.wait_until(lambda: browser.texts("svg.drawing .retracted"), "retractions")
         browser.wait_until(lambda: browser.texts("svg.drawing .watermark"), "the watermark")
-        assert "'often'" == browser.find("#view-event-time input").get_property("value")
+        # The hottest key so far: of few elements, since the job has restarted, it may be the other one.
+        assert browser.find("#view-event-time input").get_property("value") in ("'often'", "'seldom'")
         assert "" == _violations(browser, "event-time")
 
         browser.in_dark()
