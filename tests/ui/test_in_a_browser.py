@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from running_pages import retracting_sums, running
+from running_pages import document, retracting_sums, running
+from running_program import wait_until
 from servers.browser import Browser, running_browser, save_screenshot, why_there_is_no_browser
 
 import penstock as beam
@@ -66,12 +67,19 @@ def test_every_view_shows_a_stream_with_two_workers(browser: Browser, tmp_path: 
         browser.wait_until(lambda: "'often'" in browser.text, "the hottest key")
         assert "" == _violations(browser, "steps")
 
+        def is_the_hottest() -> bool:
+            # One key of a bundle is counted, and after the restart it takes some bundles until they are in order.
+            hot = document(result, "status").get("hot_keys", {}).get("Sum", {}).get("keys", ())
+            has_restarted = any(each["kind"] == "restart" for each in document(result, "errors")["timeline"])
+            return has_restarted and [key for key, _ in hot[:1]] == ["'often'"]
+
+        wait_until(is_the_hottest, "the restart, and the order of the keys")
+
         show(browser, "event-time")
         browser.wait_until(lambda: browser.texts("svg.drawing .pane"), "panes")
         browser.wait_until(lambda: browser.texts("svg.drawing .retracted"), "retractions")
         browser.wait_until(lambda: browser.texts("svg.drawing .watermark"), "the watermark")
-        # The hottest key so far: of few elements, since the job has restarted, it may be the other one.
-        assert browser.find("#view-event-time input").get_property("value") in ("'often'", "'seldom'")
+        assert "'often'" == browser.find("#view-event-time input").get_property("value")
         assert "" == _violations(browser, "event-time")
 
         browser.in_dark()
