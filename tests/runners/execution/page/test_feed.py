@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from thread_clock import ThreadClock
 
 from penstock.runners.execution.page import feed
 from penstock.runners.execution.page.event_log import Events
@@ -18,29 +19,22 @@ from penstock.sdk.options import PipelineOptions
 AFTER = {0.0: 1.0, 0.0005: 1.0, 0.002: 2.0, 0.004: 4.0, 1.0: 5.0}
 
 
-class Busy:
-    """A subject whose status takes a while to sum up; the clock, and the processor time that it has taken."""
+class Busy(ThreadClock):
+    """A subject whose status takes a while to sum up, and the clock."""
 
     requests: tuple[str, ...] = ()
     limits: Mapping[str, str] = {}
 
     def __init__(self, took: float) -> None:
+        super().__init__()
         self.events = Events()
-        self.now = 100.0
-        self._spent = 0.0
         self._took = took
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def thread_time(self) -> float:
-        return self._spent
 
     def graph(self) -> dict[str, Any]:
         return {}
 
     def status(self) -> dict[str, Any]:
-        self._spent += self._took
+        self.spent += self._took
         return {"summed up": True}
 
     def observe(self, is_open: bool, step: str | None, key: str | None) -> None:

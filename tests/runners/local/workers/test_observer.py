@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from subtasks_by_hand import ByHand, graph_of
+from thread_clock import ThreadClock
 
 import penstock as beam
 from penstock.runners.execution.streaming.observation import Observe
@@ -16,22 +17,15 @@ from penstock.runners.local.workers.observer import SlotObserver
 AFTER = {0.001: 1.0, 0.004: 2.0, 0.008: 4.0, 1.0: 5.0}
 
 
-class Times:
+class Times(ThreadClock):
     """A clock, and the processor time of a thread, which is spent by measuring backlogs."""
 
     def __init__(self, took: float) -> None:
-        self.now = 100.0
-        self._spent = 0.0
+        super().__init__()
         self._took = took
 
-    def monotonic(self) -> float:
-        return self.now
-
-    def thread_time(self) -> float:
-        return self._spent
-
     def measure(self, subtasks: Any) -> dict[str, Any]:
-        self._spent += self._took
+        self.spent += self._took
         return {}
 
 
