@@ -65,6 +65,7 @@ pvalue = compat.namespace("pvalue")
 trigger = triggers
 utils = compat.namespace("utils")
 window: Any = windowing
+# Set below; type checkers know them from here.
 core: Any
 ptransform: Any
 sideinputs: Any

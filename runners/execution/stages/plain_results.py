@@ -37,7 +37,7 @@ _PLAIN = {
     "UNARY_NOT",
 }
 
-# Those that call no method of a user's class.
+# Those whose result can't be an object of a user's class.
 _DISPLAYS = frozenset(name for name in _PLAIN if name.startswith("BUILD_")) | {"CONTAINS_OP", "IS_OP", "UNARY_NOT"}
 
 # Built-ins whose result is always new and plain.
@@ -46,7 +46,7 @@ _PLAIN_CALLS = frozenset(
     | {repr, round, set, sorted, str, sum, tuple}
 )
 
-# Of these, those that can't return an object of a user's class.
+# The same of these: the others return what an operator of a user's class does, and `sum` its start.
 _CONSTRUCTORS = _PLAIN_CALLS - {abs, divmod, pow, round, sum}
 
 
