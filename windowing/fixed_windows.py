@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .duration import Duration, DurationTypes
+from .microseconds import MICROS_PER_SECOND
 from .timestamp import Timestamp, micros_of
 from .timestamp_window_fn import TimestampWindowFn, positive_duration
 from .window_fn import NonMergingWindowFn
@@ -41,3 +42,11 @@ class FixedWindows(TimestampWindowFn, NonMergingWindowFn):
         """Return the expression of the window's number."""
         since = f"({t} - {self._offset})" if self._offset else t
         return f"{since} // {self._size}"
+
+    def bucket_of_seconds(self, seconds: str) -> str | None:
+        """Return the same for seconds instead of microseconds, or None if size or offset aren't whole seconds."""
+        (size, a), (offset, b) = divmod(self._size, MICROS_PER_SECOND), divmod(self._offset, MICROS_PER_SECOND)
+        if a or b:
+            return None
+        since = f"({seconds} - {offset})" if offset else seconds
+        return f"{since} // {size}"

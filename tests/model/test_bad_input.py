@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -93,6 +94,24 @@ def test_an_output_with_no_timestamp_names_the_transform_and_the_element(pipelin
     """Of a function that returns TimestampedValues."""
     pipeline | beam.Create(["a"]) | "stamp" >> beam.Map(lambda element: TimestampedValue(element, "noon"))
     fails(pipeline, TypeError, "got 'noon' of type str.*'stamp' on element 'a'")
+
+
+# The first bundle's `TimestampedValue`s leave the loop of the stage, those of the others don't.
+@pytest.mark.parametrize(("size", "offset"), [(60, 0), (60, 7), (0.5, 0), (60, 0.25)])
+def test_each_form_of_a_timestamp_has_its_window(pipeline: Any, size: float, offset: float) -> None:
+    """Integers, floats and Timestamps, before 1970 too; whether windows begin with whole seconds or not."""
+    times: list[Any] = list(range(-20_000, 20_000))
+    times[1::4] = [float(n) + 0.25 for n in times[1::4]]
+    times[2::4] = [Timestamp(n) for n in times[2::4]]
+    width, shift = int(size * 4), int(offset * 4)
+    expected = Counter((int(4 * float(t)) - shift) // width for t in times)
+    with pipeline as p:
+        stamped = p | beam.Create(range(len(times))) | beam.Map(lambda i: TimestampedValue(("k", 1), times[i]))
+        sums = stamped | beam.WindowInto(FixedWindows(size, offset)) | beam.CombinePerKey(sum)
+        numbers = sums | beam.Map(
+            lambda pair, window=beam.DoFn.WindowParam: ((window.start.micros // 250_000 - shift) // width, pair[1])
+        )
+        check(sorted(expected.items()), numbers)
 
 
 def test_a_timer_at_no_timestamp_names_the_transform_and_the_element(pipeline: Any) -> None:

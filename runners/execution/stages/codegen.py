@@ -46,7 +46,7 @@ from ..windows.combining import FoldOperation
 from .operations import Operation, ParDoOperation, WindowOperation
 from .plain_results import returns_pair, returns_plain
 from .source_lines import Columns, Lines
-from .window_codegen import assign_windows, explode, fold_pair
+from .window_codegen import assign_windows, by_seconds, explode, fold_pair, micros_of_at
 
 # The largest number of a function's output batches, each of which may be large, that are set aside.
 _BATCHES = 64
@@ -313,12 +313,23 @@ class _Generator:
             self._set_special_aside(i, result)
             return
         before = columns.t
-        columns.timestamp_in(f"t{i + 1}")
+        keeps_seconds = before not in columns.varying and self._is_folded_by_seconds(i)
         with out.block(f"if type({result}) is {out.bind('TIMESTAMPED')}:"):
-            out.line(f"{columns.t} = {result}.micros; {result} = {result}.value")
+            out.line(f"at = {result}.at; {result} = {result}.value")
+            if not keeps_seconds:
+                out.line(micros_of_at(f"t{i + 1}", "at"))
         with out.block("else:"):
-            out.line(f"{columns.t} = {before}")
+            out.line(f"at = ({before},)" if keeps_seconds else f"t{i + 1} = {before}")
             self._set_special_aside(i, result)
+        columns.timestamp_in(f"t{i + 1}")
+        if keeps_seconds:
+            columns.at = "at"
+
+    def _is_folded_by_seconds(self, i: int) -> bool:
+        """Return whether all that follows operation `i` is a fold that finds its cells by windows of whole seconds."""
+        if self.fold is None or len(self.operations) != i + 2 or not isinstance(self.operations[-1], WindowOperation):
+            return False
+        return by_seconds(self.operations[-1].window_fn, self.fold) is not None
 
     def _set_special_aside(self, i: int, result: str) -> None:
         out = self.out

@@ -73,6 +73,7 @@ class Columns:
       bucket: the bucket that decides the window, and the operation that assigned it, where the fold finds its
         cells by the bucket.
       gap: set by Sessions: windows are [t, t + gap).
+      at: the variable of a `TimestampedValue.at`, from which `t` isn't computed before it is needed.
     """
 
     t: str
@@ -83,6 +84,7 @@ class Columns:
     one_window: bool
     bucket: tuple[str, int] | None = None
     gap: int | None = None
+    at: str | None = None
 
     @property
     def all(self) -> str:
@@ -93,4 +95,4 @@ class Columns:
         """Use another variable for the timestamp."""
         self.t = t
         self.varying.add(t)
-        self.bucket = self.gap = None
+        self.bucket = self.gap = self.at = None

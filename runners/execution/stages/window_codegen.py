@@ -10,6 +10,7 @@ from ....windowing import (
     GlobalWindows,
     Sessions,
     SlidingWindows,
+    WindowFn,
 )
 from ....windowing.timestamp_combiner import TimestampCombiner
 from ..windows.combining import FoldOperation
@@ -46,7 +47,7 @@ def assign_windows(
         if bucket is None:
             out.line(f"{w} = assign{i}({columns.t})")
         elif fold is not None and type(fn) in ONE_WINDOW and not _needs_window(fold):
-            columns.bucket = (bucket, i)
+            columns.bucket = (by_seconds(fn, fold) or bucket if columns.at is not None else bucket, i)
         else:
             out.line(f"b = {bucket}")
             out.line(f"{w} = cache{i}.get(b)")
@@ -55,6 +56,22 @@ def assign_windows(
     columns.one_window = type(fn) in ONE_WINDOW
     if not columns.one_window and not (type(fn) is SlidingWindows and fn.period <= fn.size):
         out.line(f"if not {w}: continue")
+
+
+def by_seconds(fn: WindowFn, fold: FoldOperation) -> str | None:
+    """Return the expression of the bucket by which the fold finds its cells from `at`, a `TimestampedValue.at`.
+
+    None if the fold looks at timestamps, or the windows don't begin and end with whole seconds.
+    """
+    if type(fn) is not FixedWindows or fold.stamped or fold.merging:
+        return None
+    seconds = fn.bucket_of_seconds("at")
+    return None if seconds is None else f"{seconds} if type(at) is int else {fn.bucket_expression('at[0]')}"
+
+
+def micros_of_at(t: str, at: str) -> str:
+    """Return the assignment to `t` of the microseconds of a `TimestampedValue.at`."""
+    return f"{t} = {at} * 1000000 if type({at}) is int else {at}[0]"
 
 
 def _needs_window(fold: FoldOperation) -> bool:
@@ -128,7 +145,10 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
             out.line(f"for win in {columns.w}:")
             out.depth += 1
         out.line(f"try: {cells} = near[{key}]")
-        out.line(f"except KeyError: {cells} = near[{key}] = cells.open({window}){kept}")
+        with out.block("except KeyError:"):
+            if columns.at is not None:
+                out.line(micros_of_at(columns.t, columns.at))
+            out.line(f"{cells} = near[{key}] = cells.open({window}){kept}")
     if get != "get":
         for code in parts:
             out.line(code)

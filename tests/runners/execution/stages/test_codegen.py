@@ -121,7 +121,8 @@ def test_a_fixed_window_before_a_fold_is_looked_up_by_its_number() -> None:
                 k, x = v0
                 b = t0 // 60000000
                 try: d = near[b]
-                except KeyError: d = near[b] = cells.open(assign0(t0)[0]).accumulators
+                except KeyError:
+                    d = near[b] = cells.open(assign0(t0)[0]).accumulators
                 d[k] = d.get(k, 0) + x"""
     assert dedent(expected) == generate(operations, fold, shape, 100).source
 
@@ -172,12 +173,13 @@ def test_timestamped_values_can_stay_in_the_loop() -> None:
             for v0 in values:
                 v1 = f0(v0)
                 if type(v1) is TIMESTAMPED:
-                    t1 = v1.micros; v1 = v1.value
+                    at = v1.at; v1 = v1.value
+                    t1 = at * 1000000 if type(at) is int else at[0]
                 else:
                     t1 = t
                     if type(v1) is not k0:
                         if type(v1) in SPECIAL:
-                            pend0((v1, t1, w, p, s))
+                            pend0((v1, t, w, p, s))
                             if len(P0) >= 100: specials(0, P0)
                             continue
                         k0 = type(v1)
