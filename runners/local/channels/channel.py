@@ -145,9 +145,10 @@ class SendingEnd(Channel):
 
     Attributes:
       socket: the pipe.
+      is_over: true after the receiver has closed it.
     """
 
-    __slots__ = ("_frames", "_pending", "socket")
+    __slots__ = ("_frames", "_pending", "is_over", "socket")
 
     def __init__(self, id: ChannelId, pipe: socket.socket) -> None:
         super().__init__(id)
@@ -156,6 +157,7 @@ class SendingEnd(Channel):
         self.socket = pipe
         self._frames: deque[memoryview] = deque()
         self._pending = 0
+        self.is_over = False
 
     def put(self, message: Message) -> None:
         for kind, payload in payloads_of(message):
@@ -203,10 +205,14 @@ class SendingEnd(Channel):
         """Read whether the receiver has asked to pause or to resume."""
         try:
             requests = self.socket.recv(64)
-        except OSError:
+        except BlockingIOError:
             return
+        except OSError:
+            requests = b""
         if requests:
             self.is_paused = requests[-1:] == _PAUSE
+        else:
+            self.is_over = True
 
     @property
     def is_full(self) -> bool:

@@ -193,7 +193,6 @@ class SlotProcess:
             wanted = not receiving.is_full or receiving.seen < barrier
             self._watch(receiving.socket, selectors.EVENT_READ, wanted, receiving)
         for sending in self._sending:
-            sending.look()
             self._watch_sending(sending)
         has_command = False
         for key, _ in self._select(seconds):
@@ -228,8 +227,10 @@ class SlotProcess:
             self._selector.unregister(pipe)
 
     def _watch_sending(self, sending: SendingEnd) -> None:
-        """Watch a pipe for room if frames are pending, or for its receiver to resume."""
-        event = selectors.EVENT_WRITE if sending.has_pending else selectors.EVENT_READ if sending.is_paused else 0
+        """Watch a pipe for its receiver to pause or to resume, and for room if frames are pending."""
+        event = 0 if sending.is_over else selectors.EVENT_READ
+        if sending.has_pending:
+            event |= selectors.EVENT_WRITE
         if self._watched.get(sending.socket.fileno(), 0) != event:
             self._watch(sending.socket, 0, False, sending)
             self._watch(sending.socket, event, bool(event), sending)

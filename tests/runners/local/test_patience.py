@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from multiprocessing.connection import Pipe
+from socket import socketpair
 from typing import Any
 
 from subtasks_by_hand import graph_of
 
 import penstock as beam
+from penstock.runners.local.channels.channel import ChannelId, ReceivingEnd
 from penstock.runners.local.workers.pool import IDLE, MOMENT, SOON, ids_of
 from penstock.runners.local.workers.process_loop import SlotProcess
 from penstock.runners.local.workers.slot import Start
@@ -63,3 +66,29 @@ def test_a_worker_hurries_when_its_sources_had_something_and_not_because_waterma
     slot.abandon()
     ours.close()
     theirs.close()
+
+
+def test_a_worker_sleeps_when_a_receiver_has_closed_its_pipe() -> None:
+    """A closed pipe can be read all the time; one of a receiver that pauses or resumes wakes the worker, once."""
+    graph = graph_of(lambda p: p | beam.io.Read(Watched()) | beam.Map(lambda n: (n, n)) | beam.Reshuffle(), 1)
+    (command, control), (sender, receiver) = Pipe(), socketpair()
+    id = ChannelId(0, 0, 0)
+    process = SlotProcess(
+        control, [sender], graph, ids_of(graph), Start(None, None, "", "attempt"), [(id, True)], lambda: now[0]
+    )
+    sending, receiving = process._channels[id], ReceivingEnd(id, receiver)
+
+    def waited() -> float:
+        began = time.monotonic()
+        process._exchange(0.2)
+        return time.monotonic() - began
+
+    assert (True, False) == (waited() > 0.1, sending.is_full)
+    receiving.pause(True)
+    assert (True, True, True) == (waited() < 0.1, sending.is_full, waited() > 0.1)
+    receiving.pause(False)
+    assert (True, False, True) == (waited() < 0.1, sending.is_full, waited() > 0.1)
+    receiver.close()
+    assert (True, True) == (waited() < 0.1, waited() > 0.1)
+    for end in (command, control, sender):
+        end.close()
