@@ -325,16 +325,24 @@ class StageRun(LeavingStep):
 
     def _process(self, bundle: Bundle, place: int) -> None:
         executor, traffic = self.executor, self.traffic
+        n = len(bundle)
         if traffic is not None:
-            traffic.begin(executor, place, len(bundle))
+            if traffic.entered[place] >= traffic.due[place]:
+                traffic.sample(executor, place, n)
+            traffic.entered[place] += n
         executor.process(bundle, place)
-        if traffic is not None:
-            traffic.end(executor)
+        if executor.passed is not None:
+            assert traffic is not None
+            traffic.sampled(executor)
         if not place:
-            self._count.read += len(bundle)
+            self._count.read += n
         if executor.left:
             left, executor.left = executor.left, []
-            self._count.read -= sum(len(bundle) for place, bundle in left if not place)
+            for at, rest in left:
+                if traffic is not None:
+                    traffic.leave(at, len(rest))
+                if not at:
+                    self._count.read -= len(rest)
             # Elements at later operations arrived earlier.
             self.leave(sorted(left, key=lambda entry: -entry[0]))
         if executor.is_behind:

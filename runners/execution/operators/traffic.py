@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from ....sdk.elements.bundle import Bundle
 from ..clock import Clock
@@ -54,7 +55,7 @@ class DataflowTraffic:
         self._dataflow = dataflow
         self._taps: list[tuple[int, Callable[[Bundle], None]]] = []
         for pcollection in pcollections:
-            tap = _counting(counted.edge(pcollection), clock)
+            tap = partial(counted.edge(pcollection).count, clock)
             dataflow.tap(pcollection, tap)
             self._taps.append((pcollection, tap))
         for run in dataflow.stages.values():
@@ -68,10 +69,3 @@ class DataflowTraffic:
         for run in self._dataflow.stages.values():
             run.stop_counting()
         self._taps = []
-
-
-def _counting(edge: EdgeTraffic, clock: Clock) -> Callable[[Bundle], None]:
-    def tap(bundle: Bundle) -> None:
-        edge.count(bundle, clock.now)
-
-    return tap

@@ -4,8 +4,11 @@ Between two steps every bundle is counted.  Within a fused stage generated code 
 some bundles go through a function that also counts between its operations (`codegen.py`), and stand for the others.
 The size of an element is that of its pickle, and known of samples.
 
+What is done for each bundle finds the processor's caches filled by the steps' own code, and takes several times as long
+as in a loop of its own.  So it calls next to nothing.
+
 >>> edge = EdgeTraffic()
->>> edge.count(Bundle(["a", "b"]), now=0)
+>>> edge.count(Clock(), Bundle(["a", "b"]))
 >>> edge.traffic(BYTES)
 Traffic(elements=2, size=32, estimates=('bytes',))
 """
@@ -22,7 +25,7 @@ from ..plan.fusion import Stage
 from .executor import StageExecutor
 
 # After so many elements one is sampled for its size, or after so many microseconds.
-_MANY, _SELDOM = 8_192, 1_000_000
+MANY, _SELDOM = 8_192, 1_000_000
 
 # Of so many elements of a fused stage one is counted between the operations; the first ones all are.
 _SHARE, _FIRST = 256, 256
@@ -55,36 +58,6 @@ class Traffic(NamedTuple):
         return Traffic(self.elements + other.elements, self.size + other.size, estimates)
 
 
-class Pending:
-    """Elements that have passed since the last sample.
-
-    Args:
-      seldom: the microseconds after which a sample is due.
-      eager: for so many calls a sample is always due.
-
-    Attributes:
-      taken: the number of elements that the last sample stands for.
-    """
-
-    __slots__ = ("_eager", "_elements", "_seldom", "_since", "taken")
-
-    def __init__(self, seldom: int, eager: int) -> None:
-        self._seldom = seldom
-        self._eager = eager
-        self._elements = self.taken = 0
-        self._since = 0
-
-    def is_due(self, elements: int, now: int) -> bool:
-        """Add elements.  Returns True if a sample is due: after so many elements, or after a time, and at first."""
-        self._elements += elements
-        if self._eager:
-            self._eager -= 1
-        elif self._elements < _MANY and now - self._since < self._seldom:
-            return False
-        self.taken, self._elements, self._since = self._elements, 0, now
-        return True
-
-
 class EdgeTraffic:
     """The elements that have passed an edge, and the average size of one in bytes.
 
@@ -92,26 +65,30 @@ class EdgeTraffic:
       elements: their number, which is a fraction where it is estimated.
     """
 
-    __slots__ = ("_pending", "_size", "elements")
+    __slots__ = ("_due_at", "_passed", "_size", "elements")
 
     def __init__(self) -> None:
         self.elements = 0.0
         self._size = 0.0
-        self._pending = Pending(_SELDOM, 1)
+        # Elements since the last sample, and the time at which the next one is due.
+        self._passed, self._due_at = 0, 0
 
-    def count(self, bundle: Bundle, now: int) -> None:
-        """Count the elements of a bundle; `now` is in microseconds."""
+    def count(self, clock: Clock, bundle: Bundle) -> None:
+        """Count the elements of a bundle."""
         n = len(bundle)
         self.elements += n
-        if n and self._pending.is_due(n, now):
-            self._add(size_of_bundle(bundle))
+        self._passed += n
+        if n and (self._passed >= MANY or clock.now >= self._due_at):
+            self._add(size_of_bundle(bundle), clock.now)
 
     def measure(self, elements: int, sample: Any, now: int) -> None:
-        """Measure a sample of some elements, if one is due: one of them, or their bundle."""
-        if self._pending.is_due(elements, now):
-            self._add(size_of_bundle(sample) if isinstance(sample, Bundle) else _size_of(sample))
+        """Measure a sample of some elements, if one is due: one of them, or their bundle.  `now` is in microseconds."""
+        self._passed += elements
+        if self._passed >= MANY or now >= self._due_at:
+            self._add(size_of_bundle(sample) if isinstance(sample, Bundle) else _size_of(sample), now)
 
-    def _add(self, size: float) -> None:
+    def _add(self, size: float, now: int) -> None:
+        self._passed, self._due_at = 0, now + _SELDOM
         # Later samples have more weight.
         self._size = size if not self._size else self._size + (size - self._size) / 8
 
@@ -131,6 +108,10 @@ class StageTraffic:
     Args:
       stage: the stage.
       clock: processing time.
+
+    Attributes:
+      entered: by the place of an operation, the elements that have entered the stage there.  The stage counts them.
+      due: of those, how many are to have entered when a bundle is sampled.
     """
 
     def __init__(self, stage: Stage, clock: Clock) -> None:
@@ -138,34 +119,30 @@ class StageTraffic:
         self._pcollections = [transform.inputs[0] for transform in stage.operations[1:]]
         self._edges = [EdgeTraffic() for _ in self._pcollections]
         length = len(stage.operations)
-        # All that follow are by the place of an operation.  Elements that have entered there, and of those, the ones of
-        # sampled bundles.
-        self._entered = [0] * length
+        # All are by the place of an operation.
+        self.entered = [0] * length
+        self.due = [0] * length
+        # Of the elements that have entered there, those of sampled bundles, and those that were left; and how many had
+        # entered and weren't left at the last call of `traffic`.
         self._sampled = [0] * length
-        # Those that have come, less those that were left, since the last call of `traffic`.
-        self._come = [0] * length
-        # Of recent samples: elements that the operation has processed, and its outputs.
+        self._left = [0] * length
+        self._told = [0] * length
+        # Of recent samples: the elements that the operation has processed, and its outputs.
         self._processed = [0.0] * length
         self._output = [0.0] * length
         # Where the sampled bundle has entered, and how many elements each operation has processed of it.
         self._begun = 0
         self._passed = [0] * length
 
-    def begin(self, executor: StageExecutor, place: int, elements: int) -> None:
-        """Note that elements enter a subtask's copy at the operation of this place; they are sampled if it is time."""
-        self._entered[place] += elements
-        self._come[place] += elements
-        if self._sampled[place] <= _FIRST + self._entered[place] // _SHARE:
-            self._sampled[place] += elements
-            self._begun, self._passed = place, [0] * len(self._come)
-            executor.passed = self._take
+    def sample(self, executor: StageExecutor, place: int, elements: int) -> None:
+        """Sample the elements that enter a subtask's copy next, at the operation of this place, until `sampled`."""
+        self._sampled[place] += elements
+        self.due[place] = max(0, self._sampled[place] - _FIRST) * _SHARE
+        self._begun, self._passed = place, [0] * len(self.entered)
+        executor.passed = self._take
 
-    def end(self, executor: StageExecutor) -> None:
-        """Note what the copy has left of them."""
-        for at, left in executor.left:
-            self._come[at] -= len(left)
-        if executor.passed is None:
-            return
+    def sampled(self, executor: StageExecutor) -> None:
+        """Note what the copy has passed on of them."""
         executor.passed = None
         reached = list(self._passed)
         for at, left in executor.left:
@@ -177,6 +154,10 @@ class StageTraffic:
                 self._processed[place] /= 2
                 self._output[place] /= 2
 
+    def leave(self, place: int, elements: int) -> None:
+        """Note that elements were left, which are to come again at the operation of this place."""
+        self._left[place] += elements
+
     def _take(self, place: int, elements: int, sample: Any) -> None:
         self._passed[place] += elements
         if elements and place:
@@ -186,10 +167,11 @@ class StageTraffic:
         """Return what has passed, by PCollection."""
         output = 0.0
         for place, edge in enumerate(self._edges):
-            processed = max(0.0, output + self._come[place])
+            come = self.entered[place] - self._left[place]
+            processed = max(0.0, output + come - self._told[place])
+            self._told[place] = come
             output = processed * self._output[place] / self._processed[place] if self._processed[place] else 0.0
             edge.elements += output
-        self._come = [0] * len(self._come)
         return {i: edge.traffic(ALL) for i, edge in zip(self._pcollections, self._edges, strict=True)}
 
 

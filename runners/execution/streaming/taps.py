@@ -18,7 +18,7 @@ from ....windowing.windows import end_of_window
 from ..clock import Clock
 from ..operators.traffic import DataflowTraffic, WorkerTraffic
 from ..plan.fusion import Grouping, Keyed
-from ..stages.traffic import Pending
+from ..stages.traffic import MANY
 from ..user_errors import shortened
 from ..windows.combining import FoldedBundle
 from .task_execution import TaskExecution
@@ -26,8 +26,8 @@ from .task_execution import TaskExecution
 # After so many microseconds the key of an element is sampled, or after as many elements as its size is.
 _KEYED = 1_000_000
 
-# So many bundles are sampled for their keys at first, so that those of a slow stream are known soon.
-_EAGER = 100
+# Of the first elements one of each bundle is sampled for its key, so that the keys of a slow stream are known soon.
+_FIRST = 100
 
 # The golden ratio, whose multiples fill an interval evenly.
 _GOLDEN = 0.6180339887498949
@@ -96,6 +96,24 @@ class HotKeys:
             self.counts = dict(ordered[: self._size])
 
 
+class _KeySamples:
+    """The samples of the keys of a PCollection.
+
+    Args:
+      keys: counts them.
+
+    Attributes:
+      total: the elements that the samples stand for.
+      passed, due_at: the elements since the last sample, and the time in microseconds at which the next one is due.
+    """
+
+    __slots__ = ("due_at", "keys", "passed", "total")
+
+    def __init__(self, keys: HotKeys) -> None:
+        self.keys = keys
+        self.total = self.passed = self.due_at = 0
+
+
 class TaskTaps:
     """Taps of one subtask.
 
@@ -136,7 +154,7 @@ class TaskTaps:
         for pcollection in execution.produced:
             for transform in keyed.get(pcollection, ()):
                 sketch = self.keys.setdefault(transform.label, HotKeys())
-                self._tap(pcollection, partial(self._take_keys, sketch, Pending(_KEYED, _EAGER)))
+                self._tap(pcollection, partial(self._take_keys, _KeySamples(sketch)))
                 if transform.label == self._step:
                     self._tap(pcollection, self._draw_inputs)
         for step in execution.task.steps:
@@ -154,9 +172,13 @@ class TaskTaps:
         self._attached = []
         self._counting.detach()
 
-    def _take_keys(self, keys: HotKeys, pending: Pending, bundle: Bundle) -> None:
-        n = len(bundle)
-        if not n or isinstance(bundle, FoldedBundle) or not pending.is_due(n, self._clock.now):
+    def _take_keys(self, samples: _KeySamples, bundle: Bundle) -> None:
+        if isinstance(bundle, FoldedBundle):
+            return
+        # As `EdgeTraffic.count`, it calls next to nothing for most bundles.
+        n, now = len(bundle), self._clock.now
+        samples.passed += n
+        if not n or (samples.passed < MANY and now < samples.due_at and samples.total >= _FIRST):
             return
         # Spread over bundles of any size, and of the same size, too.
         self._samples += 1
@@ -164,7 +186,9 @@ class TaskTaps:
         for value in bundle.part(at, at + 1).values:
             # Elements that are no pairs are an error of the step itself.
             if isinstance(value, (tuple, list)) and len(value) == 2:
-                keys.add(shortened(value[0]), pending.taken)
+                samples.keys.add(shortened(value[0]), samples.passed)
+        samples.total += samples.passed
+        samples.passed, samples.due_at = 0, now + _KEYED
 
     def _draw_inputs(self, bundle: Bundle) -> None:
         if len(self.inputs) >= _MOST or isinstance(bundle, FoldedBundle):

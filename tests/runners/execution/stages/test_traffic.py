@@ -183,18 +183,18 @@ def test_columns_are_counted_as_a_whole() -> None:
 def test_bytes_are_those_of_pickled_samples() -> None:
     """One of 2,048 elements is pickled, or one in a second."""
     edge, small, large = EdgeTraffic(), "x", "x" * 1_000
-    edge.count(Bundle([small] * 10), now=0)
+    edge.count(Clock(0), Bundle([small] * 10))
     assert 10 * len(pickle.dumps(small, protocol=5)) == edge.traffic(ALL).size
-    edge.count(Bundle([large] * 10), now=999_999)
+    edge.count(Clock(999_999), Bundle([large] * 10))
     assert 20 * len(pickle.dumps(small, protocol=5)) == edge.traffic(ALL).size
-    edge.count(Bundle([large] * 10), now=1_000_000)
+    edge.count(Clock(1_000_000), Bundle([large] * 10))
     assert 30 * len(pickle.dumps(small, protocol=5)) < edge.traffic(ALL).size
 
 
 def test_an_element_that_cannot_be_pickled_has_no_bytes() -> None:
     """The elements are counted all the same."""
     edge = EdgeTraffic()
-    edge.count(Bundle([lambda: None]), now=0)
+    edge.count(Clock(0), Bundle([lambda: None]))
     assert (1, 0) == edge.traffic(ALL)[:2]
 
 
