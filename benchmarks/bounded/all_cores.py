@@ -6,8 +6,10 @@ empty file is the start-up, and is subtracted.
 
 Two cores that share caches or execution units are each slower while both work, and processes that share a core by turns
 lose the contents of its caches at each turn.  Both would be counted as costs of the division.  So CPU time is measured
-on one core, for one worker as for eight, and all runs are scheduled first in, first out, where the system permits it
-(`CAP_SYS_NICE`): a process keeps its core until it waits.  Else the printed line says that time slicing is included.
+on one core, for one worker as for eight, and all runs are scheduled round robin in real time where the system permits
+it (`CAP_SYS_NICE`): a process keeps its core until it waits, or for 100 ms.  Else the printed line says that time
+slicing is included.  Without an end of its turn, first in, first out, a process that collects a child can wait in the
+kernel for the child to leave the core that it has itself: a run was seen to spin for half an hour.
 
 The file of words has 300 MB.  Each worker's table holds most of the 200,000 distinct words, and what it costs to merge
 the tables doesn't grow with the file.
@@ -15,8 +17,8 @@ the tables doesn't grow with the file.
 The memory of the worker processes: a word count of 1 GB with four workers, and a GroupByKey of 5 GB of pairs
 (`PENSTOCK_BENCHMARK_GIGABYTES`) with two.
 
-`python benchmarks/bounded/all_cores.py NAME WORKERS SOURCE TARGET [fifo] [one-core]` is one run; it prints its seconds
-by the clock and of CPU, and 1 if it was scheduled first in, first out.
+`python benchmarks/bounded/all_cores.py NAME WORKERS SOURCE TARGET [real-time] [one-core]` is one run; it prints its
+seconds by the clock and of CPU, and 1 if it was scheduled in real time.
 """
 
 from __future__ import annotations
@@ -134,7 +136,7 @@ PIPELINES: dict[str, Callable[..., Any]] = {
 
 
 def flags_of(name: str, workers: int, directory: str) -> dict[str, Any]:
-    # First in, first out, a worker sends no heartbeats while it waits for a core.
+    # In real time a worker sends no heartbeats while it waits for a core.
     flags: dict[str, Any] = {"parallelism": workers, "worker_timeout": 600}
     if name == "stream":
         flags |= {"workers": workers, "checkpoint_dir": f"{directory}/checkpoints", "checkpoint_interval": 1}
@@ -143,20 +145,20 @@ def flags_of(name: str, workers: int, directory: str) -> dict[str, Any]:
 
 def main(name: str, workers: str, source: str, target: str, *scheduling: str) -> None:
     """Run a pipeline; print the seconds by the clock and of CPU, and how it was scheduled."""
-    in_order = "fifo" in scheduling and schedule_in_order()
+    in_real_time = "real-time" in scheduling and schedule_in_real_time()
     if "one-core" in scheduling:
         os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
     p = beam.Pipeline("local", options(**flags_of(name, int(workers), str(Path(target).parent))))
     PIPELINES[name](p, Path(source), target)
     cpu, wall = cpu_of_this_and_children(), time.perf_counter()
     p.run().wait_until_finish()
-    print(time.perf_counter() - wall, cpu_of_this_and_children() - cpu, int(in_order))
+    print(time.perf_counter() - wall, cpu_of_this_and_children() - cpu, int(in_real_time))
 
 
-def schedule_in_order() -> bool:
-    """Schedule this process and its children first in, first out; return False if the system doesn't permit it."""
+def schedule_in_real_time() -> bool:
+    """Schedule this process and its children round robin in real time; return False if the system doesn't permit it."""
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except (AttributeError, OSError):
         return False
     return True
@@ -186,12 +188,12 @@ class _Run:
 
 def compared(case: Case) -> list[Ratio]:
     # The threads of a stream's workers need their turns.
-    scheduling = [] if case.name == "stream" else ["fifo"]
+    scheduling = [] if case.name == "stream" else ["real-time"]
     runs = [_Run(n, whole) for n in (1, 2) for whole in (True, False)]
     if case.cpu is not None:
         runs += [_Run(n, whole, one_core=True) for n in (1, 4, 8) for whole in (True, False)]
     times = {run: Times() for run in runs}
-    results, in_order = set(), True
+    results, in_real_time = set(), True
     with tempfile.TemporaryDirectory(dir=scratch_directory()) as temporary:
         empty = Path(temporary, "empty")
         empty.touch()
@@ -201,10 +203,10 @@ def compared(case: Case) -> list[Ratio]:
                 target = Path(temporary, "target")
                 arguments = [case.name, str(run.workers), str(source), str(target / "lines"), *scheduling]
                 arguments += ["one-core"] * run.one_core
-                wall, cpu, was_in_order = map(float, output_of_program(__file__, *arguments).split())
+                wall, cpu, was = map(float, output_of_program(__file__, *arguments).split())
                 times[run].walls.append(wall)
                 times[run].cpus.append(cpu)
-                in_order = in_order and bool(was_in_order or not scheduling)
+                in_real_time = in_real_time and bool(was or not scheduling)
                 if run.whole and case.name != "stream":
                     results.add(digest(target))
                 shutil.rmtree(target, ignore_errors=True)
@@ -212,7 +214,7 @@ def compared(case: Case) -> list[Ratio]:
     walls = {n: times[_Run(n, True)].wall - times[_Run(n, False)].wall for n in (1, 2)}
     start_up = times[_Run(2, False)].wall / times[_Run(2, True)].wall
     print(f"    {case.name}: start-up of two workers is {start_up:.1%} of the run")
-    slicing = "" if in_order else ", with time slicing"
+    slicing = "" if in_real_time else ", with time slicing"
     found = [Ratio(f"(j) {case.name}: wall{slicing}, two workers / one", walls[2], walls[1], case.wall)]
     if case.cpu is not None:
         cpus = {n: times[_Run(n, True, True)].cpu - times[_Run(n, False, True)].cpu for n in (1, 4, 8)}
