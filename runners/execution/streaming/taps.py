@@ -103,15 +103,14 @@ class _KeySamples:
       keys: counts them.
 
     Attributes:
-      total: the elements that the samples stand for.
       passed, due_at: the elements since the last sample, and the time in microseconds at which the next one is due.
     """
 
-    __slots__ = ("due_at", "keys", "passed", "total")
+    __slots__ = ("due_at", "keys", "passed")
 
     def __init__(self, keys: HotKeys) -> None:
         self.keys = keys
-        self.total = self.passed = self.due_at = 0
+        self.passed = self.due_at = 0
 
 
 class TaskTaps:
@@ -178,7 +177,7 @@ class TaskTaps:
         # As `EdgeTraffic.count`, it calls next to nothing for most bundles.
         n, now = len(bundle), self._clock.now
         samples.passed += n
-        if not n or (samples.passed < MANY and now < samples.due_at and samples.total >= _FIRST):
+        if not n or (samples.passed < MANY and now < samples.due_at and samples.keys.total >= _FIRST):
             return
         # Spread over bundles of any size, and of the same size, too.
         self._samples += 1
@@ -187,7 +186,6 @@ class TaskTaps:
             # Elements that are no pairs are an error of the step itself.
             if isinstance(value, (tuple, list)) and len(value) == 2:
                 samples.keys.add(shortened(value[0]), samples.passed)
-        samples.total += samples.passed
         samples.passed, samples.due_at = 0, now + _KEYED
 
     def _draw_inputs(self, bundle: Bundle) -> None:
