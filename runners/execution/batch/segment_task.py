@@ -12,7 +12,7 @@ streaming engine, with the watermark advancing from minus to plus infinity at on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -44,6 +44,9 @@ Destination = tuple[str, Any]
 
 # A partition of a shuffle: its key groups, each with its blocks, which are read before the next one's.
 KeyGroups = Iterable[tuple[int, Iterable[bytes]]]
+
+# The size of an input from which the pairs of a plain grouping, if they are numbers, may be worth an import of NumPy.
+_LARGE_INPUT = 32 << 20
 
 # The partition of a grouping that has received its input in the same task.
 RECEIVED: KeyGroups = ((0, ()),)
@@ -272,12 +275,28 @@ class SegmentTask:
             self._dataflow.teardown()
 
 
-def import_for(segments: Iterable[Segment]) -> None:
+def import_for(segments: Collection[Segment]) -> None:
     """Import the modules that tasks of these segments need, which forked workers then share."""
     from . import groupings  # noqa: F401
 
-    if any(isinstance(segment.root, Keyed) for segment in segments):
+    roots = [segment.root for segment in segments]
+    if any(isinstance(root, Keyed) for root in roots):
         from ..operators import keyed  # noqa: F401
+    groups_elements = any(isinstance(root, Grouping) and root.primitive.combine is None for root in roots)
+    if groups_elements and sum(_size_of(root) for root in roots if isinstance(root, Source)) >= _LARGE_INPUT:
+        from ..serialization.number_pairs import import_numpy
+
+        import_numpy()
+
+
+def _size_of(root: Source) -> int:
+    """Return the estimated bytes of a source; 0 if they aren't known."""
+    assert isinstance(root.transform.primitive, graph.Read)
+    source = root.transform.primitive.source
+    assert isinstance(source, BoundedSource)
+    with suppress(Exception):
+        return source.estimate_size() or 0
+    return 0
 
 
 def key_groups_for(partitions: int) -> int:

@@ -12,13 +12,12 @@ import copyreg
 import marshal
 import pickle
 from functools import lru_cache, partial
-from itertools import accumulate, pairwise
 from typing import Any
 
 import msgspec
 
 from ....sdk.user_code.serialization import dumps
-from ....windowing import IntervalWindow
+from ....windowing import BoundedWindow, IntervalWindow
 
 _EXACT = (str, int, float, bytes, bool, type(None))
 _encoder = msgspec.msgpack.Encoder()
@@ -32,13 +31,9 @@ _NAMED_TUPLES = b"n"
 _INTERVALS = b"w"
 
 # How numbers are marshalled in a list, which has five bytes before: the code and the bytes of each.
-_MARSHALLED = {int: (b"i", 5), float: (b"g", 9)}
-_LIST = b"["
-_LIST_BYTES = 5
-_MARSHAL_VERSION = 2
-
-# The lists that are marshalled together, if they are short.
-_LISTS_TOGETHER = 32
+MARSHALLED: dict[type, tuple[bytes, int]] = {int: (b"i", 5), float: (b"g", 9)}
+LIST_BYTES = 5
+MARSHAL_VERSION = 2
 
 _INT32 = range(-(1 << 31), 1 << 31)
 
@@ -88,61 +83,14 @@ def encode_numbers(values: list[Any]) -> bytes | None:
     if not type(values[n // 3]) is type(values[n // 2]) is type(values[-1]) is kind:
         # `marshal` would write all of what other values consist of, and what they share again and again.
         return None
-    code, width = _MARSHALLED[kind]
+    code, width = MARSHALLED[kind]
     try:
-        data = marshal.dumps(values, _MARSHAL_VERSION)
+        data = marshal.dumps(values, MARSHAL_VERSION)
     except ValueError:
         return None
-    if len(data) != _LIST_BYTES + n * width or data[_LIST_BYTES::width] != code * n:
+    if len(data) != LIST_BYTES + n * width or data[LIST_BYTES::width] != code * n:
         return None
     return _NUMBERS + data
-
-
-def encode_integers(columns: list[list[int]]) -> list[bytes] | None:
-    """Return the marshalled items of each column if all are integers of 32 bits; None if any other value is found.
-
-    No column is empty.  `joined_integers` makes a column of the items of several.
-    """
-    found: list[bytes] = []
-    for start in range(0, len(columns), _LISTS_TOGETHER):
-        items = _marshalled_items(columns[start : start + _LISTS_TOGETHER])
-        if items is None:
-            return None
-        found += items
-    return found
-
-
-def _marshalled_items(lists: list[list[Any]]) -> list[bytes] | None:
-    """Return the items of each list as `encode_integers` does, after marshalling all in one list.
-
-    The header of a list is as long as an integer, so one comparison of a slice proves the types of all items.
-    """
-    if any(type(item) is not int for own in lists for item in (own[0], own[len(own) // 2], own[-1])):
-        # As in `encode_numbers`.
-        return None
-    code, width = _MARSHALLED[int]
-    try:
-        data = marshal.dumps(lists, _MARSHAL_VERSION)
-    except ValueError:
-        return None
-    lengths = list(map(len, lists))
-    codes = b"".join([_LIST + code * length for length in lengths])
-    if len(data) != _LIST_BYTES + width * len(codes) or data[_LIST_BYTES::width] != codes:
-        return None
-    ends = list(accumulate([width * (1 + length) for length in lengths], initial=_LIST_BYTES))
-    return [data[start + _LIST_BYTES : end] for start, end in pairwise(ends)]
-
-
-def joined_integers(parts: list[bytes]) -> tuple[bytes, int]:
-    """Return the column of items that `encode_integers` has marshalled, and their number.
-
-    >>> joined, count = joined_integers(encode_integers([[1, 2], [3, 4, 5]]))
-    >>> decode_column(joined), count
-    ([1, 2, 3, 4, 5], 5)
-    """
-    items = b"".join(parts)
-    count = len(items) // _MARSHALLED[int][1]
-    return b"".join([_NUMBERS, _LIST, count.to_bytes(4, "little"), items]), count
 
 
 @lru_cache(maxsize=1024)
@@ -199,3 +147,23 @@ def decode_column(data: bytes | memoryview) -> list[Any]:
     if kind == _INTERVALS:
         return list(map(IntervalWindow.of_micros, *map(decode_column, _decode(rest))))
     return pickle.loads(rest)  # type: ignore[no-any-return]
+
+
+def encode_windows(windows: list[BoundedWindow]) -> bytes:
+    """Return windows as bytes.
+
+    >>> decode_windows(encode_windows([IntervalWindow(0, 60)]))
+    [[0.0, 60.0)]
+    """
+    return _encoded_window(windows[0]) if len(windows) == 1 else encode_column(windows)
+
+
+@lru_cache(maxsize=256)
+def decode_windows(windows: bytes) -> list[BoundedWindow]:
+    """Return the windows that `encode_windows` encoded."""
+    return decode_column(windows)
+
+
+@lru_cache(maxsize=256)
+def _encoded_window(window: BoundedWindow) -> bytes:
+    return encode_column([window])

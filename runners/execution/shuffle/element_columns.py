@@ -3,8 +3,11 @@
 A plain grouping shrinks nothing before its shuffle, so the writer doesn't group: a table of all values would miss the
 processor's caches with each of them, and be sent key by key, with fewer values for each key the more workers there are.
 The writer appends keys and values to the columns of their key group, and sends these while they are still in the cache.
-It encodes columns of integers earlier, and sends several of them as one block.  The reader adds the values to their
-groups, one key group after the other.
+The reader adds the values to their groups, one key group after the other.
+
+Pairs of numbers take less time where NumPy is imported: the writer appends them to one column, which it marshals while
+it is in the cache, and NumPy distributes and groups what was marshalled (`number_columns`, `number_groups`).  From the
+first other pair on there is a column for each key group.
 
 Columns of Arrow stay columns: the writer sorts their rows by key group, and sends those of each as a block.
 
@@ -15,8 +18,7 @@ processes equal keys may have different hashes; there `key_group` is computed on
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, compress, islice
 from typing import Any
 
@@ -29,28 +31,33 @@ from ....sdk.elements.bundle import Bundle
 from ....windowing import BoundedWindow
 from ..serialization.column_codec import (
     decode_column,
+    decode_windows,
     encode_column,
-    encode_integers,
     encode_numbers,
+    encode_windows,
     is_exact,
-    joined_integers,
 )
+from ..serialization.number_pairs import numpy_is_imported
 from ..spilling.memory import MemoryBound, memory_of_all
-from ..user_errors import Attribution, attributed, reraise
+from ..user_errors import Attribution, attributed, reraise, unhashable
 from ..windows.bounded_operator import Cells, WindowOperator
 from ..windows.columns.folded_columns import FoldedColumns
 from ..windows.columns.grouped_columns import GroupedColumns, Layout
+from ..windows.columns.number_groups import NUMBERS
 from ..windows.columns.windowed_columns import COLUMNS
 from ..windows.combining import Fold
 from .blocks import BLOCK_BYTES, TABLE_BYTES, Send, prime_up_to
+from .number_columns import NumberColumns
 
 # The elements that are sent together, at least, and for each pair of a window and a key group.
 TOGETHER = 1 << 16
 _EACH = 256
 
-# The elements that are encoded together if they are integers: the processor's cache holds them.
-_IN_CACHE = 1 << 14
-_IN_CACHE_EACH = 64
+# The pairs of numbers that are marshalled together, at least.
+_MARSHALLED_TOGETHER = 1 << 11
+
+# The size of the records of numbers that are sent together.
+_RECORDS_BYTES = 2 << 20
 
 # The elements of a block whose size is estimated before they are encoded.
 _MANY = 4096
@@ -121,11 +128,13 @@ class _ColumnCells(Cells):
 
     Args:
       groups: the number of key groups; None if columns are always found by a dictionary.
+      undivided: True if a window has one column, of pairs that may be numbers, until `divide` is called.
       flush: sends everything that is buffered.
     """
 
-    def __init__(self, groups: int | None, flush: Callable[[], None]) -> None:
+    def __init__(self, groups: int | None, undivided: bool, flush: Callable[[], None]) -> None:
         super().__init__(_ColumnsByGroup)
+        self.undivided = undivided
         self._groups = groups
         self._flush = flush
 
@@ -143,12 +152,37 @@ class _ColumnCells(Cells):
 
     def open(self, window: BoundedWindow) -> Any:
         """Return the columns of a window: of the first windows a list of all, which is faster than a dictionary."""
+        if self.undivided:
+            return self.by_window.setdefault(window, [])
         if self._groups is not None and window not in self.by_window and len(self.by_window) < _WINDOWS_FILLED:
             self.by_window[window] = [[] for _ in range(self._groups)]
         return self.of(window)
 
+    def undivided_columns(self) -> dict[BoundedWindow, list[Any]]:
+        """Return the columns that aren't empty, by window."""
+        return {window: column for window, column in self.by_window.items() if column}
+
+    def divide(self) -> None:
+        """Distribute the pairs of undivided columns to key groups, as all that follow.
+
+        Raises `InvalidKeyError` for a key without a hash.
+        """
+        assert self._groups is not None
+        undivided = self.undivided_columns()
+        self.undivided = False
+        self.by_window = {}
+        for window, column in undivided.items():
+            columns = self.open(window)
+            for key, value in zip(column[::2], column[1::2], strict=True):
+                try:
+                    columns[hash(key) % self._groups] += key, value
+                except TypeError as error:
+                    if "unhashable" not in str(error):
+                        raise
+                    raise unhashable(key) from None
+
     def filled(self) -> Iterator[tuple[int, BoundedWindow, list[Any]]]:
-        """Yield the columns that aren't empty, each with its key group and window."""
+        """Yield the divided columns that aren't empty, each with its key group and window."""
         for window, columns in self.by_window.items():
             for group, column in enumerate(columns) if type(columns) is list else columns.items():
                 if column:
@@ -176,11 +210,14 @@ class ColumnWriter:
         forked: bool = False,
     ) -> None:
         number = prime_up_to(groups) if forked else groups
-        fold.operation = attrs.evolve(fold.operation, scatter=f"hash(k) % {number}" if forked else "known[k]")
+        stamped = fold.operation.stamped
+        undivided = forked and not stamped and numpy_is_imported()
+        self._column_of_group = f"c[hash(k) % {number}]" if forked else "c[known[k]]"
+        fold.operation = attrs.evolve(fold.operation, column="c" if undivided else self._column_of_group)
         fold.names = {"known": _KnownGroups(groups)}
         self.fold = fold
-        stamped = fold.operation.stamped
-        self.cells = _ColumnCells(None if stamped else number, self.flush)
+        self.cells = _ColumnCells(None if stamped else number, undivided, self.flush)
+        self._numbers = NumberColumns(number)
         # The places of an element in its column.
         self._width = 3 if stamped else 2
         self._send = send
@@ -188,10 +225,6 @@ class ColumnWriter:
         self._hashed = number if forked else None
         self._bound = MemoryBound(memory_bytes, self._memory)
         self._waiting = 0
-        # By window and key group the columns of integers that are encoded, and their size in bytes; False after others.
-        self._integers = _no_integers()
-        self._encoded_bytes = 0
-        self._are_integers = not stamped
         self._checked: set[Any] = set()
 
     def portions(self, bundle: Bundle) -> Iterator[Bundle]:
@@ -201,60 +234,77 @@ class ColumnWriter:
             self._waiting += len(part)
             if self._bound.added(len(part)):
                 self.flush()
-            elif not self.cells.columns and self._waiting >= (_IN_CACHE if self._are_integers else TOGETHER):
+            elif not self.cells.columns:
                 self._shorten()
 
     def _memory(self) -> float:
         if self.cells.columns:
             return self.cells.columns.nbytes
-        items = list(chain.from_iterable(column for _, _, column in self.cells.filled()))
+        items = list(chain.from_iterable(self._columns()))
         in_columns = 8 * len(items) + memory_of_all(items[:: self._width]) + memory_of_all(items[1 :: self._width])
-        return self._encoded_bytes + in_columns
+        return self._numbers.nbytes + in_columns
+
+    def _columns(self) -> Iterable[list[Any]]:
+        if self.cells.undivided:
+            return self.cells.by_window.values()
+        return [column for _, _, column in self.cells.filled()]
 
     def _shorten(self) -> None:
-        """Encode the columns if all are of integers, and send what is enough to be sent."""
-        filled = list(self.cells.filled())
-        if self._are_integers and self._waiting >= _IN_CACHE_EACH * len(filled):
-            short = [found for found in filled if 5 * len(found[2]) <= BLOCK_BYTES // 2]
-            encoded = encode_integers([column for _, _, column in short])
-            if encoded is None:
-                self._are_integers = False
-                return
-            for (group, window, column), integers in zip(short, encoded, strict=True):
-                self._integers[window][group].append(integers)
-                self._encoded_bytes += len(integers)
-                column.clear()
-            self._waiting = 0
-        if self._encoded_bytes >= BLOCK_BYTES // 2 or (
-            self._waiting >= TOGETHER and self._waiting >= _EACH * len(filled)
-        ):
+        """Marshal the pairs if all are numbers, and send what is enough to be sent."""
+        if self.cells.undivided:
+            if self._waiting >= _MARSHALLED_TOGETHER and self._marshal() and self._numbers.nbytes >= _RECORDS_BYTES:
+                self.flush()
+        elif self._waiting >= TOGETHER and self._waiting >= _EACH * sum(1 for _ in self.cells.filled()):
             self.flush()
+
+    def _marshal(self) -> bool:
+        """Marshal the pairs of undivided columns; if they aren't all numbers, divide the columns and return False."""
+        columns = self.cells.undivided_columns()
+        if columns and not self._numbers.add(columns):
+            self.fold.operation = attrs.evolve(self.fold.operation, column=self._column_of_group)
+            try:
+                self.cells.divide()
+            except BaseException as error:
+                reraise(attributed(error, Attribution(self.fold.label, None)))
+            return False
+        for column in columns.values():
+            column.clear()
+        self._forget_windows()
+        self._waiting = 0
+        return True
 
     def flush(self) -> None:
         """Send everything that is buffered."""
-        self._waiting = self._encoded_bytes = 0
+        if self.cells.undivided:
+            self._marshal()
+        try:
+            self._send_all()
+        except BaseException as error:
+            reraise(attributed(error, Attribution(self.fold.label, None)))
+        self._waiting = 0
         self._bound.emptied()
-        early, self._integers = self._integers, _no_integers()
+        self._forget_windows()
+
+    def _forget_windows(self) -> None:
+        if len(self.cells.by_window) > _WINDOWS_KEPT:
+            self.cells.by_window.clear()
+
+    def _send_all(self) -> None:
+        if self.cells.columns:
+            for group, rows in self.cells.columns.blocks(self._groups_of):
+                self._send(group, rows)
+        for group, numbers in self._numbers.blocks(BLOCK_BYTES // 2):
+            self._send(group, numbers)
+        if self.cells.undivided:
+            return
         by_group: dict[int, list[_Column]] = {}
         for group, window, column in self.cells.filled():
             by_group.setdefault(group, []).append((window, column))
-        try:
-            if self.cells.columns:
-                for group, rows in self.cells.columns.blocks(self._groups_of):
-                    self._send(group, rows)
-            for window, encoded in early.items():
-                for group, parts in encoded.items():
-                    integers, count = joined_integers(parts)
-                    self._send(group, _encode((_encoded_window(window), [count // 2], [integers])))
-            for group, columns in by_group.items():
-                for block in self._encoded(columns):
-                    self._send(group, block)
-                for _, column in columns:
-                    column.clear()
-        except BaseException as error:
-            reraise(attributed(error, Attribution(self.fold.label, None)))
-        if len(self.cells.by_window) > _WINDOWS_KEPT:
-            self.cells.by_window.clear()
+        for group, columns in by_group.items():
+            for block in self._encoded(columns):
+                self._send(group, block)
+            for _, column in columns:
+                column.clear()
 
     def _groups_of(self, keys: Collection[Any]) -> list[int]:
         if self._hashed is None:
@@ -271,8 +321,7 @@ class ColumnWriter:
         counts = [len(column) // self._width for _, column in columns]
         encoded = self._encoded_items(items)
         if encoded:
-            windows = _encoded_window(window) if one else encode_column([window for window, _ in columns])
-            block = _encode((windows, counts, encoded))
+            block = _encode((encode_windows([window for window, _ in columns]), counts, encoded))
             if len(block) <= BLOCK_BYTES or len(items) == self._width:
                 yield block
                 return
@@ -310,10 +359,6 @@ class ColumnWriter:
         self._checked |= new
 
 
-def _no_integers() -> defaultdict[BoundedWindow, defaultdict[int, list[bytes]]]:
-    return defaultdict(lambda: defaultdict(list))
-
-
 def _encoded_integers(items: list[Any]) -> bytes | None:
     """Return the column of keys and values that are all integers of 32 bits; None for any other column."""
     return encode_numbers(items) if type(items[0]) is type(items[1]) is int else None
@@ -324,16 +369,6 @@ def _is_valid(key: Any) -> bool:
     if type(key) is tuple:
         return not is_coded(key) and all(map(_is_valid, key))
     return type(key) in VALID_TYPES
-
-
-@lru_cache(maxsize=256)
-def _encoded_window(window: BoundedWindow) -> bytes:
-    return encode_column([window])
-
-
-@lru_cache(maxsize=256)
-def _decoded_windows(windows: bytes) -> list[BoundedWindow]:
-    return decode_column(windows)
 
 
 def receive_columns(operator: WindowOperator, block: bytes, divisor: int = 1, remainder: int = 0) -> int:
@@ -350,6 +385,8 @@ def receive_columns(operator: WindowOperator, block: bytes, divisor: int = 1, re
         columns = operator.cells.in_columns(operator.fold)
         assert isinstance(columns, GroupedColumns)
         return columns.receive(block, (parts_of, remainder) if divisor > 1 else None)
+    if block[:1] == NUMBERS:
+        return operator.cells.in_numbers().receive(block, divisor, remainder)
     # So that elements are added in their order.
     operator.cells.settle()
     windows, counts, encoded = _decode(block)
@@ -363,7 +400,7 @@ def receive_columns(operator: WindowOperator, block: bytes, divisor: int = 1, re
         keys, *others = (list(compress(column, added)) for column in (keys, *others))
     pairs = zip(*[iter(keys)] * 2, strict=True) if not others else zip(keys, others[0], strict=True)
     start = 0
-    for window, count in zip(_decoded_windows(windows), counts, strict=True):
+    for window, count in zip(decode_windows(windows), counts, strict=True):
         operator.add(window, pairs if len(counts) == 1 else islice(pairs, count))
         if len(others) == 2:
             part = slice(start, start + count)

@@ -43,7 +43,7 @@ from .side_input_views import SideInputViews
 
 if TYPE_CHECKING:
     from ..windows.bounded_operator import Cells
-    from ..windows.combining import Fold
+    from ..windows.combining import Fold, FoldOperation
 
 Emit = Callable[[graph.Tag, Bundle], None]
 Passed = Callable[[int, int, Any], None]
@@ -306,6 +306,7 @@ class Chain:
         self._first = first
         self._operations = operations
         self._tags = tags
+        self._fold_operation: FoldOperation | None = None
         self._compiled: dict[Shape, tuple[Callable[..., int | None], Generated]] = {}
         # Functions that also count.
         self._counting: dict[Shape, tuple[Callable[..., int | None], Generated]] = {}
@@ -326,6 +327,10 @@ class Chain:
         """Process a bundle."""
         shape = Shape.of(bundle)
         passed = self._executor.passed
+        fold = self._executor.fold
+        if fold is not None and fold.operation is not self._fold_operation:
+            self._fold_operation = fold.operation
+            self._forget_functions()
         known = self._compiled if passed is None else self._counting
         compiled = known.get(shape)
         if compiled is None:
@@ -343,6 +348,10 @@ class Chain:
             self._executor.leave(self._first, bundle.part(n - left, n))
         if passed is not None:
             passed(self._first, n - (left or 0), bundle)
+
+    def _forget_functions(self) -> None:
+        self._compiled.clear()
+        self._counting.clear()
 
     def _compile(self, shape: Shape, counts: bool) -> tuple[Callable[..., int | None], Generated]:
         executor, fold = self._executor, self._executor.fold
@@ -385,8 +394,7 @@ class Chain:
         # Outside the loop an element costs three times as much (docs/decisions, timestamped values).
         if 2 * len(elements) > self._bundle_size and all(type(e[0]) is TimestampedValue for e in elements):
             self._timestamped.add(index)
-            self._compiled.clear()
-            self._counting.clear()
+            self._forget_functions()
         by_tag: dict[graph.Tag, tuple[list[Any], ...]] = {}
         batches: dict[graph.Tag, list[Any]] = {}
         is_last = index == len(self._operations) - 1

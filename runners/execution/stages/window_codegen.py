@@ -118,14 +118,14 @@ def _fold_pending(out: Lines, columns: Columns, fold: FoldOperation) -> None:
 
 def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
     # Without stamps the accumulators are all that is needed of a window's cells.
-    cells, kept = ("c", "") if fold.stamped or fold.scatter is not None else ("d", ".accumulators")
+    cells, kept = ("c", "") if fold.stamped or fold.column is not None else ("d", ".accumulators")
     parts = ["win = c.window"] if fold.stamped else []
-    if fold.stamped and fold.scatter is None:
+    if fold.stamped and fold.column is None:
         parts.append("d = c.accumulators; st = c.stamps")
     get = "d.get"
     if columns.w not in columns.varying and columns.one_window:
         out.before_loop(f"{cells} = cells.open({columns.w}[0]){kept}", *parts)
-        if fold.scatter is None:
+        if fold.column is None:
             out.before_loop("get = d.get")
         get = "get"
     elif columns.w not in columns.varying:
@@ -156,9 +156,12 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
     if fold.combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED:
         out.line(f"tt = transformed(win, {t})")
         t = "tt"
-    if fold.scatter is not None:
-        out.line(f"column = c[{fold.scatter}]")
-        out.line(f"column.append(k); column.append(x){f'; column.append({t})' if fold.stamped else ''}")
+    if fold.column is not None:
+        column = fold.column
+        if column != "c":
+            out.line(f"column = {column}")
+            column = "column"
+        out.line("; ".join(f"{column}.append({item})" for item in ("k", "x", t)[: 3 if fold.stamped else 2]))
         return
     _fold_one(out, fold, get)
     if fold.stamped:

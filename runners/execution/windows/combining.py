@@ -39,7 +39,8 @@ class FoldOperation:
       first, step: expressions over `acc` and `x`; both None for values collected in lists.
       combiner: the timestamp combiner.
       window_fn: the grouping's window function.
-      scatter: the expression of the key group of `k`, if elements aren't folded, but appended to its columns.
+      column: if elements aren't folded, the expression of the column that they are appended to, over their key `k` and
+        the columns `c` of their window.
     """
 
     label: str
@@ -47,7 +48,7 @@ class FoldOperation:
     step: str | None
     combiner: TimestampCombiner
     window_fn: WindowFn
-    scatter: str | None = None
+    column: str | None = None
 
     @property
     def merging(self) -> bool:

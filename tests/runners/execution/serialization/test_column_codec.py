@@ -19,8 +19,6 @@ from hypothesis import strategies as st
 from penstock.runners.execution.serialization.column_codec import (
     decode_column,
     encode_column,
-    encode_integers,
-    joined_integers,
 )
 from penstock.sdk.errors import SerializationError
 from penstock.windowing import GLOBAL_WINDOW, IntervalWindow
@@ -143,39 +141,6 @@ def test_numbers_in_checkpoints_stay_readable() -> None:
     floats = b"#[\x02\0\0\0g\0\0\0\0\0\0\xf8\x3fg\0\0\0\0\0\0\0\x80"
     for encoded, values in ((integers, [1, -2]), (floats, [1.5, -0.0])):
         assert (encode_column(values), repr(decode_column(encoded))) == (encoded, repr(values))
-
-
-small = st.integers(-(2**31), 2**31 - 1)
-
-
-@given(st.lists(st.lists(small, min_size=2), min_size=1, max_size=100))
-def test_integers_of_many_columns_are_joined_in_their_order(columns: list[list[int]]) -> None:
-    """Also of more columns than are marshalled together."""
-    encoded = encode_integers(columns)
-    assert encoded is not None
-    joined, count = joined_integers(encoded)
-    values = [value for column in columns for value in column]
-    assert (values, len(values)) == (decode_column(joined), count)
-    assert encode_column(values) == joined
-
-
-@pytest.mark.parametrize(
-    "other", [True, 2**31, -(2**31) - 1, 1.0, None, "i", b"iiii", Colour.RED, numpy.int64(1), [1, 2], (1,)]
-)
-@pytest.mark.parametrize("place", range(7))
-def test_columns_with_any_other_value_are_not_taken_for_integers(other: Any, place: int) -> None:
-    """Wherever it stands in one of the columns."""
-    column = [1, 2, 3, 4, 5, 6, 7]
-    column[place] = other
-    assert encode_integers([[1, 2]] * 40 + [column] + [[3, 4]] * 40) is None
-
-
-@given(columns, columns)
-def test_columns_of_integers_are_those_whose_items_all_are(first: list[Any], second: list[Any]) -> None:
-    """Judged by exact types."""
-    given_columns = [[1, 2], [*first, 0], [*second, 0]]
-    are_integers = all(type(x) is int and -(2**31) <= x < 2**31 for column in given_columns for x in column)
-    assert are_integers == (encode_integers(given_columns) is not None)
 
 
 def test_nan_comes_back() -> None:

@@ -76,7 +76,11 @@ TRANSFORMS: list[Callable[[], beam.PTransform]] = [
 ]
 
 keys = st.sampled_from(["a", "b", ("c", 1), 7, None])
-elements = st.lists(st.tuples(keys, st.integers(-50, 50), st.integers(0, 60)), max_size=25)
+times = st.integers(0, 60)
+elements = st.one_of(
+    st.lists(st.tuples(keys, st.integers(-50, 50), times), max_size=25),
+    st.lists(st.tuples(st.integers(-3, 200), st.integers(-50, 50), times), max_size=25),
+)
 
 
 def bundle_of(rows: list[Any], window_fn: Any) -> Bundle:
@@ -112,9 +116,10 @@ def results(operator: WindowOperator) -> list[Any]:
     combiner=st.sampled_from(list(TimestampCombiner)),
     limit=st.sampled_from([1, 1000, 3000, 1 << 20]),
     forked=st.booleans(),
+    has_numpy=st.booleans(),
 )
 def test_a_shuffle_changes_nothing(
-    window_fn: Any, make: Any, parts: list[list[list[Any]]], combiner: Any, limit: int, forked: bool
+    window_fn: Any, make: Any, parts: list[list[list[Any]]], combiner: Any, limit: int, forked: bool, has_numpy: bool
 ) -> None:
     """Any cut into writers, bundles and blocks; every window function, combiner and timestamp combiner."""
     transform = grouping_of(make(), window_fn or beam.window.GlobalWindows(), timestamp_combiner=combiner)
@@ -136,7 +141,10 @@ def test_a_shuffle_changes_nothing(
     receive = receive_columns if sends_elements(whole.fold) else receive_block
     for part in parts:
         if sends_elements(whole.fold):
-            writer = ColumnWriter(Fold(transform), lambda group, block: sent[group].append(block), 128, limit, forked)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(element_columns, "numpy_is_imported", lambda: has_numpy)
+                send = lambda group, block: sent[group].append(block)
+                writer = ColumnWriter(Fold(transform), send, 128, limit, forked)
         else:
             writer = ShuffleWriter(Fold(transform), lambda group, block: sent[group].append(block), 128, limit, forked)
         fold_into(transform, writer, [bundle_of(rows, window_fn) for rows in part])
@@ -168,7 +176,7 @@ def test_a_combiner_is_lifted_before_the_shuffle() -> None:
 def contents(writer: Any) -> list[Any]:
     """Return the data that a writer holds."""
     if isinstance(writer, ColumnWriter):
-        return [column for _, _, column in writer.cells.filled()]
+        return list(writer._columns())
     return [own.accumulators for own in writer.cells.by_window.values()]
 
 
@@ -381,10 +389,12 @@ def test_columns_that_would_be_too_large_are_several_blocks(monkeypatch: pytest.
     assert [250] * 4 == [len(values) for _, values, *_ in results(operator)]
 
 
+@pytest.mark.parametrize("has_numpy", [True, False], ids=["numpy", "no numpy"])
 @pytest.mark.parametrize("value", [1, 0.5, "1", 1 << 40, True], ids=repr)
 @pytest.mark.parametrize("key", [1, 0.5, "a", 1 << 40, (1, "a")], ids=repr)
-def test_keys_and_values_of_all_types_come_back(key: Any, value: Any) -> None:
+def test_keys_and_values_of_all_types_come_back(key: Any, value: Any, has_numpy: bool, monkeypatch: Any) -> None:
     """Those that are encoded together, and those that are not."""
+    monkeypatch.setattr(element_columns, "numpy_is_imported", lambda: has_numpy)
     transform = grouping_of(beam.GroupByKey(), FixedWindows(10))
     operator = WindowOperator(Fold(transform))
     writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
@@ -395,57 +405,6 @@ def test_keys_and_values_of_all_types_come_back(key: Any, value: Any) -> None:
     assert 20 == sum(received)
     found = [(k, type(k), values, {type(v) for v in values}) for k, values, *_ in results(operator)]
     assert [(key, type(key), [value] * 10, {type(value)})] * 2 == found
-
-
-def test_columns_of_integers_are_encoded_early_and_sent_together() -> None:
-    """They take ten bytes for each element, and one block for each key group."""
-    transform = grouping_of(beam.GroupByKey())
-    operator = WindowOperator(Fold(transform))
-    blocks: list[bytes] = []
-    writer = ColumnWriter(Fold(transform), lambda group, block: blocks.append(block), forked=True)
-    bundles = [Bundle([(i % 1000, i) for i in range(start, start + 10_000)]) for start in range(0, 100_000, 10_000)]
-    fold_into(transform, writer, bundles)
-    assert 100_000 * 12 > writer._memory()
-    writer.flush()
-    assert 127 >= len(blocks)
-    assert 100_000 == sum(receive_columns(operator, block) for block in blocks)
-    found = {key: values for bundle in operator.flush() for key, values in bundle.values}
-    assert {key: list(range(key, 100_000, 1000)) for key in range(1000)} == found
-
-
-def test_columns_of_integers_that_would_be_too_large_are_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a hot key, whatever a FlatMap outputs for an element."""
-    monkeypatch.setattr(element_columns, "BLOCK_BYTES", 2000)
-    monkeypatch.setattr(element_columns, "_IN_CACHE", 4)
-    monkeypatch.setattr(element_columns, "_IN_CACHE_EACH", 1)
-    transform = grouping_of(beam.GroupByKey())
-    blocks: list[bytes] = []
-    writer = ColumnWriter(Fold(transform), lambda group, block: blocks.append(block), forked=True)
-    sizes = [4, 50, 300, 5, 90, 90, 90, 90]
-    fold_into(transform, writer, [Bundle([(7, i) for i in range(size)]) for size in sizes])
-    writer.flush()
-    assert 2000 >= max(map(len, blocks))
-    operator = WindowOperator(Fold(transform))
-    assert sum(sizes) == sum(receive_columns(operator, block) for block in blocks)
-    assert [(7, [i for size in sizes for i in range(size)])] == [x for b in operator.flush() for x in b.values]
-
-
-@pytest.mark.parametrize("other", ["a", 1 << 40, 0.5, True], ids=repr)
-def test_values_keep_their_order_when_some_are_not_integers(other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that were encoded early come first."""
-    monkeypatch.setattr(element_columns, "_IN_CACHE", 4)
-    monkeypatch.setattr(element_columns, "_IN_CACHE_EACH", 1)
-    transform = grouping_of(beam.GroupByKey(), FixedWindows(10))
-    operator = WindowOperator(Fold(transform))
-    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
-    writer._send = lambda group, block: receive_columns(operator, block)
-    values = [*range(10), other, *range(10, 20), other]
-    parts = [values[start : start + 3] for start in range(0, len(values), 3)]
-    fold_into(transform, writer, [bundle_of([(7, value, 1) for value in part], FixedWindows(10)) for part in parts])
-    assert not writer._are_integers
-    assert not any(cells.accumulators for cells in operator.cells.by_window.values())
-    writer.flush()
-    assert [(7, values)] == [pair for bundle in operator.flush() for pair in bundle.values]
 
 
 def test_integers_that_are_multiples_of_the_key_groups_are_distributed() -> None:
