@@ -12,7 +12,7 @@ streaming engine, with the watermark advancing from minus to plus infinity at on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +22,7 @@ from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
 from ....sdk.sources.bounded import BoundedSource
+from ....sdk.typehints.parts import key_type, value_type
 from ..clock import Clock
 from ..counters import Counts, StepCount
 from ..operators.dataflow import Dataflow, Receiver
@@ -275,18 +276,24 @@ class SegmentTask:
             self._dataflow.teardown()
 
 
-def import_for(segments: Collection[Segment]) -> None:
+def import_for(plan: Plan, segments: Iterable[Segment]) -> None:
     """Import the modules that tasks of these segments need, which forked workers then share."""
     from . import groupings  # noqa: F401
 
     roots = [segment.root for segment in segments]
     if any(isinstance(root, Keyed) for root in roots):
         from ..operators import keyed  # noqa: F401
-    groups_elements = any(isinstance(root, Grouping) and root.primitive.combine is None for root in roots)
-    if groups_elements and sum(_size_of(root) for root in roots if isinstance(root, Source)) >= _LARGE_INPUT:
+    groups_numbers = any(isinstance(root, Grouping) and _may_group_numbers(plan, root) for root in roots)
+    if groups_numbers and sum(_size_of(root) for root in roots if isinstance(root, Source)) >= _LARGE_INPUT:
         from ..serialization.number_pairs import import_numpy
 
         import_numpy()
+
+
+def _may_group_numbers(plan: Plan, root: Grouping) -> bool:
+    hint = plan.graph.pcollections[root.transform.inputs[0]].element_type
+    types = key_type(hint), value_type(hint)
+    return root.primitive.combine is None and types[0] in (int, Any) and types[1] in (int, float, Any)
 
 
 def _size_of(root: Source) -> int:

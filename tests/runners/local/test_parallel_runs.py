@@ -178,18 +178,27 @@ from penstock.options.pipeline_options import PipelineOptions
 
 if __name__ == "__main__":
     p = beam.Pipeline(options=PipelineOptions([], parallelism=2))
-    pairs = p | beam.io.ReadFromText("input") | beam.FlatMap(lambda _: [(i, "numpy" in sys.modules) for i in range(9)])
-    has = pairs | beam.GroupByKey() | beam.MapTuple(lambda key, values: f"{max(values)} {'numpy' in sys.modules}")
+    pairs = beam.FlatMap(lambda _: [(i, int("numpy" in sys.modules)) for i in range(9)])
+    if sys.argv[1:]:
+        pairs = pairs.with_output_types(tuple[str, int])
+    groups = p | beam.io.ReadFromText("input") | pairs | beam.GroupByKey()
+    has = groups | beam.MapTuple(lambda key, values: f"{max(values)} {int('numpy' in sys.modules)}")
     has | beam.io.WriteToText("out")
     p.run()
 """
 
 
-@pytest.mark.parametrize(("size", "imports"), [(10, "False"), (40 << 20, "True")])
-def test_numpy_is_imported_for_large_inputs(size: int, imports: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    ("size", "hints", "imports"),
+    [(10, (), 0), (40 << 20, (), 1), (40 << 20, ("with hints",), 0)],
+    ids=["small", "large", "large, of texts"],
+)
+def test_numpy_is_imported_for_large_inputs(
+    size: int, hints: tuple[str, ...], imports: int, tmp_path: pathlib.Path
+) -> None:
     """Before the workers are forked; its import takes as long as a small run."""
     (tmp_path / "input").write_text("x" * size + "\n")
-    with RunningProgram(tmp_path, READS) as running:
+    with RunningProgram(tmp_path, READS, *hints) as running:
         assert 0 == running.ended(), running.log
     assert [f"{imports} {imports}"] * 9 == lines(tmp_path)
 
