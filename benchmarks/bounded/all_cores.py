@@ -52,6 +52,7 @@ from bounded.text_files import line_of, sessions, windowed_sums, word_count
 
 EVENTS = 4_000_000
 NUMBERS = 5_000_000
+CHAINED = 8_000_000
 KEYS = 100_003
 # How often the stream has the events of the hour: often enough that its start-up is below 5% of the run.
 HOURS = 10
@@ -293,7 +294,7 @@ def run() -> list[Any]:
         Case("word_count", large_word_file(3), 0.6),
         Case("windowed_sums", by_key, 0.6),
         Case("sessions", by_key, 0.6),
-        Case("chain", number_file(NUMBERS), 0.6),
+        Case("chain", number_file(CHAINED), 0.6),
         Case("groups", number_file(NUMBERS), 0.65),
         Case("stream", Path(__file__), 0.8, cpu=None),
     ]
