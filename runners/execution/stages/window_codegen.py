@@ -20,6 +20,9 @@ from .source_lines import Columns, Lines
 # Window functions that assign exactly one window to every timestamp.
 ONE_WINDOW = (FixedWindows, GlobalWindows, Sessions, CalendarDays, CalendarMonths, CalendarYears)
 
+# The seconds of a bundle whose cells are kept, at most: where each element has another second, that takes time.
+_SECONDS = 1024
+
 
 def assign_windows(
     out: Lines, columns: Columns, i: int, operation: WindowOperation, value: str, fold: FoldOperation | None
@@ -133,22 +136,7 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
         out.line(f"for {cells} in near:")
         out.depth += 1
     else:
-        out.before_loop("near = {}")
-        key, window = "win", "win"
-        if columns.bucket is not None:
-            bucket, i = columns.bucket
-            key, window = "b", f"assign{i}({columns.t})[0]"
-            out.line(f"b = {bucket}")
-        elif columns.one_window:
-            out.line(f"win = {columns.w}[0]")
-        else:
-            out.line(f"for win in {columns.w}:")
-            out.depth += 1
-        out.line(f"try: {cells} = near[{key}]")
-        with out.block("except KeyError:"):
-            if columns.at is not None:
-                out.line(micros_of_at(columns.t, columns.at))
-            out.line(f"{cells} = near[{key}] = cells.open({window}){kept}")
+        _find_cells(out, columns, cells, kept)
     if get != "get":
         for code in parts:
             out.line(code)
@@ -166,6 +154,36 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
     _fold_one(out, fold, get)
     if fold.stamped:
         _keep_stamp(out, t, fold)
+
+
+def _find_cells(out: Lines, columns: Columns, cells: str, kept: str) -> None:
+    """Write how the cells of an element's window are found among those of the elements before."""
+    out.before_loop("near = {}")
+    depth, at = out.depth, columns.at
+    if at is not None:
+        # Many elements have the same second, which is found in less time than its bucket is computed.
+        out.before_loop("at_seconds = {}; of_second = at_seconds.get")
+        out.line(f"{cells} = of_second({at}) if type({at}) is int else None")
+        out.line(f"if {cells} is None:")
+        out.depth += 1
+    key, window = "win", "win"
+    if columns.bucket is not None:
+        bucket, i = columns.bucket
+        key, window = "b", f"assign{i}({columns.t})[0]"
+        out.line(f"b = {bucket}")
+    elif columns.one_window:
+        out.line(f"win = {columns.w}[0]")
+    else:
+        out.line(f"for win in {columns.w}:")
+        out.depth += 1
+    out.line(f"try: {cells} = near[{key}]")
+    with out.block("except KeyError:"):
+        if at is not None:
+            out.line(micros_of_at(columns.t, at))
+        out.line(f"{cells} = near[{key}] = cells.open({window}){kept}")
+    if at is not None:
+        out.line(f"if type({at}) is int and len(at_seconds) < {_SECONDS}: at_seconds[{at}] = {cells}")
+        out.depth = depth
 
 
 def _fold_one(out: Lines, fold: FoldOperation, get: str) -> None:

@@ -403,6 +403,23 @@ def test_a_special_right_before_a_fold_is_folded_where_it_belongs(end: Any) -> N
     assert [("a", 6), ("a", 4)] == [r[0] for r in grouping.advance()]
 
 
+@pytest.mark.parametrize("kept", [0, 2, 1024])
+@pytest.mark.parametrize("make", [int, float, lambda s: s if s % 3 else float(s), lambda s: s + 0.5], ids=range(4))
+def test_elements_find_their_windows_by_their_seconds(make: Callable[[int], Any], kept: int) -> None:
+    """Whether their cells were kept for the second or not; in the second bundle the values stay in the loop."""
+    seconds = [*range(-130, 300, 7), *range(-130, 300, 10), 5, 5, 5]
+    with patch.object(window_source, "_SECONDS", kept):
+        grouping = GroupingAlone(
+            beam.Map(lambda s: TimestampedValue(("a", 1), make(s))),
+            beam.WindowInto(FixedWindows(60)),
+            beam.CombinePerKey(sum),
+        )
+        grouping.process(Bundle(seconds), Bundle(seconds), Bundle([1]))
+    expected = {start: 2 * sum(start <= s < start + 60 for s in seconds) for start in range(-180, 300, 60)}
+    expected[0] += 1
+    assert expected == {r[2][0].start.seconds(): r[0][1] for r in grouping.advance()}
+
+
 # Any chain, against each operation by itself
 
 
