@@ -1,7 +1,8 @@
 """Number groups: the groups of a plain grouping of pairs of numbers, behind a shuffle.
 
-Blocks are kept as they are.  When windows are complete, one sort of integers puts the values of each group together, in
-their order, and the list of all values is cut into groups: half the time of adding one value after the other.
+Blocks are kept as they are, until windows are complete or there are many pairs.  Then one sort of integers puts the
+values of each group together, in their order, and the list of all values is cut into groups: half the time of adding
+one value after the other.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from ...serialization.number_pairs import NumberPairs
 
 # The first byte of a block of pairs of numbers, which no array of MessagePack begins with.
 NUMBERS = b"N"
+
+# The pairs that are kept, at most, before they are added to their groups: the arrays that this takes have 60 bytes for
+# each.
+_KEPT = 1 << 17
 
 _DIGIT = 16
 
@@ -47,9 +52,10 @@ class NumberGroups:
         self._records: list[bytes] = []
         self._places: list[int] = []
         self._lengths: list[int] = []
+        self._pairs = 0
 
     def __len__(self) -> int:
-        return sum(self._lengths)
+        return self._pairs
 
     def receive(self, block: bytes | memoryview, divisor: int = 1, remainder: int = 0) -> int:
         """Add the pairs of a block; return their number.
@@ -70,7 +76,11 @@ class NumberGroups:
         self._records.append(records)
         self._places += [known[place] for place in places]
         self._lengths += lengths
-        return sum(lengths)
+        received = sum(lengths)
+        self._pairs += received
+        if self._pairs >= _KEPT:
+            self.settle()
+        return received
 
     def settle(self) -> None:
         """Add the values to the groups of their keys."""

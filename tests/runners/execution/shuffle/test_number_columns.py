@@ -18,6 +18,7 @@ from penstock.runners.execution.shuffle.element_columns import ColumnWriter, rec
 from penstock.runners.execution.shuffle.number_columns import NumberColumns
 from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.columns import number_groups
 from penstock.runners.execution.windows.columns.number_groups import NUMBERS, NumberGroups, starts_of_runs
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.elements.bundle import Bundle
@@ -118,6 +119,18 @@ def test_a_key_group_can_be_received_in_parts(parts: list[dict[BoundedWindow, li
         assert together.keys().isdisjoint(settled)
         together |= settled
     assert whole.settled() == together
+
+
+def test_pairs_are_added_to_their_groups_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before windows are complete, so that the arrays of a hot key are no larger than those of others."""
+    monkeypatch.setattr(number_groups, "_KEPT", 10)
+    columns, found = NumberColumns(GROUPS), _Groups()
+    for start in range(0, 100, 4):
+        columns.add({WINDOWS[0]: [item for i in range(start, start + 4) for item in (7 * (i % 3), i)]})
+        ((_, block),) = columns.blocks(1 << 20)
+        assert 4 == found.numbers.receive(block)
+        assert 10 > len(found.numbers)
+    assert {(WINDOWS[0], 7 * key): list(range(key, 100, 3)) for key in range(3)} == found.settled()
 
 
 def test_values_of_another_type_come_after_those_before() -> None:
