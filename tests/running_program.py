@@ -8,15 +8,19 @@ import sys
 import time
 from collections.abc import Callable
 
+from time_limits import what_goes_on
+
 # Seconds: how long anything may take before the test fails.
 PATIENCE = 180.0
 
 
 def wait_until(holds: Callable[[], object], what: str) -> None:
-    """Wait for a condition."""
+    """Wait for a condition.  If it waits in vain, the error has the stacks of the threads, and the processes write
+    theirs."""
     deadline = time.monotonic() + PATIENCE
     while not holds():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited in vain: {what}\n\n{what_goes_on()}")
         time.sleep(0.01)
 
 

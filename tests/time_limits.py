@@ -29,6 +29,14 @@ TO_WRITE = 1.0
 OVER = "Over the limit of"
 
 
+def _none() -> Collection[int]:
+    return ()
+
+
+# Returns the ids of child processes that no test has started.
+_spared: Callable[[], Collection[int]] = _none
+
+
 def add_option(parser: pytest.Parser) -> None:
     """Add the flag."""
     parser.addoption(
@@ -45,16 +53,17 @@ def register(config: pytest.Config, spared: Callable[[], Collection[int]]) -> No
     Args:
       spared: returns the ids of child processes that no test has started.
     """
+    global _spared
+    _spared = spared
     if config.option.time_limit:
-        config.pluginmanager.register(TimeLimits(config.option.time_limit, spared), "time-limits")
+        config.pluginmanager.register(TimeLimits(config.option.time_limit), "time-limits")
 
 
 class TimeLimits:
     """Fails tests that take too long, and ends a process that doesn't end."""
 
-    def __init__(self, seconds: float, spared: Callable[[], Collection[int]]) -> None:
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._spared = spared
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self) -> Iterator[Any]:
@@ -94,9 +103,17 @@ class TimeLimits:
             signal.signal(signal.SIGALRM, before)
 
     def _fail(self, number: int, frame: FrameType | None) -> NoReturn:
-        stacks = stacks_of_threads()
-        processes = "\n".join(abort_descendants(self._spared()))
-        pytest.fail(f"{OVER} {self._seconds:g} seconds.\n\n{stacks}\nProcesses that it waited for:\n{processes}")
+        pytest.fail(f"{OVER} {self._seconds:g} seconds.\n\n{what_goes_on()}")
+
+
+def what_goes_on() -> str:
+    """Return the stacks of all threads, and the processes that tests have started, which are aborted.
+
+    For a test that fails because it waited: the processes write their stacks where they write errors.
+    """
+    stacks = stacks_of_threads()
+    processes = "\n".join(abort_descendants(_spared()))
+    return f"{stacks}\nProcesses that it waited for:\n{processes}"
 
 
 def stacks_of_threads() -> str:

@@ -125,7 +125,7 @@ class Connection:
                 yield client
         finally:
             with suppress(Exception):
-                await client.close()
+                await asyncio.wait_for(client.close(), _ANSWERS_WITHIN)
 
     @contextmanager
     def losing(self) -> Iterator[None]:

@@ -88,6 +88,24 @@ def test_in_time():
     time.sleep(0.01)
 """
 
+WAITS = """
+import os
+
+import running_program
+
+
+def test_waits():
+    if os.fork() == 0:
+        named_in_the_child()
+    running_program.PATIENCE = 0.5
+    running_program.wait_until(lambda: False, "the moon")
+
+
+def named_in_the_child():
+    import threading
+    threading.Event().wait()
+"""
+
 LEAVES = """
 import threading
 
@@ -119,6 +137,16 @@ def test_what_hangs_fails_and_all_others_run(tmp_path: Path) -> None:
     assert 2 <= output.count("in named_in_the_child")
     assert "The log of the spark tests" in output
     assert "in test_of_a_thread" in output
+
+
+def test_a_wait_in_vain_shows_what_goes_on(tmp_path: Path) -> None:
+    """Also of the processes that were waited for."""
+    status, output = run(tmp_path, WAITS)
+
+    assert 1 == status, output
+    assert "waited in vain: the moon" in output
+    assert "in test_waits" in output
+    assert "in named_in_the_child" in output
 
 
 def test_a_thread_that_is_left_ends_with_the_process(tmp_path: Path) -> None:
