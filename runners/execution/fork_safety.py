@@ -9,16 +9,23 @@ A background thread works within `not_while_forking`: then a fork waits for it, 
 from __future__ import annotations
 
 import _imp
-import logging  # noqa: F401  (its hook is registered before the one of this module)
+import logging  # its hook is registered before the one of this module
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
+# Seconds that a fork waits for threads that log, and for one of them while it has locks that others may wait for.
+_LOGGED_WITHIN = 2.0
+_PATIENCE = 0.02
+
 _working = threading.RLock()
+# The locks of handlers of `logging` that the current fork holds.
+_of_handlers: list[Any] = []
 # Objects that only the parent may use.
 _parents: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -68,11 +75,51 @@ def _before() -> None:
     `logging`.
     """
     _working.acquire()
+    _of_handlers[:] = _locks_of_handlers()
     _imp.acquire_lock()
+
+
+def _locks_of_handlers() -> list[Any]:
+    """Take the locks of all handlers of `logging`, and return them.
+
+    A child has new ones, but not of the file that another thread writes to meanwhile: such a file has a lock in C,
+    which the child's first record would wait for.  A thread that holds a handler's lock may wait for one that this
+    thread has, so none is held for long while waiting for another, and after a while a fork goes on without them.
+    """
+    handlers = [reference() for reference in logging._handlerList]  # type: ignore[attr-defined]
+    locks = [lock for handler in handlers if (lock := getattr(handler, "lock", None)) is not None]
+    until = time.monotonic() + _LOGGED_WITHIN
+    contended: Any = None
+    while True:
+        held = []
+        if contended is not None:
+            if not contended.acquire(timeout=max(0.0, until - time.monotonic())):
+                return []
+            held.append(contended)
+        for lock in locks:
+            if lock is contended:
+                continue
+            if not lock.acquire(timeout=_PATIENCE):
+                contended = lock
+                break
+            held.append(lock)
+        else:
+            return held
+        for lock in held:
+            lock.release()
+
+
+def _release_handlers() -> None:
+    for lock in _of_handlers:
+        # In a child, `logging` has made most of them anew.
+        with suppress(RuntimeError):
+            lock.release()
+    _of_handlers.clear()
 
 
 def _in_parent() -> None:
     _imp.release_lock()
+    _release_handlers()
     _working.release()
 
 
