@@ -80,14 +80,13 @@ def _before() -> None:
 
 
 def _locks_of_handlers() -> list[Any]:
-    """Take the locks of all handlers of `logging`, and return them.
+    """Take the locks of the handlers of `logging`, and return them.
 
     A child has new ones, but not of the file that another thread writes to meanwhile: such a file has a lock in C,
     which the child's first record would wait for.  A thread that holds a handler's lock may wait for one that this
     thread has, so none is held for long while waiting for another, and after a while a fork goes on without them.
     """
-    handlers = [reference() for reference in logging._handlerList]  # type: ignore[attr-defined]
-    locks = [lock for handler in handlers if (lock := getattr(handler, "lock", None)) is not None]
+    locks = list({id(handler.lock): handler.lock for handler in _handlers() if handler.lock is not None}.values())
     until = time.monotonic() + _LOGGED_WITHIN
     contended: Any = None
     while True:
@@ -107,6 +106,16 @@ def _locks_of_handlers() -> list[Any]:
             return held
         for lock in held:
             lock.release()
+
+
+def _handlers() -> Iterator[logging.Handler]:
+    """Yield the handlers that a record may come to."""
+    for logger in [logging.root, *list(logging.root.manager.loggerDict.values())]:
+        for handler in list(getattr(logger, "handlers", ())):
+            yield handler
+            # Of a `MemoryHandler`.
+            if isinstance(target := getattr(handler, "target", None), logging.Handler):
+                yield target
 
 
 def _release_handlers() -> None:
