@@ -98,12 +98,18 @@ class MqttSink(Sink[Any]):
             try:
                 self._publisher.publish(messages, transaction)
             except BaseException:
-                self._publisher.close()
-                self._publisher = None
+                self.close()
                 raise
 
     def abort(self, transaction: str) -> None:
-        """Do nothing: nothing of a transaction is outside its tokens before its commit."""
+        """Disconnect.  Nothing of a transaction is outside its tokens before its commit, which connects again."""
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect: the connection has a thread, which a run must not leave behind."""
+        publisher, self._publisher = self._publisher, None
+        if publisher is not None:
+            publisher.close()
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_publisher": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,32 @@ def test_every_runner_writes(
     assert sorted((f"{topic}/{n % 2}", b"%d" % n) for n in range(50)) == sorted(subscriber.payloads())
     assert {qos} == {message.qos for message in subscriber.found}
     assert 50 == len({dict(message.properties.UserProperty)["penstock-id"] for message in subscriber.found})
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["done", "failed"])
+def test_a_run_leaves_no_connection_behind(mosquitto: Mosquitto, topic: str, fails: bool) -> None:
+    """A connection has a thread, in the process that commits."""
+
+    def checked(n: int) -> int:
+        if fails:
+            raise ValueError("no")
+        return n
+
+    before = set(threading.enumerate())
+    p = beam.Pipeline("local", options=PipelineOptions([], max_restarts=0))
+    _ = (
+        p
+        | beam.io.GenerateSequence(0, 20, 100, 1)
+        | beam.Map(checked)
+        | WriteToMqtt(mosquitto.url, f"{topic}/n", payload=to_bytes)
+    )
+    result = p.run()
+    if fails:
+        with pytest.raises(ValueError, match="no"):
+            result.wait_until_finish()
+    else:
+        result.wait_until_finish()
+    assert [] == [thread.name for thread in set(threading.enumerate()) - before if "mqtt" in thread.name]
 
 
 def test_micro_batches_write(
