@@ -8,8 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 
-from time_limits import what_goes_on
-
 # Seconds: how long anything may take before the test fails.
 PATIENCE = 180.0
 
@@ -20,6 +18,9 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while not holds():
         if time.monotonic() > deadline:
+            # Here, since tests send this function to workers, and the module refers to pytest's configuration.
+            from time_limits import what_goes_on
+
             raise AssertionError(f"waited in vain: {what}\n\n{what_goes_on()}")
         time.sleep(0.01)
 

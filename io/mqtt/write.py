@@ -102,8 +102,7 @@ class MqttSink(Sink[Any]):
                 raise
 
     def abort(self, transaction: str) -> None:
-        """Disconnect.  Nothing of a transaction is outside its tokens before its commit, which connects again."""
-        self.close()
+        """Do nothing: nothing of a transaction is outside its tokens before its commit."""
 
     def close(self) -> None:
         """Disconnect: the connection has a thread, which a run must not leave behind."""
