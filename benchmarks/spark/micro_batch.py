@@ -106,7 +106,13 @@ class TotalSink(beam.io.Sink[Any]):
     """Keeps the number of published sums, and their total, as `found`."""
 
     def __init__(self) -> None:
-        self.found = (0, 0)
+        self._published: dict[str, tuple[int, int]] = {}
+
+    @property
+    def found(self) -> tuple[int, int]:
+        """Of all transactions: there is one for each batch."""
+        counts, totals = zip(*self._published.values(), strict=True)
+        return sum(counts), sum(totals)
 
     def prepare(self, transaction: str) -> None:
         pass
@@ -115,7 +121,7 @@ class TotalSink(beam.io.Sink[Any]):
         return _TotalWriter()
 
     def commit(self, transaction: str, staged: Sequence[Any]) -> None:
-        self.found = sum(count for count, _ in staged), sum(total for _, total in staged)
+        self._published[transaction] = sum(count for count, _ in staged), sum(total for _, total in staged)
 
     def abort(self, transaction: str) -> None:
         pass
