@@ -92,7 +92,8 @@ def _locks_of_handlers() -> list[Any]:
     while True:
         held = []
         if contended is not None:
-            if not contended.acquire(timeout=max(0.0, until - time.monotonic())):
+            remaining = until - time.monotonic()
+            if remaining <= 0 or not contended.acquire(timeout=remaining):
                 return []
             held.append(contended)
         for lock in locks:
