@@ -97,7 +97,7 @@ class TestStream(PTransform):
                     f"TestStream.add_elements: expected a time before MAX_TIMESTAMP, got that for {value!r}"
                 )
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], [], []]
-        self.events.append(ElementsArrive(tag, Bundle(*columns)))
+        self.events.append(ElementsArrive(tag, Bundle(*columns).unshared()))
         return self
 
     def advance_watermark_to(self, new_watermark: Any, tag: str | None = None) -> TestStream:

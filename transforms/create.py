@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..sdk import typehints
+from ..sdk.elements.defensive_copy import defensive_copies
 from ..sdk.elements.element_wrappers import unwrapped
 from ..sdk.elements.row import Row
 from ..sdk.ptransform import PTransform
@@ -45,7 +46,8 @@ class Create(PTransform):
         if isinstance(values, dict):
             values = values.items()
         table = TableValues.of(values, "Create")
-        self.values: Sequence[Any] = list(values) if table is None else table
+        # The program may change its own objects before the pipeline runs.
+        self.values: Sequence[Any] = defensive_copies(list(values)) if table is None else table
 
     def infer_output_type(self, input_type: Any = None) -> Any:
         """Return the common type of the first hundred values, with those in `TimestampedValue`s unwrapped."""

@@ -18,6 +18,7 @@ from ...stored import restores, stored_as
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ...windowing.timestamp import MIN_MICROS
 from ..elements.bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, Windows
+from ..elements.defensive_copy import defensive_copies
 from ..elements.row import Row, rows_of_dicts
 from ..errors import ColumnError
 
@@ -162,6 +163,13 @@ class ColumnBundle(Bundle):
     def part(self, start: int, stop: int) -> ColumnBundle:
         stop = min(stop, len(self))
         return self._picked(self.batch.slice(start, stop - start), lambda column: column[start:stop])
+
+    def unshared(self) -> ColumnBundle:
+        # Columns aren't changed in place, unlike elements.
+        copied = ColumnBundle(self.batch, self.elements, *self.properties)
+        if "values" in self._rows:
+            return copied._with_values(defensive_copies(self._rows["values"]), self.has_given_elements)
+        return copied
 
     def portions(self) -> Iterator[ColumnBundle]:
         """Yield the elements in parts of at most `BUNDLE_SIZE`."""

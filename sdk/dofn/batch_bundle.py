@@ -21,6 +21,7 @@ from ..columns.column_bundle import (
     stream_of,
 )
 from ..elements.bundle import GLOBAL_WINDOWS, Bundle, expanded, narrowed
+from ..elements.defensive_copy import defensive_copies, defensive_copy
 from ..elements.row import Row
 from ..errors import ColumnError
 from ..typehints.batch import BatchConverter, ListBatchConverter
@@ -117,6 +118,13 @@ class BatchBundle(ColumnBundle):
     def in_columns(self) -> BatchBundle:
         """Return the bundle without the batch, but with its columns.  Raises `ColumnError` as `batch` does."""
         return self._like(None, self.batch, self)
+
+    def unshared(self) -> BatchBundle:
+        native, columns = self._rows["native"], self._rows["columns"]
+        copied = self._like(defensive_copy(native), columns, self)
+        if "values" in copied._rows:
+            copied._rows["values"] = defensive_copies(copied._rows["values"])
+        return copied
 
     def part(self, start: int, stop: int) -> BatchBundle:
         stop = min(stop, len(self))

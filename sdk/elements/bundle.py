@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ...windowing.timestamp import MIN_MICROS
 from ...windowing.windows import GLOBAL_WINDOW, BoundedWindow
+from .defensive_copy import defensive_copies
 
 # The windows of an element.  Interned by window functions: compare by equality.
 Windows: TypeAlias = tuple[BoundedWindow, ...]
@@ -75,6 +76,13 @@ class Bundle:
         return Bundle(
             self.values[start:stop], *(column[start:stop] if type(column) is list else column for column in columns)
         )
+
+    def unshared(self) -> Bundle:
+        """Return a bundle whose values share nothing that can be changed with those of this one."""
+        values = defensive_copies(self.values)
+        if values is self.values:
+            return self
+        return type(self)(values, self.timestamps, self.windows, self.panes, self.signs)
 
     def rows(self) -> Iterator[tuple[Any, int, Windows, PaneInfo, int]]:
         """Yield each element as `(value, micros, windows, pane, sign)`."""

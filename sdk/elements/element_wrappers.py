@@ -15,8 +15,10 @@ from ...windowing.timestamp import MIN_MICROS, Timestamp
 from ...windowing.timestamped_value import TimestampedValue
 from ...windowing.windows import BoundedWindow
 from .bundle import GLOBAL_WINDOWS, Windows
+from .defensive_copy import copied_by_fields, never_copied
 
 
+@copied_by_fields("tag", "value")
 @stored_as("tagged-output", 1, lambda output: (output.tag, output.value))
 class TaggedOutput:
     """A value for the output with this tag.
@@ -41,6 +43,7 @@ class TaggedOutput:
         return f"TaggedOutput({self.tag!r}, {self.value!r})"
 
 
+@copied_by_fields("value")
 @stored_as("retracted", 1, lambda retracted: (retracted.value,))
 class Retracted:
     """A value that a DoFn retracts: an output with sign -1.
@@ -81,6 +84,7 @@ def windowed_value_of_micros(
     return WindowedValue(value, Timestamp.of_micros(timestamp_micros), windows, pane_info)
 
 
+@copied_by_fields("value", "micros", "windows", "pane_info")
 @makes_windowed_values
 class WindowedValue:
     """A value with its event timestamp, windows and pane.
@@ -138,6 +142,7 @@ def _windowed(value: Any, timestamp: Timestamp, windows: Windows, pane_info: Pan
     return WindowedValue(value, timestamp, windows, pane_info)
 
 
+@copied_by_fields("converter", "batch")
 class BatchOutput:
     """A batch as one output: its elements, with the input's timestamp, windows, pane and sign.
 
@@ -152,6 +157,7 @@ class BatchOutput:
         self.batch = batch
 
 
+@never_copied
 @stored_as("remainder", 1)
 @attrs.frozen
 class Remainder:
@@ -167,6 +173,8 @@ class Remainder:
     restrictions: tuple[Any, ...]
     state: Any = None
 
+
+copied_by_fields("at", "value")(TimestampedValue)
 
 # Types that a user function may return instead of a plain value.
 SPECIAL_TYPES = frozenset({TimestampedValue, WindowedValue, TaggedOutput, Retracted, Remainder, BatchOutput})

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from ..coders.digest import digest_of
 from ..elements.bundle import BUNDLE_SIZE, Bundle
+from ..elements.defensive_copy import IMMUTABLE, defensive_copies, defensive_copy
 from .table_values import TableValues
 from .unbounded import UnboundedSource
 
@@ -69,7 +70,8 @@ class BoundedSource(ABC, Generic[T]):
         event times).
         """
         elements = iter(self.read(split))
-        while chunk := list(islice(elements, BUNDLE_SIZE)):
+        # A reader may yield an object again after it has changed it.
+        while chunk := [e if type(e) in IMMUTABLE else defensive_copy(e) for e in islice(elements, BUNDLE_SIZE)]:
             yield bundle_of(chunk)
 
 
@@ -111,7 +113,7 @@ class ValuesSource(BoundedSource[T]):
             return
         for start in range(0, len(split), BUNDLE_SIZE):
             part = split[start : start + BUNDLE_SIZE]
-            yield bundle_of(part if type(part) is list else list(part))
+            yield bundle_of(defensive_copies(part if type(part) is list else list(part)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The splits contain the values.

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...stored import restores
+from ..elements.defensive_copy import defensive_copies, defensive_copy
 from .state_spec import AccumulatingRuntimeState, StateSpec
 from .store import ATOMS
 
@@ -87,14 +88,15 @@ class BagRuntimeState(AccumulatingRuntimeState):
 
     def read(self) -> list[Any]:
         """Return the values in the order of addition."""
-        return list(self.column.values.get(self.key, ()))
+        return defensive_copies(list(self.column.values.get(self.key, ())))
 
     def add(self, value: Any) -> None:
         """Add a value."""
         column, key = self.column, self.key
-        column.changing(key, Chunks).append(value)
         if type(value) not in ATOMS:
+            value = defensive_copy(value)
             column.wrote(key, value)
+        column.changing(key, Chunks).append(value)
 
     def is_empty(self) -> bool:
         """Return whether there are no values."""

@@ -14,6 +14,7 @@ from typing import Any
 from ...stored import stored_as
 from ..coders.coder import Coder
 from ..combine_fn import CombineFn
+from ..elements.defensive_copy import defensive_copy
 from .state_spec import AccumulatingRuntimeState, StateSpec
 from .store import ATOMS
 
@@ -29,7 +30,7 @@ class Accumulator:
 
     def copy(self) -> Accumulator:
         """Return a copy, which is added to independently."""
-        return Accumulator(deepcopy(self.value))
+        return Accumulator(defensive_copy(self.value))
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Accumulator and bool(self.value == other.value)
@@ -52,18 +53,18 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
         held = self.column.values.get(self.key)
         if held is None:
             return fn.extract_output(fn.create_accumulator())
-        result = fn.extract_output(held.value)
-        # The caller must not change an accumulator that is the output itself.
-        return copy(result) if result is held.value and type(result) in (list, dict, set) else result
+        # The accumulator may be the output itself, or share parts with it.
+        return defensive_copy(fn.extract_output(held.value))
 
     def add(self, value: Any) -> None:
         """Add an input."""
         fn = self._spec.combine_fn
         column, key = self.column, self.key
+        if type(value) not in ATOMS:
+            value = defensive_copy(value)
+            column.wrote(key, value)
         held = column.changing(key, self._spec.new_accumulator)
         held.value = fn.add_input(held.value, value)
-        if type(value) not in ATOMS:
-            column.wrote(key, value)
 
     def is_empty(self) -> bool:
         """Return whether there are no inputs."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..coders.coded_key import coded, plain
 from ..coders.coder import Coder
+from ..elements.defensive_copy import defensive_copies, defensive_copy
 from .state_spec import RuntimeState, StateSpec
 
 
@@ -26,11 +27,12 @@ class MapRuntimeState(RuntimeState):
     __slots__ = ()
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """Return the value of a name, or the default.  It must not be changed in place."""
-        return self.column.values.get(self.key, _NOTHING).get(coded(name), default)
+        """Return the value of a name, or the default.  A change in place is no change of the state before `put`."""
+        return defensive_copy(self.column.values.get(self.key, _NOTHING).get(coded(name), default))
 
     def put(self, name: Any, value: Any) -> None:
         """Set the value of a name."""
+        value = defensive_copy(value)
         self.column.changing(self.key, dict[Any, Any])[coded(name)] = value
         self.column.wrote(self.key, name)
         self.column.wrote(self.key, value)
@@ -60,12 +62,12 @@ class MapRuntimeState(RuntimeState):
 
     def values(self) -> list[Any]:
         """Return the values."""
-        return list(self.column.values.get(self.key, _NOTHING).values())
+        return defensive_copies(list(self.column.values.get(self.key, _NOTHING).values()))
 
     def items(self) -> list[tuple[Any, Any]]:
         """Return the names with their values."""
         items = self.column.values.get(self.key, _NOTHING).items()
-        return [(plain(name), value) for name, value in items]
+        return [(plain(name), defensive_copy(value)) for name, value in items]
 
     def is_empty(self) -> bool:
         """Return whether there are no names."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from ...stored import restores
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes
+from ..elements.defensive_copy import defensive_copy
 from .state_spec import AccumulatingRuntimeState, StateSpec
 
 
@@ -85,7 +86,7 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
             timestamp, own = value
         except (TypeError, ValueError):
             raise TypeError(f"{self._spec!r}.add takes a pair of a timestamp and a value, got {value!r}") from None
-        micros = Timestamp.of(timestamp).micros
+        micros, own = Timestamp.of(timestamp).micros, defensive_copy(own)
         self.column.changing(self.key, Timeline).add(micros, own)
         self.column.wrote(self.key, own)
 
@@ -113,7 +114,7 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
             return []
         found = held.within(least, limit)
         return [
-            (Timestamp.of_micros(micros), value)
+            (Timestamp.of_micros(micros), defensive_copy(value))
             for micros, value in zip(held.times[found], held.values[found], strict=True)
         ]
 

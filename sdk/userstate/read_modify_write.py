@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..elements.defensive_copy import IMMUTABLE, defensive_copy
 from .state_spec import RuntimeState, StateSpec
 from .store import ATOMS
 
@@ -21,19 +22,21 @@ class ReadModifyWriteRuntimeState(RuntimeState):
     lends_itself = False
 
     def read(self) -> Any:
-        """Return the value, or None.  It must not be changed in place."""
-        return self.column.values.get(self.key)
+        """Return the value, or None.  A change of it in place is no change of the state before it is written."""
+        value = self.column.values.get(self.key)
+        return value if type(value) in IMMUTABLE else defensive_copy(value)
 
     def write(self, value: Any) -> None:
         """Replace the value."""
         column = self.column
-        column.values[self.key] = value
-        if column.is_tracked:
-            column.touch(self.key)
         kind = type(value)
         # Most values are numbers or strings, for which comparisons take less time than a set.
         if kind is not int and kind is not float and kind is not str and kind not in ATOMS:
+            value = defensive_copy(value)
             column.wrote(self.key, value)
+        column.values[self.key] = value
+        if column.is_tracked:
+            column.touch(self.key)
 
 
 class ReadModifyWriteStateSpec(StateSpec):

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from ..coders.coder import Coder
+from ..elements.defensive_copy import never_copied
 from .store import StateColumn, StateStore
 
 
+@never_copied
 class RuntimeState:
     """A state of one key and window, as an argument of a DoFn's method.
 

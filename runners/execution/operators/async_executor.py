@@ -18,6 +18,7 @@ from ....sdk import graph
 from ....sdk.dofn.async_dofn import with_process
 from ....sdk.dofn.dofn import DoFn, DoFnParam, WrappingDoFn
 from ....sdk.elements.bundle import Bundle, narrowed
+from ....sdk.elements.defensive_copy import defensive_copy
 from ....sdk.metrics import merge_apart
 from ....sdk.user_code.serialization import Serialized
 from ....transforms.error_handling import parameters_of_process
@@ -124,7 +125,8 @@ class AsyncExecutor(StageExecutor):
 
     def _collect(self, tag: graph.Tag, bundle: Bundle) -> None:
         for call, *properties in bundle.rows():
-            call.row = (call.element, *properties)
+            # The call may change its element, which is called with again after a restart.
+            call.row = (defensive_copy(call.element), *properties)
             self.started.append(call)
 
     def setup(self) -> None:

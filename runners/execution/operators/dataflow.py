@@ -11,7 +11,7 @@ before it processes any other input.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -257,15 +257,21 @@ class _Hops:
         self._depth = 0
         self._waiting: deque[tuple[Receiver, Bundle]] = deque()
 
-    def hand_on(self, receivers: Iterable[Receiver], bundle: Bundle) -> None:
+    def hand_on(self, receivers: Sequence[Receiver], bundle: Bundle) -> None:
         """Send a bundle to each of these, before this call or the outermost one returns."""
+        if not receivers:
+            return
+        *others, last = receivers
         if self._depth >= NESTED_STEPS:
-            self._waiting.extend((receive, bundle) for receive in receivers)
+            self._waiting.extend((receive, bundle.unshared()) for receive in others)
+            self._waiting.append((last, bundle))
             return
         self._depth += 1
         try:
-            for receive in receivers:
-                receive(bundle)
+            for receive in others:
+                # One consumer may change an element in place; the others have elements of their own.
+                receive(bundle.unshared())
+            last(bundle)
             if self._depth == 1:
                 while self._waiting:
                     receive, waiting = self._waiting.popleft()

@@ -12,12 +12,14 @@ from typing import Any
 
 from ....sdk.coders.coder import shortened
 from ....sdk.dofn.async_dofn import collected
+from ....sdk.elements.defensive_copy import never_copied
 from ....sdk.metrics import MetricsContainer, report_apart
 from ..event_loop import EventLoop
 from ..stuck_calls import Returned, Stuck, stack_of_awaited, watch_too
 from ..wakeup import Wakeup
 
 
+@never_copied
 class Call:
     """The call of one element.
 

@@ -17,6 +17,7 @@ from ....sdk.dofn.batch_bundle import batch_of, bundle_of
 from ....sdk.dofn.batched_dofn import BatchedDoFn, unwrapping
 from ....sdk.dofn.dofn import DoFn
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.elements.defensive_copy import defensive_copy
 from ....sdk.elements.element_wrappers import SPECIAL_TYPES, BatchOutput, TaggedOutput, unwrapped
 from ....sdk.errors import PipelineError
 from ....sdk.metrics import at_step
@@ -99,6 +100,8 @@ class BatchOperation:
         fn, tag = self._fn, None
         if type(output) is TaggedOutput:
             tag, output = output.tag, output.value
+        # The DoFn may yield its batch again with other elements.
+        output = defensive_copy(output)
         inner, _ = unwrapping(output)
         converter = fn.converter_of(inner)
         n, given = converter.get_length(inner), len(part)
@@ -123,9 +126,9 @@ class BatchOperation:
         wrapped: Wrapped = []
         for output in self._each(outputs):
             if type(output) in SPECIAL_TYPES:
-                wrapped.append((output, *properties))  # type: ignore[arg-type]
+                wrapped.append((defensive_copy(output), *properties))  # type: ignore[arg-type]
             else:
-                plain.append(output)
+                plain.append(defensive_copy(output))
             if len(plain) + len(wrapped) >= BUNDLE_SIZE:
                 yield None, Bundle(plain, *properties)
                 yield None, wrapped

@@ -157,6 +157,10 @@ class _Generator:
         self.pair: str | None = None
         self.certain_pair = False
         self.flat = False
+        # False if a function may still hold the elements, so that they are copied where they wait.
+        self.unshared = True
+        # True if the value of each folded pair is a constant.
+        self.is_constant = False
 
     def write(self) -> None:
         out = self.out
@@ -183,6 +187,7 @@ class _Generator:
             out.operation, out.input = len(self.operations), value
             if self.fold is not None:
                 self._unpack(value)
+                self._unshare_folded()
                 fold_pair(out, self.columns, self.fold)
             else:
                 self._append(value)
@@ -224,7 +229,7 @@ class _Generator:
         out, fn = self.out, operation.fn
         self.pair, self.certain_pair = None, False
         if operation.observes_window:
-            explode(out, self.columns, i)
+            explode(out, self.columns, i, value)
         if isinstance(fn, ExpressionDoFn):
             return self._expression(i, fn, value, last)
         star = "*" if isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)) else ""
@@ -237,6 +242,7 @@ class _Generator:
             return value
         if operation.decides_signs:
             self.columns.s = "1"
+        self.unshared = False
         if operation.remembers:
             return self._remembered(i, fn, call, value)
         result = f"v{i + 1}"
@@ -248,6 +254,7 @@ class _Generator:
             return result
         self.flat = True
         if isinstance(fn, FlatMapDoFn) and fn.fn in (str.split, str.splitlines):
+            self.unshared = True
             out.line(f"for {result} in {call}:")
             out.depth += 1
             return result
@@ -283,6 +290,7 @@ class _Generator:
             if last and self.fold is not None:
                 key, item = tree.body.elts
                 if isinstance(item, ast.Constant):
+                    self.is_constant = True
                     self.out.before_loop(f"x = {item.value!r}")
                     self.pair = f"k = {ast.unparse(key)}"
                 else:
@@ -343,7 +351,7 @@ class _Generator:
         out, operation = self.out, self.operations[i]
         yields_bundles = isinstance(operation, ParDoOperation) and operation.fn.yields_bundles
         limit = min(self.limit, _BATCHES) if yields_bundles else self.limit
-        out.line(f"pend{i}(({result}, {self.columns.all}))")
+        out.line(f"pend{i}((unshared({result}), {self.columns.all}))")
         with out.about_nothing():
             out.line(f"if len(P{i}) >= {limit}: specials({i}, P{i})")
         out.line("continue")
@@ -386,6 +394,7 @@ class _Generator:
         out.before_loop("o = []")
         self.varying = [n for n in ("t", "w", "p", "s") if getattr(columns, n) in columns.varying]
         out.before_loop(*(f"o{n} = []" for n in self.varying))
+        self._unshare(value)
         out.line(f"o.append({value})")
         for n in self.varying:
             out.line(f"o{n}.append({getattr(columns, n)})")
@@ -400,6 +409,24 @@ class _Generator:
         columns = self.columns
         parts = [f"o{n}" if n in self.varying else getattr(columns, n) for n in ("t", "w", "p", "s")]
         return f"emit(o, {', '.join(parts)})"
+
+    def _unshare(self, value: str) -> None:
+        """Copy an output that a function may change later; pairs of immutable values are the most frequent ones."""
+        if self.unshared:
+            return
+        out, immutable = self.out, self.out.bind("IMMUTABLE")
+        operation, out.operation = out.operation, len(self.operations) - 1
+        parts = " or ".join(f"type({value}[{i}]) not in {immutable}" for i in range(2))
+        out.line(f"kind = type({value})")
+        with out.block(f"if kind not in {immutable} and (kind is not tuple or len({value}) != 2 or {parts}):"):
+            out.line(f"{value} = unshared({value})")
+        out.operation = operation
+
+    def _unshare_folded(self) -> None:
+        """Copy a value that a function may change after it was added to a group."""
+        if not self.unshared and not self.is_constant:
+            with self.out.block(f"if type(x) not in {self.out.bind('IMMUTABLE')}:"):
+                self.out.line("x = unshared(x)")
 
     def _unpack(self, value: str) -> None:
         """Assign the key to `k` and the value to `x`."""

@@ -17,6 +17,7 @@ from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.dofn.dofn import BundleContextParam, BundleFinalizer, DoFn
 from ....sdk.dofn.signature import Argument
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, narrowed
+from ....sdk.elements.defensive_copy import defensive_copy
 from ....sdk.elements.element_wrappers import (
     SPECIAL_TYPES,
     BatchOutput,
@@ -175,7 +176,7 @@ class StageExecutor:
         return guarded(self.fold.label, add)
 
     def _finish(self, index: int, operation: ParDoOperation) -> None:
-        outputs = guarded(operation.label, lambda: list(operation.fn.finish_bundle() or ()))
+        outputs = guarded(operation.label, lambda: list(map(defensive_copy, operation.fn.finish_bundle() or ())))
         specials = []
         for output in outputs:
             inner = output.value if type(output) is TaggedOutput else output

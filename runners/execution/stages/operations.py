@@ -11,6 +11,7 @@ from ....sdk import graph
 from ....sdk.dofn.batched_dofn import BatchedDoFn
 from ....sdk.dofn.dofn import DoFn, ExpressionDoFn
 from ....sdk.dofn.signature import Argument, bind, called_function
+from ....sdk.elements.defensive_copy import IMMUTABLE, defensive_copy
 from ....sdk.elements.element_wrappers import SPECIAL_TYPES, WindowedValue
 from ....windowing import GlobalWindows, TimestampedValue, WindowFn, checked_windows
 from ....windowing.timestamp import Timestamp, micros_of
@@ -175,6 +176,7 @@ def _out_of_range(seconds: Any) -> None:
 
 # The globals of all stages.
 NAMES: Mapping[str, Any] = {
+    "IMMUTABLE": IMMUTABLE,
     "MISSING": MISSING,
     "SPECIAL": SPECIAL_TYPES,
     "TIMESTAMPED": TimestampedValue,
@@ -184,5 +186,6 @@ NAMES: Mapping[str, Any] = {
     "of_micros": Timestamp.of_micros,
     "out_of_range": _out_of_range,
     "pair_type": pair_type,
+    "unshared": defensive_copy,
     "windowed_value": _windowed_value,
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 from ....sdk import graph
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Windows, narrowed
+from ....sdk.elements.defensive_copy import defensive_copy
 from ....sdk.errors import PipelineError
 from ....triggers import PaneInfo
 
@@ -67,7 +68,7 @@ class OutputRows:
         """
         columns = self.at(windows, pane, sign, tag)
         if columns is not None:
-            columns[0].append(value)
+            columns[0].append(defensive_copy(value))
             columns[1].append(micros)
             if len(columns[0]) >= BUNDLE_SIZE:
                 self.flush()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from ....sdk.elements.defensive_copy import defensive_copies
 from ....sdk.errors import PenstockError
 from ..change_tracking import ChangeTracker
 from ..user_errors import shortened
@@ -71,7 +72,7 @@ class OutputMemory:
             key = (encode_column([value]), micros, windows)
         if sign > 0:
             outputs = list(produce() or ())
-            self._keep(key, outputs)
+            self._keep(key, defensive_copies(outputs))
             return outputs
         found = key[0], windows
         numbers = self._numbers.get(found)

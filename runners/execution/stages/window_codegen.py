@@ -35,7 +35,7 @@ def assign_windows(
     w = f"w{i + 1}"
     before_t_varies = columns.t not in columns.varying
     # An element of several windows counts once in each of them (Dataflow Model, figure 3).
-    explode(out, columns, i)
+    explode(out, columns, i, value)
     if not fn.depends_only_on_timestamp:
         out.line(f"{w} = assign{i}({value}, {columns.t}, {columns.w})")
         columns.varying.add(w)
@@ -81,14 +81,19 @@ def _needs_window(fold: FoldOperation) -> bool:
     return fold.combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED
 
 
-def explode(out: Lines, columns: Columns, i: int) -> None:
-    """Write a loop over the windows of an element, before operation `i`."""
+def explode(out: Lines, columns: Columns, i: int, value: str) -> None:
+    """Write a loop over the windows of the element in `value`, before operation `i`.
+
+    In each of them the element is another one, which the operation may change.
+    """
     columns.bucket = columns.gap = None
     if columns.one_window:
         return
     w = f"u{i + 1}"
+    out.line(f"whole{i} = {value}")
     out.line(f"for win in {columns.w}:")
     out.depth += 1
+    out.line(f"if type(whole{i}) not in {out.bind('IMMUTABLE')}: {value} = unshared(whole{i})")
     out.line(f"{w} = (win,)")
     columns.w, columns.one_window = w, True
     columns.varying.add(w)
@@ -110,6 +115,7 @@ def _fold_pending(out: Lines, columns: Columns, fold: FoldOperation) -> None:
     else:
         out.line(f"for win in {columns.w}:")
         out.depth += 1
+        _unshare_in_windows(out, columns)
         window = "win[0], win[1] - win[0]"
     out.line("acc = pending_get(k)")
     out.line("if acc is None: acc = pending[k] = []")
@@ -135,6 +141,7 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
         out.before_loop(f"near = [cells.open(win){kept} for win in {columns.w}]")
         out.line(f"for {cells} in near:")
         out.depth += 1
+        _unshare_in_windows(out, columns)
     else:
         _find_cells(out, columns, cells, kept)
     if get != "get":
@@ -154,6 +161,12 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
     _fold_one(out, fold, get)
     if fold.stamped:
         _keep_stamp(out, t, fold)
+
+
+def _unshare_in_windows(out: Lines, columns: Columns) -> None:
+    """Copy a value that is added to groups of several windows, since the consumer of one of them may change it."""
+    with out.block(f"if type(x) not in {out.bind('IMMUTABLE')} and len({columns.w}) > 1:"):
+        out.line("x = unshared(x)")
 
 
 def _find_cells(out: Lines, columns: Columns, cells: str, kept: str) -> None:
@@ -176,6 +189,7 @@ def _find_cells(out: Lines, columns: Columns, cells: str, kept: str) -> None:
     else:
         out.line(f"for win in {columns.w}:")
         out.depth += 1
+        _unshare_in_windows(out, columns)
     out.line(f"try: {cells} = near[{key}]")
     with out.block("except KeyError:"):
         if at is not None:

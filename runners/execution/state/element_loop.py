@@ -29,6 +29,7 @@ from typing import Any, Protocol
 from ....sdk.coders.coded_key import VALID_TYPES
 from ....sdk.coders.key_encoding import CodedKey
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Windows
+from ....sdk.elements.defensive_copy import IMMUTABLE, defensive_copy
 from ....sdk.elements.element_wrappers import SPECIAL_TYPES
 from ....sdk.userstate.store import StateColumn
 from ....triggers import PaneInfo
@@ -122,6 +123,7 @@ class ElementLoop:
         names: dict[str, Any] = {
             **self._method.names,
             "CodedKey": CodedKey,
+            "IMMUTABLE": IMMUTABLE,
             "KeyedTimers": KeyedTimers,
             "SPECIAL": SPECIAL_TYPES,
             "VALID_TYPES": VALID_TYPES,
@@ -136,6 +138,7 @@ class ElementLoop:
             "references": getrefcount,
             "special": owner.emit_special,
             "tag": "",
+            "unshared": defensive_copy,
         }
         exec(compiled(self._source(shape)), names)
         return names["run"]  # type: ignore[no-any-return]
@@ -178,8 +181,11 @@ class ElementLoop:
                 if self._codes_keys:
                     out.line("if type(k) is CodedKey: e = (k.key, v)")
                 if not one_window:
+                    out.line("whole = e")
                     out.line("for w in windows:")
                     out.depth += 1
+                    # In each window the element is another one, which the method may change.
+                    out.line("if len(windows) > 1: e = unshared(whole)")
                     out.line("try: found = near[w]")
                     out.line("except KeyError: found = near[w] = enter(w)")
                     with out.block("if found is None:"):
@@ -246,6 +252,13 @@ class ElementLoop:
                         self._place(out)
                         out.line("continue")
                     out.line("kind = type(x)")
+            # The DoFn may hold an output, or have written it to a state.
+            out.line("made = type(x)")
+            with out.block(
+                "if made not in IMMUTABLE and "
+                "(made is not tuple or len(x) != 2 or type(x[0]) not in IMMUTABLE or type(x[1]) not in IMMUTABLE):"
+            ):
+                out.line("x = unshared(x)")
             out.line("o.append(x)")
             if not same_time:
                 out.line("ot.append(t)")

@@ -20,6 +20,7 @@ import attrs
 from ....sdk import graph
 from ....sdk.combine_fn import CombineFn
 from ....sdk.elements.bundle import Bundle
+from ....sdk.elements.defensive_copy import IMMUTABLE, defensive_copy
 from ....sdk.windowing_strategy import WindowingStrategy
 from ....windowing import IntervalWindow, WindowFn
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
@@ -142,7 +143,11 @@ class Fold:
     def extracted(self, accumulator: Any) -> Any:
         """Return the result of an accumulator."""
         fn = self.combine_fn
-        return accumulator if fn is None or fn.output_is_accumulator else fn.extract_output(accumulator)
+        if fn is None or fn.output_is_accumulator:
+            return accumulator
+        # The combiner may hold its output, or have it in the accumulator.
+        output = fn.extract_output(accumulator)
+        return output if type(output) in IMMUTABLE else defensive_copy(output)
 
 
 MergeInto = Callable[[dict[Any, Any], list[Any], list[Any]], None]

@@ -8,11 +8,11 @@ the pane that stands is retracted before the next one is emitted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
 from ....sdk.elements.bundle import Bundle, Windows
+from ....sdk.elements.defensive_copy import defensive_copy
 from ....triggers import AccumulationMode, PaneInfo, PaneInfoTiming
 from ....windowing.timestamp import MAX_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner
@@ -24,9 +24,6 @@ from .window_timers import WindowTimes
 
 DISCARDING, RETRACTING = AccumulationMode.DISCARDING, AccumulationMode.RETRACTING
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
-
-# Immutable types, whose values can be both emitted and kept.
-_UNCHANGING = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
 # Most panes of a stream are like many others of it.
@@ -180,7 +177,8 @@ class Panes:
             state.pane = None
             return False
         out.add(pair, timestamp, windows, pane, 1)
-        state.pair, state.timestamp, state.pane_windows, state.pane = pair, timestamp, windows, pane
+        # What is retracted later is the pane as it was emitted.
+        state.pair, state.timestamp, state.pane_windows, state.pane = defensive_copy(pair), timestamp, windows, pane
         return True
 
     def take_back_replaced(self, state: WindowState) -> None:
@@ -220,7 +218,7 @@ class Panes:
             value = self._fn.extract_output(accumulator)
         else:
             value = self._extract(accumulator) if self._extract is not None else accumulator
-        return value if type(value) in _UNCHANGING or self._mode is DISCARDING else deepcopy(value)
+        return value if self._mode is DISCARDING else defensive_copy(value)
 
 
 def _empty_accumulator(fold: Fold, retracted: bool) -> Callable[[], Any]:

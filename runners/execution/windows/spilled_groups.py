@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from ....sdk.elements.defensive_copy import never_copied
 from ..serialization.column_codec import decode_column, encode_column
 from .bounded_operator import WindowOperator
 
@@ -47,6 +48,7 @@ class SpillFile:
         return decode_column(self._file.read(place[1]))
 
 
+@never_copied
 class SpilledValues:
     """The values of one group, all but the last of them on disk.
 

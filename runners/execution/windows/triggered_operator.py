@@ -20,6 +20,7 @@ from typing import Any
 
 from ....sdk.coders.coded_key import check_keys
 from ....sdk.elements.bundle import Bundle, Windows, expanded
+from ....sdk.elements.defensive_copy import IMMUTABLE, defensive_copy
 from ....triggers import PaneInfo
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MIN_MICROS
@@ -161,6 +162,9 @@ class TriggeredWindows:
                     state = states.get(key)
                 except TypeError:
                     raise unhashable(key) from None
+                if near is None and type(value) not in IMMUTABLE and len(windows) > 1:
+                    # Each window has a value of its own, since a consumer of one of them may change it.
+                    value = defensive_copy(value)
                 if state is None:
                     if merging is not None:
                         state = self._merged(key, window)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ....sdk.coders.coded_key import check_keys
 from ....sdk.elements.bundle import Bundle, Windows, expanded
+from ....sdk.elements.defensive_copy import defensive_copy
 from ....windowing import BoundedWindow
 from ....windowing.timestamp_combiner import TimestampCombiner
 from ....windowing.windows import lifetime_of
@@ -50,6 +51,8 @@ def fold(values, timestamps, windows, over, places, place, others):
         if several and over:
             return values.__length_hint__() + 1
         for each, changed in several:
+            # A consumer of one of the windows may change the value.
+            x = unshared(x)
             try:
                 acc = each.get(key, MISSING)
             except TypeError:
@@ -199,6 +202,7 @@ def _loop(unpack: str, first: str, step: str, names: dict[str, Any]) -> Callable
         "not_a_pair": not_a_pair,
         "pair_type": pair_type,
         "unhashable": unhashable,
+        "unshared": defensive_copy,
     }
     exec(compiled(_LOOP.format(unpack=unpack, first=first, step=step), "exec"), names)
     loop: Callable[..., int] = names["fold"]

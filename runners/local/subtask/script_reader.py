@@ -50,7 +50,7 @@ class ScriptReader:
             count = counts.of(self.label)
             count.read += len(event.bundle)
             count.written += len(event.bundle)
-            execution.dataflow.send_to(self._outputs[event.tag])(event.bundle)
+            execution.dataflow.send_to(self._outputs[event.tag])(event.bundle.unshared())
             return None
         if isinstance(event, WatermarkMoves):
             execution.move(self._outputs[event.tag], event.micros)
