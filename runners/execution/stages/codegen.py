@@ -45,7 +45,7 @@ from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..windows.combining import FoldOperation
 from .operations import Operation, ParDoOperation, WindowOperation
 from .plain_results import returns_pair, returns_plain
-from .source_lines import Columns, Lines
+from .source_lines import Columns, Lines, unshare
 from .window_codegen import assign_windows, by_seconds, explode, fold_pair, micros_of_at
 
 # The largest number of a function's output batches, each of which may be large, that are set aside.
@@ -411,16 +411,11 @@ class _Generator:
         return f"emit(o, {', '.join(parts)})"
 
     def _unshare(self, value: str) -> None:
-        """Copy an output that a function may change later; pairs of immutable values are the most frequent ones."""
-        if self.unshared:
-            return
-        out, immutable = self.out, self.out.bind("IMMUTABLE")
-        operation, out.operation = out.operation, len(self.operations) - 1
-        parts = " or ".join(f"type({value}[{i}]) not in {immutable}" for i in range(2))
-        out.line(f"kind = type({value})")
-        with out.block(f"if kind not in {immutable} and (kind is not tuple or len({value}) != 2 or {parts}):"):
-            out.line(f"{value} = unshared({value})")
-        out.operation = operation
+        """Copy an output that a function may change later."""
+        if not self.unshared:
+            operation, self.out.operation = self.out.operation, len(self.operations) - 1
+            unshare(self.out, value)
+            self.out.operation = operation
 
     def _unshare_folded(self) -> None:
         """Copy a value that a function may change after it was added to a group."""

@@ -38,7 +38,7 @@ from ..stages.codegen import Shape
 from ..stages.operations import iterable_type
 from ..stages.output_buffer import OutputRows
 from ..stages.plain_results import yields_plain
-from ..stages.source_lines import Lines
+from ..stages.source_lines import Lines, unshare
 from .callbacks import KeyedTimers, MethodCode, TimerOwner, compiled
 from .plain_methods import yields_once
 
@@ -253,12 +253,7 @@ class ElementLoop:
                         out.line("continue")
                     out.line("kind = type(x)")
             # The DoFn may hold an output, or have written it to a state.
-            out.line("made = type(x)")
-            with out.block(
-                "if made not in IMMUTABLE and "
-                "(made is not tuple or len(x) != 2 or type(x[0]) not in IMMUTABLE or type(x[1]) not in IMMUTABLE):"
-            ):
-                out.line("x = unshared(x)")
+            unshare(out, "x")
             out.line("o.append(x)")
             if not same_time:
                 out.line("ot.append(t)")
