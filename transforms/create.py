@@ -47,7 +47,9 @@ class Create(PTransform):
             values = values.items()
         table = TableValues.of(values, "Create")
         # The program may change its own objects before the pipeline runs.
-        self.values: Sequence[Any] = defensive_copies(list(values)) if table is None else table
+        given = list(values) if table is None else []
+        self.values: Sequence[Any] = defensive_copies(given) if table is None else table
+        self._are_immutable = self.values is given
 
     def infer_output_type(self, input_type: Any = None) -> Any:
         """Return the common type of the first hundred values, with those in `TimestampedValue`s unwrapped."""
@@ -57,7 +59,9 @@ class Create(PTransform):
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         hint = self._output_hint if self._output_hint is not None else self.infer_output_type()
-        values: PCollection[Any] = pbegin | "Values" >> Read(ValuesSource(self.values)).with_output_types(hint)
+        values: PCollection[Any] = pbegin | "Values" >> Read(
+            ValuesSource(self.values, self._are_immutable)
+        ).with_output_types(hint)
         return values
 
 

@@ -88,10 +88,15 @@ class ConvertibleSource(ABC):
 
 
 class ValuesSource(BoundedSource[T]):
-    """The values of a list.  A split is a part of the list."""
+    """The values of a list.  A split is a part of the list.
 
-    def __init__(self, values: Sequence[T]) -> None:
+    Args:
+      are_immutable: True if no value can be changed, so that all readers may have the same objects.
+    """
+
+    def __init__(self, values: Sequence[T], are_immutable: bool = False) -> None:
         self.values = values
+        self._are_immutable = are_immutable
         self.gives_columns = isinstance(values, TableValues)
         self._digest: str | None = None
 
@@ -113,7 +118,8 @@ class ValuesSource(BoundedSource[T]):
             return
         for start in range(0, len(split), BUNDLE_SIZE):
             part = split[start : start + BUNDLE_SIZE]
-            yield bundle_of(defensive_copies(part if type(part) is list else list(part)))
+            part = part if type(part) is list else list(part)
+            yield bundle_of(part if self._are_immutable else defensive_copies(part))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The splits contain the values.

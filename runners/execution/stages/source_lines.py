@@ -102,9 +102,9 @@ def unshare(out: Lines, value: str) -> None:
     """Write the copy of an output that a function may change later; tuples of immutable values stay as they are."""
     immutable = out.bind("IMMUTABLE")
     with out.block(f"if type({value}) not in {immutable}:"):
-        with out.block(f"if type({value}) is tuple:"), out.block(f"for part in {value}:"):
-            with out.block(f"if type(part) not in {immutable}:"):
-                out.line(f"{value} = unshared({value})")
-                out.line("break")
+        is_tuple, each = f"if type({value}) is tuple:", f"for part in {value}:"
+        with out.block(is_tuple), out.block(each), out.block(f"if type(part) not in {immutable}:"):
+            out.line(f"{value} = unshared({value})")
+            out.line("break")
         with out.block("else:"):
             out.line(f"{value} = unshared({value})")

@@ -46,10 +46,6 @@ LATE = PaneInfo(False, True, PaneInfoTiming.LATE, 2, 1)
 A, B = window(0, 60), window(30, 90)
 
 
-# A pair of two values that can't be changed needs no copy.
-NO_PLAIN_PAIR = "kind is not tuple or len(v1) != 2 or type(v1[0]) not in IMMUTABLE or type(v1[1]) not in IMMUTABLE"
-
-
 def pardo(fn: Any) -> ParDoOperation:
     return ParDoOperation("label", fn, (Argument(beam.DoFn.ElementParam),))
 
@@ -115,8 +111,7 @@ def test_columns_that_vary_are_read_and_written_beside_the_values() -> None:
                 os.append(s0)
             if o:
                 emit(o, ot, w, p, os)"""
-    source = generate((pardo(MapDoFn(lambda x: x + 1)),), None, shape, 100).source
-    assert dedent(expected) == source
+    assert dedent(expected) == generate((pardo(MapDoFn(lambda x: x + 1)),), None, shape, 100).source
 
 
 def test_a_fixed_window_before_a_fold_is_looked_up_by_its_number() -> None:
@@ -211,8 +206,7 @@ def test_timestamped_values_can_stay_in_the_loop() -> None:
             if P0:
                 specials(0, P0)"""
     opaque = pardo(MapDoFn(lambda x: x.value))
-    source = generate((opaque,), None, ONE_FOR_ALL, 100, timestamped={0}).source
-    assert dedent(expected) == source
+    assert dedent(expected) == generate((opaque,), None, ONE_FOR_ALL, 100, timestamped={0}).source
 
 
 def test_the_rest_of_a_stage_can_be_had_by_itself() -> None:
