@@ -389,7 +389,7 @@ class Pipeline:
         if not self.type_options.pipeline_type_check:
             return
         for pcoll, accepted in _typed_inputs(transform, pvalue, pcolls):
-            if not typehints.is_compatible(pcoll.element_type, accepted):
+            if not typehints.is_compatible(pcoll.element_type, accepted, not pcoll.has_declared_type):
                 # Beam's form of hints isn't imported before it is needed.
                 from .typehints.beam.native_types import convert_to_beam_types
 
@@ -413,9 +413,12 @@ class Pipeline:
         _, produced = transform.element_types()
         if produced is None or not isinstance(result, PCollection):
             return result
+        is_inferred, result.has_declared_type = not result.has_declared_type, True
         if simplified(result.element_type) is Any:
             result.element_type = produced
-        elif self.type_options.pipeline_type_check and not typehints.is_compatible(result.element_type, produced):
+        elif self.type_options.pipeline_type_check and not typehints.is_compatible(
+            result.element_type, produced, is_inferred
+        ):
             from .typehints.beam.native_types import convert_to_beam_types
 
             expected, found = convert_to_beam_types([produced, result.element_type])

@@ -192,6 +192,8 @@ class PCollection(PValue, Generic[T]):
         self.retracted_by = retracted_by
         self.id = id
         self.producer_label = producer
+        # Whether `element_type` was declared for it, and not inferred.
+        self.has_declared_type = False
         # Whether a write publishes it, which a run for this PCollection alone would repeat.
         self.is_written = False
 

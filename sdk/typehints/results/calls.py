@@ -144,10 +144,16 @@ def of_subscript(hint: Any, key: Any, index: Any) -> Any:
             return hint if key is slice else args[0]
         return Any
     if kind is list:
-        return hint if key is slice else element_of(hint)
+        return hint if key is slice else _of_all(element_of(hint))
     if kind is Sequence and key is int:
-        return element_of(hint)
-    return args[1] if kind in (dict, Mapping) and len(args) == 2 else Any
+        return _of_all(element_of(hint))
+    return _of_all(args[1]) if kind in (dict, Mapping) and len(args) == 2 else Any
+
+
+def _of_all(hint: Any) -> Any:
+    """Return the type of one value of a container, given that of all: `Any` if they have several."""
+    alternatives = members(simplified(hint))
+    return Any if alternatives is not None and len([one for one in alternatives if one is not NoneType]) > 1 else hint
 
 
 def of_attribute(hint: Any, name: str) -> Any:
@@ -188,8 +194,9 @@ def of_method(hint: Any, name: str, args: list[Any]) -> Any:
     kind, parts = class_and_args(hint)
     if kind is dict and name in ("keys", "values", "items", "get") and len(parts) == 2:
         if name == "get":
-            return union_of([parts[1], args[1] if len(args) > 1 else NoneType])
-        of_views: dict[str, Any] = {"keys": parts[0], "values": parts[1], "items": tuple[parts]}  # type: ignore[valid-type]
+            return union_of([_of_all(parts[1]), args[1] if len(args) > 1 else NoneType])
+        key, value = map(_of_all, parts)
+        of_views: dict[str, Any] = {"keys": key, "values": value, "items": tuple[key, value]}  # type: ignore[valid-type]
         return Iterable[of_views[name]]  # type: ignore[valid-type]
     result = _METHODS.get(kind, {}).get(name, Any)
     if result is _SAME:
