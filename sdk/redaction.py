@@ -25,14 +25,16 @@ _SECRET_NAME = re.compile(
     r"pass(?:w|phrase|code|[^a-z]|$)|pwd|secret|token|key|cred|auth(?!or)|signature|(?:^|[\W_])(?:sig|sas|pw)(?:[\W_]|$)",
     re.IGNORECASE,
 )
-# Repetitions are bounded, since a text may be long and crafted to be slow to search.
+# What stands between `://` and `@`, for any scheme, valid or not.  Repetitions are bounded, since a text may be long
+# and crafted to be slow to search.
 _USER_INFO = re.compile(
-    r"""\b([a-z][a-z0-9+.-]{0,30})://(
-        [^\s/?#@]{0,500}:[^\s'"?#]{0,500}@   # a password, which may have slashes and at-signs in it
-        |[^\s/?#]{0,500}@                     # a user, or quotes in the password
-        |[^\s/?#@]{0,500}:[^\s'"@]{0,500}@    # marks of a query or fragment in the password
+    r"""://(
+        [^\s/?#@:]{0,500}:[^\s'"?#]{0,1000}@                  # a password, which may have slashes and at-signs in it
+        |[^\s/?#@]{0,1000}@                                    # a user, or quotes in the password
+        |[^\s/?#@:]{0,500}:[^\s'"@]{0,1000}@                  # marks of a query or fragment in the password
+        |[^\s/?#@:]{0,500}:(?!\d{1,5}\b|\s)[^@\n]{0,500}@  # spaces in the password, behind no port
     )""",
-    re.IGNORECASE | re.VERBOSE,
+    re.VERBOSE,
 )
 _QUERY_VALUE = re.compile(r"""([?&;#]([\w.%\[\]-]{1,100})=)[^&;#\s'")\]]+""")
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\{[^}]*\}"""
@@ -103,10 +105,10 @@ def _redact_message(record: logging.LogRecord) -> bool:
 
 
 def _without_user_info(found: re.Match[str]) -> str:
-    scheme, user_info = found[1], found[2]
-    if scheme.lower() in _CONTAINERS and ":" not in user_info:
+    before = found.string[: found.start()].lower()
+    if ":" not in found[1] and before.endswith(_CONTAINERS):
         return found[0]
-    return f"{scheme}://{HIDDEN}@"
+    return f"://{HIDDEN}@"
 
 
 def _without_value(found: re.Match[str]) -> str:

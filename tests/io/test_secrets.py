@@ -36,6 +36,8 @@ REDIS = [
     f"redis://:a/{SECRET}@127.0.0.1:1/0",
     f"redis://:{SECRET}#a@127.0.0.1:1/0",
     f"rediss://127.0.0.1:1/0?ssl_certfile=none&ssl_password={SECRET}",
+    f"2redis://ann:{SECRET}@127.0.0.1:1/0",
+    f"rédis://ann:{SECRET}@127.0.0.1:1/0",
 ]
 SQL = [
     f"postgresql://ann:{SECRET}@127.0.0.1:1/db",
@@ -44,6 +46,8 @@ SQL = [
     f"postgresql://127.0.0.1:1/db?user=ann&sslpassword={SECRET}",
     f"postgresql://ann:{SECRET}@127.0.0.1:port/db",
     f"nosuch://ann:{SECRET}@127.0.0.1/db",
+    f"oracle+cx_oracle://ann:{SECRET}@127.0.0.1/db",
+    f"my_sql://ann:a {SECRET}@127.0.0.1/db",
     f"host=127.0.0.1 port=1 user=ann password={SECRET}",
     f"host=127.0.0.1 password='{SECRET}'",
     f"Driver=PostgreSQL;Server=127.0.0.1;Uid=ann;Pwd={{{SECRET}}};",
@@ -52,6 +56,7 @@ FILES = [
     f"vault://ann:{SECRET}@nowhere/in.txt",
     f"vault://nowhere/in.txt?sig={SECRET}",
     f"nosuch://a:{SECRET}@h/in.txt",
+    f"no_such://a:{SECRET}@h/in.txt",
 ]
 
 
