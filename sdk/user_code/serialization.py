@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
@@ -14,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 import cloudpickle
 
-from ..errors import SerializationError
+from ..errors import OptionsError, SerializationError
 from .pickler import pickled
 from .signatures import is_bare
 
@@ -211,25 +213,94 @@ def _installed_roots() -> tuple[str, ...]:
     return tuple(paths)
 
 
+# Executors have these by Spark, wherever it is installed.
+_OF_SPARK = frozenset({"pyspark", "py4j"})
+
+# The names of folders of installed packages, which may be in a folder of the program's, as a virtual environment is.
+_PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
+
+
+def _program_roots() -> tuple[str, ...]:
+    """Return the folders of the program: its own, and the working directory."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    folders = [os.path.dirname(os.path.abspath(main))] if main else []
+    with suppress(FileNotFoundError):
+        folders += [os.getcwd(), os.path.abspath(sys.path[0])]
+    folders += map(os.path.realpath, folders[:])
+    return tuple({os.path.join(folder, "") for folder in folders})
+
+
+@lru_cache(maxsize=256)
+def _has_distributions(folder: str) -> bool:
+    """Return True for a folder that packages were installed into, such as by `pip install --target`."""
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False
+
+
+def _is_installed(name: str, file: str, roots: tuple[str, ...]) -> bool:
+    """Return True for a module that was installed, and so can be imported where its package is installed, too."""
+    if (
+        file.startswith(roots)
+        or name.partition(".")[0] in _OF_SPARK
+        or not _PACKAGE_FOLDERS.isdisjoint(file.split(os.sep))
+    ):
+        return True
+    # The folder that the module was found in; that of a package is a part of its path.
+    top = os.path.dirname(file)
+    for _ in range(name.count(".") + file.endswith(f"{os.sep}__init__.py")):
+        top = os.path.dirname(top)
+    return _has_distributions(top)
+
+
 @contextmanager
 def local_modules_by_value() -> Iterator[None]:
-    """Pickle functions and classes of modules that aren't installed by value, within the block.
+    """Pickle functions and classes of the program's own modules by value, within the block.
 
-    Another machine, or a process started in another directory, has the installed packages but not the files beside the
-    user's script.
+    These are the modules beside the program and under the working directory, which another machine, or a process
+    started in another directory, doesn't have.  Installed packages are imported there.
     """
-    roots = _installed_roots()
+    own, installed = _program_roots(), _installed_roots()
     registered: list[ModuleType] = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         # In a checkout, penstock's modules aren't in site-packages either.
-        is_own = name == _PACKAGE or name.startswith(_PACKAGE + ".")
-        if name == "__main__" or file is None or module.__name__ != name or is_own:
+        is_ours = name == _PACKAGE or name.startswith(_PACKAGE + ".")
+        if name == "__main__" or file is None or module.__name__ != name or is_ours:
             continue
-        if not str(file).startswith(roots) and name not in cloudpickle.list_registry_pickle_by_value():
+        file = os.path.abspath(file)
+        if not file.startswith(own) or _is_installed(name, file, installed):
+            continue
+        if name not in cloudpickle.list_registry_pickle_by_value():
             cloudpickle.register_pickle_by_value(module)
             registered.append(module)
     try:
+        yield
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+@contextmanager
+def pickled_by_value(names: Iterable[str]) -> Iterator[None]:
+    """Pickle functions and classes of these modules and packages by value, within the block.
+
+    Raises `OptionsError` for one that can't be imported.
+    """
+    registered: list[ModuleType] = []
+    try:
+        for name in names:
+            try:
+                module = importlib.import_module(name)
+            except ImportError as error:
+                raise OptionsError(
+                    f"--pickle_by_value: expected names of modules or packages, separated by commas; {name!r} can't be "
+                    f"imported: {error}"
+                ) from error
+            if name not in cloudpickle.list_registry_pickle_by_value():
+                cloudpickle.register_pickle_by_value(module)
+                registered.append(module)
         yield
     finally:
         for module in registered:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from penstock.sdk.dofn.dofn import FilterDoFn, MapDoFn
+from penstock.sdk.errors import OptionsError
 from penstock.sdk.graph import SideInputArgument
 from penstock.sdk.user_code import serialization
-from penstock.sdk.user_code.serialization import Serialized
+from penstock.sdk.user_code.serialization import Serialized, pickled_by_value
 
 
 class Holding:
@@ -83,3 +88,55 @@ def test_a_function_that_refers_to_nothing_is_not_pickled(monkeypatch: pytest.Mo
     assert [] == pickled
     Serialized((MapDoFn(lambda x: twice(x)), (1,), {}), "Map").frozen()
     assert 2 == len(pickled)
+
+
+_PROGRAM = """
+import sys
+import cloudpickle
+import beside, below.here, elsewhere, vendored, vendored.inner
+from penstock.sdk.user_code.serialization import local_modules_by_value, pickled_by_value
+
+with pickled_by_value(sys.argv[1:]), local_modules_by_value():
+    print(*sorted(cloudpickle.list_registry_pickle_by_value()))
+print(*sorted(cloudpickle.list_registry_pickle_by_value()))
+"""
+
+
+def _written(folder: pathlib.Path, *files: str) -> None:
+    for file in files:
+        path = folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [([], "below below.here beside"), (["elsewhere", "vendored"], "below below.here beside elsewhere vendored")],
+    ids=["none", "two"],
+)
+def test_modules_of_the_program_go_by_value_and_installed_ones_do_not(
+    tmp_path: pathlib.Path, named: list[str], expected: str
+) -> None:
+    """Nor those that `pip install --target` or PYTHONPATH has beside the program, unless they are named."""
+    program, libraries = tmp_path / "job", tmp_path / "libraries"
+    _written(program, "beside.py", "below/__init__.py", "below/here.py")
+    _written(program / "target", "vendored/__init__.py", "vendored/inner.py", "vendored-1.0.dist-info/METADATA")
+    _written(libraries, "elsewhere.py")
+    (program / "program.py").write_text(_PROGRAM)
+    path = os.pathsep.join(map(str, [program / "target", libraries]))
+    done = subprocess.run(
+        [sys.executable, "program.py", *named],
+        cwd=program,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (f"{expected}\n\n", "") == (done.stdout, done.stderr)
+
+
+def test_a_module_that_can_not_be_imported_can_not_be_pickled_by_value() -> None:
+    """The flag is named, and what it takes."""
+    message = "--pickle_by_value: expected names of modules.*'no_such_module'"
+    with pytest.raises(OptionsError, match=message), pickled_by_value(["no_such_module"]):
+        pass
