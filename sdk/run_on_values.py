@@ -189,6 +189,9 @@ def apply_to_operand(operand: Any, transform: PTransform) -> Any:
         )
     if isinstance(operand, Iterator):
         operand = list(operand)
+    if isinstance(operand, (set, frozenset)) and any(isinstance(part, PCollection) for part in operand):
+        # In the order in which they were made, which is the same in each process.
+        operand = tuple(sorted(operand, key=lambda part: part.id))
     if not isinstance(operand, Iterable):
         raise InputError(f"{transform.label}: expected PCollections, or an iterable of elements, got {operand!r}")
     pipeline = _pipeline_of(operand)

@@ -14,7 +14,7 @@ import re
 import shutil
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
@@ -169,6 +169,44 @@ class FileSystem(ABC):
         """Sync a directory to the disk, so that created and removed names survive a power failure."""
 
 
+def _across_directories(pattern: str) -> re.Pattern[str] | None:
+    """Return the expression of a pattern with a `**` beside other characters, as in `**.txt`, or None for others.
+
+    >>> _across_directories("in/**a").fullmatch("in/b/a") is not None, _across_directories("in/**/a")
+    (True, None)
+    """
+    if all(part == "**" or "**" not in part for part in pattern.split("/")):
+        return None
+    expressions = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
+    return re.compile(
+        "".join(
+            expressions.get(part)
+            or (part.replace("[!", "[^", 1) if part.startswith("[") and part.endswith("]") else re.escape(part))
+            for part in parts
+        ),
+        re.DOTALL,
+    )
+
+
+def _above(pattern: str) -> str:
+    """Return the directory below which everything is that matches a pattern."""
+    return _MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]
+
+
+def _matching(pattern: str) -> Iterator[str]:
+    across = _across_directories(pattern)
+    if across is None:
+        yield from glob.glob(pattern, recursive=True)
+        return
+    start = pattern[: len(_above(pattern)) + 1] if "/" in pattern[: len(_above(pattern)) + 1] else ""
+    for folder, _, files in os.walk(start or os.curdir):
+        for file in files:
+            path = os.path.join(folder, file) if start else os.path.normpath(os.path.join(folder, file))
+            if across.fullmatch(path):
+                yield path
+
+
 class LocalFileSystem(FileSystem):
     """The local disk."""
 
@@ -177,7 +215,7 @@ class LocalFileSystem(FileSystem):
         if os.path.exists(local):
             paths = [local]
         else:
-            paths = sorted(path for path in glob.glob(local, recursive=True) if not is_staged(path, local))
+            paths = sorted(path for path in _matching(local) if not is_staged(path, local))
         prefix = pattern[: len(pattern) - len(local)]
         found = []
         for path in paths:
@@ -285,7 +323,15 @@ class FsspecFileSystem(FileSystem):
         if fs.isfile(stripped):
             infos = {stripped: fs.info(stripped)}
         else:
-            infos = fs.glob(stripped, detail=True)
+            infos = (
+                fs.glob(stripped, detail=True)
+                if (across := _across_directories(stripped)) is None
+                else {
+                    path: info
+                    for path, info in fs.find(_above(stripped), detail=True).items()
+                    if across.fullmatch(path)
+                }
+            )
         return [
             FileMetadata(protocol + path, info.get("size") or 0, _modified(info))
             for path, info in sorted(infos.items())

@@ -35,6 +35,7 @@ from .refused_key import Refused, message, refused
 from .typecoders import registry
 
 if TYPE_CHECKING:
+    import pathlib
     from fractions import Fraction
 
 # The number of key groups.  State is rescaled by key groups.
@@ -126,8 +127,8 @@ def key_groups(keys: Sequence[Any], groups: int = KEY_GROUPS) -> list[int]:
 def encode_key(key: Any) -> bytes:
     """Return the encoding of a key: equal for equal keys, different for different ones.
 
-    Keys can be None, numbers, strings, bytes, dates and times, UUIDs, enum members,
-    windows, timestamps, NumPy scalars, `Row`s, frozen dataclasses and attrs classes, tuples
+    Keys can be None, numbers, strings, bytes, dates and times, UUIDs, paths, IP addresses and networks, enum members,
+    windows, timestamps, NumPy scalars, those of times included, `Row`s, frozen dataclasses and attrs classes, tuples
     and frozensets of all these, values of a type with a registered deterministic coder, and of a
     class with `__setstate__`, `__eq__` and `__hash__`, whose state is a key or a dict of keys by name.
     Raises `InvalidKeyError` for other values, with a message that starts with the value.
@@ -244,6 +245,17 @@ def _uuid(key: uuid.UUID) -> bytes:
     return b"U" + key.bytes
 
 
+# Paths of Windows are equal in any case.
+def _path(key: pathlib.PurePath) -> bytes:
+    is_of_windows = isinstance(key, sys.modules["pathlib"].PureWindowsPath)
+    return b"P" + _str(str(key).lower()) if is_of_windows else b"p" + _str(str(key))
+
+
+# An address has one form as text, with the scope of IPv6; so has a network.
+def _ip_address(key: Any) -> bytes:
+    return b"a" + _block(type(key).__name__.encode()) + _str(str(key))
+
+
 # Timestamps and durations equal the number of their seconds, and are encoded as it.  Some hundreds of years from now,
 # microseconds no longer fit a float, and are encoded themselves.
 def _microseconds(key: Microseconds) -> bytes:
@@ -301,6 +313,16 @@ _EXACT: dict[type, Encoder] = {
 }
 
 
+_OF_OTHER_MODULES: tuple[tuple[str, str, Encoder], ...] = (
+    ("fractions", "Fraction", _fraction),
+    ("pathlib", "PurePath", _path),
+    *(
+        ("ipaddress", f"IPv{version}{kind}", _ip_address)
+        for version in (4, 6)
+        for kind in ("Address", "Network", "Interface")
+    ),
+)
+
 # ---------------------------------------------------------------- types seen for the first time
 
 _cache: dict[type, Encoder] = {}
@@ -319,9 +341,10 @@ def _forget() -> None:
 
 def _derived(kind: type) -> Encoder:
     """Return the encoder of a type that isn't registered."""
-    # Importing `fractions` takes 1% of the time of `import penstock`.  A program with such keys has imported it.
-    if "fractions" in sys.modules:
-        _EXACT.setdefault(sys.modules["fractions"].Fraction, _fraction)
+    # Importing these takes a part of the time of `import penstock`.  A program with such keys has imported them.
+    for module, name, encode in _OF_OTHER_MODULES:
+        if module in sys.modules:
+            _EXACT.setdefault(getattr(sys.modules[module], name), encode)
     encoder = _cache[kind] = (
         _registered(kind)
         or _as_base(kind)
@@ -396,9 +419,10 @@ def _getter(name: str, eq_key: Callable[[Any], Any] | None) -> Callable[[Any], A
 
 
 def _as_numpy(kind: type) -> Encoder | None:
-    # Recognized by their module, so that NumPy isn't required.  A datetime64 has no Python value.
-    is_scalar = kind.__module__ == "numpy" and _has_hash(kind) and hasattr(kind, "item")
-    return _numpy if is_scalar and kind.__name__ not in ("datetime64", "timedelta64") else None
+    # Recognized by their module, so that NumPy isn't required.
+    if kind.__module__ != "numpy" or not _has_hash(kind) or not hasattr(kind, "item"):
+        return None
+    return _numpy_time if kind.__name__ in ("datetime64", "timedelta64") else _numpy
 
 
 def _numpy(key: Any) -> bytes:
@@ -406,6 +430,33 @@ def _numpy(key: Any) -> bytes:
     if type(value) not in (bool, int, float, complex, str, bytes):
         raise refused(key)
     return _encode(value)
+
+
+# Units of NumPy's times: as seconds, in thousandths of each other from seconds on, and as months.
+_SECONDS = {"W": 7 * 86_400, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
+_FRACTIONS = ("s", "ms", "us", "ns", "ps", "fs", "as")
+_MONTHS = {"Y": 12, "M": 1}
+
+
+def _numpy_time(key: Any) -> bytes:
+    """Encode a `datetime64` or a `timedelta64`: equal ones may have different units."""
+    numpy = sys.modules["numpy"]
+    if numpy.isnat(key):
+        raise Refused(key, "is not equal to itself and so in no group", "replace it, for example with None")
+    is_time = type(key) is numpy.datetime64
+    unit, count = numpy.datetime_data(key.dtype)
+    if is_time and unit in _MONTHS:
+        key = key.astype("datetime64[D]")
+        unit, count = "D", 1
+    number = int(key.astype(numpy.int64)) * count
+    prefix = b"N" if is_time else b"L"
+    if unit in _MONTHS:
+        return prefix + b"M" + _int(number * _MONTHS[unit])
+    if unit == "generic":
+        return prefix + b"g" + _int(number)
+    if unit in _FRACTIONS:
+        return prefix + b"s" + _int(number * 10 ** (18 - 3 * _FRACTIONS.index(unit)))
+    return prefix + b"s" + _int(number * _SECONDS[unit] * 10**18)
 
 
 def _as_state(kind: type) -> Encoder | None:

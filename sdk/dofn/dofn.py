@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ...windowing.timestamp import Timestamp
 from ...windowing.timestamped_value import TimestampedValue
 from ..columns.expressions import ColumnOperation, Stamps, bundle_of_records
+from ..redaction import logger_of
 from ..typehints import hints_of_callable, with_input_types, with_output_types
 from ..typehints.callables import yielded_hint
 from ..typehints.decorators import of_annotations
@@ -15,6 +16,8 @@ from ..user_code.signatures import label_of, signature
 from ..userstate.state_spec import StateSpec
 from ..userstate.timer_spec import TimerSpec
 from ..watermark_estimators.estimator import provider_of
+
+_logger = logger_of(__name__)
 
 
 class DoFnParam:
@@ -136,10 +139,13 @@ class BundleFinalizer:
         self.callbacks.append(callback)
 
     def finalize(self) -> None:
-        """Call each registered callback once."""
+        """Call each registered callback once.  An error of one is logged: the bundle's results are there already."""
         callbacks, self.callbacks = self.callbacks, []
         for callback in callbacks:
-            callback()
+            try:
+                callback()
+            except Exception:
+                _logger.exception("A callback of DoFn.BundleFinalizerParam failed; its bundle is committed")
 
 
 class DoFn:

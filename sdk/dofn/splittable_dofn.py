@@ -83,13 +83,13 @@ class RestrictionProgress:
 
     @property
     def fraction_completed(self) -> float:
-        """The completed share of the total work, which is not zero."""
-        return self.completed / self.total_work
+        """The completed share of the total work; 1 if there is none."""
+        return self.completed / self.total_work if self.total_work else 1.0
 
     @property
     def fraction_remaining(self) -> float:
-        """The remaining share of the total work, which is not zero."""
-        return self.remaining / self.total_work
+        """The remaining share of the total work; 0 if there is none."""
+        return self.remaining / self.total_work if self.total_work else 0.0
 
 
 class RestrictionTracker(ABC):

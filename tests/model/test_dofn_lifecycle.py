@@ -204,12 +204,18 @@ def test_a_setup_context_spans_all_bundles_of_a_worker(pipeline: Any, tmp_path: 
     assert {("on", "off")} == {tuple(lines) for lines in diary.read()}
 
 
+def check_failed(number: int) -> None:
+    raise ValueError(number)
+
+
 def test_finalizers_are_called_once_the_bundle_is_done(pipeline: Any, tmp_path: pathlib.Path) -> None:
     """Each callback that was registered, once."""
     diary = Diary(tmp_path)
 
     class Acknowledge(beam.DoFn):
         def process(self, element: Any, finalizer: Any = beam.DoFn.BundleFinalizerParam) -> Iterator[Any]:
+            # An error of one is logged, for the results of the bundle are there already.
+            finalizer.register(lambda: check_failed(1))
             finalizer.register(lambda: diary.write(f"acknowledged {element}"))
             yield element
 

@@ -146,6 +146,7 @@ def test_several_pcollections_become_one(pipeline: Any) -> None:
         a, b, empty = p | "a" >> beam.Create([1, 2]), p | "b" >> beam.Create([3]), p | "c" >> beam.Create([])
         check([1, 2, 3], (a, b, empty) | "all" >> beam.Flatten())
         check([1, 2, 1, 2], (a, a) | "twice" >> beam.Flatten())
+        check([1, 2, 3], {a, b} | "a set" >> beam.Flatten())
         check([3], [b] | "one" >> beam.Flatten())
         check([], () | "none" >> beam.Flatten(pipeline=p))
         tens = a | "tens" >> beam.Map(lambda x: 10 * x)

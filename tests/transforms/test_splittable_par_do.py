@@ -275,6 +275,8 @@ def test_progress_is_work_or_a_share():
     """Not both."""
     assert (0.25, 0.75) == (RestrictionProgress(fraction=0.25).completed_work, RestrictionProgress(0.25).remaining_work)
     assert 0.25 == RestrictionProgress(completed=1, remaining=3).fraction_completed
+    nothing = RestrictionProgress(completed=0, remaining=0)
+    assert (1, 0) == (nothing.fraction_completed, nothing.fraction_remaining)
     for arguments in ({}, {"completed": 1}, {"fraction": 2}, {"fraction": 0.5, "completed": 1}):
         with pytest.raises(ValueError, match="RestrictionProgress"):
             RestrictionProgress(**arguments)

@@ -40,6 +40,8 @@ def test_a_pattern_matches_files_in_order_and_no_directories(root):
     assert [f"{root}/a.txt", f"{root}/b.txt", f"{root}/c.csv"] == names(f"{root}/*")
     assert [f"{root}/sub/d.txt"] == names(f"{root}/*/*.txt")
     assert [f"{root}/sub/d.txt", f"{root}/sub/sub/e.txt"] == names(f"{root}/sub/**/*.txt")
+    assert [f"{root}/sub/d.txt", f"{root}/sub/sub/e.txt"] == names(f"{root}/sub/**.txt")
+    assert [f"{root}/c.csv", f"{root}/sub/d.txt"] == names(f"{root}/**[cd].*")
     assert [f"{root}/a.txt"] == names(f"{root}/[!b].txt")
     assert [] == names(f"{root}/none")
 
