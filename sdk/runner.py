@@ -25,7 +25,7 @@ ENTRY_POINTS = "penstock.runners"
 
 
 class PipelineState:
-    """The states of a run."""
+    """The states of a run.  Those beside the first six are Beam's, for programs that compare with them."""
 
     UNKNOWN = "UNKNOWN"
     RUNNING = "RUNNING"
@@ -33,11 +33,19 @@ class PipelineState:
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
     DRAINED = "DRAINED"
+    STARTING = "STARTING"
+    STOPPED = "STOPPED"
+    UPDATED = "UPDATED"
+    DRAINING = "DRAINING"
+    PENDING = "PENDING"
+    CANCELLING = "CANCELLING"
+    RESOURCE_CLEANING_UP = "RESOURCE_CLEANING_UP"
+    UNRECOGNIZED = "UNRECOGNIZED"
 
     @classmethod
     def is_terminal(cls, state: str) -> bool:
         """Return whether a run in this state has ended."""
-        return state in (cls.DONE, cls.FAILED, cls.CANCELLED, cls.DRAINED)
+        return state in (cls.STOPPED, cls.DONE, cls.FAILED, cls.CANCELLED, cls.UPDATED, cls.DRAINED)
 
 
 class Capability(StrEnum):

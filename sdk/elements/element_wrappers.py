@@ -123,12 +123,12 @@ class WindowedValue:
             type(other) is WindowedValue
             and self.micros == other.micros
             and self.value == other.value
-            and self.windows == other.windows
+            and tuple(self.windows) == tuple(other.windows)
             and self.pane_info == other.pane_info
         )
 
     def __hash__(self) -> int:
-        return hash((self.value, self.micros, self.windows, self.pane_info))
+        return hash((self.value, self.micros, tuple(self.windows), self.pane_info))
 
     def __repr__(self) -> str:
         return f"WindowedValue({self.value!r}, {self.timestamp}, {list(self.windows)!r}, {self.pane_info!r})"
@@ -194,5 +194,5 @@ def unwrapped(
     if kind is TimestampedValue:
         return element.value, element.micros, windows, pane
     if kind is WindowedValue:
-        return element.value, element.micros, element.windows, element.pane_info
+        return element.value, element.micros, tuple(element.windows), element.pane_info
     return element, micros, windows, pane

@@ -119,7 +119,7 @@ def test_a_dofn_is_given_what_its_parameters_ask_for(pipeline: Any) -> None:
         stamped = p | beam.Create([TimestampedValue(("a", 1), 1), TimestampedValue(("b", 2), 12)])
         windowed = stamped | beam.WindowInto(FixedWindows(10))
         expected = [
-            (("a", 1), 7, at_one, first, PANE_INFO_UNKNOWN, "a", (("a", 1), at_one, (first,), PANE_INFO_UNKNOWN), 1),
+            (("a", 1), 7, at_one, first, PANE_INFO_UNKNOWN, "a", (("a", 1), at_one, [first], PANE_INFO_UNKNOWN), 1),
             (
                 ("b", 2),
                 7,
@@ -127,7 +127,7 @@ def test_a_dofn_is_given_what_its_parameters_ask_for(pipeline: Any) -> None:
                 second,
                 PANE_INFO_UNKNOWN,
                 "b",
-                (("b", 2), at_twelve, (second,), PANE_INFO_UNKNOWN),
+                (("b", 2), at_twelve, [second], PANE_INFO_UNKNOWN),
                 1,
             ),
         ]
@@ -140,7 +140,7 @@ def test_after_a_grouping_the_parameters_are_those_of_the_pane(pipeline: Any) ->
     with pipeline as p:
         stamped = p | beam.Create([TimestampedValue(("a", 1), 1), TimestampedValue(("a", 2), 2)])
         summed = stamped | beam.WindowInto(FixedWindows(10)) | beam.CombinePerKey(sum)
-        expected = (("a", 3), 7, end, window, ONLY_PANE, "a", (("a", 3), end, (window,), ONLY_PANE), 1)
+        expected = (("a", 3), 7, end, window, ONLY_PANE, "a", (("a", 3), end, [window], ONLY_PANE), 1)
         check([expected], summed | beam.ParDo(Everything(), factor=7))
 
 

@@ -130,8 +130,11 @@ def _transformed(window_fn: WindowFn) -> Callable[[Any, int], int | None]:
     return transformed
 
 
-def _windowed_value(value: Any, micros: int, windows: Any, pane: Any) -> WindowedValue:
-    return WindowedValue(value, Timestamp.of_micros(micros), windows, pane)
+def windowed_value(value: Any, micros: int, windows: Any, pane: Any) -> WindowedValue:
+    """Return the value of `DoFn.WindowedValueParam`, whose windows are a list, as in Beam."""
+    windowed = WindowedValue(value, Timestamp.of_micros(micros), (), pane)
+    windowed.windows = list(windows)  # type: ignore[assignment]
+    return windowed
 
 
 def iterable_type(result: Any) -> type:
@@ -187,5 +190,5 @@ NAMES: Mapping[str, Any] = {
     "out_of_range": _out_of_range,
     "pair_type": pair_type,
     "unshared": defensive_copy,
-    "windowed_value": _windowed_value,
+    "windowed_value": windowed_value,
 }

@@ -16,7 +16,6 @@ import attrs
 from ....sdk import graph
 from ....sdk.coders.coded_key import plain
 from ....sdk.dofn.signature import Argument
-from ....sdk.elements.element_wrappers import WindowedValue
 from ....sdk.userstate.state_spec import StateSpec
 from ....sdk.userstate.timer import RuntimeTimer
 from ....sdk.userstate.timer_spec import TimeDomain
@@ -24,6 +23,7 @@ from ....triggers import PaneInfo
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, Timestamp
 from ....windowing.windows import end_of_window
+from ..stages.operations import windowed_value
 from .keyed_state import KeyedState
 from .plain_methods import calls_methods_only
 from .timers import EVENT_TIME, Timer, Timers
@@ -36,7 +36,7 @@ _BY_MARKER = {
     "ElementParam": "e",
     "TimestampParam": "of_micros(t)",
     "WindowParam": "w",
-    "WindowedValueParam": "WindowedValue(e, of_micros(t), (w,), p)",
+    "WindowedValueParam": "windowed_value(e, t, (w,), p)",
     "PaneInfoParam": "p",
     "KeyParam": "k",
     "SignParam": "s",
@@ -80,7 +80,7 @@ def method_code(
         "method": method,
         "B": by_bundle,
         "of_micros": Timestamp.of_micros,
-        "WindowedValue": WindowedValue,
+        "windowed_value": windowed_value,
         "RuntimeTimer": RuntimeTimer,
         "plain": plain,
     }

@@ -177,7 +177,7 @@ def the_element_and_the_key() -> None:
 def the_windowed_value() -> None:
     class Whole(beam.DoFn):
         def process(self, element, whole=beam.DoFn.WindowedValueParam):
-            yield whole.value, whole.timestamp, list(whole.windows)
+            yield whole.value, whole.timestamp, whole.windows
 
     with beam.Pipeline() as p:
         (

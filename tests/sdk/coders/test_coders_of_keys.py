@@ -325,7 +325,10 @@ HERE = __name__
         ),
         (
             np.datetime64("NaT"),
-            f"{np.datetime64('NaT')!r} (a numpy.datetime64) {NAN}, so it can't be a key: replace it, for example with None",
+            (
+                f"{np.datetime64('NaT')!r} (a numpy.datetime64) {NAN}, so it can't be a key: "
+                "replace it, for example with None"
+            ),
         ),
         (
             len,
