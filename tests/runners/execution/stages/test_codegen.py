@@ -269,10 +269,10 @@ def test_a_function_is_given_what_it_asks_for_of_an_element() -> None:
 
     shared = StageAlone(beam.Map(asking)).process(Bundle([7], 5_000_000, (A,), LATE))
     varying = StageAlone(beam.Map(asking)).process(bundle(row(7, 5, (A,), LATE), row(8, 6, (B,), ONLY_PANE)))
-    assert [(7, 5.0, A, LATE, 7, 5.0, (A,), LATE)] == shared.values()
+    assert [(7, 5.0, A, LATE, 7, 5.0, [A], LATE)] == shared.values()
     assert [
-        (7, 5.0, A, LATE, 7, 5.0, (A,), LATE),
-        (8, 6.0, B, ONLY_PANE, 8, 6.0, (B,), ONLY_PANE),
+        (7, 5.0, A, LATE, 7, 5.0, [A], LATE),
+        (8, 6.0, B, ONLY_PANE, 8, 6.0, [B], ONLY_PANE),
     ] == varying.values()
 
 
