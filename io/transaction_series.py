@@ -11,6 +11,7 @@ start of a pipeline is a new series.
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 _NAME = re.compile(r"(\d{8}|\d{12})(-[0-9a-f]+(-\d+)*)")
@@ -20,6 +21,21 @@ def series_of(transaction: str) -> str | None:
     """Return the suffix of a transaction's name that its series shares, or None for a transaction without a series."""
     match = _NAME.fullmatch(transaction)
     return None if match is None else match[2]
+
+
+def digest_of_sink(label: str) -> str:
+    """Return a part for the names of what one sink keeps at its target, which no other sink of its pipeline has.
+
+    Two sinks of a pipeline may write to one target, so the names of a sink's staged output, of its series and of its
+    producers depend on its label, and never on its target alone.
+
+    Args:
+      label: the full label of the transform.
+
+    >>> digest_of_sink("counts/Write")
+    '04b6dfdedc7432ec'
+    """
+    return hashlib.blake2s(label.encode(), digest_size=8).hexdigest()
 
 
 def pattern_of(transaction: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from ..sdk.ptransform import PTransform
@@ -14,7 +13,7 @@ class WriteInto(PTransform):
     """Base class of the transforms that write into a sink.  Its errors name the transform's full label.
 
     Args:
-      sink: has an attribute `transform`.
+      sink: a `LabelledSink`.
     """
 
     def __init__(self, sink: Any) -> None:
@@ -27,9 +26,7 @@ class WriteInto(PTransform):
 
     def sink_for(self, pcoll: PCollection[Any]) -> Any:
         """Return the sink for a PCollection."""
-        sink = copy.copy(self.sink)
-        sink.transform = pcoll.pipeline.full_label
-        return sink
+        return self.sink.labelled(pcoll.pipeline.full_label)
 
     def display_data(self) -> dict[str, Any]:
         shown: dict[str, Any] = self.sink.display_data()

@@ -96,6 +96,16 @@ class Sink(ABC, Generic[T]):
     retractions_advice: str = ""
     # Whether its writers write columns without making elements of them.
     takes_columns: bool = False
+    # Whether it has the label of the transform that writes.
+    is_labelled: bool = False
+
+    def labelled(self, label: str) -> Sink[T]:
+        """Return the sink of the transform with this full label.
+
+        A sink that keeps something at its target names it by the label: another sink of the pipeline may have the same
+        target.
+        """
+        return self
 
     @abstractmethod
     def prepare(self, transaction: str) -> None:

@@ -35,8 +35,9 @@ class Stage(PTransform):
                 f"{pcoll.pipeline.full_label}: {type(self.sink).__name__} only appends, but {pcoll.retracted_by} may "
                 f"retract its input; {advice}, or use AccumulationMode.ACCUMULATING"
             )
-        dumps(self.sink, pcoll.pipeline.full_label)
-        pcoll.pipeline.add(graph.ParDo(None, sink=self.sink), [pcoll], pcoll.windowing)
+        sink = self.sink if self.sink.is_labelled else self.sink.labelled(pcoll.pipeline.full_label)
+        dumps(sink, pcoll.pipeline.full_label)
+        pcoll.pipeline.add(graph.ParDo(None, sink=sink), [pcoll], pcoll.windowing)
         return PDone(pcoll.pipeline)
 
 

@@ -77,7 +77,6 @@ class FileBasedSink(Sink):
             triggering_frequency=triggering_frequency,
             transform=type(self).__name__,
         )
-        files.transform_is_given = False
         files.sink = self
         self.file_path_prefix = files.file_path_prefix
         self.file_name_suffix = files.file_name_suffix

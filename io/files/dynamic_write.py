@@ -135,8 +135,7 @@ class WriteToFiles(PTransform):
         )
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[FileResult]:
-        sink = copy.copy(self.sink)
-        sink.transform = pcoll.pipeline.full_label
+        sink = self.sink.labelled(pcoll.pipeline.full_label)
         output = published_by_demand(pcoll, _PublishedDestinations(copy.copy(sink), self.shards))
         shards = self.shards
         if shards is None and not pcoll.is_bounded and pcoll.windowing.window_fn != GlobalWindows():

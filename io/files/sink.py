@@ -33,9 +33,10 @@ from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.redaction import logger_of, redacted, redacted_cause
-from ...sdk.sink import Sink, SinkWriter
+from ...sdk.sink import SinkWriter
 from ...stored import restores, stored_as
 from ..dead_letters import Rejected, tell
+from ..labelled_sink import LabelledSink
 from .commit_plan import Renaming, carry_out, read_plan, write_plan
 from .compression import CompressionTypes, CountingFile, open_for_writing
 from .filesystem import AnyPath, FileSystem, absolute_path, filesystem_for, join_path, path_string, split_path
@@ -45,7 +46,7 @@ from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_apar
 _logger = logger_of(__name__)
 
 
-class StagedFileSink(Sink[Any]):
+class StagedFileSink(LabelledSink):
     """Files of one format, named `<prefix><shard><suffix>`.
 
     Args:
@@ -97,7 +98,6 @@ class StagedFileSink(Sink[Any]):
         transform: str = "",
     ) -> None:
         self.transform = transform or type(self).__name__
-        self.transform_is_given = bool(transform)
         self.given_prefix = path_string(file_path_prefix)
         # Workers on other machines may have other working directories.
         self.file_path_prefix = absolute_path(file_path_prefix)

@@ -33,8 +33,8 @@ class FileSink(StagedFileSink, ComposedSink):
 
     def write(self, pcoll: PCollection[Any]) -> PDone | PCollection[Any]:
         sink = copy.copy(self)
-        if not sink.transform_is_given:
-            sink.transform = pcoll.pipeline.full_label
+        if not sink.is_labelled:
+            sink = sink.labelled(pcoll.pipeline.full_label)
         if not pcoll.is_bounded:
             if is_windowed(sink, pcoll):
                 return written_by_window(pcoll, sink)
@@ -51,6 +51,4 @@ class WriteFiles(WriteInto):
     """Base class of the transforms that write files of one format."""
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
-        sink = self.sink_for(pcoll)
-        sink.transform_is_given = True
-        return pcoll | Write(sink)
+        return pcoll | Write(self.sink_for(pcoll))

@@ -1,12 +1,12 @@
 """Publisher: commits staged records, each transaction exactly once.
 
 A transaction is published in one transaction of Kafka, together with a *token*: its name, in a compacted topic, under
-the key of the pipeline's start.  Kafka shows both to readers of committed records, or neither.
+the key of the sink's series.  Kafka shows both to readers of committed records, or neither.
 
-All transactions of a start have the same `transactional.id`.  A new producer with this id fences the older one, and
-aborts what that had begun; from then on the token doesn't change, and tells which transactions were published.  After
-an error that leaves the outcome of a commit open, the same steps find it out: a new producer reads the token, and
-publishes the transaction again if it is missing.
+A series has the transactions of one sink in one start of the pipeline, which have the same `transactional.id`.  A new
+producer with this id fences the older one, and aborts what that had begun; from then on the token doesn't change, and
+tells which transactions were published.  After an error that leaves the outcome of a commit open, the same steps find
+it out: a new producer reads the token, and publishes the transaction again if it is missing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import attrs
 
 from ...sdk.errors import SinkError
+from ..transaction_series import digest_of_sink, series_of
 from .client import (
     PARTITION_EOF,
     Connection,
@@ -80,7 +81,7 @@ def create_topic(connection: Connection, topic: str, **config: str) -> None:
 
 @attrs.frozen
 class Series:
-    """The transactions of one start of a pipeline, whose names sort as text.
+    """The transactions of one sink in one start of a pipeline, whose names sort as text.
 
     Attributes:
       key: of the token.
@@ -88,9 +89,27 @@ class Series:
 
     key: str
 
+    @staticmethod
+    def of(transaction: str, label: str) -> Series:
+        """Return the series of a sink's transaction.
+
+        >>> Series.of("00000012-5be1", "counts/Write").transactional_id
+        'penstock-5be1-04b6dfdedc7432ec'
+        """
+        return Series(f"{_start_of(transaction)}-{digest_of_sink(label)}")
+
+    @staticmethod
+    def of_earlier_version(transaction: str, topic: str) -> Series:
+        """Return the series of a transaction that an earlier version has staged, which named it by the topic."""
+        return Series(f"{_start_of(transaction)}-{topic}")
+
     @property
     def transactional_id(self) -> str:
         return f"penstock-{self.key}"
+
+
+def _start_of(transaction: str) -> str:
+    return (series_of(transaction) or transaction).lstrip("-")
 
 
 class Publisher:

@@ -17,9 +17,9 @@ import attrs
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
-from ...sdk.sink import Sink, SinkWriter
+from ...sdk.sink import SinkWriter
+from ..labelled_sink import LabelledSink
 from ..records import as_dict, is_record
-from ..transaction_series import series_of
 from .client import Connection, administration, closed, described, explained, metadata, package
 from .publisher import TOKENS, Publisher, Series, create_topic
 from .registry.formats import RegistryFormat, RegistryWriter
@@ -148,7 +148,7 @@ class Writing:
             yield
 
 
-class KafkaSink(Sink[Any]):
+class KafkaSink(LabelledSink):
     """Records of a topic; see `WriteToKafka`."""
 
     retractions_advice = (
@@ -200,7 +200,9 @@ class KafkaSink(Sink[Any]):
         self._is_prepared = True
 
     def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
-        return _StagingSinkWriter(self.writing) if self.writing.exactly_once else _DirectSinkWriter(self.writing)
+        if not self.writing.exactly_once:
+            return _DirectSinkWriter(self.writing)
+        return _StagingSinkWriter(self.writing, Series.of(transaction, self.writing.label))
 
     def commit(self, transaction: str, staged: Sequence[bytes]) -> None:
         tokens = [token_of(data) for data in staged if data]
@@ -208,7 +210,9 @@ class KafkaSink(Sink[Any]):
         if not tokens:
             return
         writing = self.writing
-        series = Series((series_of(transaction) or transaction).lstrip("-") + "-" + writing.topic_name)
+        series = min((Series(token.series) for token in tokens), key=lambda each: each.key)
+        if not series.key:
+            series = Series.of_earlier_version(transaction, writing.topic_name)
         if self._publisher is None or self._publisher.series != series:
             if self._publisher is not None:
                 self._publisher.close()
@@ -304,9 +308,9 @@ def _message_bytes(connection: Connection, topic: str) -> int:
 class _StagingSinkWriter(_Writer):
     """Stages records, for exactly once."""
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, writing: Writing, series: Series) -> None:
         super().__init__(writing)
-        self._blocks = StagingWriter(writing.connection, writing.staging_topic)
+        self._blocks = StagingWriter(writing.connection, writing.staging_topic, series.key)
 
     def write(self, bundle: Bundle) -> None:
         with self.writing.explained("records can't be staged"):

@@ -57,11 +57,13 @@ class Staged(msgspec.Struct, array_like=True, frozen=True):
       offsets: of the blocks in the staging topic, as first and last of each run.
       last: the last block.
       count: the number of records.
+      series: the key of the series that publishes them; "" in a token of an earlier version.
     """
 
     offsets: list[tuple[int, int]]
     last: bytes
     count: int
+    series: str = ""
 
 
 @attrs.define
@@ -70,10 +72,12 @@ class StagingWriter:
 
     Args:
       topic: the staging topic.
+      series: the key of the series that publishes the records.
     """
 
     connection: Connection
     topic: str
+    series: str = ""
     _records: list[StagedRecord] = attrs.field(init=False, factory=list)
     _size: int = attrs.field(init=False, default=0)
     _count: int = attrs.field(init=False, default=0)
@@ -102,7 +106,7 @@ class StagingWriter:
                 raise timed_out()
         self.close()
         last = _encode(self._records) if self._records else b""
-        return msgspec.msgpack.encode(Staged(_runs(sorted(self._offsets)), last, self._count))
+        return msgspec.msgpack.encode(Staged(_runs(sorted(self._offsets)), last, self._count, self.series))
 
     def close(self) -> None:
         """Drop the producer, and what it hasn't sent."""

@@ -21,8 +21,9 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import PenstockError, SinkError
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.retry import FuzzedExponentialIntervals
-from ...sdk.sink import Sink, SinkWriter
+from ...sdk.sink import SinkWriter
 from ..files.filesystem import filesystem_for, join_path
+from ..labelled_sink import LabelledSink
 from ..waiting import patiently
 from .changes import Net, net_of, with_signs
 from .commits import CommitName
@@ -39,7 +40,7 @@ _PREPARED = "prepared"
 _ATTEMPTS = 100
 
 
-class LakehouseSink(Sink[Any]):
+class LakehouseSink(LabelledSink):
     """Rows of a table of a lakehouse.
 
     Args:

@@ -12,7 +12,8 @@ import attrs
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
-from ...sdk.sink import Sink, SinkWriter
+from ...sdk.sink import SinkWriter
+from ..labelled_sink import LabelledSink
 from ..waiting import WAITS
 from ..write_into import WriteInto
 from .client import Client, Connection, is_topic, properties_of
@@ -60,7 +61,7 @@ class Writing:
         return topic, payload
 
 
-class MqttSink(Sink[Any]):
+class MqttSink(LabelledSink):
     """Messages of a broker; see `WriteToMqtt`."""
 
     def __init__(self, writing: Writing) -> None:

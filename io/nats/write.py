@@ -12,7 +12,8 @@ import attrs
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
-from ...sdk.sink import Sink, SinkWriter
+from ...sdk.sink import SinkWriter
+from ..labelled_sink import LabelledSink
 from ..waiting import WAITS
 from ..write_into import WriteInto
 from .client import Connection, called, is_subject, js_errors
@@ -63,7 +64,7 @@ class Writing:
         return subject, data, headers
 
 
-class NatsSink(Sink[Any]):
+class NatsSink(LabelledSink):
     """Messages of streams; see `WriteToNats`."""
 
     def __init__(self, writing: Writing) -> None:

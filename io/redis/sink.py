@@ -22,8 +22,9 @@ from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.redaction import redacted_cause
-from ...sdk.sink import Sink, SinkWriter
+from ...sdk.sink import SinkWriter
 from ..dead_letters import Rejected, raise_for, tell
+from ..labelled_sink import LabelledSink
 from ..records import as_dict, is_record
 from ..transaction_series import pattern_of
 from ..waiting import WAITS, patiently
@@ -51,7 +52,7 @@ return 1
 """
 
 
-class RedisSink(Sink[Any]):
+class RedisSink(LabelledSink):
     """Keys of Redis; see `WriteToRedis`."""
 
     accepts_retractions: ClassVar[bool] = True

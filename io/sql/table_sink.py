@@ -24,8 +24,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from ...sdk.errors import SinkError
-from ...sdk.sink import Sink
 from ..dead_letters import Rejected, raise_for, tell
+from ..labelled_sink import LabelledSink
 from .changes import PREFIX, TableChanges, in_schema_of, staging_table
 from .committed_transactions import CommittedTransactions
 from .database import SqlDatabase, SqlSession
@@ -35,7 +35,7 @@ from .rows import WINDOW_COLUMNS, Columns, TableRows
 from .staging import TableSinkWriter
 
 
-class TableSink(NamedTable, Sink[Any]):
+class TableSink(NamedTable, LabelledSink):
     """A table, one row for each key.
 
     An element adds its row, which replaces the row with the same key.  A retraction deletes its row, if the table still

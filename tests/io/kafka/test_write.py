@@ -8,9 +8,11 @@ import time
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import attrs
+import msgspec
 import pytest
 from kafka.broker import KafkaBroker
 from kafka.topics import Topic
@@ -18,7 +20,7 @@ from kafka.topics import Topic
 import penstock as beam
 from penstock.io import WriteToKafka
 from penstock.io.kafka.client import timed_out
-from penstock.io.kafka.publisher import Publisher
+from penstock.io.kafka.publisher import Publisher, Series
 from penstock.io.kafka.sink import KafkaSink, net_records
 from penstock.io.kafka.staging import BLOCK_BYTES, StagedRecord, token_of
 from penstock.sdk.elements.bundle import Bundle
@@ -60,6 +62,70 @@ def test_a_pipeline_on_each_runner_writes_each_record_once(topic: Topic, make_pi
         _ = numbers | WriteToKafka(topic.producer_config, topic.name, string, lambda n: b"%d" % n)
     assert list(range(20_000)) == topic.values()
     assert {int(message.value()) % 10 for message in topic.found()} == {int(message.key()) for message in topic.found()}
+
+
+def by_number(topic: Topic) -> Any:
+    """A function to the topic's name, as a topic of functions has it."""
+    return partial(_constantly, topic.name)
+
+
+def _constantly(name: str, _element: Any) -> str:
+    return name
+
+
+@pytest.mark.parametrize("by_function", [False, True])
+def test_two_writes_into_one_topic_lose_nothing(topic: Topic, make_pipeline: Any, by_function: bool) -> None:
+    """Also with topics of functions; and with tokens in topics of their own."""
+    wanted = by_number(topic) if by_function else topic.name
+    config = topic.producer_config
+    with make_pipeline() as p:
+        evens, odds = (p | f"From{n}" >> beam.Create(pairs(*range(n, 100, 2))) for n in (0, 1))
+        tens = p | "Tens" >> beam.Create(pairs(*range(100, 110)))
+        _ = evens | "Evens" >> WriteToKafka(config, wanted)
+        _ = odds | "Odds" >> WriteToKafka(config, wanted)
+        _ = tens | "OwnTokens" >> WriteToKafka(config, wanted, control_topic=f"{topic.name}-tokens")
+    assert list(range(110)) == topic.values()
+
+
+def test_two_sinks_without_transforms_lose_nothing(topic: Topic) -> None:
+    """Each is known by the label of the `Write` that it is given to."""
+    with TestPipeline() as p:
+        for n in (0, 1):
+            sink = WriteToKafka(topic.producer_config, topic.name).sink
+            _ = p | f"From{n}" >> beam.Create(pairs(n)) | f"Write{n}" >> beam.io.Write(sink)
+    assert [0, 1] == topic.values()
+
+
+def test_two_sinks_of_a_stream_dont_fence_each_other(topic: Topic) -> None:
+    """Their transactions have the same names, and other producers."""
+    first, second = names(2)
+    writes = [sink_of(topic), sink_of(topic, control_topic=f"{topic.name}-tokens"), sink_of(topic)]
+    for number, sink in enumerate(writes):
+        sink.transform = f"Write{number}"
+    for transaction, numbers in ((first, (1, 2, 3)), (second, (4, 5, 6))):
+        tokens = [stage(sink, transaction, pairs(n)) for sink, n in zip(writes, numbers, strict=True)]
+        for sink, token in zip(writes, tokens, strict=True):
+            sink.commit(transaction, [token])
+    assert [1, 2, 3, 4, 5, 6] == topic.values()
+
+
+def test_a_transaction_that_an_earlier_version_has_staged_is_published_once(topic: Topic) -> None:
+    """That version named the series by the topic; its token says nothing of the series."""
+    first, second = names(2)
+    sink = sink_of(topic)
+    old = [encoded_as_before(stage(sink, transaction, pairs(n))) for n, transaction in enumerate((first, second))]
+    before = Publisher(sink.writing.connection, "penstock-commits", Series(f"{first[9:]}-{topic.name}"))
+    before.publish(first, [StagedRecord(topic.name, b"0", b"0")])
+    before.close()
+    for transaction, token in zip((first, second), old, strict=True):
+        sink.commit(transaction, [token])
+    assert [0, 1] == topic.values()
+
+
+def encoded_as_before(token: bytes) -> bytes:
+    """A token as version 0.17 and earlier ones have written it."""
+    encoded: bytes = msgspec.msgpack.encode(msgspec.msgpack.decode(token)[:3])
+    return encoded
 
 
 def test_a_commit_is_published_once_and_by_whoever_comes_to_it(topic: Topic) -> None:
