@@ -14,6 +14,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+# The number of a micro-batch, whose transaction is committed before the next one is begun.
+_BATCH = re.compile(r"^batch-\d+-")
 _NAME = re.compile(r"(\d{8}|\d{12})(-[0-9a-f]+(-\d+)*)")
 
 
@@ -21,6 +23,15 @@ def series_of(transaction: str) -> str | None:
     """Return the suffix of a transaction's name that its series shares, or None for a transaction without a series."""
     match = _NAME.fullmatch(transaction)
     return None if match is None else match[2]
+
+
+def run_of(transaction: str) -> str:
+    """Return the part of a transaction's name that tells the start of a pipeline from all others.
+
+    >>> run_of("00000012-5be1"), run_of("000000000007-5be1-2-0"), run_of("batch-12-5be1"), run_of("5be1")
+    ('5be1', '5be1-2-0', '5be1', '5be1')
+    """
+    return (series_of(transaction) or _BATCH.sub("", transaction)).lstrip("-")
 
 
 def digest_of_sink(label: str) -> str:

@@ -14,6 +14,7 @@ import attrs
 
 from ..triggers import AccumulationMode
 from . import applied, graph, typehints
+from .claims import claims_of
 from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
 from .options import PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
@@ -148,6 +149,7 @@ class Pipeline:
                 f"{label}: its input is a PCollection that the program has made and no transform produces; return the "
                 "output of a transform, such as Create, in its place"
             )
+        self._check_claims(label, primitive)
         if is_bounded is None:
             is_bounded = all(pcoll.is_bounded for pcoll in inputs)
         retracted_by = next((pcoll.retracted_by for pcoll in inputs if pcoll.retracted_by), "")
@@ -175,6 +177,15 @@ class Pipeline:
         inputs_ids = tuple(pcoll.id for pcoll in inputs)
         self._transforms.append(graph.Transform(label, primitive, inputs_ids, ids, self._delivery))
         return outputs
+
+    def _check_claims(self, label: str, primitive: graph.Primitive) -> None:
+        """Raise `PipelineError` if another transform uses what only one of a pipeline can use."""
+        claims = claims_of(primitive)
+        for other in self._transforms if claims else ():
+            for theirs in claims_of(other.primitive):
+                for ours in claims:
+                    if ours.excludes(theirs):
+                        raise PipelineError(f"{label}: {ours.what}, as {other.label} does already; {ours.advice}")
 
     def add_output(self, main: PCollection[Any], tag: str | None) -> PCollection[Any]:
         """Add a tagged output to the transform whose main output is `main`."""

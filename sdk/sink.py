@@ -15,7 +15,7 @@ accepted are passed to `commit`, which removes everything else that was staged f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from .elements.bundle import Bundle
@@ -142,6 +142,13 @@ class Sink(ABC, Generic[T]):
     @abstractmethod
     def abort(self, transaction: str) -> None:
         """Remove everything that any worker staged for the transaction."""
+
+    def names(self, transaction: str, staged: Sequence[Any]) -> Iterable[str]:
+        """Return the names of what a commit creates, such as files, which no other sink of a pipeline may create.
+
+        Called in `precommit`'s place in a run, if another sink has names, too.
+        """
+        return ()
 
     def close(self) -> None:
         """Wait until readers find all that was committed, and release what commits have kept open.

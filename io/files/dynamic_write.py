@@ -18,11 +18,11 @@ from ...sdk.pvalue import PCollection
 from ...transforms.group_by_key import GroupByKey
 from ...transforms.pardo import ParDo
 from ...transforms.write import Stage
-from ...windowing import GlobalWindows
+from ...windowing import GlobalWindow, GlobalWindows
 from .commit_plan import Renaming
 from .filesystem import AnyPath, join_path, path_string, split_path
 from .format import RecordWriter
-from .published_files import AssignShards, PublishedFiles, PublishGroup, published_by_demand, shards_of
+from .published_files import AssignShards, PublishedFiles, PublishGroup, published_by_demand, run_of_pipeline, shards_of
 from .sharding import FileNaming, default_file_naming, destination_prefix_naming, path_inside
 from .sink import StagedFile, StagedFileSink
 
@@ -164,6 +164,7 @@ class _PublishedDestinations(PublishedFiles):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         if pcoll.is_bounded:
             return super().expand(pcoll)
+        self._sink.run = run_of_pipeline(pcoll)
         files: PCollection[Any] = self.grouped(pcoll) | "FinalizeWrite" >> ParDo(PublishGroup(self._sink))
         return files
 
@@ -271,6 +272,16 @@ class DestinationSink(StagedFileSink):
         below = final[len(top) :]
         return final.startswith(top) and below == path_inside(below)
 
+    def first_path(self, shards: int) -> str | None:
+        if not isinstance(self.destination, _Constantly):
+            return None
+        try:
+            name = self.file_naming(GlobalWindow(), None, 0, shards, None, self.destination(None))
+        except Exception:
+            # The function is for other windows, or another number of files.
+            return None
+        return join_path(self.directory, path_inside(name)) if isinstance(name, str) and name else None
+
     def _final(self, transaction: str, window: Any, pane: Any, shard: int, shards: int, destination: Any) -> str:
         """Return the path that a file is published under.  Raises `SinkError` for a name that can't be used."""
         given = self.file_naming(window, pane, shard, shards, None, destination)
@@ -279,8 +290,8 @@ class DestinationSink(StagedFileSink):
                 f"{self.transform}: file_naming gives {given!r} for the destination {destination!r}, expected a name"
             )
         name = path_inside(given)
-        if self.name_by_transaction:
-            name = f"{quote(transaction, safe='')}-{name}"
+        if run := self.run or (quote(transaction, safe="") if self.name_by_transaction else ""):
+            name = f"{run}-{name}"
         final = join_path(self.directory, name)
         with self.naming_the_output(f"can't have a file {name!r}, which file_naming gives for {destination!r}"):
             self.file_system.check_names(self.directory, name)

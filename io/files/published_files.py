@@ -7,11 +7,12 @@ is written, whether or not the rest of the pipeline succeeds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 from uuid import uuid4
 
+from ...sdk.claims import Claim, Claimant
 from ...sdk.coders.mixed_hash import pickled_hash, place
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
@@ -27,6 +28,8 @@ from ...transforms.group_by_key import GroupByKey
 from ...transforms.map_and_filter import FlatMap, Map
 from ...transforms.pardo import ParDo
 from ...windowing import GlobalWindows
+from ..transaction_series import digest_of_sink
+from .filesystem import absolute_path, path_string
 from .sink import StagedFileSink
 
 
@@ -89,6 +92,20 @@ class PublishedFiles(PTransform):
         return files
 
 
+def run_of_pipeline(pcoll: PCollection[Any]) -> str:
+    """Return the run in the names of files that a stream publishes one by one, whenever their window is complete.
+
+    A file that is published again after a failure has the same name.  So the run is known by its checkpoints: a start
+    with the same `--checkpoint_dir` continues it.  Scripts have no such runs, so "" is returned for them.
+    """
+    if pcoll.is_bounded or pcoll.pipeline.outline().has_script:
+        return ""
+    directory = pcoll.pipeline.options.view_as(StreamingOptions).checkpoint_dir
+    if directory is None:
+        return uuid4().hex[:16]
+    return digest_of_sink(absolute_path(path_string(directory)))
+
+
 def shards_of(pcoll: PCollection[Any]) -> int:
     """Return the number of groups for as many workers as the pipeline has."""
     return max(1, pcoll.pipeline.options.view_as(StreamingOptions).parallelism or 1)
@@ -106,11 +123,14 @@ def _publish(_: None, sink: StagedFileSink, transaction: str, tokens: Iterable[A
     return sink.publish(transaction, staged)
 
 
-class PublishGroup(DoFn):
+class PublishGroup(DoFn, Claimant):
     """Publishes the files of a group when it is written, each under a name that depends on its window and shard."""
 
     def __init__(self, sink: StagedFileSink) -> None:
         self._sink = sink
+
+    def claims(self) -> Sequence[Claim]:
+        return self._sink.claims()
 
     def process(self, element: Any, window: Any = DoFn.WindowParam, pane: Any = DoFn.PaneInfoParam) -> Iterable[Any]:
         transaction = _begin(None, self._sink)
@@ -118,9 +138,12 @@ class PublishGroup(DoFn):
         return _publish(None, self._sink, transaction, [token])
 
 
-class _StageGroups(DoFn):
+class _StageGroups(DoFn, Claimant):
     def __init__(self, sink: StagedFileSink) -> None:
         self._sink = sink
+
+    def claims(self) -> Sequence[Claim]:
+        return self._sink.claims()
 
     def process(
         self, element: Any, transaction: str, window: Any = DoFn.WindowParam, pane: Any = DoFn.PaneInfoParam

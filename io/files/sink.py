@@ -3,7 +3,7 @@
 The two phases, for every format:
 
 1. Each worker writes its own files (`FileSinkWriter`) into a hidden directory beside the destination,
-   `.<name>.penstock-<transaction>`, and makes them durable.
+   `.<name>.penstock-<transaction>-<sink>`, and makes them durable.  Another sink with this prefix has another one.
 2. A commit writes down the final name of each file (`commit_plan`), renames the files and removes the directory.
 
 A crash in phase 1 leaves only the hidden directory, which patterns never match. A crash in phase 2 is completed by
@@ -27,6 +27,7 @@ from urllib.parse import quote
 import attrs
 
 from ...sdk.beam.display import DisplayDataItem
+from ...sdk.claims import Claim, Claimant
 from ...sdk.coders.coder import shortened
 from ...sdk.columns.column_bundle import ColumnBundle
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
@@ -37,16 +38,18 @@ from ...sdk.sink import SinkWriter
 from ...stored import restores, stored_as
 from ..dead_letters import Rejected, tell
 from ..labelled_sink import LabelledSink
+from ..transaction_series import digest_of_sink
 from .commit_plan import Renaming, carry_out, read_plan, write_plan
 from .compression import CompressionTypes, CountingFile, open_for_writing
 from .filesystem import AnyPath, FileSystem, absolute_path, filesystem_for, join_path, path_string, split_path
+from .final_names import FinalNames
 from .format import FileFormat, RecordWriter
 from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_apart, template_as_format
 
 _logger = logger_of(__name__)
 
 
-class StagedFileSink(LabelledSink):
+class StagedFileSink(LabelledSink, Claimant):
     """Files of one format, named `<prefix><shard><suffix>`.
 
     Args:
@@ -75,6 +78,8 @@ class StagedFileSink(LabelledSink):
     accepts_retractions: ClassVar[bool] = False
     # True if a commit moves files whose names are refused to the dead letters; otherwise it fails.
     has_dead_letters = False
+    # The run in the names of files that are published one by one; "" if the transaction tells it.
+    run = ""
     # The number of files that a worker has open at once; None for the number of shards.
     max_open_files: int | None = None
     # The last created file, if its bytes are counted.
@@ -158,15 +163,41 @@ class StagedFileSink(LabelledSink):
             **({} if self.file_format is None else self.file_format.display_data()),
         }
 
+    def claims(self) -> Sequence[Claim]:
+        first = self.first_path(1)
+        if first is None:
+            return ()
+        what = f"it writes the files {redacted(self.first_path(self.num_shards or 1) or first)!r}, and so on"
+        advice = "one of them would replace the other's; give one of them another prefix, suffix or shard_name_template"
+        return [FinalNames(what, advice, first=self._first_path, shards=self.num_shards)]
+
+    def _first_path(self, shards: int) -> str:
+        return self.first_path(shards) or ""
+
+    def first_path(self, shards: int) -> str | None:
+        """Return the final path of the first of so many files, without the transaction's name; None if it isn't known
+        before the run."""
+        return f"{self.file_path_prefix}{shard_name(self.shard_name_template, 0, shards)}{self.file_name_suffix}"
+
     @property
     def file_system(self) -> FileSystem:
         """Return the file system of the output."""
         return filesystem_for(self.file_path_prefix)
 
     def staging_directory(self, transaction: str) -> str:
-        """Return the directory of a transaction's files until its commit."""
+        """Return the directory of a transaction's files until its commit.
+
+        It is this sink's alone, unless an earlier version has begun the transaction: then all sinks with this prefix
+        have the same one.
+        """
         directory, name = split_path(self.file_path_prefix)
-        return join_path(directory, f".{name}.penstock-{quote(transaction, safe='')}")
+        of_all = join_path(directory, f".{name}.penstock-{quote(transaction, safe='')}")
+        return of_all if self.file_system.exists(of_all) else f"{of_all}-{self._digest}"
+
+    @property
+    def _digest(self) -> str:
+        """Tells the sink's files from those of another sink with this prefix, until they are published."""
+        return digest_of_sink(self.transform)[:8]
 
     def final_path(self, transaction: str, shard: int, shards: int) -> str:
         """Return the path that a shard is published under."""
@@ -241,6 +272,10 @@ class StagedFileSink(LabelledSink):
             with self.naming_the_output("can't be published"):
                 if self.file_system.exists(directory) and read_plan(self.file_system, directory) is None:
                     self._checked_plan(transaction, [file for token in staged for file in token])
+
+    def names(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> Iterable[str]:
+        kept, _ = self._what_fits(transaction, [file for token in staged for file in token])
+        return [entry.final for entry in self.plan(transaction, kept)]
 
     def commit(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> None:
         self.publish(transaction, staged)
@@ -351,7 +386,7 @@ class StagedFileSink(LabelledSink):
         return join_path(directory, f".{name}.penstock-dead-letters")
 
     def _dead_letter(self, transaction: str, file: StagedFile) -> str:
-        return join_path(self.dead_letters, f"{quote(transaction, safe='')}-{file.name}")
+        return join_path(self.dead_letters, f"{quote(transaction, safe='')}-{self._digest}-{file.name}")
 
     def _what_fits(
         self, transaction: str, files: Sequence[StagedFile]
@@ -442,6 +477,9 @@ class StagedFileSink(LabelledSink):
         plan = self.plan(transaction, kept)
         finals = [entry.final for entry in plan]
         finals += [self._dead_letter(transaction, file) for file, _ in rejected]
+        # Named as an earlier version has named them.
+        of_all = quote(transaction, safe="")
+        finals += [join_path(self.dead_letters, f"{of_all}-{file.name}") for file, _ in rejected]
         if not files and not self.skip_if_empty:
             finals = [self.final_path(transaction, 0, max(self.num_shards, 1))]
         if finals and not any(map(self.file_system.exists, finals)):

@@ -15,10 +15,11 @@ from ...transforms.assign_windows import WindowInto
 from ...transforms.pardo import ParDo
 from ...transforms.write import Stage
 from ...triggers import AccumulationMode, AfterWatermark
-from ...windowing import FixedWindows, GlobalWindows
+from ...windowing import FixedWindows, GlobalWindows, IntervalWindow
+from ..transaction_series import run_of
 from .commit_plan import Renaming
 from .format import RecordWriter
-from .published_files import PublishGroup, sharded
+from .published_files import PublishGroup, run_of_pipeline, sharded
 from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, WINDOWED_SHARD_NAME_TEMPLATE, shard_name
 from .sink import StagedFile, StagedFileSink
 
@@ -36,6 +37,8 @@ def is_windowed(sink: StagedFileSink, pcoll: PCollection[Any]) -> bool:
 def written_by_window(pcoll: PCollection[Any], sink: StagedFileSink) -> WriteOutput[Any]:
     """Write an unbounded input into files for each window, and return their names."""
     windowed = WindowedSink(sink, sink.num_shards or 1)
+    published = copy.copy(windowed)
+    published.run = run_of_pipeline(pcoll)
 
     def grouped() -> PCollection[Any]:
         windows = pcoll
@@ -48,7 +51,7 @@ def written_by_window(pcoll: PCollection[Any], sink: StagedFileSink) -> WriteOut
         return sharded(windows, windowed.shards)
 
     def publish() -> PCollection[Any]:
-        publish = ParDo(PublishGroup(windowed)).with_output_types(str)
+        publish = ParDo(PublishGroup(published)).with_output_types(str)
         files: PCollection[Any] = grouped() | "FinalizeWrite" >> publish
         return files
 
@@ -62,8 +65,9 @@ class WindowedSink(StagedFileSink):
     """Files for each window, pane and shard, in the format of another sink.
 
     A file is published when its window is complete.  Its name has the window in it: `-W-SSSSS-of-NNNNN` is the default
-    template.  The number of a pane follows the window, except for the first pane's.  A shard without elements has no
-    file.  With a limit of the records or bytes of a file, each pane has as many files as its elements need.
+    template.  In a stream the name has the run behind the prefix, so that no run replaces the files of another one.
+    The number of a pane follows the window, except for the first pane's.  A shard without elements has no file.  With a
+    limit of the records or bytes of a file, each pane has as many files as its elements need.
 
     Args:
       sink: the sink that opens files.
@@ -86,6 +90,7 @@ class WindowedSink(StagedFileSink):
             skip_if_empty=True,
             transform=sink.transform,
         )
+        self.is_labelled = sink.is_labelled
         self.num_shards = 0
         self.sink = copy.copy(sink)
         self.shards = shards
@@ -106,16 +111,26 @@ class WindowedSink(StagedFileSink):
 
     def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
         if self.max_records_per_shard is None and self.max_bytes_per_shard is None:
-            return [Renaming(file.name, self._final(file, file.shard or 0, self.shards), file.size) for file in files]
+            return [
+                Renaming(file.name, self._final(transaction, file, file.shard or 0, self.shards), file.size)
+                for file in files
+            ]
         # The files of a pane are staged by one writer, in order.
         shards = Counter(file.group for file in files)
         numbers = {group: count() for group in shards}
         return [
-            Renaming(file.name, self._final(file, next(numbers[file.group]), shards[file.group]), file.size)
+            Renaming(
+                file.name, self._final(transaction, file, next(numbers[file.group]), shards[file.group]), file.size
+            )
             for file in files
         ]
 
-    def _final(self, file: StagedFile, shard: int, shards: int) -> str:
-        window, pane = file.group
-        name = shard_name(self.shard_name_template, shard, shards, window, pane)
+    def first_path(self, shards: int) -> str:
+        name = shard_name(self.shard_name_template, 0, shards, IntervalWindow(0, 1))
         return f"{self.file_path_prefix}{name}{self.file_name_suffix}"
+
+    def _final(self, transaction: str, file: StagedFile, shard: int, shards: int) -> str:
+        window, pane = file.group
+        run = self.run or (run_of(transaction) if self.name_by_transaction else "")
+        name = shard_name(self.shard_name_template, shard, shards, window, pane)
+        return f"{self.file_path_prefix}{run and f'-{run}'}{name}{self.file_name_suffix}"

@@ -16,6 +16,7 @@ from penstock.io.files.write import FileSink
 from penstock.io.redis.sink import RedisSink
 from penstock.io.redis.stream_sink import RedisStreamSink
 from penstock.io.sql.database import SqlSession
+from penstock.io.transaction_series import digest_of_sink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import RejectedRecordError, SinkError
 
@@ -234,7 +235,7 @@ def test_two_files_of_one_name_are_found_before_the_commit(tmp_path: pathlib.Pat
     for again in (sink.with_dead_letters(), sink.with_dead_letters(), sink):
         again.commit("1", tokens)
 
-    name = f".files.penstock-dead-letters/1-{tokens[0][1].name}"
+    name = f".files.penstock-dead-letters/1-{digest_of_sink(sink.transform)[:8]}-{tokens[0][1].name}"
     found = files_below(tmp_path)
     assert {"all.txt", name, f"{name}.json"} == found.keys()
     assert ("ann 1\n", "bob 2\n") == (found["all.txt"], found[name])

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ....sdk.errors import RejectedRecordError
 from ....sdk.graph import Graph, ParDo, Transform
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.options import PipelineOptions, SinkOptions
@@ -138,6 +139,23 @@ class SinkCommitter:
             for label, sink in self._sinks.items():
                 own = [pair for pair in staged.get(label, ()) if pair[0] in transactions]
                 precommit(label, sink, by_transaction(own, transactions))
+            self._check_names(staged, transactions)
+
+    def _check_names(self, staged: Staged, transactions: Sequence[str]) -> None:
+        """Raise `RejectedRecordError` if two sinks would create files of one name: the last one's would stay."""
+        naming = {label: sink for label, sink in self._sinks.items() if type(sink).names is not Sink.names}
+        taken: dict[str, str] = {}
+        for label, sink in naming.items() if len(naming) > 1 else ():
+            own = by_transaction([pair for pair in staged.get(label, ()) if pair[0] in transactions], transactions)
+            for transaction, tokens in own.items():
+                for name in sink.names(transaction, tokens):
+                    if taken.setdefault(name, label) != label:
+                        error = RejectedRecordError(
+                            f"{label}: {name!r} can't be published, since {taken[name]} publishes a file of that name, "
+                            "too; write to another directory, or give its files other names"
+                        )
+                        error.record, error.transform = name, label
+                        raise error
 
     def commit(self, staged: Staged, decision: Decision, complete: Collection[str] = ()) -> tuple[str, ...]:
         """Publish the staged output and return its transactions, which are over.  Idempotent.

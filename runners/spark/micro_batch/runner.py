@@ -56,7 +56,7 @@ class SparkMicroBatchRunner(TransformRunner):
         """Run a bounded pipeline or a script to the end, and start any other pipeline."""
         from ...execution.clock import ProcessingTime
         from ...execution.plan.execution_graph import cut
-        from ...execution.sinks.committer import with_dead_letters
+        from ...execution.sinks.committer import committing_often, with_dead_letters
         from ..remote import refuse_remote
         from ..session import find_session, partitions_of
         from .commit_log import no_failure
@@ -69,6 +69,8 @@ class SparkMicroBatchRunner(TransformRunner):
         refuse_remote(options, self._session, graph, self.name)
         settings = settings_of(options, self._reached or no_failure)
         graph = with_dead_letters(graph, options)
+        if graph.unbounded_reads():
+            graph = committing_often(graph)
         for read in graph.unbounded_reads():
             primitive = read.primitive
             if isinstance(primitive, Read) and isinstance(primitive.source, UnboundedSource):

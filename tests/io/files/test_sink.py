@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 from penstock.io.files.filesystem import LocalFileSystem
 from penstock.io.files.text import TextFormat
 from penstock.io.files.write import FileSink
+from penstock.io.transaction_series import digest_of_sink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError
 
 TRANSACTION = "run/1"
+
+# The staging directory of a sink `out`.
+STAGING = ".out.penstock-run%2F1-" + digest_of_sink("Write/lines")[:8]
 
 
 def text_sink(prefix, header=None, **options):
@@ -78,7 +82,7 @@ def test_nothing_is_visible_before_the_commit_and_all_of_it_after(tmp_path):
     sink = text_sink(tmp_path / "out", file_name_suffix=".txt")
     sink.prepare(TRANSACTION)
     tokens = stage(sink, ["a", "b"], ["c"])
-    assert [] == [name for name in content(tmp_path) if not name.startswith(".out.penstock-run%2F1/")]
+    assert [] == [name for name in content(tmp_path) if not name.startswith(f"{STAGING}/")]
     sink.commit(TRANSACTION, tokens)
     assert {"out-00000-of-00002.txt": "a\nb\n", "out-00001-of-00002.txt": "c\n"} == content(tmp_path)
     assert ["out-00000-of-00002.txt", "out-00001-of-00002.txt"] == sorted(os.listdir(tmp_path))
@@ -160,7 +164,7 @@ def test_a_worker_that_failed_removes_its_own_files_only(tmp_path):
     failed = sink.open_writer(TRANSACTION, "unit/1")
     failed.write(Bundle(["b", "c"]))
     failed.discard()
-    assert ["prepared", "unit%2F0-0"] == sorted(os.listdir(tmp_path / ".out.penstock-run%2F1"))
+    assert ["prepared", "unit%2F0-0"] == sorted(os.listdir(tmp_path / STAGING))
     sink.commit(TRANSACTION, tokens)
     assert {"out-00000-of-00001": "a\n"} == content(tmp_path)
 
@@ -170,10 +174,10 @@ def test_staged_files_that_vanished_are_an_error_and_not_an_empty_result(tmp_pat
     sink = text_sink(tmp_path / "out")
     sink.prepare(TRANSACTION)
     tokens = stage(sink, ["a"])
-    (tmp_path / ".out.penstock-run%2F1" / "unit%2F0-0").unlink()
+    (tmp_path / STAGING / "unit%2F0-0").unlink()
     with pytest.raises(SinkError, match="can't be published: its staged file .* is gone"):
         sink.commit(TRANSACTION, tokens)
-    LocalFileSystem().delete(str(tmp_path / ".out.penstock-run%2F1"))
+    LocalFileSystem().delete(str(tmp_path / STAGING))
     with pytest.raises(SinkError, match="neither it nor its staged file exists"):
         sink.commit(TRANSACTION, tokens)
 

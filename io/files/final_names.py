@@ -1,0 +1,32 @@
+"""FinalNames: the claim of a sink to the names of its files; no two sinks of a pipeline can write the same files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from ...sdk.claims import Claim
+
+
+@attrs.frozen
+class FinalNames(Claim):
+    """The names of the files of a sink.
+
+    Attributes:
+      first: returns the path of the first file of so many, without the name of the transaction.
+      shards: the number of files; 0 if it isn't known.
+
+    >>> names = FinalNames("", "", first=lambda n: f"out-0-of-{n}", shards=2)
+    >>> names.excludes(attrs.evolve(names, shards=0)), names.excludes(attrs.evolve(names, shards=3))
+    (True, False)
+    """
+
+    first: Callable[[int], str] = attrs.field(kw_only=True)
+    shards: int = attrs.field(kw_only=True)
+
+    def excludes(self, other: Claim) -> bool:
+        if not isinstance(other, FinalNames):
+            return False
+        mine, theirs = self.shards or other.shards or 1, other.shards or self.shards or 1
+        return self.first(mine) == other.first(theirs)
