@@ -107,6 +107,14 @@ class Sink(ABC, Generic[T]):
         """
         return self
 
+    def target(self) -> str | None:
+        """Return what the sink writes to, as text without secrets, for checkpoints.
+
+        After a sink was renamed, a start commits what it has staged by the sink with the same target, `labelled` as
+        the old one.  Returns None for a sink for which that isn't possible.
+        """
+        return None
+
     @abstractmethod
     def prepare(self, transaction: str) -> None:
         """Prepare a transaction, before the run starts.  Raises `SinkError` if the sink can't be written to."""

@@ -163,6 +163,9 @@ class StagedFileSink(LabelledSink, Claimant):
             **({} if self.file_format is None else self.file_format.display_data()),
         }
 
+    def target(self) -> str:
+        return redacted(f"{self.file_path_prefix}{self.shard_name_template}{self.file_name_suffix}")
+
     def claims(self) -> Sequence[Claim]:
         first = self.first_path(1)
         if first is None:

@@ -167,6 +167,11 @@ class KafkaSink(LabelledSink):
         """Return the settings to show in a drawing of the pipeline."""
         return {"servers": self.writing.connection.settings.servers, "topic": self.writing.topic_name}
 
+    def target(self) -> str:
+        writing = self.writing
+        topics = (writing.topic_name, writing.control_topic, writing.staging_topic)
+        return f"{', '.join(topics)} at {writing.connection.settings.servers}"
+
     @property
     def transform(self) -> str:
         """The label in messages."""

@@ -79,6 +79,9 @@ class LakehouseSink(LabelledSink):
         self._data_files: tuple[str, DataFiles] | None = None
         self._net: tuple[str, Net] | None = None
 
+    def target(self) -> str:
+        return self.table.name
+
     @property
     def transform(self) -> str:
         """The label in messages."""

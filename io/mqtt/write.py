@@ -68,6 +68,10 @@ class MqttSink(LabelledSink):
         self.writing = writing
         self._publisher: Publisher | None = None
 
+    def target(self) -> str:
+        shown = self.display_data()
+        return f"{shown['topic']} at {shown['server']}"
+
     @property
     def transform(self) -> str:
         """The label in messages."""

@@ -72,6 +72,10 @@ class NatsSink(LabelledSink):
         # True if the stream is known to exist.
         self._is_prepared = False
 
+    def target(self) -> str:
+        shown = self.display_data()
+        return f"{shown['subject']} at {shown['servers']}"
+
     @property
     def transform(self) -> str:
         """The label in messages."""

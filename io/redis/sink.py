@@ -82,6 +82,9 @@ class RedisSink(LabelledSink):
         """Return the settings to show in a drawing of the pipeline."""
         return {"server": self.server, "prefix": self.prefix}
 
+    def target(self) -> str:
+        return f"{self.prefix!r} at {self.server}"
+
     @property
     def server(self) -> str:
         """The server, without a password."""

@@ -128,6 +128,9 @@ class TableSink(NamedTable, LabelledSink):
         """Return the settings to show in a drawing of the pipeline."""
         return {"database": str(self.database), "table": self.table, "key": ", ".join(self.key)}
 
+    def target(self) -> str:
+        return f"{self.table} in {self.database}"
+
     # Two phases
 
     def prepare(self, transaction: str) -> None:

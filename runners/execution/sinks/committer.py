@@ -25,6 +25,7 @@ from ..plan.fusion import Output, Plan
 from ..serialization.records import RecordType, pickled, unpickled
 from ..user_errors import guarded
 from .errors import END_OF_RUN, Decision
+from .known_sinks import KnownSink, KnownSinks, in_place_of
 
 # By sink label, pairs of a transaction and a token.
 Staged: TypeAlias = Mapping[str, Sequence[tuple[str, Any]]]
@@ -54,6 +55,7 @@ class SinkCommitter:
 
     Args:
       names: keeps the names of open transactions.  None if no later start can resume the run.
+      known: keeps what a later start has to know of the sinks, if it can resume the run.
       metrics: counts what sinks report during commits, such as dead letters.
 
     Attributes:
@@ -61,11 +63,19 @@ class SinkCommitter:
     """
 
     def __init__(
-        self, plan: Plan, names: OpenTransactions | None = None, metrics: MetricsContainer | None = None
+        self,
+        plan: Plan,
+        names: OpenTransactions | None = None,
+        metrics: MetricsContainer | None = None,
+        known: KnownSinks | None = None,
     ) -> None:
         self.metrics = MetricsContainer() if metrics is None else metrics
         self._sinks = sinks_of(plan)
         self._names = names
+        self._known = known
+        # By label, sinks that the pipeline doesn't have any more: those that take their places, and the others.
+        self._former: dict[str, Sink[Any]] = {}
+        self._gone: dict[str, KnownSink] = {}
         # By open transaction, in the order in which they began, the labels of its sinks.
         self._open: dict[str, Collection[str]] = {}
         # True if transactions that aren't open are known to be over.
@@ -98,9 +108,30 @@ class SinkCommitter:
         Args:
           names: None if they aren't known.
         """
+        known = {} if self._known is None else self._known.read()
+        self._former = in_place_of(known, self._sinks)
+        self._gone = {each: of for each, of in known.items() if each not in self._sinks and each not in self._former}
         if names is not None:
-            self._open = dict.fromkeys(names, self.labels)
+            self._open = dict.fromkeys(names, (*self.labels, *self._former))
             self._knows_open = True
+
+    def unpublished(self, staged: Staged) -> list[str]:
+        """Return the labels of sinks that have staged output of open transactions, and that can't commit it.
+
+        They are gone from the pipeline, and no other sink takes their places.
+        """
+        return [
+            label
+            for label, tokens in staged.items()
+            if label not in self._sinks
+            and label not in self._former
+            and any(not self._knows_open or transaction in self._open for transaction, _ in tokens)
+        ]
+
+    @property
+    def renamed(self) -> Collection[str]:
+        """Return the labels of sinks that are gone, and whose places others have taken."""
+        return self._former.keys()
 
     def begin(self, transaction: str) -> None:
         """Begin a transaction of all sinks; see `begin_all`."""
@@ -113,12 +144,27 @@ class SinkCommitter:
         """
         if not self._sinks or not transactions:
             return
+        if self._known is not None:
+            self._write_sinks(self._known)
         self._open.update(transactions)
         self.write_names()
         for transaction, labels in transactions.items():
             for label, sink in self._sinks.items():
                 if label in labels:
                     guarded(label, partial(sink.prepare, transaction))
+
+    def _write_sinks(self, file: KnownSinks) -> None:
+        """Write down the sinks, before the first transaction of this run."""
+        if self._gone:
+            _logger.warning(
+                "%s: the sinks %s are gone. What they have staged, and not committed, stays at their targets",
+                file.directory,
+                ", ".join(f"{label!r} ({of.target or of.kind})" for label, of in self._gone.items()),
+            )
+        left = {label for labels in self._open.values() for label in labels}
+        former = {label: KnownSink.of(label, sink) for label, sink in self._former.items() if label in left}
+        file.write(former | {label: KnownSink.of(label, sink) for label, sink in self._sinks.items()})
+        self._gone, self._known = {}, None
 
     def write_names(self) -> None:
         """Write the names of the open transactions.
@@ -165,14 +211,15 @@ class SinkCommitter:
           complete: open transactions that are committed even if nothing was staged in them.
         """
         transactions = self._in_order(staged, complete)
-        tokens = {label: by_transaction(staged.get(label, ()), transactions) for label in self._sinks}
+        sinks = self._sinks | self._former
+        tokens = {label: by_transaction(staged.get(label, ()), transactions) for label in sinks}
         published: dict[str, None] = {}
         for transaction in transactions:
-            for label in self._open.get(transaction, self._sinks):
+            for label in self._open.get(transaction, sinks):
                 own = tokens[label][transaction]
                 try:
                     with scoped(self.metrics, label):
-                        guarded(label, partial(self._sinks[label].commit, transaction, own))
+                        guarded(label, partial(sinks[label].commit, transaction, own))
                 except Exception as error:
                     decision.commit_failed(error, transaction, label, tuple(published))
                     raise
@@ -231,7 +278,7 @@ class SinkCommitter:
         for label in self._open[transaction]:
             if (transaction, label) not in self._published:
                 try:
-                    self._sinks[label].abort(transaction)
+                    (self._sinks.get(label) or self._former[label]).abort(transaction)
                 except Exception:
                     is_removed = False
         if is_removed:
@@ -239,7 +286,7 @@ class SinkCommitter:
 
     def _is_over(self, transaction: str) -> None:
         self._open.pop(transaction, None)
-        self._published -= {(transaction, label) for label in self._sinks}
+        self._published = {each for each in self._published if each[0] != transaction}
 
     def _in_order(self, staged: Staged, complete: Collection[str] = ()) -> list[str]:
         """Return the transactions with staged output, in the order of their commits.

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import attrs
 
-from ....sdk.errors import RejectedRecordError
+from ....sdk.errors import CheckpointMismatchError, RejectedRecordError
 from ....sdk.redaction import redacted
 
 DEAD_LETTERS = "start it with --on_commit_error=dead_letter, which publishes all records except the refused ones"
@@ -81,3 +81,14 @@ def explain(error: BaseException, before: str, behind: str) -> None:
     """Put text around the message of an error, which keeps its class and attributes."""
     if error.args and isinstance(error.args[0], str):
         error.args = (f"{redacted(before)}{error.args[0]}. {redacted(behind)}", *error.args[1:])
+
+
+def unpublished_output(directory: str, checkpoint: str, gone: Sequence[str]) -> CheckpointMismatchError:
+    """Return the error for output that a checkpoint has decided, of sinks that the pipeline doesn't have."""
+    labels = ", ".join(map(repr, gone))
+    return CheckpointMismatchError(
+        f"{directory}: {checkpoint} has output of {labels}, which the pipeline doesn't have, and it may be "
+        "unpublished. Start the pipeline once with the sink under this label, which publishes the output, and stop it "
+        "with a savepoint; --allow_dropped_state drops no output. Or return to the checkpoint before, whose input is "
+        f"read again: `penstock checkpoints rollback {directory} --allow_repeated_results`"
+    )

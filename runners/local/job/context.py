@@ -15,6 +15,7 @@ from ...execution.page.event_log import Events
 from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
 from ...execution.plan.source_identities import identities_of
 from ...execution.sinks.committer import OpenTransactions, SinkCommitter
+from ...execution.sinks.known_sinks import KnownSinks
 from ...execution.state.schema import shapes_of
 from ..workers.observer import Observation
 from ..workers.pool import Workers, ids_of
@@ -59,6 +60,7 @@ class JobContext:
     Args:
       open_transactions: the record of the open transactions; None for a job that keeps none.
       inbox: the requests of other processes; None if there can be none.
+      known_sinks: the record of the sinks; None for a job that keeps none.
 
     Attributes:
       execution_graph, subtasks: the execution graph, and the ids of its subtasks.
@@ -89,6 +91,7 @@ class JobContext:
         token: Callable[[], str],
         inbox: RequestInbox | None,
         time: ProcessingTime | None,
+        known_sinks: KnownSinks | None = None,
     ) -> None:
         plan = execution_graph.plan
         self.use(execution_graph)
@@ -102,7 +105,7 @@ class JobContext:
         self.requests = PendingRequests(inbox, clock)
         labels = [task.label for task in execution_graph.tasks]
         self.status = StatusTracker(labels, self.time(), lambda: self.committer.metrics)
-        self.committer = SinkCommitter(plan, open_transactions)
+        self.committer = SinkCommitter(plan, open_transactions, known=known_sinks)
         self.commits_at_end = plan.graph.is_bounded
         self.has_script = plan.graph.has_script
         self.has_loops = any(edge.kind is EdgeKind.BACK for task in execution_graph.tasks for edge in task.inputs)

@@ -26,6 +26,7 @@ from ...execution.clock import ProcessingTime
 from ...execution.page.event_log import described_error
 from ...execution.plan.execution_graph import ExecutionGraph
 from ...execution.sinks.checkpoint_commits import OpenTransactionsFile
+from ...execution.sinks.known_sinks import KnownSinks
 from ..workers.pool import Workers
 from ..workers.processes import WorkerDied
 from .attempt import Attempt, RestartNow
@@ -76,7 +77,16 @@ class Job:
         self._store = store
         self._open_names = None if store is None else OpenTransactionsFile(store.disk, store.directory)
         self.context = JobContext(
-            execution_graph, workers, settings, self._open_names, clock, sleep, token, inbox, time
+            execution_graph,
+            workers,
+            settings,
+            self._open_names,
+            clock,
+            sleep,
+            token,
+            inbox,
+            time,
+            None if store is None else KnownSinks(store.disk, store.directory),
         )
         self._recovery = CheckpointRecovery(self.context, store)
         self._has_begun = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ....sdk.errors import CheckpointMismatchError
+from ....sdk.errors import CheckpointMismatchError, CorruptSnapshotError
 from ....sdk.redaction import logger_of
 from ...execution.checkpoints.catalog import path_of
 from ...execution.checkpoints.manifest import Checkpoint
@@ -13,7 +13,7 @@ from ...execution.plan.execution_graph import label_of
 from ...execution.plan.source_identities import ADVICE, changes_of_sources, described, sources_of
 from ...execution.sinks.checkpoint_commits import ManifestDecision, commit_succeeded
 from ...execution.sinks.committer import Staged, decode_staged
-from ...execution.sinks.errors import END_OF_RUN, Decision
+from ...execution.sinks.errors import END_OF_RUN, Decision, unpublished_output
 from ...execution.state.schema import mismatches
 from ...execution.streaming.restored import restored_line
 from ..workers.snapshot_writer import PROCESSING_TIME, PUBLISHED, SINKS
@@ -63,7 +63,12 @@ class CheckpointRecovery:
             return
         # Checked first: a mistake must not end the job that writes these checkpoints.
         for checkpoint in self._store.checkpoints()[:1]:
-            self._check(self._store, checkpoint, {})
+            try:
+                staged = _staged_in(self._store, checkpoint)
+            except CorruptSnapshotError:
+                # It is skipped.
+                staged = {}
+            self._check(self._store, checkpoint, staged)
         self._store.take_over()
 
     def recover(self) -> Checkpoint | None:
@@ -117,6 +122,9 @@ class CheckpointRecovery:
         # Raises if another job owns the checkpoints: it commits and aborts then.
         store.sweep()
         staged = {} if checkpoint is None else _staged_in(store, checkpoint)
+        if committer.unpublished(staged):
+            # The start is refused.  The next one, of the pipeline that has these sinks, commits their output.
+            return
         self.unfinished = None if checkpoint is None else checkpoint.metadata.get("transaction")
         if self.unfinished is not None:
             self.carried = staged
@@ -135,6 +143,7 @@ class CheckpointRecovery:
             raise CheckpointMismatchError(
                 f"{store.directory}: its checkpoints were written by another runner; give another --checkpoint_dir"
             )
+        self._check_sinks(store, checkpoint, staged)
         plan, allows_dropped = self._context.execution_graph.plan, self._context.settings.allow_dropped_state
         known = {label_of(step) for step in plan.steps} | {node.producer for node in plan.graph.pcollections.values()}
         known |= {f"{n.producer}[{n.tag}]" for n in plan.graph.pcollections.values()}
@@ -149,6 +158,15 @@ class CheckpointRecovery:
             )
         self._check_shapes(store, checkpoint, kept & known)
         self._check_sources(store, checkpoint)
+
+    def _check_sinks(self, store: SnapshotStore, checkpoint: Checkpoint, staged: Staged) -> None:
+        """Raise `CheckpointMismatchError` for output of a sink that is gone, if it may be unpublished."""
+        gone = self._context.committer.unpublished(staged)
+        if checkpoint.metadata.get("transaction") is not None:
+            # The output of all starts is published at the end, by the same sinks.
+            gone += [label for label in self._context.committer.renamed if staged.get(label)]
+        if gone:
+            raise unpublished_output(store.directory, f"checkpoint {checkpoint.epoch}", gone)
 
     def _check_shapes(self, store: SnapshotStore, checkpoint: Checkpoint, labels: Collection[str]) -> None:
         """Raise `CheckpointMismatchError` if a step keeps state of another kind now."""

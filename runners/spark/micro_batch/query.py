@@ -32,6 +32,7 @@ from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.sinks.checkpoint_commits import PREVIOUS, ManifestDecision, commit_succeeded
 from ...execution.sinks.committer import SinkCommitter
 from ...execution.sinks.errors import END_OF_RUN, Decision
+from ...execution.sinks.known_sinks import KnownSinks
 from ...execution.state.schema import shapes_of
 from ...execution.streaming.observation import Observe, Observed
 from ...execution.streaming.restored import restored_line
@@ -142,7 +143,7 @@ class MicroBatchQuery:
         self._jumped = self._clock.jumped
         self._sleep = sleep
         # The write-ahead log names the open transaction, and a manifest the one to publish.
-        self._sinks = SinkCommitter(self.plan, metrics=self.metrics)
+        self._sinks = SinkCommitter(self.plan, metrics=self.metrics, known=KnownSinks(store.disk, store.directory))
         self._transaction: str | None = None
         self._decided: tuple[str, ...] = ()
         self._ahead = WriteAhead(store)
@@ -423,15 +424,22 @@ class MicroBatchQuery:
     def _recover(self) -> PlannedBatch | None:
         """Restore the newest committed batch.  Returns the batch that was planned after it, if any."""
         settings = self._settings
+        planned = self._ahead.read()
+        self._sinks.recover(None)
         recovery = Recovery(
-            self._store, self.plan, self._sources, settings.allow_dropped_state, settings.allow_changed_sources
+            self._store,
+            self.plan,
+            self._sources,
+            settings.allow_dropped_state,
+            settings.allow_changed_sources,
+            self._sinks.renamed,
+            lambda number: planned is not None and planned.number == number + 1,
         )
         newest = recovery.newest()
         if newest is not None:
             self._restore(*newest)
             self._publish()
             commit_succeeded(self._store.disk, self._store.directory)
-        planned = self._ahead.read()
         self._store.sweep()
         if planned is None or planned.number != self._committed.number + 1:
             return None

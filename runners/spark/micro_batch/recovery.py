@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import attrs
 
@@ -13,6 +13,8 @@ from ...execution.checkpoints.store import SnapshotStore
 from ...execution.plan.execution_graph import label_of
 from ...execution.plan.fusion import Plan
 from ...execution.plan.source_identities import ADVICE, described
+from ...execution.sinks.committer import sinks_of
+from ...execution.sinks.errors import unpublished_output
 from .commit_log import Committed
 from .sources import DriverSources
 
@@ -26,6 +28,8 @@ class Recovery:
     Attributes:
       allow_dropped_state: whether state, output and positions of transforms that the pipeline no longer has may be
         dropped.
+      renamed: the labels of sinks that the pipeline has under other labels now.
+      is_published: returns whether the output of a batch is known to be published.
       allow_changed_sources: whether changed sources resume from their checkpointed positions.
     """
 
@@ -34,6 +38,8 @@ class Recovery:
     sources: DriverSources
     allow_dropped_state: bool = False
     allow_changed_sources: bool = False
+    renamed: Collection[str] = ()
+    is_published: Callable[[int], bool] = lambda _: False
 
     def newest(self) -> tuple[Checkpoint, Committed] | None:
         """Return the newest committed batch that is undamaged, or None.
@@ -85,13 +91,12 @@ class Recovery:
             )
 
     def _check_sinks(self, committed: Committed) -> None:
-        """Raise `CheckpointMismatchError` for staged output of a sink that the pipeline no longer has."""
-        if unknown := self._unknown(label for label, tokens in committed.staged.items() if tokens):
-            raise CheckpointMismatchError(
-                f"{self.store.directory}: batch {committed.number} has staged output for {unknown}, which the "
-                "pipeline doesn't have, and the output may not have been published. Give the sink the label that it "
-                "had, or drop the output with --allow_dropped_state"
-            )
+        """Raise `CheckpointMismatchError` for output of a sink that is gone, if it may be unpublished."""
+        sinks = {*sinks_of(self.plan), *self.renamed}
+        gone = [label for label, tokens in committed.staged.items() if tokens and label not in sinks]
+        # The plan of the next batch is written once the output of this one is published.
+        if gone and not (self.allow_dropped_state and self.is_published(committed.number)):
+            raise unpublished_output(self.store.directory, f"batch {committed.number}", gone)
 
     def _check_sources(self, committed: Committed) -> None:
         """Raise `CheckpointMismatchError` for positions of an unbounded source that the pipeline no longer has."""

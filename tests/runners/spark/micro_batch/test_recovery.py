@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import attrs
 import msgspec
 import pytest
 from recording import Recording
@@ -60,9 +61,12 @@ def test_staged_output_of_a_removed_sink_is_refused(store: SnapshotStore) -> Non
     assert newest(recovery(store)) is None
     commit(store, 1)
 
-    with pytest.raises(CheckpointMismatchError, match=r"batch 1 has staged output for 'Table/?.*', which the pipel"):
+    with pytest.raises(CheckpointMismatchError, match=r"batch 1 has output of 'Table/?.*', which the pipel"):
         recovery(store, "Rows").newest()
-    assert 1 == newest(recovery(store, "Rows", allow_dropped_state=True))
+    with pytest.raises(CheckpointMismatchError, match="--allow_dropped_state drops no output"):
+        recovery(store, "Rows", allow_dropped_state=True).newest()
+    published = attrs.evolve(recovery(store, "Rows", allow_dropped_state=True), is_published=lambda number: number == 1)
+    assert 1 == newest(published)
     assert 1 == newest(recovery(store))
 
 
