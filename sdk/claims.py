@@ -53,3 +53,13 @@ def claims_of(primitive: graph.Primitive) -> Sequence[Claim]:
     elif isinstance(primitive, graph.ParDo):
         found = primitive.sink if primitive.fn is None else primitive.fn.object[0]
     return found.claims() if isinstance(found, Claimant) else ()
+
+
+def server_key(host: str, port: Any) -> tuple[str, str]:
+    """Return a server as a part of a claim's key: names of this machine are equal.
+
+    >>> server_key("LOCALHOST", 1883) == server_key("127.0.0.1", "1883")
+    True
+    """
+    name = host.lower().strip("[]")
+    return ("localhost" if name in ("", "127.0.0.1", "::1") else name), str(port)

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from ...sdk.claims import server_key
 from ...sdk.errors import SourceError
 from ...sdk.redaction import HIDDEN, looks_secret, redacted, redacted_cause
 from ..optional_package import optional_package
@@ -65,6 +66,13 @@ class PostgresServer:
     def database(self) -> str:
         """The name of the database."""
         return self._settings.get("dbname") or self._settings.get("user") or ""
+
+    @property
+    def place(self) -> tuple[tuple[str, str], ...]:
+        """The hosts and ports, equal for the same server."""
+        hosts = (self._settings.get("host") or self._settings.get("hostaddr") or "").split(",")
+        ports = (self._settings.get("port") or "5432").split(",")
+        return tuple(server_key(host, ports[min(i, len(ports) - 1)]) for i, host in enumerate(hosts))
 
     def of(self, transform: str) -> PostgresServer:
         """Return the same database for another label."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ...sdk.claims import Claim, Claimant
 from ...sdk.redaction import logger_of
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
@@ -71,11 +72,17 @@ class Reading:
         ]
 
 
-class PostgresSource(UnboundedSource[RowChange]):
+class PostgresSource(UnboundedSource[RowChange], Claimant):
     """The rows and changes of tables, by a replication slot, which is the only partition."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
+
+    def claims(self) -> Sequence[Claim]:
+        slot, server = self.reading.slot, self.reading.server
+        what = f"it reads the replication {slot} of {server}"
+        advice = "a slot gives each change once; give one of them another slot, or read all tables by one transform"
+        return [Claim(what, advice, ("postgresql", server.place, slot.name))]
 
     def partitions(self) -> Sequence[str]:
         return [self.reading.slot.name]

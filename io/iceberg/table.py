@@ -6,10 +6,13 @@ is the one that was loaded, in whose ancestors the name was looked for.
 
 from __future__ import annotations
 
+import random
+import time
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from ...sdk.errors import SinkError
@@ -22,6 +25,9 @@ from .catalog import Catalog, closed, explained, package
 from .data_files import IcebergFiles, arrow_schema, files_of
 from .partitions import add_partitions
 from .source import Reading
+
+# How often columns are added that other writers were faster than.
+_ATTEMPTS = 20
 
 # The properties of a snapshot that say whose commit it is.
 WRITER = "penstock.writer"
@@ -78,7 +84,7 @@ class IcebergTable(LakehouseTable):
                 except (errors.NoSuchTableError, errors.NoSuchNamespaceError):
                     table = self._create(catalog, schema, partition_by, create)
                 if schema is not None:
-                    table = self._checked(table, schema, merge_schema)
+                    table = self._checked(catalog, table, schema, merge_schema)
             finally:
                 closed(catalog)
             self._location = table.location()
@@ -104,29 +110,35 @@ class IcebergTable(LakehouseTable):
             )
         namespace, _, _ = self.identifier.rpartition(".")
         if namespace:
-            catalog.create_namespace_if_not_exists(namespace)
-        errors = package(self.label, "pyiceberg.exceptions")
-        try:
-            with catalog.create_table_transaction(self.identifier, schema, properties=self.properties) as creation:
-                if partition_by:
-                    with creation.update_spec() as update:
-                        add_partitions(update, partition_by, self.label)
-        except errors.TableAlreadyExistsError:
-            # Another process was faster.
-            pass
+            with _made_meanwhile(lambda: catalog.namespace_exists(namespace)):
+                catalog.create_namespace_if_not_exists(namespace)
+        with (
+            _made_meanwhile(lambda: catalog.table_exists(self.identifier)),
+            catalog.create_table_transaction(self.identifier, schema, properties=self.properties) as creation,
+        ):
+            if partition_by:
+                with creation.update_spec() as update:
+                    add_partitions(update, partition_by, self.label)
         return catalog.load_table(self.identifier)
 
-    def _checked(self, table: Any, schema: Any, merge_schema: bool) -> Any:
+    def _checked(self, catalog: Any, table: Any, schema: Any, merge_schema: bool) -> Any:
         errors = package(self.label, "pyiceberg.exceptions")
-        missing = check_schema(self.label, self.name, arrow_schema(table.schema()), schema, merge_schema)
-        if missing:
+        for attempt in count(1):
+            missing = check_schema(self.label, self.name, arrow_schema(table.schema()), schema, merge_schema)
+            if not missing:
+                break
             import pyarrow
 
             try:
                 with table.update_schema() as update:
                     update.union_by_name(pyarrow.schema([field.with_nullable(True) for field in missing]))
+                break
             except errors.CommitFailedException as error:
-                raise SinkError(f"{self.label}: table {self.name}: another writer changed it: {error}") from error
+                # Another writer has changed it, perhaps in the same way.
+                if attempt == _ATTEMPTS:
+                    raise SinkError(f"{self.label}: table {self.name}: other writers change it: {error}") from error
+                time.sleep(random.random() / 10)
+                table = catalog.load_table(self.identifier)
         return table
 
     def data_files(self, prepared: bytes) -> IcebergFiles:
@@ -249,6 +261,19 @@ class LoadedIceberg(LoadedTable):
             except (errors.CommitFailedException, errors.CommitStateUnknownException) as error:
                 # The next try looks whether it was committed.
                 raise ConflictError(str(error)) from error
+
+
+@contextmanager
+def _made_meanwhile(exists: Callable[[], bool]) -> Iterator[None]:
+    """Ignore any error of making what exists afterwards: another process was faster.
+
+    Catalogs report it by errors of several classes, down to those of their databases.
+    """
+    try:
+        yield
+    except Exception:
+        if not exists():
+            raise
 
 
 def ancestors(metadata: Any) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
@@ -201,7 +202,7 @@ class Reading:
         return place
 
 
-class KafkaSource(UnboundedSource[Any]):
+class KafkaSource(UnboundedSource[Any], Claimant):
     """Source of the partitions of topics.  An offset is Kafka's own: that of the next record.
 
     Args:
@@ -219,6 +220,26 @@ class KafkaSource(UnboundedSource[Any]):
         self.discovery_interval = discovery_interval
         self.repeatable = reading.policy is not TimestampPolicy.PROCESSING_TIME or times.timestamp_fn is not None
         self._known: list[TopicPartition] | None = None
+
+    def claims(self) -> Sequence[Claim]:
+        settings = self.reading.connection.settings
+        group = settings.get("group.id")
+        if group is None:
+            return ()
+        does = "commits offsets" if self.commits else "begins at the offsets"
+        advice = (
+            "a group has one offset for each partition, which commit_offset_in_finalize sets for both; give one of "
+            "them another group.id, or read the topic once"
+        )
+        return [
+            Claim(
+                f"it {does} of group {group!r} and topic {topic!r} of {settings.servers}",
+                advice,
+                ("kafka", frozenset(map(str.strip, settings.servers.split(","))), group, topic),
+                is_shared=not self.commits,
+            )
+            for topic in self.reading.topics
+        ]
 
     def partitions(self) -> Sequence[TopicPartition]:
         before = self._known

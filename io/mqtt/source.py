@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
+from ...sdk.claims import Claim, Claimant, server_key
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import Timestamp
@@ -14,7 +15,7 @@ from .messages import MqttMessage
 from .session import Position, Reading, Session
 
 
-class MqttSource(UnboundedSource[MqttMessage]):
+class MqttSource(UnboundedSource[MqttMessage], Claimant):
     """Source of one session, its only partition.
 
     A reader at an earlier position doesn't get messages again that were acknowledged, so it can't be replayed.
@@ -36,6 +37,12 @@ class MqttSource(UnboundedSource[MqttMessage]):
         finally:
             probe.close()
         return ["session"]
+
+    def claims(self) -> Sequence[Claim]:
+        connection, id = self.reading.connection, self.reading.client_id
+        what = f"it reads as client_id {id!r} of {connection.shown}"
+        advice = "the broker ends a connection when another one has its client_id; give one of them another client_id"
+        return [Claim(what, advice, ("mqtt", server_key(connection.host, connection.port), id))]
 
     def identity(self) -> Mapping[str, Any]:
         return {"client_id": self.reading.client_id, "topics": sorted(self.reading.topics)}

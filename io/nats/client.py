@@ -13,7 +13,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
+from ...sdk.claims import server_key
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.redaction import looks_secret, redacted
 from ..optional_package import optional_package
@@ -90,6 +92,12 @@ class Connection:
     def shown(self) -> str:
         """The servers, without secrets."""
         return redacted(", ".join(self.servers))
+
+    @property
+    def place(self) -> frozenset[tuple[str, str]]:
+        """The hosts and ports of the servers."""
+        urls = [urlsplit(url.strip()) for url in self.servers]
+        return frozenset(server_key(url.hostname or "", url.port or 4222) for url in urls)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Any]:

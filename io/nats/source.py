@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
@@ -86,7 +87,7 @@ async def last_sequence(js: Any, reading: Reading) -> int:
         return 0
 
 
-class NatsSource(UnboundedSource[NatsMessage]):
+class NatsSource(UnboundedSource[NatsMessage], Claimant):
     """Source of a stream.  A partition is a filter of subjects.
 
     Args:
@@ -103,6 +104,18 @@ class NatsSource(UnboundedSource[NatsMessage]):
         self.start = start
         self.times = times
         self.durable = durable
+
+    def claims(self) -> Sequence[Claim]:
+        if self.durable is None:
+            return ()
+        reading, found = self.reading, []
+        for subject in self.subjects:
+            name = durable_of(self.durable, subject)
+            of = f"stream {reading.stream!r} of {reading.connection.shown}"
+            what = f"it acknowledges as durable consumer {name!r} of {of}"
+            advice = "it must not have other users, which acknowledge other messages; give one of them another durable"
+            found.append(Claim(what, advice, ("nats", reading.connection.place, reading.stream, name)))
+        return found
 
     def partitions(self) -> Sequence[str]:
         called(self.reading.connection, f"{self.reading.what} can't be read", self._checked)

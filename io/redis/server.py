@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...sdk.claims import server_key
 from ...sdk.redaction import HIDDEN, redacted
 from ..optional_package import optional_package
 
@@ -38,6 +39,18 @@ def address_of(url: str) -> str:
     'localhost:6379/0?username=ann&password=***'
     """
     return redacted(url).partition("://")[2].removeprefix(f"{HIDDEN}@")
+
+
+def place_of(url: str) -> tuple[Any, ...]:
+    """Return the server and its database, equal for the same ones.
+
+    >>> place_of("redis://localhost") == place_of("redis://ann:secret@127.0.0.1:6379/0?socket_timeout=5")
+    True
+    """
+    found = package("Redis").connection.parse_url(url)
+    if "path" in found:
+        return found["path"], int(found.get("db") or 0)
+    return server_key(found.get("host") or "", found.get("port") or 6379), int(found.get("db") or 0)
 
 
 # How long the server may take to accept a connection, and to answer a command, in seconds; the URL may say otherwise.

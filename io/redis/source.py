@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
@@ -20,7 +21,7 @@ from ...stored import stored_as
 from ...transforms.read import Read
 from ...windowing.timestamp import Timestamp
 from ..waiting import Outage
-from .server import address_of, check_url, connected, is_lost_connection, package
+from .server import address_of, check_url, connected, is_lost_connection, package, place_of
 
 # The id of the last entry that was read, and the number of entries added to the stream up to it, removed ones included;
 # None if the server is too old to tell.
@@ -58,7 +59,7 @@ class RedisStreamEntry:
         return hash((self.stream, self.id))
 
 
-class RedisStreamSource(UnboundedSource[RedisStreamEntry]):
+class RedisStreamSource(UnboundedSource[RedisStreamEntry], Claimant):
     """Source of Redis Streams.  A partition is a stream, and an offset is the id of an entry."""
 
     transform = "ReadFromRedisStream"
@@ -81,6 +82,22 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry]):
             finally:
                 client.close()
         return self.streams
+
+    def claims(self) -> Sequence[Claim]:
+        server = place_of(self.url)
+        found = []
+        for stream in self.streams:
+            at = f"stream {stream!r} of Redis at {address_of(self.url)}"
+            what = f"it {'trims' if self.trim else 'reads'} the {at}"
+            advice = (
+                "trim=True removes entries that the other one hasn't read; read the stream once, or without trim=True"
+            )
+            found.append(Claim(what, advice, ("redis stream", server, stream), is_shared=not self.trim))
+            if self.group is not None:
+                what = f"it reads the {at} as group {self.group!r}"
+                advice = "a group has one position for each stream; give one of them another group"
+                found.append(Claim(what, advice, ("redis group", server, stream, self.group)))
+        return found
 
     def identity(self) -> Mapping[str, Any]:
         return {"url": address_of(self.url).partition("?")[0], "streams": sorted(self.streams)}

@@ -18,6 +18,7 @@ from running_program import wait_until
 
 import penstock as beam
 from penstock.io.iceberg.catalog import Catalog, closed
+from penstock.io.iceberg.table import IcebergTable
 from penstock.sdk.errors import SinkError, SourceError
 from penstock.testing import TestPipeline, assert_that, equal_to
 
@@ -25,6 +26,40 @@ from penstock.testing import TestPipeline, assert_that, equal_to
 @pytest.fixture
 def table(tmp_path: pathlib.Path) -> ApacheIcebergTable:
     return ApacheIcebergTable(tmp_path)
+
+
+def test_another_process_creates_the_table_at_the_same_time(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its namespace, and then the table, between the look of this one and its creation; both go on."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    schema = pyarrow.schema([("n", pyarrow.int64())])
+    catalog = Catalog(None, {"warehouse": str(tmp_path)})
+    begin, exists = SqlCatalog.create_table_transaction, SqlCatalog.namespace_exists
+    made: list[str] = []
+
+    def made_by_another(self: Any, *given: Any, **options: Any) -> Any:
+        creation = begin(self, *given, **options)
+        if "table" not in made:
+            made.append("table")
+            IcebergTable(catalog, "shop.t", "Other").prepare(schema, (), (), True, False)
+        return creation
+
+    def made_after_the_look(self: Any, namespace: Any) -> bool:
+        if "namespace" not in made:
+            made.append("namespace")
+            self.create_namespace(namespace)
+            return False
+        return bool(exists(self, namespace))
+
+    monkeypatch.setattr(SqlCatalog, "create_table_transaction", made_by_another)
+    monkeypatch.setattr(SqlCatalog, "namespace_exists", made_after_the_look)
+    with TestPipeline() as p:
+        rows = p | beam.Create([beam.Row(n=1)])
+        _ = rows | beam.io.WriteToIceberg("shop.t", catalog_properties={"warehouse": str(tmp_path)}, schema=schema)
+    assert {"namespace", "table"} == set(made)
+    assert [{"n": 1}] == catalog.load("shop.t", "Test").scan().to_arrow().to_pylist()
 
 
 def test_earlier_snapshots_are_read_by_id_and_time(table: ApacheIcebergTable) -> None:
