@@ -46,6 +46,11 @@ _LOST = (
     "database is locked",
 )
 
+_LOST_WORDS = re.compile("|".join(rf"(?<![\w-])(?:{re.escape(said)})(?![\w-])" for said in _LOST))
+
+# Names of tables, paths and URLs, whose words say nothing of the error.
+_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\S*/\S*|\b\w+\.\w+\b")
+
 # Not within another number, such as the id of a snapshot.
 _UNAVAILABLE = re.compile(r"\b503\b")
 
@@ -54,6 +59,8 @@ def is_lost(error: BaseException) -> bool:
     """Return True for an error of a store that may answer later: a lost connection, or a throttled request.
 
     >>> is_lost(ConnectionRefusedError("no")), is_lost(PermissionError("403"))
+    (True, False)
+    >>> is_lost(OSError("operation timed out")), is_lost(OSError("no table 'timeout' in s3://timeout/slow-down"))
     (True, False)
     >>> is_lost(OSError("status 503")), is_lost(OSError("no snapshot 1503"))
     (True, False)
@@ -65,8 +72,8 @@ def is_lost(error: BaseException) -> bool:
     if _status_of(error) >= 500:
         return True
     # The text of Rust's and of botocore's errors; their classes don't tell lost connections from refusals.
-    text = f"{type(error).__name__}: {error}".lower()
-    return any(each in text for each in _LOST) or _UNAVAILABLE.search(text) is not None
+    text = _NAMES.sub(" ", f"{type(error).__name__}: {error}".lower())
+    return _LOST_WORDS.search(text) is not None or _UNAVAILABLE.search(text) is not None
 
 
 def _status_of(error: BaseException | None) -> int:
@@ -77,6 +84,40 @@ def _status_of(error: BaseException | None) -> int:
             return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         error = error.__cause__
     return 0
+
+
+# When the program was asked to stop; None while it may wait.
+_stopped_at: float | None = None
+
+# How long a call is tried again after that, in seconds.
+_GRACE = 2.0
+
+
+def stop_waiting() -> None:
+    """End what waits for servers: the program was asked to stop, by a signal.
+
+    A commit that waits fails soon; the next start commits what is staged.
+    """
+    global _stopped_at
+    _stopped_at = time.monotonic()
+
+
+def wait_again() -> None:
+    """Let calls wait for servers, as before `stop_waiting`."""
+    global _stopped_at
+    _stopped_at = None
+
+
+def is_stopping() -> bool:
+    """Return True if nothing is waited for any more."""
+    return _stopped_at is not None and time.monotonic() - _stopped_at > _GRACE
+
+
+def paused(seconds: float) -> None:
+    """Sleep before a call is made again; less if the program is to stop."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and not is_stopping():
+        time.sleep(min(left, 0.2))
 
 
 def patiently(
@@ -102,13 +143,13 @@ def patiently(
         try:
             result = call()
         except Exception as error:
-            if not may_answer(error) or time.monotonic() - began > seconds:
+            if not may_answer(error) or time.monotonic() - began > seconds or is_stopping():
                 raise
             if delays is None:
                 delays = iter(FuzzedExponentialIntervals(0.1, 10_000, max_delay_secs=5.0))
                 shown = redacted(str(error)).partition("\n")[0][:200]
                 _logger.warning("%s: %s doesn't answer (%s); waiting for it", label, redacted(store), shown)
-            time.sleep(next(delays, 5.0))
+            paused(next(delays, 5.0))
         else:
             if delays is not None:
                 _logger.warning("%s: %s answers again, after %.0f s", label, redacted(store), time.monotonic() - began)

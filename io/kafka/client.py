@@ -18,6 +18,7 @@ from typing import Any
 from ...sdk.errors import MissingExtraError, SinkError, SourceError
 from ...sdk.redaction import redacted, redacted_cause
 from ..optional_package import optional_package
+from ..waiting import is_stopping
 
 _logger = logging.getLogger(__name__)
 
@@ -250,7 +251,7 @@ class Producer:
                 error, now = error_of(exception), time.monotonic()
                 has_waited = error is not None and error.name() == "_TIMED_OUT" and now - began > 0.9 * wanted
                 # Another time-out is that of a request.
-                if not has_waited or now >= until:
+                if not has_waited or now >= until or is_stopping():
                     raise
                 self.poll(0)
             else:

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 import attrs
 
+from ...sdk.coders.coder import shortened
 from ...sdk.errors import SinkError
 from ..transaction_series import digest_of_sink, series_of
+from ..waiting import is_stopping, paused
 from .client import (
     PARTITION_EOF,
     Connection,
@@ -117,10 +119,14 @@ class Publisher:
 
     Args:
       tokens: the topic of tokens.
+      settings: more settings of the producer.
     """
 
-    def __init__(self, connection: Connection, tokens: str, series: Series) -> None:
+    def __init__(
+        self, connection: Connection, tokens: str, series: Series, settings: Mapping[str, Any] | None = None
+    ) -> None:
         self.series = series
+        self._settings: dict[str, Any] = dict(settings or {})
         self._connection = connection
         self._tokens = tokens
         self._producer: Any = None
@@ -157,13 +163,15 @@ class Publisher:
                 self._connection.raise_refusal()
                 if error is None or not (waits(error) or error.txn_requires_abort()) or time.monotonic() > until:
                     raise
+                if is_stopping():
+                    raise
                 _logger.warning(
                     "%s: the outcome of transaction %r is open (%s); a new producer finds it out",
                     self._connection.transform,
                     transaction,
                     error.name(),
                 )
-                time.sleep(pause)
+                paused(pause)
                 pause = min(2 * pause, 5.0)
             except BaseException:
                 self.close()
@@ -171,6 +179,14 @@ class Publisher:
             else:
                 self._last = transaction
                 return
+
+    def joins(self, size: int) -> None:
+        """Send at most so many bytes of records together: a topic compares their sum with its limit."""
+        own = self._connection.settings.get("batch.size")
+        size = size if own is None else min(size, int(own))
+        if self._settings.get("batch.size", 1_000_000) > size:
+            self._settings["batch.size"] = size
+            self.close()
 
     def settle(self) -> None:
         """Wait until readers of committed records find all that was published, and drop the producer.
@@ -207,6 +223,7 @@ class Publisher:
             "enable.idempotence": True,
             "delivery.report.only.error": True,
             "on_delivery": self._delivered,
+            **self._settings,
         }
         producer = self._connection.producer(**settings)
         try:
@@ -238,7 +255,7 @@ class Publisher:
         while remaining := self._producer.flush(1.0):
             if left is None or remaining < left:
                 left, until = remaining, time.monotonic() + _ENDED_WITHIN
-            elif time.monotonic() > until:
+            elif time.monotonic() > until or is_stopping():
                 raise timed_out()
 
     def _delivered(self, error: Any, message: Any) -> None:
@@ -253,7 +270,7 @@ class Publisher:
                 raise SinkError(
                     f"{self._connection.transform}: transaction {transaction!r} can't be published: Kafka at "
                     f"{self._connection.settings.servers} refuses a record of {size} bytes for topic "
-                    f"{message.topic()!r}: {error.str()}"
+                    f"{message.topic()!r}: {error.str()}; the record: {shortened(message.value(), 100)}"
                 )
 
     def _produce(self, record: StagedRecord) -> None:

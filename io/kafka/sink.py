@@ -20,19 +20,12 @@ from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import SinkWriter
 from ..labelled_sink import LabelledSink
 from ..records import as_dict, is_record
-from .client import Connection, administration, closed, described, explained, metadata, package
+from .client import Connection, closed, described, error_of, explained, metadata, package, waits
+from .limits import CLIENT_BYTES, DEFAULT_BYTES, is_topic, limits_of, size_of
 from .publisher import TOKENS, Publisher, Series, create_topic
 from .registry.formats import RegistryFormat, RegistryWriter
 from .serialization import Encoder
 from .staging import STAGED_MILLISECONDS, StagedRecord, StagedRecords, StagingWriter, token_of
-
-# What a record has besides its key and its value, at most, in bytes.
-_OVERHEAD = 256
-
-# The size of a message that the client sends, and the brokers accept, unless settings differ; and the size of a record
-# above which its topic is asked.  A commit detects smaller ones that a topic refuses.
-_MESSAGE_BYTES = 1_000_000
-_LOOKED_UP_BYTES = 100_000
 
 
 class Retractions(StrEnum):
@@ -102,6 +95,8 @@ class Writing:
         else:
             raise SinkError(f"{self.label}: expected pairs of a key and a value, got {shortened(element, 100)}")
         topic = self.topic if isinstance(self.topic, str) else self.topic(element)
+        if not is_topic(topic):
+            raise self.rejection(element, f"{topic!r} can't be the name of a topic")
         if self.retractions is Retractions.CHANGELOG:
             headers = [*headers, (SIGN_HEADER, b"+1" if sign > 0 else b"-1")]
         of_place = place if self.retractions is Retractions.UPSERT else None
@@ -111,6 +106,28 @@ class Writing:
             self._encoded(self.value if of_value is None else partial(of_value, topic=topic), value, "value"),
         )
         return StagedRecord(topic, *encoded, headers or None, sign=sign, place=of_place)
+
+    def rejection(self, record: Any, why: str) -> RejectedRecordError:
+        """Return the error for a record that can't be written."""
+        shown = shortened(record, 100)
+        error = RejectedRecordError(f"{self.label}: {why}; the record: {shown}")
+        error.record, error.transform = shown, self.label
+        return error
+
+    def no_topic(self, topic: str) -> str:
+        """Return the reason that there is no such topic."""
+        return f"Kafka at {self.connection.settings.servers} has no topic {topic!r}; create it"
+
+    def too_large(self, topic: str, size: int, limits: Mapping[str, int]) -> str:
+        """Return the reason that a record is larger than its topic accepts."""
+        return (
+            f"a record of {size} bytes is larger than topic {topic!r} accepts; its setting max.message.bytes permits "
+            f"{limits[topic]}"
+        )
+
+    def large_messages(self) -> dict[str, Any]:
+        """Return the client's settings for records that are larger than its own default, if topics accept them."""
+        return {} if "message.max.bytes" in self.connection.settings.all else {"message.max.bytes": CLIENT_BYTES}
 
     def _fields(self, element: Any) -> tuple[Any, Any, list[tuple[str, bytes | None]]]:
         fields = as_dict(element) if is_record(element) else {}
@@ -221,12 +238,42 @@ class KafkaSink(LabelledSink):
         if self._publisher is None or self._publisher.series != series:
             if self._publisher is not None:
                 self._publisher.close()
-            self._publisher = Publisher(writing.connection, writing.control_topic, series)
+            self._publisher = Publisher(
+                writing.connection, writing.control_topic, series, settings=writing.large_messages()
+            )
+        with writing.explained(f"transaction {transaction!r} can't be published"):
+            limits = self._checked(largest_of(tokens), transaction)
+        self._publisher.joins(min([*limits.values(), DEFAULT_BYTES]))
         records: Any = StagedRecords(writing.connection, writing.staging_topic, tokens)
         if writing.retractions is Retractions.UPSERT:
             records = net_records(records)
         with writing.explained(f"transaction {transaction!r} can't be published"):
             self._publisher.publish(transaction, records)
+
+    def precommit(self, transactions: Mapping[str, Sequence[bytes]]) -> None:
+        """Check that the topics still exist, and accept the largest records."""
+        tokens = [token_of(data) for staged in transactions.values() for data in staged if data]
+        with self.writing.explained("it can't be committed to"):
+            self._checked(largest_of(tokens), "")
+
+    def _checked(self, largest: Mapping[str, int], transaction: str) -> Mapping[str, int]:
+        """Return the limits of the topics; raise `RejectedRecordError` for a topic that doesn't accept its records."""
+        writing = self.writing
+        try:
+            limits = limits_of(writing.connection, largest.keys(), fresh=not transaction)
+        except package(writing.label).KafkaException as exception:
+            error = error_of(exception)
+            if error is None or not waits(error):
+                raise
+            # The commit waits for brokers that don't answer.
+            return {}
+        before = f"transaction {transaction!r} can't be published: " if transaction else ""
+        for topic, size in largest.items():
+            if topic not in limits:
+                raise writing.rejection(topic, before + writing.no_topic(topic))
+            if size > limits[topic]:
+                raise writing.rejection(topic, before + writing.too_large(topic, size, limits))
+        return limits
 
     def abort(self, transaction: str) -> None:
         """Do nothing: staged blocks that no token names are never read, and are removed by the topic's retention."""
@@ -239,6 +286,15 @@ class KafkaSink(LabelledSink):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_publisher": None, "_is_prepared": False}
+
+
+def largest_of(tokens: Sequence[Any]) -> dict[str, int]:
+    """Return the size of the largest record of each topic; of tokens of an earlier version nothing is known."""
+    largest: dict[str, int] = {}
+    for token in tokens:
+        for topic, size in token.largest.items():
+            largest[topic] = max(size, largest.get(topic, 0))
+    return largest
 
 
 def net_records(records: Any) -> list[StagedRecord]:
@@ -266,8 +322,8 @@ class _Writer(SinkWriter[Any]):
     def __init__(self, writing: Writing) -> None:
         self.writing = writing
 
-    def records(self, bundle: Bundle) -> Iterator[StagedRecord]:
-        """Yield the elements as records."""
+    def records(self, bundle: Bundle) -> Iterator[tuple[StagedRecord, int]]:
+        """Return the elements as records, each with its size."""
         record_of = self.writing.record
         if self.writing.retractions is None:
             made: Iterable[StagedRecord] = map(record_of, bundle.values)
@@ -276,38 +332,27 @@ class _Writer(SinkWriter[Any]):
                 record_of(value, sign, (max(window.max_micros for window in windows), pane.index, timestamp))
                 for value, timestamp, windows, pane, sign in bundle.rows()
             )
-        for record in made:
-            size = len(record.key or b"") + len(record.value or b"")
-            if size > _LOOKED_UP_BYTES:
-                self._check(record, size)
-            yield record
+        sized = [(record, size_of(record)) for record in made]
+        self._check(sized)
+        return iter(sized)
 
-    def _check(self, record: StagedRecord, size: int) -> None:
-        settings = self.writing.connection.settings
-        place = (settings.servers, record.topic)
-        if place not in _limits:
-            _limits[place] = _message_bytes(self.writing.connection, record.topic)
-        limit = min(_limits[place], int(settings.get("message.max.bytes", _MESSAGE_BYTES)))
-        if size > limit - _OVERHEAD:
-            error = RejectedRecordError(
-                f"{self.writing.label}: a record of {size} bytes is larger than topic {record.topic!r} accepts; its "
-                f"setting max.message.bytes and the producer's message.max.bytes permit {limit}"
-            )
-            error.record, error.transform = shortened(record.value, 100), self.writing.label
-            raise error
-
-
-# By servers and topic, the size of a record that the topic accepts.
-_limits: dict[tuple[str, str], int] = {}
-
-
-def _message_bytes(connection: Connection, topic: str) -> int:
-    kinds = administration(connection.transform)
-    # Kept by name until it has answered.
-    admin = connection.admin()
-    resource = kinds.ConfigResource(kinds.ResourceType.TOPIC, topic)
-    (described,) = admin.describe_configs([resource]).values()
-    return int(described.result(20.0)["max.message.bytes"].value)
+    def _check(self, sized: Sequence[tuple[StagedRecord, int]]) -> None:
+        """Raise `RejectedRecordError` for a record that its topic doesn't accept."""
+        if not sized:
+            return
+        limits = limits_of(self.writing.connection, {record.topic for record, _ in sized})
+        own = self.writing.connection.settings.get("message.max.bytes")
+        for record, size in sized:
+            if record.topic not in limits:
+                raise self.writing.rejection(record.value, self.writing.no_topic(record.topic))
+            if size > limits[record.topic]:
+                raise self.writing.rejection(record.value, self.writing.too_large(record.topic, size, limits))
+            # What the client assumes for the lengths of fields.
+            if own is not None and size + 40 + 10 * len(record.headers or ()) > int(own):
+                raise self.writing.rejection(
+                    record.value,
+                    f"a record of {size} bytes is larger than the producer's message.max.bytes: {own}",
+                )
 
 
 class _StagingSinkWriter(_Writer):
@@ -319,8 +364,8 @@ class _StagingSinkWriter(_Writer):
 
     def write(self, bundle: Bundle) -> None:
         with self.writing.explained("records can't be staged"):
-            for record in self.records(bundle):
-                self._blocks.add(record)
+            for record, size in self.records(bundle):
+                self._blocks.add(record, size)
 
     def stage(self) -> bytes:
         with self.writing.explained("records can't be staged"):
@@ -342,8 +387,10 @@ class _DirectSinkWriter(_Writer):
         with self.writing.explained("records can't be written"):
             if self._producer is None:
                 settings = {"delivery.report.only.error": True, "on_delivery": self._delivered}
-                self._producer = self.writing.connection.producer(**({"enable.idempotence": True} | settings))
-            for record in self.records(bundle):
+                self._producer = self.writing.connection.producer(
+                    **({"enable.idempotence": True} | settings | self.writing.large_messages())
+                )
+            for record, _ in self.records(bundle):
                 self._produce(record)
             self._producer.poll(0)
             self._raise_failed()

@@ -17,8 +17,12 @@ import msgspec
 from ...sdk.errors import SinkError
 from .client import OFFSET_LOST, PARTITION_EOF, Connection, closed, fetched, package, timed_out, waits
 
-# The size of a block in bytes, about.  Brokers accept messages of 1 MiB by default.
+# The size of a block in bytes, about.  Brokers accept messages of 1 MiB by default, and a block with larger records is
+# sent in parts.
 BLOCK_BYTES = 256 << 10
+
+# The header of a part that others of its block follow.
+_MORE = "penstock-more"
 
 # How long a staged block is kept, in milliseconds: the longest time between a checkpoint and its commit.
 STAGED_MILLISECONDS = 7 * 24 * 3600 * 1000
@@ -58,12 +62,14 @@ class Staged(msgspec.Struct, array_like=True, frozen=True):
       last: the last block.
       count: the number of records.
       series: the key of the series that publishes them; "" in a token of an earlier version.
+      largest: by topic, the size of the largest record; empty in a token of an earlier version.
     """
 
     offsets: list[tuple[int, int]]
     last: bytes
     count: int
     series: str = ""
+    largest: dict[str, int] = {}
 
 
 @attrs.define
@@ -85,12 +91,18 @@ class StagingWriter:
     _offsets: list[int] = attrs.field(init=False, factory=list)
     _sent: int = attrs.field(init=False, default=0)
     _failed: Any = attrs.field(init=False, default=None)
+    _largest: dict[str, int] = attrs.field(init=False, factory=dict)
 
-    def add(self, record: StagedRecord) -> None:
-        """Add a record."""
+    def add(self, record: StagedRecord, size: int) -> None:
+        """Add a record.
+
+        Args:
+          size: the record's, in its topic.
+        """
         self._records.append(record)
         self._count += 1
-        self._size += len(record.key or b"") + len(record.value or b"") + 32
+        self._size += size
+        self._largest[record.topic] = max(size, self._largest.get(record.topic, 0))
         if self._size >= BLOCK_BYTES:
             self._send()
 
@@ -106,7 +118,9 @@ class StagingWriter:
                 raise timed_out()
         self.close()
         last = _encode(self._records) if self._records else b""
-        return msgspec.msgpack.encode(Staged(_runs(sorted(self._offsets)), last, self._count, self.series))
+        return msgspec.msgpack.encode(
+            Staged(_runs(sorted(self._offsets)), last, self._count, self.series, self._largest)
+        )
 
     def close(self) -> None:
         """Drop the producer, and what it hasn't sent."""
@@ -116,13 +130,22 @@ class StagingWriter:
 
     def _send(self) -> None:
         if self._producer is None:
-            self._producer = self.connection.producer(**{"acks": "all", "enable.idempotence": True})
+            # The staging topic's limit may be small, and the client joins messages.
+            settings = {"acks": "all", "enable.idempotence": True, "batch.size": 2 * BLOCK_BYTES}
+            self._producer = self.connection.producer(**settings)
         block = _encode(self._records)
         self._records, self._size = [], 0
+        parts = [block[start : start + BLOCK_BYTES] for start in range(0, len(block), BLOCK_BYTES)]
+        if len(block) < 2 * BLOCK_BYTES:
+            parts = [block]
+        for number, part in enumerate(parts):
+            self._send_part(part, {} if number == len(parts) - 1 else {"headers": [(_MORE, b"")]})
+
+    def _send_part(self, part: bytes, settings: dict[str, Any]) -> None:
         self._sent += 1
         while True:
             try:
-                self._producer.produce(self.topic, block, partition=0, on_delivery=self._delivered)
+                self._producer.produce(self.topic, part, partition=0, on_delivery=self._delivered, **settings)
                 self._producer.poll(0)
                 return
             except BufferError:
@@ -174,18 +197,23 @@ class StagedRecords:
 
     def _blocks(self, token: Staged) -> Iterator[bytes]:
         consumer: Any = None
+        parts: list[bytes] = []
         try:
             for first, last in token.offsets:
                 if consumer is None:
                     consumer = self.connection.reader(self.topic, first, **{"isolation.level": "read_uncommitted"})
                 else:
                     consumer.assign([package(self.connection.transform).TopicPartition(self.topic, 0, first)])
-                yield from self._run(consumer, first, last)
+                for part, has_more in self._run(consumer, first, last):
+                    parts.append(part)
+                    if not has_more:
+                        yield b"".join(parts)
+                        parts.clear()
         finally:
             if consumer is not None:
                 closed(consumer)
 
-    def _run(self, consumer: Any, first: int, last: int) -> Iterator[bytes]:
+    def _run(self, consumer: Any, first: int, last: int) -> Iterator[tuple[bytes, bool]]:
         kafka = package(self.connection.transform)
         following, until = first, time.monotonic() + _READ_WITHIN
         while following <= last:
@@ -194,7 +222,7 @@ class StagedRecords:
                 error = message.error()
                 if error is None and message.offset() == following:
                     following, until = following + 1, time.monotonic() + _READ_WITHIN
-                    yield message.value()
+                    yield message.value(), any(name == _MORE for name, _ in message.headers() or ())
                 elif error is None or error.name() == OFFSET_LOST:
                     raise self._lost(following)
                 elif error.name() != PARTITION_EOF and not waits(error):

@@ -29,6 +29,10 @@ class WriteToKafka(WriteInto):
     need `isolation.level=read_committed`.  The records of one worker with the same key keep their order.  Needs the
     extra `kafka`, and brokers with version 2.5 or later.
 
+    The limits of topics are asked for while records are staged: a record, with its headers, may be as large as the
+    topic's `max.message.bytes`, unless `message.max.bytes` in `producer_config` is smaller.  A larger one, and one
+    whose topic doesn't exist, fails the run before a checkpoint is complete.
+
     An input with retractions is refused while the pipeline is built, unless `retractions` says what they become.
 
     Args:

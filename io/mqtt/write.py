@@ -14,7 +14,7 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
 from ...sdk.sink import SinkWriter
 from ..labelled_sink import LabelledSink
-from ..waiting import WAITS
+from ..waiting import WAITS, is_stopping
 from ..write_into import WriteInto
 from .client import Client, Connection, is_topic, properties_of
 from .messages import ID_PROPERTY
@@ -148,7 +148,7 @@ class Publisher:
             while not info.is_published():
                 self._client.raise_refusal(what, SinkError)
                 self._raise_refused(what)
-                if time.monotonic() > until:
+                if time.monotonic() > until or is_stopping():
                     raise writing.connection.error(what, f"no answer for {WAITS:.0f} s", SinkError)
                 info.wait_for_publish(0.2)
         self._raise_refused(what)

@@ -11,6 +11,7 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from ...sdk.errors import SinkError, SourceError
 from ...sdk.redaction import looks_secret, redacted
 from ..optional_package import optional_package
 from ..tls import Tls
-from ..waiting import patiently
+from ..waiting import is_stopping, patiently
 
 T = TypeVar("T")
 
@@ -259,6 +260,19 @@ async def _cancelled(tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None
     await asyncio.wait(tasks, timeout=seconds)
 
 
+def _result(future: Future[T]) -> T:
+    """Return the result of a coroutine; raise `Lost` instead if the program is to stop."""
+    while True:
+        try:
+            return future.result(0.2)
+        except FutureTimeoutError:
+            if future.done():
+                raise
+            if is_stopping():
+                future.cancel()
+                raise Lost("the program was asked to stop") from None
+
+
 def called(
     connection: Connection,
     what: str,
@@ -279,7 +293,7 @@ def called(
     try:
         with connection.explained(what, kind):
             return patiently(
-                connection.transform, f"NATS at {connection.shown}", lambda: loop.start(once()).result(), seconds
+                connection.transform, f"NATS at {connection.shown}", lambda: _result(loop.start(once())), seconds
             )
     finally:
         loop.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ _STORED_WITHIN = 30.0
 
 # The header by which a stream drops a message that it has already.
 ID_HEADER = "Nats-Msg-Id"
+_STREAM_HEADER = "Nats-Expected-Stream"
 
 
 @attrs.frozen
@@ -71,6 +73,11 @@ class NatsSink(LabelledSink):
         self.writing = writing
         # True if the stream is known to exist.
         self._is_prepared = False
+        # By subject, the size of a message that its stream accepts; None for any.
+        self.limits: dict[str, int | None] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"limits": {}}
 
     def target(self) -> str:
         shown = self.display_data()
@@ -101,6 +108,13 @@ class NatsSink(LabelledSink):
     async def _checked(self, js: Any) -> None:
         subject = self.writing.subject
         await self._stream_of(js, subject if isinstance(subject, str) else None)
+
+    async def limit_of(self, js: Any, subject: str) -> int | None:
+        """Return the size of a message that the stream of a subject accepts; None for any."""
+        await self._stream_of(js, subject)
+        name = self.writing.stream or await js.find_stream_name_by_subject(subject)
+        size = (await js.stream_info(name)).config.max_msg_size
+        return int(size) if size is not None and size >= 0 else None
 
     async def _stream_of(self, js: Any, subject: str | None) -> None:
         """Raise `SinkError` if there is no stream for a subject, or another one."""
@@ -142,23 +156,62 @@ class NatsSink(LabelledSink):
 
     async def _publish(self, js: Any, messages: Sequence[Any]) -> None:
         """Publish messages; those that the stream has already are dropped there."""
-        acknowledged = [
-            await js.publish_async(subject, data, headers=(headers or {}) | {ID_HEADER: id}, stream=self.writing.stream)
-            for id, subject, data, headers in messages
-        ]
-        await asyncio.wait_for(asyncio.gather(*acknowledged), _STORED_WITHIN)
+        stream = self.writing.stream
+        waiting = {
+            await js.publish_async(subject, data, headers=(headers or {}) | {ID_HEADER: id}, stream=stream): at
+            for at, (id, subject, data, headers) in enumerate(messages)
+        }
+        until = time.monotonic() + _STORED_WITHIN
+        while waiting:
+            done, _ = await asyncio.wait(waiting, timeout=1.0)
+            for future in done:
+                future.result()
+                del waiting[future]
+            if done or not waiting:
+                continue
+            # The client drops answers that are errors.  The same message again, alone, gets its answer.
+            first = min(waiting, key=waiting.__getitem__)
+            await self._publish_one(js, *messages[waiting[first]])
+            first.cancel()
+            del waiting[first]
+            if time.monotonic() > until:
+                raise TimeoutError(f"no answer for {_STORED_WITHIN:.0f} s")
+
+    async def _publish_one(self, js: Any, id: str, subject: str, data: bytes, headers: dict[str, str] | None) -> None:
+        """Publish a message; raise `RejectedRecordError` if the stream refuses it."""
+        errors = js_errors(self.transform)
+        try:
+            await js.publish(subject, data, headers=(headers or {}) | {ID_HEADER: id}, stream=self.writing.stream)
+        except errors.ServiceUnavailableError:
+            # It may answer later.
+            raise
+        except errors.APIError as error:
+            raise self._rejection(data, f"the stream refuses a message for {subject!r}: {error.description}") from None
 
     def check(self, subject: str, data: bytes, headers: dict[str, str] | None) -> None:
         """Raise `RejectedRecordError` for a message that is larger than the server accepts."""
-        size = len(data) + sum(len(name) + len(value) + 4 for name, value in (headers or {}).items()) + 100
+        size = self._size(data, headers)
+        message = f"a message of {len(data)} bytes for {subject!r}, {size} with its headers, is larger than"
         limit = self.writing.connection.max_payload
         if limit is not None and size > limit:
-            error = RejectedRecordError(
-                f"{self.transform}: a message of {len(data)} bytes for {subject!r} is larger than NATS at "
-                f"{self.writing.connection.shown} accepts; its setting max_payload permits {limit}"
-            )
-            error.record, error.transform = shortened(data, 100), self.transform
-            raise error
+            raise self._rejection(data, f"{message} the server accepts; its setting max_payload permits {limit}")
+        of_stream = self.limits.get(subject)
+        if of_stream is not None and size > of_stream:
+            raise self._rejection(data, f"{message} its stream accepts; max_msg_size permits {of_stream}")
+
+    def _size(self, data: bytes, headers: dict[str, str] | None) -> int:
+        """Return the size of a message with its headers, and with those that a commit adds."""
+        added = {ID_HEADER: "0" * 41} | ({} if self.writing.stream is None else {_STREAM_HEADER: self.writing.stream})
+        lines = [f"{name.strip()}: {value.strip()}\r\n" for name, value in ((headers or {}) | added).items()]
+        return len(data) + sum(len(line.encode()) for line in lines) + len("NATS/1.0\r\n\r\n")
+
+    def _rejection(self, data: bytes, why: str) -> RejectedRecordError:
+        shown = shortened(data, 100)
+        error = RejectedRecordError(
+            f"{self.transform}: NATS at {self.writing.connection.shown}: {why}; the message: {shown}"
+        )
+        error.record, error.transform = shown, self.transform
+        return error
 
     def abort(self, transaction: str) -> None:
         """Do nothing: nothing of a transaction is outside its tokens before its commit."""
@@ -170,26 +223,25 @@ class NatsSinkWriter(SinkWriter[Any]):
     def __init__(self, sink: NatsSink) -> None:
         self._sink = sink
         self._messages: list[tuple[str, bytes, dict[str, str] | None]] = []
-        self._known: set[str] = set()
 
     def write(self, bundle: Bundle) -> None:
+        messages = []
         for element in bundle.values:
-            message = self._sink.writing.message(element)
+            messages.append(self._sink.writing.message(element))
+        self._look_up({subject for subject, _, _ in messages})
+        for message in messages:
             self._sink.check(*message)
-            self._messages.append(message)
-        if callable(self._sink.writing.subject):
-            self._check_subjects()
+        self._messages += messages
 
-    def _check_subjects(self) -> None:
-        """Raise `SinkError` for a subject without a stream while the run can still fail."""
-        if new := {subject for subject, _, _ in self._messages} - self._known:
+    def _look_up(self, subjects: set[str]) -> None:
+        """Ask for the limits of subjects; raise `SinkError` for one without a stream while the run can still fail."""
+        limits = self._sink.limits
+        if new := subjects - limits.keys():
 
-            async def checked(js: Any) -> None:
-                for subject in sorted(new):
-                    await self._sink._stream_of(js, subject)
+            async def found(js: Any) -> dict[str, int | None]:
+                return {subject: await self._sink.limit_of(js, subject) for subject in sorted(new)}
 
-            called(self._sink.writing.connection, "it can't be written to", checked, SinkError)
-            self._known |= new
+            limits |= called(self._sink.writing.connection, "it can't be written to", found, SinkError)
 
     def stage(self) -> Any:
         messages, self._messages = self._messages, []

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from ....io.waiting import stop_waiting, wait_again
+
 # Python's default handlers, which are replaced.  A program's own handlers, and ignored signals, stay.
 _DEFAULTS = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
 
@@ -44,6 +46,8 @@ def stopping_on_signals(
     def hear(number: int, frame: FrameType | None) -> None:
         restore()
         stop()
+        # A commit may wait for a server that doesn't answer.
+        stop_waiting()
         if how:
             # The signal may have interrupted a print.
             with suppress(Exception):
@@ -59,3 +63,4 @@ def stopping_on_signals(
         yield
     finally:
         restore()
+        wait_again()

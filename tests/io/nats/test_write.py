@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from side_by_side import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import ReadFromNats, WriteToNats
+from penstock.io.waiting import stop_waiting, wait_again
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.elements.bundle import Bundle
@@ -165,3 +167,61 @@ def test_a_lost_connection_is_waited_for(
         return any(each.name == "penstock nats" for each in threading.enumerate() if each not in before)
 
     wait_until(lambda: not is_left(), "the threads of both clients end")
+
+
+@pytest.mark.parametrize("runner_name", EVERY_RUNNER)
+def test_a_message_that_its_stream_refuses_is_found_before_the_commit(
+    nats_server: NatsServer, make_pipeline: Any
+) -> None:
+    """The stream's `max_msg_size`, in the error with the message; nothing is published."""
+    small = Stream(nats_server, max_msg_size=400)
+    p = make_pipeline()
+    messages = p | beam.Create([b"1", b"x" * 500])
+    _ = messages | "Writes" >> WriteToNats(small.url, f"{small.name}.n")
+    with pytest.raises(RejectedRecordError, match=r"Writes: .*its stream accepts; max_msg_size permits 400; the mess"):
+        p.run()
+    assert [] == small.values()
+
+
+def test_the_headers_of_a_message_count_as_the_server_counts_them(nats_server: NatsServer) -> None:
+    """The largest one that fits is stored, and one byte more is refused."""
+    small = Stream(nats_server, max_msg_size=400)
+    sink = WriteToNats(small.url, f"{small.name}.n", headers=lambda _: {"kind": "test"}, stream=small.name).sink
+    largest = 400 - sink._size(b"", {"kind": "test"})
+    with pytest.raises(RejectedRecordError, match="its stream accepts"):
+        staged(sink, [b"1" * (largest + 1)])
+    sink.commit("1", [staged(sink, [b"1" * largest])])
+    assert 1 == small.count()
+
+
+def test_a_message_that_the_stream_refuses_at_the_commit_fails_it_at_once(nats_server: NatsServer) -> None:
+    """The stream has changed since the message was staged.  The client drops the server's answer."""
+    small = Stream(nats_server, max_msg_size=100)
+    sink = WriteToNats(small.url, f"{small.name}.n").sink
+    token = ("id", [(f"{small.name}.n", b"1" * size, None) for size in (10, 500)])
+    began = time.monotonic()
+    with pytest.raises(RejectedRecordError, match=r"the stream refuses a message .*message size exceeds maximum"):
+        sink.commit("1", [token])
+    assert time.monotonic() - began < 15
+
+
+def test_a_commit_that_waits_for_a_server_ends_when_the_program_is_to_stop(stream: Stream) -> None:
+    """As a signal asks it to."""
+    sink = WriteToNats("nats://127.0.0.1:1", f"{stream.name}.n").sink
+    with ThreadPoolExecutor() as pool:
+        committed = pool.submit(sink.commit, "1", [("id", [(f"{stream.name}.n", b"1", None)])])
+        try:
+            time.sleep(0.5)
+            assert not committed.done()
+            stop_waiting()
+            with pytest.raises(SinkError, match="transaction '1' can't be published"):
+                committed.result(20)
+        finally:
+            wait_again()
+
+
+def staged(sink: Any, messages: list[bytes]) -> Any:
+    sink.prepare("1")
+    writer = sink.open_writer("1", "unit")
+    writer.write(Bundle(messages))
+    return writer.stage()
