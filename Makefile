@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli dataframe io runners sdk test
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test properties capabilities lint format bench kills spark_kills connector_kills deployments shop shop_kills kafka beam simulate servers types floors docs links release changelog clean
+.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills deployments shop shop_kills kafka beam simulate servers types floors docs links release changelog clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -36,6 +36,7 @@ help:
 	@echo 'make simulate      run six pipelines in all modes under SEEDS seeds, with all that can go wrong'
 	@echo 'make kills         kill 100 workers and 20 coordinators of a running pipeline'
 	@echo 'make spark_kills   kill 10 drivers of micro-batches, and one at each point of a commit'
+	@echo 'make executor_kills  kill executors of a cluster during 40 runs of pipelines in batch'
 	@echo 'make shop          run a shop: PostgreSQL, Kafka and a web service, into Iceberg and a dashboard'
 	@echo 'make shop_kills    the same, while 20 of its parts are killed'
 	@echo 'make connector_kills  kill pipelines over tables, files in a store, and a database, KILLS times each'
@@ -105,6 +106,9 @@ kills: $(FULL)
 
 spark_kills: $(FULL)
 	@$(BIN)/python tests/kills --workers=0 --coordinators=0 --drivers=10
+
+executor_kills: $(FULL)
+	@$(BIN)/python tests/kills --workers=0 --coordinators=0 --executors=40
 
 shop: servers $(FULL)
 	@$(BIN)/python tests/shop

@@ -94,5 +94,5 @@ def _partitions(segment: Segment, rows: list[tuple[Segment, Any]], partitions: i
     else:
         where = ("grouping", root.transform.label)
         chosen = [row for _, row in rows if row[0] == where]
-    for i in range(partitions):
-        yield [(number, block) for _, number, block in chosen if number % partitions == i]
+    for part in range(partitions):
+        yield [(number, i, block) for i, (_, number, block) in enumerate(chosen) if number % partitions == part]

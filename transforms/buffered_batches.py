@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..sdk.dofn.dofn import DoFn
+from ..sdk.task_name import worker_id
 from ..sdk.userstate import (
     BagStateSpec,
     CombiningValueStateSpec,
@@ -30,7 +30,7 @@ class AssignBuffers(DoFn):
         self._boundaries = boundaries
 
     def setup(self) -> None:
-        self._worker = uuid.uuid4().bytes
+        self._worker = worker_id()
 
     def process(self, element: Any) -> Iterable[Any]:
         bucket = 0 if self._length_of is None else bisect_right(self._boundaries, self._length_of(element))

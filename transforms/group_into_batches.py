@@ -7,7 +7,6 @@ their key, until there are enough of them or the buffering duration is over.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import GenericAlias
@@ -19,6 +18,7 @@ from ..sdk.dofn.dofn import DoFn
 from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.task_name import worker_id
 from ..sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimeDomain, TimerSpec, on_timer
 from ..windowing.duration import DurationTypes, micros_of_span, seconds_of_span
 from .group_by_key import GroupByKey, pair_types
@@ -169,7 +169,7 @@ class _Sharded(DoFn):
     deterministic = False
 
     def setup(self) -> None:
-        self.shard_id = uuid.uuid4().bytes
+        self.shard_id = worker_id()
 
     def process(self, element: Any) -> Iterable[Any]:
         key, value = element

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
 from operator import index
 from typing import Any
@@ -11,6 +10,7 @@ from ..sdk.combine_fn import CombineFn
 from ..sdk.dofn.dofn import DoFn, ExpressionDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
+from ..sdk.task_name import worker_id
 from ..sdk.user_code.serialization import Serialized
 from ..triggers import AccumulationMode
 from .group_by_key import add_grouping
@@ -112,7 +112,8 @@ class _Spread(DoFn):
         self.fanout = fanout
 
     def setup(self) -> None:
-        self.turn = random.randrange(1 << 16)
+        # Workers begin with different parts.
+        self.turn = int.from_bytes(worker_id()[:2], "little")
 
     def process(self, element: Any) -> Iterable[Any]:
         key, value = element

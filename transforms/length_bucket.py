@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -10,6 +9,7 @@ from typing import Any
 
 from ..sdk.dofn.dofn import DoFn
 from ..sdk.shared import Shared
+from ..sdk.task_name import is_task_named, worker_id
 
 DEFAULT_BUCKET_BOUNDARIES = (16, 32, 64, 128, 256, 512)
 
@@ -18,8 +18,8 @@ class WithLengthBucketKey(DoFn):
     """Each element as ((worker, bucket), element), so that elements of similar length can be batched together.
 
     The first bucket is for lengths below the first boundary, the next for lengths from there to below the second, and
-    so on; the last for lengths from the last boundary on.  `worker` identifies the process, so that elements stay in
-    it.
+    so on; the last for lengths from the last boundary on.  `worker` identifies the process, or the task of
+    a Spark batch, so that elements stay in it.
 
     Args:
       length_fn: returns the length of an element.
@@ -44,7 +44,8 @@ class WithLengthBucketKey(DoFn):
         self.shared = Shared()
 
     def setup(self) -> None:
-        self.worker = self.shared.acquire(lambda: uuid.uuid4().hex)
+        # A process may run several tasks with names.
+        self.worker = worker_id().hex() if is_task_named() else self.shared.acquire(lambda: worker_id().hex())
 
     def process(self, element: Any) -> Iterable[Any]:
         return (((self.worker, bisect_right(self.boundaries, self.length_fn(element))), element),)

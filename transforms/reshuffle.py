@@ -15,6 +15,7 @@ from ..sdk.elements.bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, expanded,
 from ..sdk.errors import ColumnError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.task_name import is_task_named, worker_id
 from ..triggers import AccumulationMode, AfterCount, Repeatedly
 from ..windowing import GlobalWindows
 from .assign_windows import WindowInto
@@ -111,8 +112,9 @@ class _Scatter(BundleDoFn):
     """Pairs of a bucket's number and an element with its properties, with the buckets in turn.
 
     The first element of a bundle decides the first bucket: bundles start at different buckets, and a recomputed bundle
-    fills the same buckets.  Many columns are cut into parts, each of which is an element of the shuffle.  Their buckets
-    have negative numbers.
+    fills the same buckets.  In a task with a name, the name decides the first bucket of the task.
+
+    Many columns are cut into parts, each of which is an element of the shuffle.  Their buckets have negative numbers.
     """
 
     # A retraction would be sent to another bucket than its element.
@@ -121,9 +123,16 @@ class _Scatter(BundleDoFn):
     def __init__(self, num_buckets: int, is_plain: bool) -> None:
         self.num_buckets = num_buckets
         self.is_plain = is_plain
+        # True if the buckets go on from bundle to bundle.
+        self.is_counted = False
+
+    def setup(self) -> None:
+        self.is_counted = is_task_named()
+        self.turn = int.from_bytes(worker_id()[:4], "little") if self.is_counted else -1
 
     def start_bundle(self) -> None:
-        self.turn = -1
+        if not self.is_counted:
+            self.turn = -1
 
     def outputs(self, bundle: Bundle) -> Iterator[Bundle]:
         parts = _parts_of(bundle)

@@ -1,7 +1,7 @@
 """Kill workers and coordinators, one run after the other: `python tests/kills --workers=100 --coordinators=20`.
 
 With `--drivers=10` so many of Spark's drivers are killed, with their JVM and workers, and one more at each point of a
-commit.
+commit.  With `--executors=40` so many runs of pipelines in batch lose executors of a cluster, shuffle files and tasks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from kills.killed_drivers import POINTS, drivers_killed
+from kills.killed_executors import executors_killed
 from kills.killing import killed_once
 
 
@@ -25,6 +26,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=100, help="how many workers to kill, at least")
     parser.add_argument("--coordinators", type=int, default=20, help="how many coordinators to kill, at least")
     parser.add_argument("--drivers", type=int, default=0, help="how many drivers of micro-batches to kill")
+    parser.add_argument("--executors", type=int, default=0, help="how many runs in batch to take executors from")
     parser.add_argument("--seed", default=secrets.token_hex(4))
     options = parser.parse_args()
     began = time.monotonic()
@@ -39,6 +41,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="penstock-kills-") as directory:
             kills = drivers_killed(pathlib.Path(directory), options.seed, options.drivers, POINTS)
         print(f"{kills} kills of a driver with its JVM and workers, at every point of a commit: all results as without")
+    if options.executors:
+        with tempfile.TemporaryDirectory(prefix="penstock-kills-") as directory:
+            losses = executors_killed(pathlib.Path(directory), options.seed, options.executors)
+        print(f"{losses} losses in {options.executors} runs in batch: all results as without")
     print(f"seed {options.seed}: {time.monotonic() - began:.0f} s")
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 STARTUP_SECONDS = 180.0
 SHUTDOWN_SECONDS = 30.0
 # One for each worker.  They are two to Spark, or it would not speculate: not on a host where the slow attempt is.
-HOSTS = ["127.0.0.1", "localhost"]
+HOSTS = ["127.0.0.1", "localhost", "127.0.0.1"]
 
 
 class Daemon:
@@ -89,7 +89,7 @@ class Daemon:
 
 
 @contextlib.contextmanager
-def running_cluster(directory: pathlib.Path) -> Iterator[str]:
+def running_cluster(directory: pathlib.Path, size: int = 2) -> Iterator[str]:
     """The `spark://` address of a cluster that lives as long as the block; each worker has 1 core and 1 GB."""
     with contextlib.ExitStack() as started:
 
@@ -115,7 +115,7 @@ def running_cluster(directory: pathlib.Path) -> Iterator[str]:
                 str(directory / f"worker-{number}"),
                 url,
             )
-            for number, host in enumerate(HOSTS)
+            for number, host in enumerate(HOSTS[:size])
         ]
         for worker in workers:
             worker.wait_for("Successfully registered with master")

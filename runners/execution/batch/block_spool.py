@@ -1,21 +1,24 @@
-"""The shuffle blocks that a task receives, by key group; spilled to disk beyond a limit."""
+"""The shuffle blocks that a task receives, by key group and in the order of their places; spilled beyond a limit."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from typing import IO
+from operator import itemgetter
+from typing import IO, Any
 
 # The bytes of blocks that a task keeps in memory.
 MEMORY_BYTES = 64 << 20
 
 
 class BlockSpool:
-    """Receives blocks in any order and returns them by key group.
+    """Receives blocks in any order and returns them by key group, each group's in the order of their places.
+
+    A shuffle delivers blocks as they arrive, and what follows it may depend on the order of elements.
 
     >>> spool = BlockSpool()
-    >>> for group, block in [(1, b"a"), (0, b"b"), (1, b"c")]:
-    ...     spool.add(group, block)
+    >>> for group, place, block in [(1, 7, b"c"), (0, 3, b"b"), (1, 5, b"a")]:
+    ...     spool.add(group, place, block)
     >>> [(group, list(blocks)) for group, blocks in spool.groups()]
     [(0, [b'b']), (1, [b'a', b'c'])]
     """
@@ -23,13 +26,18 @@ class BlockSpool:
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self._limit = memory_bytes
         self._held = 0
-        self._blocks: dict[int, list[bytes]] = {}
-        self._spilled: dict[int, list[tuple[int, int]]] = {}
+        # Each with its place.  Only blocks are spilled: of each, its place, offset and length stay in memory.
+        self._blocks: dict[int, list[tuple[int, bytes]]] = {}
+        self._spilled: dict[int, list[tuple[int, int, int]]] = {}
         self._file: IO[bytes] | None = None
 
-    def add(self, group: int, block: bytes) -> None:
-        """Add a block."""
-        self._blocks.setdefault(group, []).append(block)
+    def add(self, group: int, place: int, block: bytes) -> None:
+        """Add a block.
+
+        Args:
+          place: decides the order of the blocks of a group.
+        """
+        self._blocks.setdefault(group, []).append((place, block))
         self._held += len(block)
         if self._held > self._limit:
             self._spill()
@@ -40,9 +48,9 @@ class BlockSpool:
         offset = self._file.seek(0, 2)
         for group, blocks in self._blocks.items():
             places = self._spilled.setdefault(group, [])
-            for block in blocks:
+            for place, block in blocks:
                 self._file.write(block)
-                places.append((offset, len(block)))
+                places.append((place, offset, len(block)))
                 offset += len(block)
         self._blocks = {}
         self._held = 0
@@ -55,8 +63,13 @@ class BlockSpool:
             self._file.close()
 
     def _of(self, group: int) -> Iterator[bytes]:
-        for offset, length in self._spilled.pop(group, ()):
+        found: list[tuple[int, Any]] = [(place, at) for place, *at in self._spilled.pop(group, [])]
+        found += self._blocks.pop(group, [])
+        for _, block in sorted(found, key=itemgetter(0)):
+            if isinstance(block, bytes):
+                yield block
+                continue
+            offset, length = block
             assert self._file is not None
             self._file.seek(offset)
             yield self._file.read(length)
-        yield from self._blocks.pop(group, ())

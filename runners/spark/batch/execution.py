@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 from ....sdk import graph
 from ....sdk.errors import RunnerError
 from ....sdk.metrics import MetricsContainer
+from ....sdk.redaction import logger_of
 from ....sdk.sources.bounded import BoundedSource
 from ....sdk.spark_interfaces import FrameSink
 from ....sdk.user_code.serialization import dumps, local_modules_by_value
 from ...execution.counters import Counts
 from ...execution.plan.fusion import Plan, Source
-from ...execution.plan.segments import Segment, cut
+from ...execution.plan.segments import Segment, cut, dependencies
 from ...execution.sinks.committer import SinkCommitter, sinks_of
 from ...execution.user_errors import Attribution, attributed, reraise
+from ..attempts import all_read, joined, mixed
 from ..dataframes import Pack, check_packages
 from ..jobs import raise_original
 from .partition_function import Reports, TaskTraffic
@@ -31,11 +33,16 @@ from .partition_function import Reports, TaskTraffic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_logger = logger_of(__name__)
+
 # The size of a task's input, in bytes, if the source is large enough.
 SPLIT_BYTES = 64 << 20
 
 # The most tasks for each core, if a source has many small splits.
 TASKS_PER_CORE = 4
+
+# How often a segment runs again because several attempts of its tasks were read.
+MOST_REPETITIONS = 3
 
 # Seconds from one cancellation of a run's jobs to the next.
 _CANCELS = 0.5
@@ -118,12 +125,13 @@ class BatchExecution(ABC):
         self._timeout = timeout
         self._has_page = has_page
         self.segments = tuple(cut(plan))
-        # The blocks of each side input.
-        self._side_inputs: dict[int, list[bytes]] = {i: [] for i in plan.side_input_ids()}
+        self._dependencies = dependencies(self.segments)
+        # What the driver has kept of each segment, by its number.
+        self._kept: dict[int, _Kept] = {}
+        self._repetitions = Counter[int]()
         sinks = sinks_of(plan)
         self._frame_sinks = {label: sink for label, sink in sinks.items() if isinstance(sink, FrameSink)}
         self._schemas: dict[str, Any] = {}
-        self._staged: dict[str, list[Any]] = {label: [] for label in sinks}
         self._is_cancelled = False
         self._is_over = threading.Event()
 
@@ -135,11 +143,8 @@ class BatchExecution(ABC):
             if self._frame_sinks:
                 check_packages()
             self._schemas = {label: sink.schema(self._session) for label, sink in self._frame_sinks.items()}
-            for number, segment in enumerate(self.segments):
-                self._run_segment(number, segment)
-                if self._is_cancelled:
-                    raise RunnerError("the run was cancelled")
-            committer.publish(self.transaction, self._staged)
+            self._run_segments()
+            committer.publish(self.transaction, self._staged(committer.labels))
             committer.close()
         except BaseException as error:
             self._is_over.set()
@@ -152,6 +157,66 @@ class BatchExecution(ABC):
         finally:
             self._is_over.set()
             self._release()
+
+    def _run_segments(self) -> None:
+        """Run all segments, until no two tasks have read several attempts of one."""
+        waiting = set(range(len(self.segments)))
+        while waiting:
+            number = min(waiting)
+            waiting.remove(number)
+            segment = self.segments[number]
+            self._describe(number, segment)
+            if segment.is_eager:
+                self._kept[number] = kept = _Kept()
+                kept.add(self._collect(number, segment))
+                for label in self._frames_of(segment):
+                    kept.add(self._keep_frame(number, segment, label))
+                waiting |= self._to_repeat()
+            if self._is_cancelled:
+                raise RunnerError("the run was cancelled")
+
+    def _to_repeat(self) -> set[int]:
+        """Return the segments of which several attempts were read, and those behind them; forget their results.
+
+        Raises `RunnerError` for a segment that has run too often.
+        """
+        found = mixed(joined(kept.read for kept in self._kept.values()))
+        for number in sorted(found):
+            self._repetitions[number] += 1
+            label = self.segments[number].label
+            if self._repetitions[number] > MOST_REPETITIONS:
+                raise RunnerError(
+                    f"{label}: in each of {MOST_REPETITIONS + 1} runs Spark computed a task again, with other output, "
+                    "after other tasks had read the output of an earlier attempt; expected one attempt's output only. "
+                    "Check whether executors are being lost, and whether functions return something else for the same "
+                    "element while spark.speculation repeats slow tasks"
+                )
+            _logger.warning(
+                "%s: Spark has computed a task again, with other output, after tasks had read the output of an earlier "
+                "attempt; running this segment again, and all segments that depend on it",
+                label,
+            )
+        behind = set(found)
+        for number, needed in enumerate(self._dependencies):
+            if needed & behind:
+                behind.add(number)
+        for number in behind:
+            self._kept.pop(number, None)
+            self._forget(number)
+        return behind
+
+    def _staged(self, labels: Iterable[str]) -> dict[str, list[Any]]:
+        """Return the tokens of each sink."""
+        staged: dict[str, list[Any]] = {label: [] for label in labels}
+        for _, kept in sorted(self._kept.items()):
+            for label, tokens in kept.staged.items():
+                staged[label] += tokens
+        return staged
+
+    def _side_inputs_of(self, segment: Segment) -> dict[int, list[bytes]]:
+        """Return the blocks of a segment's side inputs."""
+        made = [kept.side_outputs for _, kept in sorted(self._kept.items())]
+        return {i: [block for each in made for block in each.get(i, ())] for i in segment.side_inputs}
 
     def cancel(self) -> None:
         """Let the run fail, on any thread."""
@@ -171,8 +236,20 @@ class BatchExecution(ABC):
         return ""
 
     @abstractmethod
-    def _run_segment(self, number: int, segment: Segment) -> None:
-        """Describe the rows of a segment; run it if the driver needs its results."""
+    def _describe(self, number: int, segment: Segment) -> None:
+        """Describe the rows of a segment."""
+
+    @abstractmethod
+    def _collect(self, number: int, segment: Segment) -> Iterable[tuple[str, Any, bytes]]:
+        """Run a segment; return the kind, the place and the bytes of the rows that are for the driver."""
+
+    @abstractmethod
+    def _keep_frame(self, number: int, segment: Segment, label: str) -> Iterable[tuple[str, Any, bytes]]:
+        """Keep the rows of a DataFrame in the executors; return the rows of the attempts that they are of."""
+
+    @abstractmethod
+    def _forget(self, number: int) -> None:
+        """Remove the rows of a segment, if there are any."""
 
     @abstractmethod
     def _cancel_jobs(self) -> None:
@@ -194,13 +271,32 @@ class BatchExecution(ABC):
         labels = [label for label in segment.sinks if label in self._frame_sinks]
         return {label: self._frame_sinks[label].packer(self._schemas[label]) for label in labels}
 
-    def _keep(self, rows: Iterable[tuple[str, Any, bytes]]) -> None:
-        """Keep the tokens of sinks, and the blocks of side inputs, that a segment has returned to the driver."""
+
+class _Kept:
+    """What the driver has kept of a segment that has run.
+
+    Attributes:
+      staged: the tokens of each sink.
+      side_outputs: the blocks of each PCollection that is a side input of others.
+      read: by segment, the digests of the attempts that were read.
+    """
+
+    def __init__(self) -> None:
+        self.staged: dict[str, list[Any]] = {}
+        self.side_outputs: dict[int, list[bytes]] = {}
+        self.read: dict[int, frozenset[bytes]] = {}
+
+    def add(self, rows: Iterable[tuple[str, Any, bytes]]) -> None:
+        """Add rows that tasks have returned to the driver."""
+        attempts = []
         for kind, where, block in rows:
-            if kind == "sink":
-                self._staged[where].append(pickle.loads(block))
+            if kind == "attempt":
+                attempts.append(pickle.loads(block))
+            elif kind == "sink":
+                self.staged.setdefault(where, []).append(pickle.loads(block))
             else:
-                self._side_inputs[where].append(block)
+                self.side_outputs.setdefault(where, []).append(block)
+        self.read = joined([self.read, all_read(attempts)])
 
 
 def uses_of(segment: Segment, frames: int) -> int:

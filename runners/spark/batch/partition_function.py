@@ -6,6 +6,7 @@ import pickle
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import attrs
@@ -13,8 +14,10 @@ import cloudpickle
 
 from ....sdk import graph
 from ....sdk.coders import registry
+from ....sdk.errors import RunnerError
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.spark_interfaces import Block
+from ....sdk.task_name import task_named
 from ....sdk.user_code.serialization import dumps
 from ...execution.batch.block_spool import BlockSpool
 from ...execution.batch.segment_task import Destination, KeyGroups, SegmentTask, steps_of
@@ -23,19 +26,50 @@ from ...execution.error_transport import wrapped
 from ...execution.gc_tuning import rarely_collected
 from ...execution.page.profiles import Stacks
 from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
-from ...execution.plan.segments import Segment
+from ...execution.plan.segments import Segment, Stored
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.stages.side_input_views import SideInputViews
 from ...execution.stages.traffic import Traffic
 from ...execution.step_times import StepSampler
 from ...execution.stuck_calls import CallWatch
 from ...execution.user_errors import as_exception
+from ..attempts import TaskAttempt, all_read, in_parts, joined
 from ..dataframes import FrameOutput, Pack
 from ..executor_functions import ExecutorFunction
 
 # A row of a segment's output: its destination, a number in it, and bytes.  Besides the destinations of blocks there are
 # ("sink", label), for tokens, and ("frame", label), for rows of DataFrames.
 Row = tuple[Destination, int, bytes]
+
+# A row with its place among all rows of its destination.  Besides, there are rows of `TaskAttempt`s, the last ones of a
+# task: one for each reader, and one for the driver, with this destination.
+PlacedRow = tuple[Destination, int, int, bytes]
+ATTEMPT: Destination = ("attempt", None)
+
+# A row as it is read: its number, its place, and bytes.
+ReadRow = tuple[int, int, bytes]
+
+# A place has the numbers of the segment, the partition, and the row, in so many bits.  The row of an attempt is 0.
+_PARTITION_BITS = ROW_BITS = 24
+
+
+def place_of(segment: int, partition: int, row: int) -> int:
+    """Return the place of a row: in the order of segments, partitions and rows, as a number of 63 bits.
+
+    >>> place_of(0, 1, 5) < place_of(0, 2, 0) < place_of(1, 0, 0) < 2**63
+    True
+    """
+    if row >> ROW_BITS or partition >> _PARTITION_BITS or segment >> 15:
+        raise RunnerError(
+            f"partition {partition} of segment {segment} sends row {row}, and a shuffle has at most 32,768 segments of "
+            "16,777,216 partitions of 16,777,216 rows; use more partitions (--spark_conf spark.default.parallelism=...)"
+        )
+    return (segment << _PARTITION_BITS | partition) << ROW_BITS | row
+
+
+def is_attempt(place: int) -> bool:
+    """Return True for the row of an attempt."""
+    return not place & ((1 << ROW_BITS) - 1)
 
 
 @attrs.define
@@ -90,6 +124,7 @@ class PartitionFunction(ExecutorFunction):
       transaction: the transaction of the run's sinks.
       number: the number of the segment.
       groups: the number of key groups.
+      readers: the number of readers of each shuffle: each needs the attempts of all tasks that send to it.
       packs: by the labels of DataFrame sinks, the functions that pack their rows.
       timeout: seconds after which a call that has not returned is named in the worker's log.
       has_page: whether the stacks of the steps and the traffic of all edges are reported.
@@ -104,6 +139,7 @@ class PartitionFunction(ExecutorFunction):
         transaction: str,
         number: int,
         groups: int,
+        readers: int,
         packs: Mapping[str, Pack],
         timeout: float,
         has_page: bool,
@@ -115,22 +151,25 @@ class PartitionFunction(ExecutorFunction):
         self._transaction = transaction
         self._number = number
         self._groups = groups
+        self._readers = readers
         self._timeout = timeout
         self._has_page = has_page
 
     def run(
         self, partition: int, rows: Iterable[Any], side_inputs: Mapping[int, Iterable[bytes]], reports: Reports
-    ) -> Iterator[Row]:
+    ) -> Iterator[PlacedRow]:
         """Yield the rows that the segment outputs for a partition, and add its report at the end.
 
         Args:
-          rows: the rows of the partition: pickled splits, or numbers with blocks.
+          rows: the rows of the partition: pickled splits, or `ReadRow`s.
           side_inputs: the blocks of the segment's side inputs.
         """
         container, counts, stacks = MetricsContainer(), Counts(), Stacks()
         traffic = TaskTraffic()
+        # Each attempt derives the same from it.
+        task = task_named(f"{self._transaction}/{self._number}/{partition}")
         try:
-            with scoped(container), rarely_collected(), CallWatch(self._timeout) as watch:
+            with scoped(container), task, rarely_collected(), CallWatch(self._timeout) as watch:
                 watch.sample_by(StepSampler(counts, True, stacks.add if self._has_page else None))
                 plan, segment, coders, packs = cloudpickle.loads(self._payload)
                 registry.register_all(coders)
@@ -142,17 +181,68 @@ class PartitionFunction(ExecutorFunction):
                 unit = f"{partition}-{uuid.uuid4().hex[:8]}"
                 arguments = views, self._transaction, unit, counts, container, self._groups
                 busy = BusyTime(counts, segment.label, partition)
-                for row in rows_of(plan, segment, rows, *arguments, packs, traffic, self._has_page):
+                read: list[TaskAttempt] = []
+                if not isinstance(segment.root, Source):
+                    rows = _without_attempts(rows, read)
+                digest = _Digest()
+                made = rows_of(plan, segment, rows, *arguments, packs, traffic, self._has_page)
+                for number, (destination, group, block) in enumerate(made, 1):
                     busy.add()
-                    yield row
+                    digest.add(destination, group, block)
+                    yield destination, group, place_of(self._number, partition, number), block
                     busy.begin()
                 busy.add()
+                # What was written to a sink is in no block.
+                is_written = any(label not in packs for label in segment.sinks)
+                token = uuid.uuid4().bytes if is_written else digest.result()
+                yield from self._attempts(segment, partition, token, read, packs)
         except GeneratorExit:
             # Spark needs no more rows.
             raise
         except BaseException as error:
             raise wrapped(as_exception(error)) from None
         reports[self._number, partition] = TaskReport(container, counts, dict(stacks.counts), traffic)
+
+    def _attempts(
+        self, segment: Segment, partition: int, token: bytes, read: list[TaskAttempt], packs: Mapping[str, Pack]
+    ) -> Iterator[PlacedRow]:
+        """Yield the rows of the task's attempt, for the driver and for all readers of its output."""
+        if isinstance(segment.root, Stored):
+            of_all, parts = joined(each.read for each in read), in_parts(read)
+        else:
+            of_all, parts = all_read(read), ()
+        attempt = pickle.dumps(TaskAttempt(self._number, partition, token, of_all, parts), protocol=5)
+        place = place_of(self._number, partition, 0)
+        to_one: list[Destination] = [("stored", pcollection) for pcollection in segment.stores]
+        to_one += [("frame", label) for label in packs]
+        for destination in (ATTEMPT, *to_one):
+            yield destination, 0, place, attempt
+        for label in segment.groupings:
+            for reader in range(self._readers):
+                yield ("grouping", label), reader, place, attempt
+
+
+class _Digest:
+    """The hash of what a task has sent."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=16)
+
+    def add(self, destination: Destination, group: int, block: bytes) -> None:
+        self._hash.update(f"{destination}{group}:{len(block)}:".encode())
+        self._hash.update(block)
+
+    def result(self) -> bytes:
+        return self._hash.digest()
+
+
+def _without_attempts(rows: Iterable[ReadRow], read: list[TaskAttempt]) -> Iterator[ReadRow]:
+    """Yield the rows of blocks, and add those of attempts to `read`."""
+    for row in rows:
+        if is_attempt(row[1]):
+            read.append(pickle.loads(row[2]))
+        else:
+            yield row
 
 
 def rows_of(
@@ -172,7 +262,7 @@ def rows_of(
     """Run a segment on one partition, and yield its output.
 
     Args:
-      rows: the rows of the partition: pickled splits, or numbers with blocks.
+      rows: the rows of the partition: pickled splits, or `ReadRow`s of blocks.
       groups: the number of key groups.
       packs: by the labels of DataFrame sinks, the functions that pack their rows.
       traffic: receives at the end what has passed where elements are encoded.
@@ -197,9 +287,9 @@ def rows_of(
 
     def measured(rows: Iterable[Any]) -> Iterator[Any]:
         nonlocal received
-        for group, block in rows:
-            received += len(block)
-            yield group, block
+        for row in rows:
+            received += len(row[2])
+            yield row
 
     tapped = task.tapped([segment]) if counts_all else None
     try:
@@ -228,11 +318,11 @@ def _partition(segment: Segment, rows: Iterable[Any]) -> Iterable[Any]:
     if isinstance(segment.root, Source):
         return map(cloudpickle.loads, rows)
     if not isinstance(segment.root, (Grouping, Keyed)):
-        stored: KeyGroups = [(0, (block for _, block in rows))]
+        stored: KeyGroups = [(0, (block for _, _, block in rows))]
         return stored
     spool = BlockSpool()
-    for group, block in rows:
-        spool.add(group, block)
+    for group, place, block in rows:
+        spool.add(group, place, block)
     return spool.groups()
 
 

@@ -32,7 +32,7 @@ from ...execution.plan.segments import Segment, Stored
 from ..dataframes import opened, unpacked
 from ..jobs import STOPPING_SECONDS, said
 from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
-from .partition_function import PartitionFunction, Reports, pickled_split
+from .partition_function import ROW_BITS, PartitionFunction, Reports, pickled_split
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,10 +40,13 @@ if TYPE_CHECKING:
 _logger = logger_of(__name__)
 
 # The columns of a segment's rows.
-_SCHEMA = "target string, number int, block binary"
+_SCHEMA = "target string, number int, place bigint, block binary"
 
 # The destination of a report.
 _REPORT = "report"
+
+# The destination of attempts for the driver.
+_ATTEMPT = "attempt"
 
 # About the size of a record batch that a task sends, in bytes.
 _BATCH_BYTES = 1 << 20
@@ -90,10 +93,10 @@ class SparkConnectExecution(BatchExecution):
         self._returned = FrameReports()
         super().__init__(plan, session, partitions or self._parallelism, self._returned, timeout, has_page)
         self._tag = f"penstock-{self.transaction}"
-        self._segments: list[tuple[Segment, DataFrame]] = []
-        self._persisted: list[DataFrame] = []
-        # The packed rows of each DataFrame that is written.
-        self._frame_rows: dict[str, list[DataFrame]] = {label: [] for label in self._frame_sinks}
+        # By the number of a segment, its rows, and the packed rows of each DataFrame that it writes.
+        self._rows_of: dict[int, DataFrame] = {}
+        self._frame_rows: dict[int, dict[str, DataFrame]] = {}
+        self._persisted: dict[int, DataFrame] = {}
 
     def run(self) -> None:
         self._session.addTag(self._tag)
@@ -142,56 +145,66 @@ class SparkConnectExecution(BatchExecution):
             time.sleep(max(0.0, until - time.monotonic()))
 
     def _release(self) -> None:
-        for frame in self._persisted:
+        for frame in self._persisted.values():
             with suppress(Exception):
                 frame.unpersist()
 
-    def _run_segment(self, number: int, segment: Segment) -> None:
-        side_inputs = {i: self._side_inputs[i] for i in segment.side_inputs}
+    def _forget(self, number: int) -> None:
+        self._rows_of.pop(number, None)
+        self._frame_rows.pop(number, None)
+        persisted = self._persisted.pop(number, None)
+        if persisted is not None:
+            with suppress(Exception):
+                persisted.unpersist()
+
+    def _describe(self, number: int, segment: Segment) -> None:
+        side_inputs = self._side_inputs_of(segment)
         _check_size(segment, side_inputs)
         packs = self._frames_of(segment)
         groups = key_groups_for(self.partitions)
         frame, schema = self._input(segment)
         with local_modules_by_value():
             task = FrameFunction(
-                *(self.plan, segment, self.transaction, number, groups, packs, self._timeout, self._has_page),
+                # Spark hashes the key groups, so each reader gets what is sent to all of them.
+                *(self.plan, segment, self.transaction, number, groups, groups, packs),
+                *(self._timeout, self._has_page),
                 side_inputs=side_inputs,
                 schema=schema,
             )
         rows = frame.mapInArrow(task, _SCHEMA)
         if uses_of(segment, len(packs)) > 1:
-            rows = rows.persist()
-            self._persisted.append(rows)
-        self._segments.append((segment, rows))
-        if not segment.is_eager:
-            return
-        self._read(rows)
-        for label in packs:
-            packed = _with_targets(rows, target_of(("frame", label))).select("block")
-            # Kept in the executors, without their lineage.
-            self._frame_rows[label].append(packed.localCheckpoint())
+            rows = self._persisted[number] = rows.persist()
+        self._rows_of[number] = rows
 
-    def _read(self, rows: DataFrame) -> None:
-        """Run a segment, and keep what it returns to the driver."""
+    def _collect(self, number: int, segment: Segment) -> list[tuple[str, Any, bytes]]:
         from pyspark.sql.connect.functions import col
 
         target = col("target")
-        wanted = (target == _REPORT) | target.startswith("sink:") | target.startswith("side:")
-        table = rows.filter(wanted).toArrow()
-        kept = []
+        wanted = target.isin(_REPORT, _ATTEMPT) | target.startswith("sink:") | target.startswith("side:")
+        table = self._rows_of[number].filter(wanted).toArrow()
+        kept: list[tuple[str, Any, bytes]] = []
         for name, block in zip(table["target"].to_pylist(), table["block"].to_pylist(), strict=True):
             kind, _, where = name.partition(":")
             if name == _REPORT:
                 self._returned.add(block)
             else:
                 kept.append((kind, int(where) if kind == "side" else where, block))
-        self._keep(kept)
+        return kept
+
+    def _keep_frame(self, number: int, segment: Segment, label: str) -> list[tuple[str, Any, bytes]]:
+        # In the executors, without their lineage.
+        packed = _with_targets(self._rows_of[number], target_of(("frame", label))).localCheckpoint()
+        self._frame_rows.setdefault(number, {})[label] = packed
+        table = packed.filter(_of_attempt()).toArrow()
+        return [("attempt", None, block) for block in table["block"].to_pylist()]
 
     def frames(self) -> dict[str, Any]:
-        return {
-            label: reduce(lambda one, other: one.union(other), rows).mapInArrow(unpacked, self._schemas[label])
-            for label, rows in self._frame_rows.items()
-        }
+        found = {}
+        for label in self._frame_sinks:
+            rows = [own[label] for own in self._frame_rows.values() if label in own]
+            blocks = reduce(lambda one, other: one.union(other), rows).filter(~_of_attempt()).select("block")
+            found[label] = blocks.mapInArrow(unpacked, self._schemas[label])
+        return found
 
     def _input(self, segment: Segment) -> tuple[DataFrame, bytes | None]:
         """Return the rows that a segment reads; with their schema, serialised, if they are those of a DataFrame."""
@@ -200,10 +213,10 @@ class SparkConnectExecution(BatchExecution):
             return self._source(segment, root)
         if isinstance(root, (Grouping, Keyed)):
             label = root.transform.label
-            senders = [rows for s, rows in self._segments if label in s.groupings]
+            senders = [self._rows_of[i] for i, s in enumerate(self.segments) if label in s.groupings]
             return self._rows(("grouping", label), senders).repartition(self.partitions, "number"), None
         assert isinstance(root, Stored)
-        storing = [rows for s, rows in self._segments if root.stage.label in s.left]
+        storing = [self._rows_of[i] for i, s in enumerate(self.segments) if root.stage.label in s.left]
         return self._rows(("stored", root.pcollection), storing), None
 
     def _rows(self, destination: Destination, senders: list[DataFrame]) -> DataFrame:
@@ -226,9 +239,10 @@ class SparkConnectExecution(BatchExecution):
         columns = [
             pa.array(["split"] * len(splits), pa.string()),
             pa.array([i % partitions for i in range(len(splits))], pa.int32()),
+            pa.array(range(len(splits)), pa.int64()),
             pa.array(splits, pa.binary()),
         ]
-        rows = self._session.createDataFrame(pa.table(columns, names=["target", "number", "block"]))
+        rows = self._session.createDataFrame(pa.table(columns, names=["target", "number", "place", "block"]))
         if partitions == 1:
             # In their order.
             return rows.coalesce(1), None
@@ -251,6 +265,13 @@ def _with_targets(rows: DataFrame, *targets: str) -> DataFrame:
     return rows.filter(col("target").isin(*targets))
 
 
+def _of_attempt() -> Any:
+    """Return the condition of rows of attempts."""
+    from pyspark.sql.connect.functions import col
+
+    return col("place").bitwiseAND((1 << ROW_BITS) - 1) == 0
+
+
 def target_of(destination: Destination) -> str:
     """Return a destination as text.
 
@@ -258,7 +279,7 @@ def target_of(destination: Destination) -> str:
     'grouping:Sum'
     """
     kind, where = destination
-    return f"{kind}:{where}"
+    return kind if where is None else f"{kind}:{where}"
 
 
 def _check_size(segment: Segment, side_inputs: Mapping[int, list[bytes]]) -> None:
@@ -297,13 +318,13 @@ class FrameFunction(PartitionFunction):
         passed_on: list[bytes] = []
         reports: Reports = {}
         output = _Output()
-        for destination, number, block in self.run(
+        for destination, number, place, block in self.run(
             context.partitionId(), self._rows(batches, passed_on), self._own_side_inputs, reports
         ):
-            if output.add(target_of(destination), number, block):
+            if output.add(target_of(destination), number, place, block):
                 yield output.take()
         for report in [pickle.dumps(reports), *passed_on]:
-            output.add(_REPORT, 0, report)
+            output.add(_REPORT, 0, 0, report)
         yield output.take()
 
     def _rows(self, batches: Iterable[Any], reports: list[bytes]) -> Iterator[Any]:
@@ -312,31 +333,30 @@ class FrameFunction(PartitionFunction):
             if self._schema is not None:
                 yield pickled_split(Block(self._schema, batch.serialize().to_pybytes()))
                 continue
-            targets, numbers, blocks = (batch.column(i) for i in range(3))
-            for target, number, block in zip(targets, numbers, blocks, strict=True):
+            for target, number, place, block in zip(*batch.columns, strict=True):
                 if target.as_py() == _REPORT:
                     reports.append(block.as_py())
                 else:
-                    yield block.as_py() if self._is_source else (number.as_py(), block.as_py())
+                    yield block.as_py() if self._is_source else (number.as_py(), place.as_py(), block.as_py())
 
 
 class _Output:
     """Rows for a record batch."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[str, int, bytes]] = []
+        self._rows: list[tuple[str, int, int, bytes]] = []
         self._bytes = 0
 
-    def add(self, target: str, number: int, block: bytes) -> bool:
+    def add(self, target: str, number: int, place: int, block: bytes) -> bool:
         """Add a row.  Returns whether there are enough for a batch."""
-        self._rows.append((target, number, block))
+        self._rows.append((target, number, place, block))
         self._bytes += len(block)
         return self._bytes >= _BATCH_BYTES
 
     def take(self) -> Any:
         """Remove and return the rows as a record batch."""
         pa = pyarrow()
-        kinds = (pa.string(), pa.int32(), pa.binary())
+        kinds = (pa.string(), pa.int32(), pa.int64(), pa.binary())
         arrays = [pa.array([row[i] for row in self._rows], kind) for i, kind in enumerate(kinds)]
         self._rows, self._bytes = [], 0
-        return pa.RecordBatch.from_arrays(arrays, ["target", "number", "block"])
+        return pa.RecordBatch.from_arrays(arrays, ["target", "number", "place", "block"])

@@ -20,7 +20,7 @@ from ...execution.plan.segments import Segment, Stored
 from ..dataframes import blocks, each_as, frame_of, opened
 from ..jobs import Jobs, stage_named
 from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
-from .partition_function import PartitionFunction, Reports, Row, pickled_split
+from .partition_function import PartitionFunction, PlacedRow, ReadRow, Reports, is_attempt, pickled_split
 
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
@@ -52,11 +52,10 @@ class SparkBatchExecution(BatchExecution):
         super().__init__(plan, session, partitions, accumulated, timeout, has_page)
         self.jobs = Jobs(self._context, f"penstock-{self.transaction}")
         self._accumulator = accumulated.accumulator
-        self._rdds: list[tuple[Segment, RDD[Any]]] = []
-        self._persisted: list[RDD[Any]] = []
+        # By the number of a segment, its rows, and the packed rows of each DataFrame that it writes.
+        self._rdds: dict[int, RDD[Any]] = {}
+        self._frame_rows: dict[int, dict[str, RDD[Any]]] = {}
         self._broadcasts: list[Broadcast[Any]] = []
-        # The packed rows of each DataFrame that is written.
-        self._frame_rows: dict[str, list[RDD[bytes]]] = {label: [] for label in self._frame_sinks}
 
     def refresh(self) -> str:
         self.reports.update()
@@ -66,26 +65,36 @@ class SparkBatchExecution(BatchExecution):
         self.jobs.cancel()
 
     def _discard(self) -> None:
-        for rdds in self._frame_rows.values():
-            for rdd in rdds:
-                rdd.unpersist()
+        for number in self._rdds:
+            self._forget_frames(number)
 
     def _release(self) -> None:
-        for rdd in self._persisted:
+        for rdd in self._rdds.values():
             rdd.unpersist()
         for broadcast in self._broadcasts:
             broadcast.destroy()
 
-    def _run_segment(self, number: int, segment: Segment) -> None:
+    def _forget(self, number: int) -> None:
+        rdd = self._rdds.pop(number, None)
+        if rdd is not None:
+            rdd.unpersist()
+        self._forget_frames(number)
+
+    def _forget_frames(self, number: int) -> None:
+        for rdd in self._frame_rows.pop(number, {}).values():
+            rdd.unpersist()
+
+    def _describe(self, number: int, segment: Segment) -> None:
         side_inputs = None
         if segment.side_inputs:
-            side_inputs = self._context.broadcast({i: self._side_inputs[i] for i in segment.side_inputs})
+            side_inputs = self._context.broadcast(self._side_inputs_of(segment))
             self._broadcasts.append(side_inputs)
         packs = self._frames_of(segment)
         with local_modules_by_value():
             groups = key_groups_for(self.partitions)
             task = RddFunction(
-                *(self.plan, segment, self.transaction, number, groups, packs, self._timeout, self._has_page),
+                *(self.plan, segment, self.transaction, number, groups, self.partitions, packs),
+                *(self._timeout, self._has_page),
                 side_inputs=side_inputs,
                 reports=self._accumulator,
             )
@@ -94,29 +103,28 @@ class SparkBatchExecution(BatchExecution):
             from pyspark import StorageLevel
 
             rdd = rdd.persist(StorageLevel.MEMORY_AND_DISK)
-            self._persisted.append(rdd)
-        self._rdds.append((segment, rdd))
-        if not segment.is_eager:
-            return
-        with stage_named(self._context, segment.label):
-            rows = self.jobs.run(segment.label, rdd.filter(_is_for_driver).collect)
-        self._keep((kind, where, block) for (kind, where), _, block in rows)
-        for label in packs:
-            self._checkpoint_frame(segment, label)
+        self._rdds[number] = rdd
 
-    def _checkpoint_frame(self, segment: Segment, label: str) -> None:
-        """Keep the rows of a DataFrame in the executors, without their lineage."""
-        packed = self._rows(("frame", label), [rdd for s, rdd in self._rdds if s is segment]).map(_block)
+    def _collect(self, number: int, segment: Segment) -> Iterator[tuple[str, Any, bytes]]:
+        with stage_named(self._context, segment.label):
+            rows = self.jobs.run(segment.label, self._rdds[number].filter(_is_for_driver).collect)
+        return ((kind, where, block) for (kind, where), _, _, block in rows)
+
+    def _keep_frame(self, number: int, segment: Segment, label: str) -> Iterator[tuple[str, Any, bytes]]:
+        # In the executors, without their lineage.
+        packed = self._rows(("frame", label), [self._rdds[number]])
         packed.localCheckpoint()
-        self.jobs.run(label, packed.count)
-        self._frame_rows[label].append(packed)
+        rows = self.jobs.run(label, packed.filter(_is_of_attempt).collect)
+        self._frame_rows.setdefault(number, {})[label] = packed
+        return (("attempt", None, block) for _, (_, block) in rows)
 
     def frames(self) -> dict[str, Any]:
         """Return the DataFrames that were written, by the labels of their sinks."""
-        return {
-            label: frame_of(self._session, self._context.union(rows), self._schemas[label])
-            for label, rows in self._frame_rows.items()
-        }
+        found = {}
+        for label in self._frame_sinks:
+            rows = [own[label].filter(_is_of_block).map(_block) for own in self._frame_rows.values() if label in own]
+            found[label] = frame_of(self._session, self._context.union(rows), self._schemas[label])
+        return found
 
     def _input(self, segment: Segment) -> RDD[Any]:
         root = segment.root
@@ -124,18 +132,18 @@ class SparkBatchExecution(BatchExecution):
             return self._splits(segment, root)
         if isinstance(root, (Grouping, Keyed)):
             label = root.transform.label
-            senders = [(s.label, rdd) for s, rdd in self._rdds if label in s.groupings]
-            rows = self._rows(("grouping", label), [rdd for _, rdd in senders])
+            senders = {i: s.label for i, s in enumerate(self.segments) if label in s.groupings}
+            rows = self._rows(("grouping", label), [self._rdds[i] for i in senders])
             partitions = self.partitions
-            with stage_named(self._context, ", ".join(sender for sender, _ in senders)):
-                return rows.partitionBy(partitions, lambda group: group % partitions)
+            with stage_named(self._context, ", ".join(senders.values())):
+                return rows.partitionBy(partitions, lambda group: group % partitions).map(_flat)
         assert isinstance(root, Stored)
-        storing = [rdd for s, rdd in self._rdds if root.stage.label in s.left]
-        return self._rows(("stored", root.pcollection), storing)
+        storing = [self._rdds[i] for i, s in enumerate(self.segments) if root.stage.label in s.left]
+        return self._rows(("stored", root.pcollection), storing).map(_flat)
 
     def _rows(self, destination: Destination, rdds: list[RDD[Any]]) -> RDD[Any]:
-        def select(rows: Iterable[Row]) -> Iterator[tuple[int, bytes]]:
-            return ((number, block) for where, number, block in rows if where == destination)
+        def select(rows: Iterable[PlacedRow]) -> Iterator[tuple[int, tuple[int, bytes]]]:
+            return ((number, (place, block)) for where, number, place, block in rows if where == destination)
 
         if not rdds:
             return self._context.parallelize([], 1)
@@ -154,13 +162,24 @@ class SparkBatchExecution(BatchExecution):
         return self._context.parallelize(rows, partitions)
 
 
-def _block(row: Any) -> bytes:
-    packed: bytes = row[1]
-    return packed
+def _flat(row: tuple[int, tuple[int, bytes]]) -> ReadRow:
+    return (row[0], *row[1])
 
 
-def _is_for_driver(row: Row) -> bool:
-    return row[0][0] in ("sink", "side")
+def _block(row: tuple[int, tuple[int, bytes]]) -> bytes:
+    return row[1][1]
+
+
+def _is_of_attempt(row: tuple[int, tuple[int, bytes]]) -> bool:
+    return is_attempt(row[1][0])
+
+
+def _is_of_block(row: tuple[int, tuple[int, bytes]]) -> bool:
+    return not _is_of_attempt(row)
+
+
+def _is_for_driver(row: PlacedRow) -> bool:
+    return row[0][0] in ("sink", "side", "attempt")
 
 
 # --- Metrics and counts
@@ -209,7 +228,7 @@ class RddFunction(PartitionFunction):
         self._side_inputs = side_inputs
         self._reports = reports
 
-    def __call__(self, partition: int, rows: Iterable[Any]) -> Iterator[Row]:
+    def __call__(self, partition: int, rows: Iterable[Any]) -> Iterator[PlacedRow]:
         """Yield the rows that the segment outputs for a partition."""
         reports: Reports = {}
         yield from self.run(partition, rows, {} if self._side_inputs is None else self._side_inputs.value, reports)

@@ -33,6 +33,7 @@ from ...execution.gc_tuning import rarely_collected, set_aside
 from ...execution.plan.execution_graph import SubtaskId
 from ...execution.stuck_calls import CallWatch
 from ...execution.user_errors import as_exception
+from ..attempts import joined, mixed
 from ..dataframes import blocks, each_as
 from ..executor_functions import ExecutorFunction
 from ..jobs import LONGEST_NAME, Jobs, raise_original, stage_named
@@ -100,11 +101,15 @@ class MicroBatches:
         """
         for _ in range(_ATTEMPTS):
             results = self._run_once(batch, parts, frames or {})
-            if is_of_one_attempt(results):
+            differing = mixed(joined(map(_read_by, results)))
+            if not differing:
                 return results
+        tasks = self.program.execution_graph.tasks
+        labels = ", ".join(dict.fromkeys(tasks[id.task].label for id in sorted(differing)))
         raise RunnerError(
-            f"batch {batch.number}: in each of {_ATTEMPTS} runs Spark computed a task again after other tasks had read "
-            "the output of an earlier attempt. Check whether executors are being lost"
+            f"{labels}: in each of {_ATTEMPTS} runs of batch {batch.number} Spark computed a task again after other "
+            "tasks had read the output of an earlier attempt; expected one attempt's output only. Check whether "
+            "executors are being lost"
         )
 
     def _run_once(
@@ -132,14 +137,9 @@ class MicroBatches:
         return sorted((pickle.loads(addressed(row)[1]) for row in rows_of_driver), key=lambda result: result.id)
 
 
-def is_of_one_attempt(results: Sequence[SubtaskResult]) -> bool:
-    """Return True if every consumer of a subtask's output, and the driver, have read the same attempt's.
-
-    Spark may recompute a task whose output was lost after other tasks have read some of it.  User code that isn't
-    deterministic may then have produced other elements.
-    """
-    attempts = {result.id: result.attempt for result in results}
-    return all(attempts.get(id) == attempt for result in results for id, attempt in result.consumed.items())
+def _read_by(result: SubtaskResult) -> dict[SubtaskId, set[str]]:
+    """Return the attempts that a subtask has read, and its own, which the driver has read."""
+    return {id: {attempt} for id, attempt in ((result.id, result.attempt), *result.consumed.items())}
 
 
 # --- RDDs

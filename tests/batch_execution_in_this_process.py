@@ -1,0 +1,134 @@
+"""A batch run as on Spark, in this process: executors are dictionaries, which lose what a test wants them to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import cloudpickle
+from segments_in_this_process import spark_plan
+
+from penstock.runners.execution.batch.segment_task import key_groups_for
+from penstock.runners.execution.plan.fusion import Source
+from penstock.runners.execution.plan.segments import Segment, Stored
+from penstock.runners.spark.batch.execution import BatchExecution, TaskReports, pickled_splits
+from penstock.runners.spark.batch.partition_function import PartitionFunction, PlacedRow, ReadRow, Reports
+from penstock.sdk.pipeline import Pipeline
+
+
+class BatchInThisProcess(BatchExecution):
+    """A run whose tasks are executed when their output is read, and again if it is lost.
+
+    Args:
+      loses: is given the numbers of a segment and of a partition, and how often the output of that task was read; says
+        whether it is lost before the next task reads it.
+      order: shuffles what a task receives.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        partitions: int = 2,
+        loses: Callable[[int, int, int], bool] = lambda segment, partition, read: False,
+        order: Random | None = None,
+    ) -> None:
+        self.reported: Reports = {}
+        super().__init__(spark_plan(pipeline), None, partitions, _Reports(self.reported), 10.0, False)  # type: ignore[arg-type]
+        self.transaction = "run"
+        self._loses = loses
+        self._order = order
+        self._functions: dict[int, PartitionFunction] = {}
+        self._inputs: dict[int, list[bytes]] = {}
+        # The rows of each task, and how often they were read.
+        self.made: dict[tuple[int, int], list[PlacedRow]] = {}
+        self._read: dict[tuple[int, int], int] = {}
+        # How often each segment was described.
+        self.runs: dict[int, int] = {}
+
+    def _describe(self, number: int, segment: Segment) -> None:
+        groups = key_groups_for(self.partitions)
+        function = PartitionFunction(
+            self.plan, segment, self.transaction, number, groups, self.partitions, {}, 10.0, False
+        )
+        # Executors unpickle it.
+        self._functions[number] = cloudpickle.loads(cloudpickle.dumps(function))
+        if isinstance(segment.root, Source):
+            self._inputs[number], _ = pickled_splits(segment, self.partitions)
+        self.runs[number] = self.runs.get(number, 0) + 1
+
+    def _collect(self, number: int, segment: Segment) -> Iterator[tuple[str, Any, bytes]]:
+        for partition in self._partitions(segment):
+            for (kind, where), _, _, block in self._rows(number, partition):
+                if kind in ("sink", "side", "attempt"):
+                    yield kind, where, block
+
+    def _keep_frame(self, number: int, segment: Segment, label: str) -> Iterator[tuple[str, Any, bytes]]:
+        raise NotImplementedError
+
+    def _forget(self, number: int) -> None:
+        self.made = {task: rows for task, rows in self.made.items() if task[0] != number}
+
+    def _partitions(self, segment: Segment) -> list[Any]:
+        """Return what identifies the partitions of a segment: numbers, or tasks whose output is stored."""
+        if isinstance(segment.root, Source):
+            return list(range(len(self._inputs[self.segments.index(segment)])))
+        if isinstance(segment.root, Stored):
+            return list(range(len(self._stored(segment.root))))
+        return list(range(self.partitions))
+
+    def _stored(self, root: Stored) -> list[tuple[int, int]]:
+        return [
+            (number, partition)
+            for number, segment in enumerate(self.segments)
+            if root.stage.label in segment.left
+            for partition in self._partitions(segment)
+        ]
+
+    def _rows(self, number: int, partition: int) -> list[PlacedRow]:
+        """Return the rows of a task; execute it if it has none, or they are lost."""
+        task = number, partition
+        read = self._read[task] = self._read.get(task, 0) + 1
+        if task not in self.made or self._loses(number, partition, read):
+            segment = self.segments[number]
+            rows = list(self._input(number, segment, partition))
+            if self._order is not None:
+                self._order.shuffle(rows)
+            side_inputs = self._side_inputs_of(segment)
+            self.made[task] = list(self._functions[number].run(partition, rows, side_inputs, self.reported))
+        return self.made[task]
+
+    def _input(self, number: int, segment: Segment, partition: int) -> Iterator[bytes | ReadRow]:
+        root = segment.root
+        if isinstance(root, Source):
+            yield self._inputs[number][partition]
+        elif isinstance(root, Stored):
+            for where, *row in self._rows(*self._stored(root)[partition]):
+                if where == ("stored", root.pcollection):
+                    yield tuple(row)
+        else:
+            for sender, sending in enumerate(self.segments):
+                if root.transform.label in sending.groupings:
+                    for part in self._partitions(sending):
+                        for where, group, place, block in self._rows(sender, part):
+                            is_own = group % self.partitions == partition
+                            if where == ("grouping", root.transform.label) and is_own:
+                                yield group, place, block
+
+    def _cancel_jobs(self) -> None:
+        pass
+
+    def _release(self) -> None:
+        pass
+
+    def frames(self) -> dict[str, Any]:
+        return {}
+
+
+class _Reports(TaskReports):
+    def __init__(self, reported: Reports) -> None:
+        super().__init__()
+        self._reported = reported
+
+    def reports(self) -> Reports:
+        return self._reported
