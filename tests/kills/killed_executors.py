@@ -39,7 +39,7 @@ SPECULATION = {
 }
 
 # The tasks that tick, at least, in a run without losses.
-TASKS = dict.fromkeys(PIPELINES, 16) | {"hot_key_fanout": 8, "fanout": 8}
+TASKS = dict.fromkeys(PIPELINES, 16) | {"hot_key_fanout": 8, "fanout": 8, "side_input": 9}
 
 # What a run loses, by its number: see `lossy_program.Losses`.  "moment" is an executor at a random moment.
 KINDS = (("executor",), ("files", "moment"), ("executor", "time"), ("task", "executor"))

@@ -23,15 +23,15 @@ class BlockSpool:
     [(0, [b'b']), (1, [b'a', b'c'])]
     """
 
-    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
-        self._limit = memory_bytes
+    def __init__(self, memory_bytes: int | None = None) -> None:
+        self._limit = MEMORY_BYTES if memory_bytes is None else memory_bytes
         self._held = 0
         # Each with its place.  Only blocks are spilled: of each, its place, offset and length stay in memory.
-        self._blocks: dict[int, list[tuple[int, bytes]]] = {}
-        self._spilled: dict[int, list[tuple[int, int, int]]] = {}
+        self._blocks: dict[int, list[tuple[Any, bytes]]] = {}
+        self._spilled: dict[int, list[tuple[Any, int, int]]] = {}
         self._file: IO[bytes] | None = None
 
-    def add(self, group: int, place: int, block: bytes) -> None:
+    def add(self, group: int, place: Any, block: bytes) -> None:
         """Add a block.
 
         Args:
@@ -58,12 +58,17 @@ class BlockSpool:
     def groups(self) -> Iterator[tuple[int, Iterator[bytes]]]:
         """Yield each key group with its blocks, which are to be read before the next group's."""
         for group in sorted({*self._blocks, *self._spilled}):
-            yield group, self._of(group)
+            yield group, self.blocks(group)
+        self.close()
+
+    def close(self) -> None:
+        """Remove what was spilled."""
         if self._file is not None:
             self._file.close()
 
-    def _of(self, group: int) -> Iterator[bytes]:
-        found: list[tuple[int, Any]] = [(place, at) for place, *at in self._spilled.pop(group, [])]
+    def blocks(self, group: int) -> Iterator[bytes]:
+        """Remove and yield the blocks of a group."""
+        found: list[tuple[Any, Any]] = [(place, at) for place, *at in self._spilled.pop(group, [])]
         found += self._blocks.pop(group, [])
         for _, block in sorted(found, key=itemgetter(0)):
             if isinstance(block, bytes):

@@ -17,6 +17,7 @@ import attrs
 
 from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
+from ...execution.batch.block_spool import BlockSpool
 from ...execution.checkpoints.manifest import PartReference
 from ...execution.counters import Counts
 from ...execution.plan.execution_graph import Edge, EdgeKind, SubtaskId
@@ -35,6 +36,7 @@ Row: TypeAlias = tuple[int, bytes]
 Buffer: TypeAlias = bytes | memoryview
 
 _TASK = struct.Struct("<i")
+_EDGE = struct.Struct("<i")
 
 
 def address(task: int, data: bytes) -> bytes:
@@ -116,6 +118,49 @@ class SubtaskResult:
     seconds: SubtaskSeconds = attrs.field(factory=SubtaskSeconds)
     newest: Mapping[str, int] = attrs.field(factory=dict)
     observed: Observed | None = None
+
+
+class ReceivedMessages:
+    """The messages that a subtask has received, in any order; their blocks are spilled to disk beyond a limit.
+
+    Args:
+      side_edges: the numbers of the edges of side inputs.
+
+    Attributes:
+      attempts: by sender, the attempt whose messages were received.
+      watermarks: by edge, those of its senders.
+
+    >>> received = ReceivedMessages({2})
+    >>> for number, blocks in [(2, [(3, 1, b"c")]), (1, [(1, 2, b"a"), (2, 1, b"b")])]:
+    ...     received.add(ShuffleMessage(SubtaskId(0, 0), "attempt", number, blocks, None))
+    >>> [(edge, bytes(block)) for edge, block in received.blocks(of_side_inputs=True)]
+    [(2, b'a')]
+    >>> [(edge, bytes(block)) for edge, block in received.blocks(of_side_inputs=False)]
+    [(1, b'b'), (1, b'c')]
+    """
+
+    def __init__(self, side_edges: Set[int]) -> None:
+        self._side_edges = side_edges
+        self._spool = BlockSpool()
+        self.attempts: dict[SubtaskId, str] = {}
+        self.watermarks: dict[int, list[int]] = {}
+
+    def add(self, message: ShuffleMessage) -> None:
+        """Add a message."""
+        self.attempts[message.source] = message.attempt
+        for place, edge, block in message.blocks:
+            self._spool.add(edge in self._side_edges, (message.source, message.number, place), _EDGE.pack(edge) + block)
+        for edge, micros in (message.watermarks or {}).items():
+            self.watermarks.setdefault(edge, []).append(micros)
+
+    def blocks(self, of_side_inputs: bool) -> Iterator[tuple[int, memoryview]]:
+        """Remove and yield the blocks of side inputs, or all others, with their edges: sender by sender, as sent."""
+        for data in self._spool.blocks(of_side_inputs):
+            yield _EDGE.unpack_from(data)[0], memoryview(data)[_EDGE.size :]
+
+    def close(self) -> None:
+        """Remove what was spilled."""
+        self._spool.close()
 
 
 class MessageWriter:

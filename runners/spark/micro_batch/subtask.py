@@ -33,7 +33,7 @@ from ...execution.clock import Clock
 from ...execution.counters import Counts
 from ...execution.operators.traffic import WorkerTraffic
 from ...execution.page.profiles import Profiler
-from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
+from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId, Task
 from ...execution.plan.fusion import Grouping, Keyed, Source
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.step_times import StepSampler
@@ -45,7 +45,7 @@ from ...execution.streaming.taps import TaskTaps
 from ...execution.streaming.task_execution import TaskExecution
 from ...execution.user_errors import guarded
 from .commit_log import Reached, StatePart, no_failure, part_name
-from .exchange import Buffer, MessageWriter, Row, ShuffleMessage, SubtaskResult, SubtaskSeconds, address
+from .exchange import Buffer, MessageWriter, ReceivedMessages, Row, SubtaskResult, SubtaskSeconds, address
 from .plan import FrameRows, InputSplit, PartitionRange, PlannedBatch, ScriptedElements
 
 # The most deltas of a part: with more of them, and larger together than the full snapshot, it is written whole.
@@ -115,6 +115,7 @@ class MicroBatchSubtask:
         for edge in self._task.outputs:
             self.execution.dataflow.attach(edge.pcollection, partial(self._writer.write, edge))
         self._edges = {edge.id: edge for edge in self._task.inputs}
+        self._side_edges = {edge.id for edge in self._task.inputs if edge.kind is EdgeKind.BROADCAST}
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self._task.inputs}
         self._sources = {step.transform.label: step for step in self._task.sources}
         # What a page shows, and the taps for it.
@@ -196,10 +197,13 @@ class MicroBatchSubtask:
                     for pcollection, micros in batch.watermarks.items():
                         execution.move(pcollection, micros)
                 else:
-                    messages = sorted(map(pickle.loads, rows), key=_order)
-                    consumed = {message.source: message.attempt for message in messages}
-                    for _ in self._receive(messages):
+                    received = ReceivedMessages(self._side_edges)
+                    for row in rows:
+                        received.add(pickle.loads(row))
+                    consumed = received.attempts
+                    for _ in self._receive(received):
                         yield from writer.take_full()
+                    received.close()
                 execution.propagate()
                 writer.flush_tables()
                 is_complete = batch.is_last and execution.is_complete()
@@ -247,33 +251,23 @@ class MicroBatchSubtask:
         for name in batch.signals:
             execution.signal(name)
 
-    def _receive(self, messages: Sequence[ShuffleMessage]) -> Iterator[None]:
+    def _receive(self, messages: ReceivedMessages) -> Iterator[None]:
         """Process side inputs first, so that no element waits for the next batch."""
         for is_side in (True, False):
-            edges = {id: edge for id, edge in self._edges.items() if (edge.kind is EdgeKind.BROADCAST) is is_side}
-            for message in messages:
-                for _, id, block in message.blocks:
-                    if id in edges:
-                        self._receivers[id](decode_bundle(block))
-                        self._spill()
-                        yield
-            self._advance_edges(edges, messages)
-            if is_side and edges:
+            for id, block in messages.blocks(is_side):
+                self._receivers[id](decode_bundle(block))
+                self._spill()
+                yield
+            # The watermark of an edge is the least of its upstream subtasks' watermarks.
+            for id, edge in self._edges.items():
+                if (id in self._side_edges) is is_side:
+                    self.execution.move_edge(edge, min(messages.watermarks[id]))
+            if is_side and self._side_edges:
                 self.execution.propagate()
 
     def _spill(self) -> None:
         if self._spiller is not None:
             self._spiller.spill_excess()
-
-    def _advance_edges(self, edges: dict[int, Edge], messages: Sequence[ShuffleMessage]) -> None:
-        """Advance the watermark of each edge to the least of its upstream subtasks' watermarks."""
-        watermarks: dict[int, list[int]] = {id: [] for id in edges}
-        for message in messages:
-            for id, micros in (message.watermarks or {}).items():
-                if id in watermarks:
-                    watermarks[id].append(micros)
-        for id, upstream in watermarks.items():
-            self.execution.move_edge(edges[id], min(upstream))
 
     # Sources
 
@@ -381,10 +375,6 @@ def has_many_deltas(part: PartReference) -> bool:
     """Return True if the next snapshot of a part should be a full one."""
     full, *deltas = part.files
     return len(deltas) >= MAX_DELTAS and sum(delta.length for delta in deltas) > full.length
-
-
-def _order(message: ShuffleMessage) -> Any:
-    return message.source, message.number
 
 
 def _read_range(source: UnboundedSource[Any], split: PartitionRange, now: int) -> Iterator[Any]:
