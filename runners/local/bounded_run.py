@@ -18,7 +18,7 @@ from ..execution.batch.segment_task import RECEIVED, SegmentTask
 from ..execution.counters import Counts
 from ..execution.plan.fusion import Plan, Source
 from ..execution.plan.segments import Segment, cut
-from ..execution.sinks.committer import SinkCommitter
+from ..execution.sinks.run_records import recorded
 from ..execution.sinks.writer import OutputRun
 from ..execution.stages.side_input_views import SideInputViews
 from ..execution.user_errors import guarded
@@ -71,17 +71,17 @@ def committed_at_end(
       metrics: counts what sinks report during the commit.
       discard: frees the resources of the block after a failure.
     """
-    committer = SinkCommitter(plan, metrics=metrics)
-    try:
-        committer.begin(transaction)
-        yield
-        committer.publish(transaction, stage())
-    except BaseException:
-        with suppress(Exception):
-            discard()
-        committer.abort()
-        raise
-    committer.close()
+    with recorded(plan, metrics) as committer:
+        try:
+            committer.begin(transaction)
+            yield
+            committer.publish(transaction, stage())
+        except BaseException:
+            with suppress(Exception):
+                discard()
+            committer.abort()
+            raise
+        committer.close()
 
 
 def staged_by(outputs: Sequence[OutputRun]) -> dict[str, list[Any]]:

@@ -115,6 +115,17 @@ def raise_original(error: Exception) -> None:
         raise RunnerError(f"Spark failed: {said(text)}") from redacted_cause(error)
 
 
+def is_of_several_attempts(error: Exception) -> bool:
+    """Return True if Spark has failed a job since a stage that it repeated had another output.
+
+    Spark compares the outputs of a DataFrame's stages, and repeats those behind such a stage, except the last.
+
+    >>> is_of_several_attempts(Exception("A shuffle map stage with indeterminate output was failed and retried."))
+    True
+    """
+    return "stage with indeterminate output" in str(error)
+
+
 def said(text: str) -> str:
     """Return the message of the first exception in a text of Spark's, without query plans and stack traces.
 

@@ -139,7 +139,7 @@ def executors_killed(
     directory: pathlib.Path,
     seed: str,
     runs: int,
-    size: int = 40_000,
+    size: int = 20_000,
     names: Sequence[str] = PIPELINES,
     report: Callable[[str], Any] = print,
 ) -> int:
@@ -157,7 +157,8 @@ def executors_killed(
         for number in range(runs):
             name = names[number % len(names)]
             choose = random.Random(f"{seed}-{number}")
-            kinds = KINDS[number // len(names) % len(KINDS)]
+            # In the first turn, each kind of loss already.
+            kinds = KINDS[(number + number // len(names)) % len(KINDS)]
             at = sorted(choose.sample(range(1, TASKS[name] + 1), len(kinds)))
             lost = [(n, kind) for n, kind in zip(at, kinds, strict=True) if kind != "moment"]
             settings = SETTINGS | (SPECULATION if "time" in kinds else {})

@@ -24,10 +24,11 @@ from ...execution.counters import Counts
 from ...execution.plan.fusion import Plan, Source
 from ...execution.plan.segments import Segment, cut, dependencies
 from ...execution.sinks.committer import SinkCommitter, sinks_of
+from ...execution.sinks.run_records import recorded
 from ...execution.user_errors import Attribution, attributed, reraise
 from ..attempts import all_read, joined, mixed
 from ..dataframes import Pack, check_packages
-from ..jobs import raise_original
+from ..jobs import is_of_several_attempts, raise_original
 from .partition_function import Reports, TaskTraffic
 
 if TYPE_CHECKING:
@@ -137,7 +138,10 @@ class BatchExecution(ABC):
 
     def run(self) -> None:
         """Run to the end; on failure remove all output."""
-        committer = SinkCommitter(self.plan, metrics=self.reports.committed)
+        with recorded(self.plan, self.reports.committed) as committer:
+            self._run_and_commit(committer)
+
+    def _run_and_commit(self, committer: SinkCommitter) -> None:
         try:
             committer.begin(self.transaction)
             if self._frame_sinks:
@@ -164,23 +168,39 @@ class BatchExecution(ABC):
         while waiting:
             number = min(waiting)
             waiting.remove(number)
-            segment = self.segments[number]
-            self._describe(number, segment)
-            if segment.is_eager:
-                self._kept[number] = kept = _Kept()
-                kept.add(self._collect(number, segment))
-                for label in self._frames_of(segment):
-                    kept.add(self._keep_frame(number, segment, label))
-                waiting |= self._to_repeat()
+            waiting |= self._to_repeat(self._run_segment(number, self.segments[number]))
             if self._is_cancelled:
                 raise RunnerError("the run was cancelled")
 
-    def _to_repeat(self) -> set[int]:
+    def _run_segment(self, number: int, segment: Segment) -> set[int]:
+        """Describe a segment, and run it if the driver needs its results.
+
+        Returns:
+          The segments of which several attempts were read.
+        """
+        self._describe(number, segment)
+        if not segment.is_eager:
+            return set()
+        kept = _Kept()
+        try:
+            kept.add(self._collect(number, segment))
+            for label in self._frames_of(segment):
+                kept.add(self._keep_frame(number, segment, label))
+        except Exception as error:
+            if is_of_several_attempts(error):
+                return {number}
+            raise
+        self._kept[number] = kept
+        return mixed(joined(each.read for each in self._kept.values()))
+
+    def _to_repeat(self, found: set[int]) -> set[int]:
         """Return the segments of which several attempts were read, and those behind them; forget their results.
+
+        Args:
+          found: the former.
 
         Raises `RunnerError` for a segment that has run too often.
         """
-        found = mixed(joined(kept.read for kept in self._kept.values()))
         for number in sorted(found):
             self._repetitions[number] += 1
             label = self.segments[number].label

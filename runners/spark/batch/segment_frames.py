@@ -192,8 +192,11 @@ class SparkConnectExecution(BatchExecution):
         return kept
 
     def _keep_frame(self, number: int, segment: Segment, label: str) -> list[tuple[str, Any, bytes]]:
-        # In the executors, without their lineage.
-        packed = _with_targets(self._rows_of[number], target_of(("frame", label))).localCheckpoint()
+        from pyspark import StorageLevel
+
+        # Without their lineage: user code would run again, and what it returns may differ.  Two executors keep them.
+        rows = _with_targets(self._rows_of[number], target_of(("frame", label)))
+        packed = rows.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK_2)
         self._frame_rows.setdefault(number, {})[label] = packed
         table = packed.filter(_of_attempt()).toArrow()
         return [("attempt", None, block) for block in table["block"].to_pylist()]

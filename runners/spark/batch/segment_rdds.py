@@ -111,11 +111,25 @@ class SparkBatchExecution(BatchExecution):
         return ((kind, where, block) for (kind, where), _, _, block in rows)
 
     def _keep_frame(self, number: int, segment: Segment, label: str) -> Iterator[tuple[str, Any, bytes]]:
-        # In the executors, without their lineage.
+        from pyspark import StorageLevel
+
+        # Without their lineage: user code would run again, and what it returns may differ.  Where there is a reliable
+        # place for them, they are there; elsewhere two executors keep them.
+        context: Any = self._context
         packed = self._rows(("frame", label), [self._rdds[number]])
-        packed.localCheckpoint()
-        rows = self.jobs.run(label, packed.filter(_is_of_attempt).collect)
+        is_local = context._jsc.sc().isLocal()
+        packed.persist(StorageLevel.MEMORY_AND_DISK if is_local else StorageLevel.MEMORY_AND_DISK_2)
+        is_reliable = context.getCheckpointDir() is not None
+        if is_reliable:
+            packed.checkpoint()
+        else:
+            packed.localCheckpoint()
         self._frame_rows.setdefault(number, {})[label] = packed
+        self.jobs.run(label, packed.count)
+        if is_reliable:
+            packed.unpersist()
+        # Of what is kept, since another attempt may have been packed.
+        rows = self.jobs.run(label, packed.filter(_is_of_attempt).collect)
         return (("attempt", None, block) for _, (_, block) in rows)
 
     def frames(self) -> dict[str, Any]:

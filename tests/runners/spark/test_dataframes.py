@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import gc
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from running_program import wait_until
 
 import penstock as beam
 from penstock.runners.execution.plan.fusion import before_shuffle, fuse
@@ -205,3 +208,41 @@ def test_a_dataframe_that_cannot_be_read_is_refused(spark: Any, case: str) -> No
     p | "people" >> make(spark)
     with pytest.raises(kind, match=f"people: .*{message}"):
         p.run()
+
+
+def test_rows_are_released_with_the_last_dataframe_of_them(spark: Any) -> None:
+    """They are kept while the pipeline is, or a DataFrame that was derived from theirs."""
+
+    def written() -> Any:
+        p = beam.Pipeline(SparkBatchRunner(spark))
+        frame = p | beam.Create([beam.Row(n=n) for n in range(10)]) | beam.io.ToSpark("n long")
+        p.run()
+        return frame.dataframe().filter("n < 5")
+
+    def kept() -> set[int]:
+        gc.collect()
+        spark._jvm.java.lang.System.gc()
+        return set(spark.sparkContext._jsc.getPersistentRDDs())
+
+    before = kept()
+    derived = written()
+    own = kept() - before
+    assert own
+    assert 5 == derived.count()
+    del derived
+    wait_until(lambda: not own & kept(), "the rows are released")
+
+
+def test_rows_are_in_the_checkpoint_directory_of_spark_if_there_is_one(spark: Any, tmp_path: Path) -> None:
+    """No executor has to keep them."""
+    context = spark.sparkContext
+    before = context.getCheckpointDir()
+    context.setCheckpointDir(str(tmp_path))
+    try:
+        with beam.Pipeline(SparkBatchRunner(spark)) as p:
+            frame = p | beam.Create([beam.Row(n=n) for n in range(10)]) | beam.io.ToSpark("n long")
+        assert list(range(10)) == sorted(row.n for row in frame.dataframe().collect())
+        assert any(path.name.startswith("part-") for path in tmp_path.rglob("*"))
+    finally:
+        # PySpark has no way back.
+        getattr(context._jsc.sc(), "checkpointDir_$eq")(spark._jvm.scala.Option.apply(before))

@@ -136,6 +136,30 @@ def test_a_task_that_sends_the_same_again_makes_nothing_run_again() -> None:
     assert {0: 1, 1: 1} == run.runs
 
 
+class _Failing(BatchInThisProcess):
+    """Its first job fails as one of Spark's does whose last stage can't be repeated."""
+
+    has_failed = False
+
+    def _collect(self, number: int, segment: Any) -> Any:
+        if not self.has_failed:
+            self.has_failed = True
+            raise RuntimeError("Job aborted: A shuffle map stage with indeterminate output was failed and retried.")
+        return super()._collect(number, segment)
+
+
+def test_a_segment_that_spark_has_given_up_runs_again() -> None:
+    """Spark compares the outputs of DataFrames' stages by itself."""
+    sink = MemorySink()
+    p = beam.Pipeline()
+    random_groups(p, sink)
+    run = _Failing(p, 2)
+    run.run()
+
+    assert list(range(NUMBERS)) == sorted(sink.values)
+    assert {0: 1, 1: 2} == run.runs
+
+
 IDS = 50
 
 

@@ -13,7 +13,7 @@ from servers.spark_connect import running_connect_server
 
 pytestmark = pytest.mark.spark
 
-SIZE = 20_000
+SIZE = 5_000
 
 
 def test_ids_are_the_same_in_two_sinks_if_an_executor_dies_between_them(
