@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from kafka.broker import KafkaBroker
+from kafka.packages import why_there_is_no_broker
 from kills.lossy_program import PIPELINES, Losses, Program
 from servers.spark_standalone import running_cluster
 from spark_programs import CONF, environment
@@ -148,7 +149,10 @@ def executors_killed(
     Raises `AssertionError` for other results than those of runs without losses.
     """
     losses = 0
-    needs_broker = any(PIPELINES[i % len(PIPELINES)] == "kafka" for i in range(runs)) and "kafka" in names
+    needs_broker = "kafka" in [names[number % len(names)] for number in range(runs)]
+    if needs_broker:
+        missing = why_there_is_no_broker()
+        assert missing is None, missing
     with (
         spark_settings(),
         running_cluster(directory, 3) as url,
