@@ -16,6 +16,7 @@ from ...sdk.errors import RunnerError
 # In the text of a failed job, the sentence of an executor.
 _SENTENCE = re.compile(r"penstock-executor: (.*?) \[end\]", re.DOTALL)
 _NO_PENSTOCK = re.compile(r"ModuleNotFoundError: No module named 'penstock'")
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _OTHER_PYTHON = re.compile(r"Python in worker has different version:? ([\d.]+) than that in driver:? ([\d.]+)")
 _WAYS = "Install it in the executors' Python, or ship it with --py-files or --archives: see docs/deploy/"
 
@@ -63,6 +64,12 @@ def environment_error(text: str) -> RunnerError | None:
         return RunnerError(f"{found[1]}. {_WAYS}")
     if _NO_PENSTOCK.search(text):
         return RunnerError(f"The executors' Python has no penstock. {_WAYS}")
+    if found := _NO_MODULE.search(text):
+        name = found[1].partition(".")[0]
+        return RunnerError(
+            f"The executors can't import {found[1]!r}, which the driver can. Install it in the executors' Python, ship "
+            f"it with --py-files or --archives, or send it by value with --pickle_by_value={name}: see docs/deploy/"
+        )
     if found := _OTHER_PYTHON.search(text):
         return RunnerError(
             f"The executors' Python is {found[1]}, and the driver's is {found[2]}; expected the same version. Name "

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from ...sdk.errors import OptionsError, RunnerError, missing_extra
 from ...sdk.options import PipelineOptions, SparkOptions
 from ...sdk.redaction import redacted_cause
+from ...sdk.user_code.serialization import pickle_by_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,6 +110,11 @@ def find_session(options: PipelineOptions, given: SparkSession | None = None) ->
         return _started(SparkSession.builder, spark_options), True
     _check(given, spark_options)
     return given, False
+
+
+def pickle_named(options: PipelineOptions) -> None:
+    """Pickle the modules of `--pickle_by_value` by value.  Raises `OptionsError` for one that can't be imported."""
+    pickle_by_value(options.view_as(SparkOptions).pickle_by_value or ())
 
 
 def partitions_of(options: PipelineOptions) -> int | None:

@@ -128,6 +128,10 @@ class SparkOptions(PipelineOptions):
         parser.add_argument("--spark_app_name", help="The application's name in Spark's own pages.")
         parser.add_argument("--spark_shuffle_partitions", type=int, help="The number of partitions of a shuffle.")
         parser.add_argument("--spark_conf", action="append", help="A setting of Spark, as key=value; repeatable.")
+        from .parser import CommaSeparated
+
+        help = "Modules or packages that executors can't import, separated by commas: they are sent by value."
+        parser.add_argument("--pickle_by_value", action=CommaSeparated, help=help)
 
     def conf(self) -> dict[str, str]:
         """Return `spark_conf` as a dictionary.  Raises `OptionsError` for an entry that is not `key=value`."""

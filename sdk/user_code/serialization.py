@@ -282,26 +282,16 @@ def local_modules_by_value() -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-@contextmanager
-def pickled_by_value(names: Iterable[str]) -> Iterator[None]:
-    """Pickle functions and classes of these modules and packages by value, within the block.
+def pickle_by_value(names: Iterable[str]) -> None:
+    """Pickle functions and classes of these modules and packages by value, from now on.
 
     Raises `OptionsError` for one that can't be imported.
     """
-    registered: list[ModuleType] = []
-    try:
-        for name in names:
-            try:
-                module = importlib.import_module(name)
-            except ImportError as error:
-                raise OptionsError(
-                    f"--pickle_by_value: expected names of modules or packages, separated by commas; {name!r} can't be "
-                    f"imported: {error}"
-                ) from error
-            if name not in cloudpickle.list_registry_pickle_by_value():
-                cloudpickle.register_pickle_by_value(module)
-                registered.append(module)
-        yield
-    finally:
-        for module in registered:
-            cloudpickle.unregister_pickle_by_value(module)
+    for name in names:
+        try:
+            cloudpickle.register_pickle_by_value(importlib.import_module(name))
+        except ImportError as error:
+            raise OptionsError(
+                f"--pickle_by_value: expected names of modules or packages, separated by commas; {name!r} can't be "
+                f"imported: {error}"
+            ) from error

@@ -49,7 +49,7 @@ class SparkBatchRunner(TransformRunner):
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run to the end.  Raises the error that made the run fail."""
         from ..remote import remote_session
-        from ..session import find_session, partitions_of
+        from ..session import find_session, partitions_of, pickle_named
         from .segment_frames import SparkConnectExecution
         from .segment_rdds import SparkBatchExecution
 
@@ -70,6 +70,7 @@ class SparkBatchRunner(TransformRunner):
         refuse_unheeded((name for name in given if name in _OF_LOCAL_JOBS), self.name, "local")
         plan = fuse(with_dead_letters(graph, options), before_shuffle)
         frames: dict[str, Any] = {}
+        pickle_named(options)
         partitions = partitions_of(options)
         remote = remote_session(options, self._session)
         session, is_ours = find_session(options, self._session) if remote is None else remote

@@ -58,7 +58,7 @@ class SparkMicroBatchRunner(TransformRunner):
         from ...execution.plan.execution_graph import cut
         from ...execution.sinks.committer import committing_often, with_dead_letters
         from ..remote import refuse_remote
-        from ..session import find_session, partitions_of
+        from ..session import find_session, partitions_of, pickle_named
         from .commit_log import no_failure
         from .query import MicroBatchQuery
 
@@ -75,6 +75,7 @@ class SparkMicroBatchRunner(TransformRunner):
             primitive = read.primitive
             if isinstance(primitive, Read) and isinstance(primitive.source, UnboundedSource):
                 _check_replayable(read.label, primitive.source)
+        pickle_named(options)
         partitions = partitions_of(options)
         session, is_ours = find_session(options, self._session)
         query = None

@@ -14,7 +14,7 @@ from penstock.sdk.dofn.dofn import FilterDoFn, MapDoFn
 from penstock.sdk.errors import OptionsError
 from penstock.sdk.graph import SideInputArgument
 from penstock.sdk.user_code import serialization
-from penstock.sdk.user_code.serialization import Serialized, pickled_by_value
+from penstock.sdk.user_code.serialization import Serialized, pickle_by_value
 
 
 class Holding:
@@ -94,9 +94,10 @@ _PROGRAM = """
 import sys
 import cloudpickle
 import beside, below.here, elsewhere, vendored, vendored.inner
-from penstock.sdk.user_code.serialization import local_modules_by_value, pickled_by_value
+from penstock.sdk.user_code.serialization import local_modules_by_value, pickle_by_value
 
-with pickled_by_value(sys.argv[1:]), local_modules_by_value():
+pickle_by_value(sys.argv[1:])
+with local_modules_by_value():
     print(*sorted(cloudpickle.list_registry_pickle_by_value()))
 print(*sorted(cloudpickle.list_registry_pickle_by_value()))
 """
@@ -132,11 +133,11 @@ def test_modules_of_the_program_go_by_value_and_installed_ones_do_not(
         text=True,
         check=False,
     )
-    assert (f"{expected}\n\n", "") == (done.stdout, done.stderr)
+    assert (f"{expected}\n{' '.join(named)}\n", "") == (done.stdout, done.stderr)
 
 
 def test_a_module_that_can_not_be_imported_can_not_be_pickled_by_value() -> None:
     """The flag is named, and what it takes."""
     message = "--pickle_by_value: expected names of modules.*'no_such_module'"
-    with pytest.raises(OptionsError, match=message), pickled_by_value(["no_such_module"]):
-        pass
+    with pytest.raises(OptionsError, match=message):
+        pickle_by_value(["no_such_module"])
