@@ -28,12 +28,12 @@ _COUNTS = {
     "health_port": 0,
 }
 _DURATIONS = ("checkpoint_interval", "checkpoint_timeout", "worker_timeout", "health_timeout")
-_PAUSES = ("checkpoint_min_pause", "restart_delay")
+_PAUSES = ("checkpoint_min_pause", "alignment_timeout", "restart_delay")
 # By flag, the greatest value.
 _MOST = {"parallelism": 1 << 15, "metrics_port": 65535, "health_port": 65535}
 
 # Flags whose value the runner may choose.
-_OPEN = ("workers", "metrics_port", "health_port", "checkpoint_min_pause")
+_OPEN = ("workers", "metrics_port", "health_port", "checkpoint_min_pause", "alignment_timeout")
 
 
 def check_streaming_flags(options: PipelineOptions) -> None:

@@ -66,12 +66,13 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     check_streaming_flags(options)
     streaming = options.view_as(StreamingOptions)
     parallelism = parallelism_of(streaming)
-    pause = streaming.checkpoint_min_pause
+    pause, alignment_timeout = streaming.checkpoint_min_pause, streaming.alignment_timeout
     if streaming.checkpoint_mode == "unaligned" and (loops := graph.loops()):
         raise OptionsError(
             f"option --checkpoint_mode=unaligned: checkpoints of a loop are aligned, and {loops[0].label} is one; "
             "use --checkpoint_mode=aligned"
         )
+    _check_alignment_timeout(graph, streaming)
     if streaming.recovery == "region":
         _check_regions(graph, streaming)
     is_by_barriers = streaming.delivery == "barriers"
@@ -95,6 +96,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
             interval=_micros(streaming.checkpoint_interval),
             timeout=_micros(streaming.checkpoint_timeout),
             min_pause=None if pause is None else _micros(pause),
+            alignment_timeout=None if alignment_timeout is None else _micros(alignment_timeout),
         ),
         unaligned=streaming.checkpoint_mode == "unaligned",
         stops_the_world=streaming.checkpoint_mode == "synchronous",
@@ -117,6 +119,26 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     if streaming.checkpoint_dir is None:
         job.temporary = productions.directory
     return job
+
+
+def _check_alignment_timeout(graph: Graph, streaming: StreamingOptions) -> None:
+    """Raise `OptionsError` if checkpoints can't change over to unaligned ones."""
+    if streaming.alignment_timeout is None:
+        return
+    option = f"option --alignment_timeout={streaming.alignment_timeout:g}"
+    mode, delivery = streaming.checkpoint_mode, streaming.delivery
+    reasons = [
+        (mode != "aligned", f"--checkpoint_mode={mode} has no alignment that could take too long"),
+        (delivery != "barriers", f"--delivery={delivery} has no barriers"),
+        (
+            streaming.recovery == "region",
+            "with --recovery=region a checkpoint has no in-flight records, which would be processed twice",
+        ),
+        (bool(loops := graph.loops()), f"checkpoints of a loop are aligned, and {loops and loops[0].label} is one"),
+    ]
+    for applies, why in reasons:
+        if applies:
+            raise OptionsError(f"{option}: {why}; leave it out")
 
 
 def _check_regions(graph: Graph, streaming: StreamingOptions) -> None:

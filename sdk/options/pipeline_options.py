@@ -33,6 +33,7 @@ flags_of_program: set[str] | None = None
 # Options in seconds, which a program can give as spans of time.
 _SPANS = frozenset(
     {
+        "alignment_timeout",
         "batch_interval",
         "checkpoint_interval",
         "checkpoint_min_pause",

@@ -184,6 +184,8 @@ class StreamingOptions(PipelineOptions):
         add("--checkpoint_retention", type=int, default=3, help="The number of checkpoints to retain.")
         modes = ["aligned", "unaligned", "synchronous"]
         add("--checkpoint_mode", choices=modes, default="aligned", help="The alignment of barriers.")
+        help = "Seconds after which an aligned checkpoint changes over to unaligned. Default: never."
+        add("--alignment_timeout", type=float, help=help)
         help = "The basis of exactly once: barriers (checkpoints), or productions of each subtask, logged or not."
         add("--delivery", choices=["barriers", "strong", "weak"], default="barriers", help=help)
         help = "The tasks to restart after a failure: all, or the failover region of the failed ones."

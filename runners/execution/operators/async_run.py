@@ -1,9 +1,9 @@
 """A stage of one async DoFn: its calls run in the process's event loop, and their outputs are emitted as they end.
 
-The elements of unfinished calls are *in flight*.  They are part of each snapshot, like left work, so that a restart
-calls again for each of them; and they hold the watermark.  Up to `concurrency` calls run at once.  As many elements
-again wait in the event loop, so that the next call starts as soon as one ends.  Elements beyond these are left, and the
-task takes no other input meanwhile.
+The elements of unfinished calls are *in flight*.  An aligned barrier waits for them.  They are part of any other
+snapshot, like left work, so that a restart calls again for each of them; and they hold the watermark.  Up to
+`concurrency` calls run at once.  As many elements again wait in the event loop, so that the next call starts as soon as
+one ends.  Elements beyond these are left, and the task takes no other input meanwhile.
 
 Where a worker does everything at once (a batch, a micro-batch, a script), it waits for the calls: when the limit is
 reached, at the end of a partition, and before a watermark advances.
@@ -167,6 +167,14 @@ class AsyncRun(StageRun):
         rows = [call.row for call in self._in_flight]
         return [(0, Bundle(*map(list, zip(*rows, strict=True)))), *self.left]
 
+    @property
+    def has_records(self) -> bool:
+        return bool(self.left or self._in_flight)
+
+    @property
+    def waits_for_a_call(self) -> bool:
+        return self.is_full or not self.left
+
     def hold(self) -> int | None:
         kept = super().hold()
         if self._earliest is None:
@@ -235,6 +243,11 @@ class AsyncRuns:
     def are_full(self, behind: set[LeavingStep]) -> bool:
         """Return True if all steps that have left work are among these, and wait for the end of a call."""
         return behind.issubset(self.runs) and all(run.is_full for run in self.runs if run.is_behind)
+
+    @property
+    def has_records(self) -> bool:
+        """Return True if elements are in flight or left."""
+        return any(run.has_records for run in self.runs)
 
     def drain(self) -> None:
         """Wait for all calls, and for those that follow from their outputs."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ....sdk import graph
 from ....sdk.elements.bundle import Bundle
+from ....sdk.elements.element_wrappers import Remainder
 from ....windowing import BoundedWindow
 from ..clock import TimeSlice
 from ..counters import Counts
@@ -74,6 +75,16 @@ class LeavingStep:
     def left_work(self) -> list[Left]:
         """Return the elements that a snapshot has to contain, in their order."""
         return list(self.left)
+
+    @property
+    def has_records(self) -> bool:
+        """True if it has records that an aligned barrier waits for."""
+        return self.is_behind
+
+    @property
+    def waits_for_a_call(self) -> bool:
+        """True if `resume` can do nothing until a call has ended."""
+        return False
 
     def resume(self) -> None:
         """Continue with the left work, until none remains or the slice is over."""
@@ -373,6 +384,11 @@ class StageRun(LeavingStep):
                 break
         self.look_at_due()
 
+    @property
+    def has_records(self) -> bool:
+        # The remainder of a restriction is a position, as a source's is, and so are the elements behind it.
+        return self.executor.is_behind or (bool(self.left) and not _is_remainder(self.left[0][1]))
+
     def drain(self) -> None:
         """Wait for the elements that are in an event loop."""
 
@@ -445,6 +461,11 @@ class Kept:
         self.bundles.append(bundle)
         self.windows.update(*(set(windows) if isinstance(windows, list) else (windows,)))
         self.earliest = earliest if self.earliest is None else min(self.earliest, earliest)
+
+
+def _is_remainder(bundle: Bundle) -> bool:
+    """Return True if a bundle begins with the unfinished work of a splittable DoFn."""
+    return type(bundle) is Bundle and type(bundle.values[0]) is Remainder
 
 
 def _not_yet(window: BoundedWindow) -> bool:

@@ -182,6 +182,13 @@ class TaskExecution:
         """Return True if calls have ended whose outputs are to be emitted."""
         return self.async_runs is not None and self.async_runs.has_results
 
+    @property
+    def has_records(self) -> bool:
+        """Return True if records are left or in calls, which an aligned barrier waits for."""
+        if self.async_runs is not None and self.async_runs.has_records:
+            return True
+        return any(run.has_records for run in self._behind) or bool(self.loops.within and self.loops.are_waiting)
+
     def resume(self) -> None:
         """Continue with left work, until none remains or the slice is over."""
         for _, run in self.leaving:
@@ -192,6 +199,24 @@ class TaskExecution:
         for label in self.loops.within:
             if not self.loops.process(label, self._stops):
                 return
+
+    def resume_records(self) -> bool:
+        """Continue with the records that an aligned barrier waits for, as `resume` does with all left work.
+
+        Returns whether there were any but those that wait for calls.
+        """
+        done = False
+        for _, run in self.leaving:
+            if run.has_records and not run.waits_for_a_call:
+                run.resume()
+                done = True
+                if self._over:
+                    return True
+        for label, loop in self.loops.within.items():
+            done |= bool(loop.waiting)
+            if not self.loops.process(label, self._stops):
+                return True
+        return done
 
     def _stops(self) -> object:
         """Return True if feedback waits, since a step is behind or the slice is over."""

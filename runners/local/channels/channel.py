@@ -2,8 +2,10 @@
 
 Between two processes a channel is a pipe of frames: the payload's length and the message's kind, then the payload,
 which is a bundle as columns, or a pickle.  Neither end blocks.  The sender keeps what the pipe doesn't take, and is
-full then; the receiver reads only while it isn't full.  So the pipe's own buffer is the backpressure.  A receiver that
-has read more than it has processed tells the sender so on the same pipe.
+full then; the receiver reads only while it isn't full.  So the pipe's own buffer is the backpressure.
+
+A slow receiver limits the elements that may wait in a channel.  Of a pipe it tells the sender on the same pipe: the
+limit, and how many frames of elements it has taken.
 """
 
 from __future__ import annotations
@@ -54,8 +56,13 @@ _NUMBER = struct.Struct(">QH")
 
 # Bytes that a sender may keep before it is full, and about how many the pipe itself takes.
 _PENDING = _PIPE = 1 << 16
-# What a receiver sends.
-_PAUSE, _RESUME = b"h", b"g"
+# What a receiver sends: whether the sender is to wait, the limit of elements, and how many frames of elements were
+# taken in all.
+_DEMAND = struct.Struct(">?IQ")
+_NO_LIMIT = (1 << 32) - 1
+
+# Twice the elements behind which a receiver without a limit tells the sender what it has taken.
+_RARELY = 1 << 16
 
 # Bytes to read at a time.
 _READ = 1 << 16
@@ -77,16 +84,19 @@ class Channel:
       elements: about how many elements are in it.
       unaligned_barriers: how many unaligned barriers are in it, which don't wait for their turn.
       is_paused: true while the receiver has asked the sender to wait.
+      limit: how many elements may be in it; None while only its capacity limits them.
 
     >>> channel = Channel(ChannelId(0, 0, 1))
     >>> channel.put("a"), channel.put("b"), channel.take(), channel.is_full
     (None, None, 'a', False)
     """
 
-    __slots__ = ("elements", "id", "is_paused", "queue", "unaligned_barriers")
+    __slots__ = ("_changed_over", "elements", "id", "is_paused", "limit", "queue", "unaligned_barriers")
 
     def __init__(self, id: ChannelId) -> None:
         self.id = id
+        self.limit: int | None = None
+        self._changed_over = -1
         self.queue: deque[Message] = deque()
         self.elements = 0
         self.unaligned_barriers = 0
@@ -95,6 +105,15 @@ class Channel:
     def pause(self, is_paused: bool) -> None:
         """Ask the sender to wait, or to go on."""
         self.is_paused = is_paused
+
+    def limit_to(self, elements: int | None) -> None:
+        """Limit the elements that may be in it; the receiver does this."""
+        self.limit = elements
+
+    @property
+    def room(self) -> int | None:
+        """How many elements the sender may send before it has to wait; None if it needn't count them."""
+        return None if self.limit is None else max(0, self.limit - self.elements)
 
     @property
     def unread(self) -> int:
@@ -107,6 +126,8 @@ class Channel:
 
     def arrive(self, message: Message) -> None:
         """Add a message at the receiving end."""
+        if type(message) is Barrier and message.number == self._changed_over:
+            message = message._replace(kind=BarrierKind.UNALIGNED)
         self.queue.append(message)
         if type(message) is Elements:
             self.elements += len(message.bundle)
@@ -114,6 +135,14 @@ class Channel:
             self.elements += len(message.block) // _BYTES
         elif type(message) is Barrier and message.kind is BarrierKind.UNALIGNED:
             self.unaligned_barriers += 1
+
+    def change_over(self, number: int) -> None:
+        """Make an aligned barrier an unaligned one, whether it is in the channel or arrives later."""
+        self._changed_over = number
+        for place, message in enumerate(self.queue):
+            if type(message) is Barrier and message.number == number and message.kind is BarrierKind.CHECKPOINT:
+                self.queue[place] = message._replace(kind=BarrierKind.UNALIGNED)
+                self.unaligned_barriers += 1
 
     def take_unaligned_barrier(self) -> tuple[Barrier, list[Message]]:
         """Take the first unaligned barrier; return it, and the messages before it, which stay in the channel."""
@@ -134,9 +163,30 @@ class Channel:
             return Elements(decode_bundle(message.block))
         return message
 
+    def split_first(self, elements: int) -> None:
+        """Split the oldest message in two, if it has more elements than so many."""
+        message = self.queue[0]
+        if type(message) is Encoded:
+            self.elements -= len(message.block) // _BYTES
+            message = self.queue[0] = Elements(decode_bundle(message.block))
+            self.elements += len(message.bundle)
+        if type(message) is not Elements:
+            return
+        bundle, n = message.bundle, len(message.bundle)
+        if n <= elements or isinstance(bundle, FoldedBundle):
+            return
+        self.queue[0] = message._replace(bundle=bundle.part(0, elements))
+        self.queue.insert(1, message._replace(bundle=bundle.part(elements, n), first=message.first + elements))
+        self._was_split()
+
+    def _was_split(self) -> None:
+        """Note that there is one message more."""
+
     @property
     def is_full(self) -> bool:
         """True if the sender has to wait (backpressure)."""
+        if self.limit is not None and self.elements >= self.limit:
+            return True
         return self.is_paused or self.elements >= MANY_ELEMENTS or len(self.queue) >= CAPACITY
 
 
@@ -148,7 +198,7 @@ class SendingEnd(Channel):
       is_over: true after the receiver has closed it.
     """
 
-    __slots__ = ("_frames", "_pending", "is_over", "socket")
+    __slots__ = ("_frames", "_news", "_pending", "_sent", "_taken", "is_over", "socket")
 
     def __init__(self, id: ChannelId, pipe: socket.socket) -> None:
         super().__init__(id)
@@ -158,10 +208,20 @@ class SendingEnd(Channel):
         self._frames: deque[memoryview] = deque()
         self._pending = 0
         self.is_over = False
+        # The elements of each message that the receiver hasn't taken, as far as that is known, and how many were taken.
+        self._sent: deque[tuple[int, int]] = deque()
+        self._taken = 0
+        self._news = b""
 
     def put(self, message: Message) -> None:
+        frames = 0
         for kind, payload in payloads_of(message):
             self._add(kind, payload)
+            frames += 1
+        if type(message) is Elements:
+            n = len(message.bundle)
+            self.elements += n
+            self._sent.append((frames, n))
         self.flush()
 
     def _add(self, kind: int, payload: bytes) -> None:
@@ -202,20 +262,35 @@ class SendingEnd(Channel):
         return bool(self._frames)
 
     def look(self) -> None:
-        """Read whether the receiver has asked to pause or to resume."""
+        """Read what the receiver has asked for."""
         try:
-            requests = self.socket.recv(64)
+            news = self.socket.recv(_READ)
         except BlockingIOError:
             return
         except OSError:
-            requests = b""
-        if requests:
-            self.is_paused = requests[-1:] == _PAUSE
-        else:
+            news = b""
+        if not news:
             self.is_over = True
+            return
+        self._news += news
+        whole = len(self._news) - len(self._news) % _DEMAND.size
+        for is_paused, limit, taken in _DEMAND.iter_unpack(self._news[:whole]):
+            self.is_paused = is_paused
+            self.limit = None if limit == _NO_LIMIT else limit
+            self._take_off(taken)
+        self._news = self._news[whole:]
+
+    def _take_off(self, taken: int) -> None:
+        """Take off the messages all of whose frames the receiver has taken."""
+        while self._sent and self._taken + self._sent[0][0] <= taken:
+            frames, n = self._sent.popleft()
+            self._taken += frames
+            self.elements -= n
 
     @property
     def is_full(self) -> bool:
+        if self.limit is not None and self.elements >= self.limit:
+            return True
         return self.is_paused or self._pending >= _PENDING
 
 
@@ -227,7 +302,7 @@ class ReceivingEnd(Channel):
       seen: the number of the last barrier that has arrived.
     """
 
-    __slots__ = ("_data", "_has_paused", "seen", "socket")
+    __slots__ = ("_data", "_has_paused", "_taken", "_untold", "seen", "socket")
 
     def __init__(self, id: ChannelId, pipe: socket.socket) -> None:
         super().__init__(id)
@@ -235,14 +310,46 @@ class ReceivingEnd(Channel):
         self.socket = pipe
         self._data = bytearray()
         self._has_paused = False
+        # The frames of elements that were taken, and the elements of those that the sender doesn't know of.
+        self._taken = self._untold = 0
         self.seen = -1
 
     def pause(self, is_paused: bool) -> None:
         if is_paused != self._has_paused:
             self._has_paused = is_paused
-            # The sender may have ended.
-            with suppress(OSError):
-                self.socket.send(_PAUSE if is_paused else _RESUME)
+            self._tell()
+
+    def limit_to(self, elements: int | None) -> None:
+        if elements != self.limit:
+            self.limit = elements
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell the sender whether to wait, the limit, and what was taken."""
+        self._untold = 0
+        limit = _NO_LIMIT if self.limit is None else self.limit
+        # The sender may have ended; one that reads nothing for so long knows of a newer limit later.
+        with suppress(OSError):
+            self.socket.send(_DEMAND.pack(self._has_paused, limit, self._taken))
+
+    def take(self) -> Message:
+        message = super().take()
+        if type(message) is Elements:
+            self._taken += 1
+            self._untold += len(message.bundle)
+            # The sender goes on before the channel is empty, and has few numbers to keep without a limit.
+            limit = self.limit
+            if 2 * self._untold >= (_RARELY if limit is None else limit) or (limit is not None and not self.queue):
+                self._tell()
+        return message
+
+    def _was_split(self) -> None:
+        self._taken -= 1
+
+    @property
+    def is_full(self) -> bool:
+        # Whatever the limit, the sender has sent it: the pipe is read.
+        return self.is_paused or self.elements >= MANY_ELEMENTS or len(self.queue) >= CAPACITY
 
     @property
     def unread(self) -> int:

@@ -77,6 +77,14 @@ class Exchange:
         """True if some receiver is behind."""
         return self._overflow is None and any(channel.is_full for channel in self.channels)
 
+    @property
+    def room(self) -> int | None:
+        """About how many elements may be sent before some receiver is behind; None if that needs no limit."""
+        if self._overflow is not None:
+            return None
+        rooms = [room for channel in self.channels if (room := channel.room) is not None]
+        return min(rooms) * len(self.channels) if rooms else None
+
     def pump(self) -> None:
         """Send what has overflowed on a back-edge, as far as there is room."""
         if self._overflow is not None:

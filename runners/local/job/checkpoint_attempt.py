@@ -16,7 +16,7 @@ from ...execution.sinks.checkpoint_commits import PREVIOUS
 from ...execution.sinks.committer import Staged, encode_staged
 from ...execution.streaming.restored import NAMED
 from ..channels.messages import Barrier, BarrierKind
-from ..workers.protocol import Acknowledged, Commit, Declined, Inject, Pause, Stop
+from ..workers.protocol import Acknowledged, ChangeOver, Commit, Declined, Inject, Pause, Stop
 from ..workers.slot import Start
 from ..workers.snapshot_writer import PROCESSING_TIME, PUBLISHED, SINKS, part_name
 from .attempt import Attempt
@@ -54,6 +54,8 @@ class CheckpointAttempt(Attempt):
         # Of the checkpoint in progress: its kind, whether it is a full one, and the listeners to its result.
         self._kind = CheckpointKind.CHECKPOINT
         self._is_whole = True
+        # Its barrier.
+        self._barrier: Barrier | None = None
         self._listeners: list[Listener] = []
         self._chain = LONGEST_CHAIN
         self._newest = checkpoint
@@ -118,6 +120,8 @@ class CheckpointAttempt(Attempt):
             missing = ", ".join(str(id) for id in coordinator.missing)
             stuck = "".join(f"; {each}" for each in self._context.workers.stuck())
             self._give_up(f"it was not complete in time; not acknowledged by {missing}{stuck}")
+        if self._barrier is not None and coordinator.changes_over(now):
+            self._context.workers.send(ChangeOver(self._barrier._replace(kind=BarrierKind.UNALIGNED)))
         if coordinator.epoch is not None or self._is_final or self._quiescence.is_in_progress(now):
             return
         if self._is_complete:
@@ -155,10 +159,11 @@ class CheckpointAttempt(Attempt):
         except SnapshotError as error:
             self._give_up(str(error))
             return
-        # The last checkpoint has no in-flight records, and a savepoint must not have any.
+        # The last checkpoint has no in-flight records, and a savepoint should not have any.
         is_unaligned = context.settings.unaligned and not self._is_final and not is_savepoint
         kind = BarrierKind.UNALIGNED if is_unaligned else BarrierKind.CHECKPOINT
-        context.workers.send(Inject(Barrier(context.next_barrier(), kind, transaction, self._is_whole, epoch)))
+        self._barrier = Barrier(context.next_barrier(), kind, transaction, self._is_whole, epoch)
+        context.workers.send(Inject(self._barrier))
 
     # Reports
 

@@ -29,6 +29,7 @@ class CheckpointSettings:
     Attributes:
       interval: between the beginnings of two checkpoints; None for no checkpoints.
       timeout: after which a checkpoint fails.
+      alignment_timeout: after which an aligned checkpoint changes over to unaligned; None for never.
       min_pause: between the end of a checkpoint and the beginning of the next, at least; None for the duration of the
         last one, up to a second, so that a short interval leaves time for processing.
     """
@@ -36,6 +37,7 @@ class CheckpointSettings:
     interval: int | None = None
     timeout: int = 600_000_000
     min_pause: int | None = None
+    alignment_timeout: int | None = None
 
 
 class CheckpointCoordinator:
@@ -47,6 +49,7 @@ class CheckpointCoordinator:
     Attributes:
       epoch: the epoch of the checkpoint in progress, or None.
       began: when the last checkpoint began.
+      has_changed_over: whether the checkpoint in progress has changed over to unaligned.
     """
 
     def __init__(self, subtasks: Collection[Hashable], settings: CheckpointSettings, now: int) -> None:
@@ -56,6 +59,7 @@ class CheckpointCoordinator:
         self.began = 0
         self._acknowledged: dict[Hashable, Any] = {}
         self.epoch: int | None = None
+        self.has_changed_over = False
 
     def is_due(self, now: int) -> bool:
         """Return whether a checkpoint is due."""
@@ -65,6 +69,7 @@ class CheckpointCoordinator:
         """Begin a checkpoint."""
         assert self.epoch is None
         self.epoch, self.began, self._acknowledged = epoch, now, {}
+        self.has_changed_over = False
 
     def acknowledge(self, subtask: Hashable, epoch: int, part: Any) -> dict[Any, Any] | None:
         """Record the part of a subtask.  Returns all parts if it was the last one, else None."""
@@ -77,6 +82,14 @@ class CheckpointCoordinator:
     def is_late(self, now: int) -> bool:
         """Return whether the checkpoint in progress has timed out."""
         return self.epoch is not None and now - self.began > self._settings.timeout
+
+    def changes_over(self, now: int) -> bool:
+        """Return True, once, when the checkpoint in progress is to change over to unaligned."""
+        timeout = self._settings.alignment_timeout
+        if timeout is None or self.epoch is None or self.has_changed_over or now - self.began < timeout:
+            return False
+        self.has_changed_over = True
+        return True
 
     @property
     def missing(self) -> list[Any]:

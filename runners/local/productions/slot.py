@@ -102,6 +102,7 @@ class ProductionSlot(Slot):
     """
 
     receiver_type: ClassVar[type[Receiver]] = Receiver
+    limits_channels = False
 
     def __init__(
         self,

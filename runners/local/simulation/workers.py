@@ -26,7 +26,18 @@ from ..channels.channel import Channel, ChannelId
 from ..channels.messages import BarrierKind
 from ..workers.pool import Workers, ids_of
 from ..workers.processes import WorkerDied
-from ..workers.protocol import Command, Envelope, Failed, FencedEndpoint, Inject, Report, Rewind, Stop, Stopped
+from ..workers.protocol import (
+    ChangeOver,
+    Command,
+    Envelope,
+    Failed,
+    FencedEndpoint,
+    Inject,
+    Report,
+    Rewind,
+    Stop,
+    Stopped,
+)
 from ..workers.slot import Slot, Start
 from .channels import Pipe, ShortChannel
 from .world import SimulatedSlice, SimulatedWorld
@@ -266,7 +277,7 @@ class SimulatedWorkers(Workers):
             slot.slot.rewind(command, partial(self._channel, slot.number))
             return "Rewind"
         slot.slot.obey(command)
-        if isinstance(command, Inject) and command.barrier.kind is BarrierKind.UNALIGNED:
+        if isinstance(command, (Inject, ChangeOver)) and command.barrier.kind is BarrierKind.UNALIGNED:
             slot.expected = command.barrier.number
         if isinstance(command, Stop):
             slot.has_ended = slot.has_stopped = True

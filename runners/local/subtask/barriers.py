@@ -5,6 +5,7 @@ The snapshot of a subtask is its state, its sources' positions, and what its sin
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -299,7 +300,8 @@ class Barriers:
     Attributes:
       back: the inputs from back-edges.
       alignment, feedback_log: the alignment of the other inputs, and the log of these.
-      expected: the number of the last barrier that was injected anywhere, as far as that is known.
+      expected: the number of the last aligned barrier that was injected anywhere, as far as that is known.
+      due: the aligned barriers that have arrived on all inputs, while records from before them are left or in calls.
     """
 
     def __init__(
@@ -324,7 +326,12 @@ class Barriers:
         self._past = -1
         self._in_flight = InFlightRecords(regular)
         self.expected = -1
+        self.due: deque[Barrier] = deque()
+        # A bounded pipeline publishes nothing before its end, so no reader sees what its barriers divide.
+        self._waits = not execution.plan.graph.is_bounded
         self._passed = -1
+        # The number of the last barrier that has changed over to unaligned.
+        self._changed_over = -1
         self.feedback_log = FeedbackLog(self.back)
         # The report to make when the barrier has returned on all back-edges.
         self._in_loop: Snapshot | Quiesced | None = None
@@ -334,6 +341,16 @@ class Barriers:
     def blocks(self, id: ChannelId) -> bool:
         """Return True if an input has to wait."""
         return self.alignment.is_blocked(id)
+
+    @property
+    def is_expected(self) -> bool:
+        """True if an aligned barrier was injected that hasn't passed yet."""
+        return self._passed < self.expected
+
+    @property
+    def waits_for_records(self) -> bool:
+        """True if an aligned barrier can't pass now: records from before it are left, or in calls."""
+        return self._waits and self._execution.has_records
 
     def before_expected(self, ready: Sequence[ChannelId]) -> ChannelId | None:
         """Return one of these inputs on which the expected barrier is yet to arrive, or None."""
@@ -357,12 +374,46 @@ class Barriers:
         if id in self.back:
             self._returned(id, barrier)
         elif self.alignment.arrived(id):
+            self.reached(barrier)
+
+    def reached(self, barrier: Barrier) -> None:
+        """Process a barrier that has arrived on all inputs: at once, or when all records before it are processed."""
+        if self.due or (barrier.kind is BarrierKind.CHECKPOINT and self.waits_for_records):
+            self.due.append(barrier)
+        else:
             self.at_barrier(barrier)
+
+    def pass_due(self) -> None:
+        """Process the first barrier that is due: all records before it have been processed."""
+        self.at_barrier(self.due.popleft())
+
+    def change_over(self, barrier: Barrier) -> None:
+        """Have an aligned barrier overtake the records before it from now on, unless it has passed.
+
+        Args:
+          barrier: the same barrier, as an unaligned one.
+        """
+        if max(self._passed, self._past, self._changed_over) >= barrier.number:
+            return
+        self._changed_over = barrier.number
+        is_due = any(due.number == barrier.number for due in self.due)
+        self.due = deque(due for due in self.due if due.number != barrier.number)
+        blocked = [id for id in self._inputs if is_due or self.alignment.is_blocked(id)]
+        self.alignment.cancel()
+        for channel in self._inputs.values():
+            channel.change_over(barrier.number)
+        if not self._inputs and is_due:
+            self.at_barrier(barrier)
+        for id in blocked:
+            if self._in_flight.barrier_arrived(id, barrier.number, ()):
+                self.at_barrier(barrier)
+        self._report_if_complete()
 
     def forget(self, number: int) -> None:
         """Ignore barriers up to this number, which will not arrive on all inputs."""
         self._past = number
         self._passed = max(self._passed, number)
+        self.due = deque(barrier for barrier in self.due if barrier.number > number)
         self.alignment.cancel()
 
     def at_barrier(self, barrier: Barrier) -> None:
@@ -408,12 +459,19 @@ class Barriers:
             while channel.unaligned_barriers:
                 found = True
                 barrier, ahead = channel.take_unaligned_barrier()
+                # On other inputs it may have arrived before it changed over.
+                self.change_over(barrier)
                 if self._in_flight.barrier_arrived(id, barrier.number, ahead):
                     self.at_barrier(barrier)
-        if found and self._unaligned is not None and self._in_flight.is_complete:
+        if found:
+            self._report_if_complete()
+        return found
+
+    def _report_if_complete(self) -> None:
+        """Report the snapshot of an unaligned barrier that has arrived on every input."""
+        if self._unaligned is not None and self._in_flight.is_complete:
             taken, self._unaligned = self._unaligned, None
             self._report(self._with_in_flight(taken, self._in_flight.messages()))
-        return found
 
     def _with_in_flight(self, snapshot: Snapshot, messages: Mapping[Any, Sequence[Message]]) -> Snapshot:
         """Return a snapshot with the chunks of messages in flight, by channel."""

@@ -45,7 +45,7 @@ _NUMBERS = 1 << 12
 _RARELY = 2_000
 
 # Elements of a stream to read at first.
-_FIRST = 1_024
+_FIRST = 64
 
 # The same in a pipeline with a loop, and the most.  A task behind a shuffle may be slower than the sources know.
 _FIRST_IN_LOOPS, _MOST_IN_LOOPS = 16, 256
@@ -361,14 +361,18 @@ class SubtaskSources:
             position = max(restored.newest(script.label, SCRIPT), default=0) if restored is not None else 0
             script.start(self._execution, position)
 
-    def poll(self, now: int) -> bool:
-        """Read a bundle of some source.  Return True if there was one, or if a source has just ended."""
+    def poll(self, now: int, room: int | None = None) -> bool:
+        """Read a bundle of some source.  Return True if there was one, or if a source has just ended.
+
+        Args:
+          room: how many elements the subtask may send before some receiver is behind; None for any number.
+        """
         if self.is_paused:
             return False
         for reader in [reader for reader in self.readers if not reader.is_finished]:
             time_slice, pace = self._time_slice, self._paces[reader.label]
             began = 0 if time_slice is None else time_slice.clock()
-            bundle = reader.poll(pace.count, now)
+            bundle = reader.poll(pace.count if room is None else min(pace.count, room), now)
             if bundle is not None:
                 if self._numbering is not None:
                     self._numbering.origin = reader.label, reader.polled

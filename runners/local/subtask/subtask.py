@@ -19,7 +19,7 @@ from ...execution.streaming.in_flight import restored_on_edge, restored_within_t
 from ...execution.streaming.snapshot import Restored, forget_changes
 from ...execution.streaming.snapshot_chunks import NEWS
 from ...execution.streaming.task_execution import TaskExecution
-from ..channels.channel import Channel, ChannelId
+from ..channels.channel import MANY_ELEMENTS, Channel, ChannelId
 from ..channels.exchange import Exchange
 from ..channels.messages import (
     Barrier,
@@ -36,6 +36,7 @@ from .barriers import Barriers, SubtaskSnapshots
 from .replay_dedup import NUMBERS, ORIGIN, NumberedExchange, Numbering, Repetitions
 from .reports import CaughtUp, Completed, InputState, Played, Report, TaskMetrics
 from .sources import SubtaskSources, time_of_scripts
+from .throughput import FIRST, Throughput
 from .watermarks import SubtaskWatermarks, percentiles_of
 
 # About how many elements are replayed with strong productions before there are new ones.
@@ -136,7 +137,42 @@ class Subtask:
         self._has_completed = False
         self._has_paused = False
         self.is_held_up = False
+        # Where no time passes, what waits in a channel doesn't depend on how fast this machine is.
+        self._is_measured = is_timed and time_slice is not None and not time_slice.is_simulated and bool(self.inputs)
+        self._throughput: Throughput | None = None
+        self._limit: int | None = None
         self._may_begin = bool(self.task.sources) or any(edge.kind is EdgeKind.BACK for edge in self.task.outputs)
+
+    def limit_channels(self) -> None:
+        """Limit what waits in its channels to about a second of work, from now on."""
+        if self._is_measured:
+            self._throughput = Throughput()
+            self._limit_to(FIRST)
+
+    def worked(self, micros: int) -> None:
+        """Take in the time of a step, or of a wait for receivers, and adapt the limit of its channels."""
+        throughput = self._throughput
+        if throughput is None:
+            return
+        is_behind = self.execution.is_behind
+        throughput.worked(micros, is_behind)
+        capacity = throughput.capacity(len(self.inputs))
+        limit = MANY_ELEMENTS if self._limit is None else self._limit
+        if 4 * capacity < 3 * limit or (not is_behind and capacity > limit + limit // 4):
+            self._limit_to(capacity)
+
+    def _limit_to(self, elements: int) -> None:
+        if self._throughput is not None:
+            self._limit = elements if elements < MANY_ELEMENTS else None
+            for id, channel in self.inputs.items():
+                if id not in self._back:
+                    channel.limit_to(self._limit)
+
+    @property
+    def _room(self) -> int | None:
+        """About how many elements it may send before some receiver is behind; None if that needs no limit."""
+        rooms = [room for exchange in self.exchanges if (room := exchange.room) is not None]
+        return max(1, min(rooms)) if rooms else None
 
     def _exchange(
         self, edge: Edge, channels: Callable[[ChannelId], Channel], time_slice: TimeSlice | None, is_timed: bool
@@ -222,6 +258,8 @@ class Subtask:
         """
         if self._may_begin or self._has_paused or self.execution.is_behind or self.execution.has_results:
             return False
+        if self.barriers.due:
+            return False
         return not any(channel.queue for channel in self.inputs.values())
 
     def step(self) -> bool:
@@ -236,21 +274,31 @@ class Subtask:
         if self.is_held_up:
             return False
         execution = self.execution
-        if execution.is_behind and not execution.is_waiting_for_calls:
-            return self._go_on()
-        if execution.async_runs is not None and execution.async_runs.has_results:
+        barriers = self.barriers
+        if barriers.due and not barriers.waits_for_records:
+            barriers.pass_due()
+            return True
+        is_behind = execution.is_behind and not execution.is_waiting_for_calls
+        if execution.has_results and (not is_behind or barriers.is_expected):
+            assert execution.async_runs is not None
             execution.async_runs.emit_results()
             self._moved()
             return True
-        if execution.is_behind:
-            return self._take_before_barrier()
-        return self._take() or self._poll()
-
-    def _go_on(self) -> bool:
-        """Take a message from before a barrier that is expected, or go on with work that was left."""
-        if not self._take_before_barrier():
-            self.execution.resume()
+        if barriers.due or (execution.is_behind and barriers.is_expected and barriers.waits_for_records):
+            return self._go_on_to_barrier()
+        if execution.is_behind and self._take_before_barrier():
+            return True
+        if is_behind:
+            execution.resume()
             self._moved()
+            return True
+        return not execution.is_behind and (self._take() or self._poll())
+
+    def _go_on_to_barrier(self) -> bool:
+        """Go on with the records before an aligned barrier.  Return False if all of them wait for calls."""
+        if not self.execution.resume_records():
+            return False
+        self._moved()
         return True
 
     def _take_before_barrier(self) -> bool:
@@ -271,9 +319,13 @@ class Subtask:
                     channel.pause(is_paused)
 
     def expect(self, barrier: Barrier) -> None:
-        """Take in the elements before a barrier from now on, even while the subtask is behind."""
-        if barrier.kind is not BarrierKind.QUIESCE:
+        """Process the records before an aligned barrier first from now on."""
+        if barrier.kind is BarrierKind.CHECKPOINT:
             self.barriers.expected = barrier.number
+
+    def change_over(self, barrier: Barrier) -> None:
+        """Have an aligned barrier overtake the records before it from now on."""
+        self.barriers.change_over(barrier)
 
     def buffer(self, is_buffering: bool) -> None:
         """Have small bundles wait for each other in the exchanges, or send them."""
@@ -332,9 +384,13 @@ class Subtask:
         if self.barriers.take_unaligned():
             return
         channel = self.inputs[id]
+        if (room := self._room) is not None:
+            channel.split_first(room)
         self.barriers.taken(id, channel.queue[0])
         message = channel.take()
         if isinstance(message, Elements):
+            if self._throughput is not None:
+                self._throughput.took(len(message.bundle))
             bundle = message.bundle if message.origin is None else self._without_repetitions(id, message)
             if bundle is not None:
                 self._receivers[id.edge](bundle)
@@ -378,6 +434,8 @@ class Subtask:
         self._generation = generation
         self.barriers.forget(number)
         self.inputs.update(channels)
+        for channel in channels.values():
+            channel.limit_to(self._limit)
         if channels:
             assert self.repetitions is not None
             self.repetitions.expect_replay(channels)
@@ -404,7 +462,7 @@ class Subtask:
     # Sources
 
     def _poll(self) -> bool:
-        if self._sources.poll(self._clock.now):
+        if self._sources.poll(self._clock.now, self._room):
             # If watermarks aren't read now, the next `tick` reads them.
             self._moved(reads_watermarks=self._sources.may_ask(self._clock.now))
             self._sources.done()
@@ -458,7 +516,7 @@ class Subtask:
     def inject(self, barrier: Barrier) -> None:
         """Inject a barrier into a subtask without inputs."""
         assert not self.inputs
-        self.barriers.at_barrier(barrier)
+        self.barriers.reached(barrier)
 
     def forget_changes(self) -> list[dict[Any, None]]:
         """Begin a new set of changes, since a forked child writes the last; return that, to be freed."""

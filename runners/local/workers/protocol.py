@@ -37,6 +37,12 @@ class Inject(NamedTuple):
     barrier: Barrier
 
 
+class ChangeOver(NamedTuple):
+    """Have an aligned barrier overtake the records before it where it hasn't passed; here it is an unaligned one."""
+
+    barrier: Barrier
+
+
 class Play(NamedTuple):
     """Play the next event of the script."""
 
@@ -101,7 +107,7 @@ class Rewind(NamedTuple):
     ends: tuple[tuple[ChannelId, bool], ...] = ()
 
 
-Command: TypeAlias = Inject | Play | AdvanceLoops | Pause | Drain | Commit | Stop | Observe
+Command: TypeAlias = Inject | ChangeOver | Play | AdvanceLoops | Pause | Drain | Commit | Stop | Observe
 
 
 class Acknowledged(NamedTuple):

@@ -26,6 +26,7 @@ from ..subtask.subtask import Subtask
 from .observer import SlotObserver
 from .protocol import (
     AdvanceLoops,
+    ChangeOver,
     Command,
     Commit,
     Counted,
@@ -65,9 +66,11 @@ class Slot:
       observer: observes the subtasks for a page.
       time_slice: of the current step.
       subtask_type: the class of the subtasks; negative controls replace it.
+      limits_channels: whether barriers wait for what is in the channels, so that its time is to be limited.
     """
 
     subtask_type: ClassVar[type[Subtask]] = Subtask
+    limits_channels: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -122,6 +125,8 @@ class Slot:
             start.repeatable,
             self.time_slice,
         )
+        if self.limits_channels:
+            self.subtasks[id].limit_channels()
         self.observer.made(self.subtasks[id])
 
     def _ends_of(self, id: SubtaskId, channels: Callable[[ChannelId], Channel]) -> Callable[[ChannelId], Channel]:
@@ -281,6 +286,7 @@ class Slot:
     def _end_slice(self, subtask: Subtask) -> None:
         self.time_slice.rest()
         id = subtask.id
+        worked = self.time_slice.took
         self._busy[id] = self._busy.get(id, 0) + self.time_slice.took
         if subtask.is_held_up:
             if id not in self._held_up:
@@ -289,6 +295,8 @@ class Slot:
             # It went on at the beginning of this step.
             since = self.time_slice.clock() - self._held_up.pop(id) - self.time_slice.took
             self._backpressured[id] = self._backpressured.get(id, 0) + max(0, since)
+            worked += max(0, since)
+        subtask.worked(worked)
 
     def _begin_slice(self, subtask: Subtask) -> None:
         self.time_slice.task, self._current = subtask.task.label, subtask.id
@@ -369,6 +377,8 @@ class Slot:
         if isinstance(command, Inject):
             if not subtask.inputs:
                 subtask.inject(command.barrier)
+        elif isinstance(command, ChangeOver):
+            subtask.change_over(command.barrier)
         elif isinstance(command, Play):
             subtask.play()
         elif isinstance(command, AdvanceLoops):

@@ -26,7 +26,7 @@ from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.clock import TimeSlice, time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.channels.messages import Barrier
+from penstock.runners.local.channels.messages import Barrier, BarrierKind
 from penstock.runners.local.job.failover_region import why_not_repeatable
 from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.simulation.run import Simulation, SimulationSettings
@@ -38,6 +38,9 @@ from penstock.windowing import FixedWindows, TimestampedValue
 
 # Held from before the gate of `stream` until a call fails behind it.
 HELD = (10, 25, 31)
+
+# Checkpoints that don't wait for calls.
+UNALIGNED = {"unaligned": True, "recovers_regions": False}
 
 
 class Asking(beam.DoFn):
@@ -97,7 +100,8 @@ def stream(directory: pathlib.Path, asking: Asking) -> beam.Pipeline:
 
 def test_elements_in_flight_are_called_again_after_a_worker_is_killed(tmp_path: pathlib.Path) -> None:
     """They were part of the checkpoint; each result is there once."""
-    job = job_of(stream(tmp_path, Asking(tmp_path, dies=[150])), tmp_path, WorkersInProcesses(2, time_of_day), 2)
+    pipeline, workers = stream(tmp_path, Asking(tmp_path, dies=[150])), WorkersInProcesses(2, time_of_day)
+    job = job_of(pipeline, tmp_path, workers, 2, **UNALIGNED)
     job.run()
 
     assert (expected(), 1) == (written(tmp_path), job.status.restarts)
@@ -108,7 +112,8 @@ def test_elements_in_flight_are_called_again_after_a_worker_is_killed(tmp_path: 
 def test_elements_in_flight_are_called_again_with_another_parallelism(tmp_path: pathlib.Path, parallelism: int) -> None:
     """After a failure, whose error has the label of the transform."""
     workers = WorkersInThisProcess(time_of_day)
-    first = job_of(stream(tmp_path, Asking(tmp_path, raises=[150])), tmp_path, workers, 2, restarts=RestartStrategy(0))
+    asking = stream(tmp_path, Asking(tmp_path, raises=[150]))
+    first = job_of(asking, tmp_path, workers, 2, restarts=RestartStrategy(0), **UNALIGNED)
     with pytest.raises(ConnectionError, match="no answer to 150 .*while running 'Ask'"):
         first.run()
     before = calls(tmp_path)
@@ -203,7 +208,7 @@ def test_elements_wait_for_calls_and_no_more_than_twice_the_concurrency_are_star
     wait_until(lambda: subtask.step() is False and (tmp_path / "calls").exists(), "the calls")
     time.sleep(0.05)
     assert ([0, 1], True, False) == (sorted(calls(tmp_path)), subtask.execution.is_behind, subtask.step())
-    jobs.inject(Barrier(1, transaction="1"))
+    jobs.inject(Barrier(1, BarrierKind.UNALIGNED, transaction="1"))
     (kept,) = [chunk.data for chunk in jobs.chunks[subtask.id] if chunk.kind == "left"]
     assert list(range(len(kept))) == [row[0] for row in kept]
     assert 4 < len(kept) < 30
@@ -211,6 +216,30 @@ def test_elements_wait_for_calls_and_no_more_than_twice_the_concurrency_are_star
     wait_until(lambda: (subtask.step(), subtask.tick(), subtask.is_complete())[2], "the end")
     jobs.inject(Barrier(2, transaction="2"))
     assert list(range(30)) == sorted(jobs.written())
+    subtask.stop()
+
+
+def test_an_aligned_barrier_waits_for_the_calls_before_it(tmp_path: pathlib.Path) -> None:
+    """Their outputs are in the transaction that it ends; meanwhile the source reads nothing more."""
+    asking = Asking(tmp_path, held=(3,))
+
+    def build(p: Any) -> None:
+        source = ScriptedSource([[TimestampedValue(n, n) for n in range(5)]], at_a_time=5)
+        _ = p | beam.io.Read(source) | "Ask" >> beam.ParDo(asking) | beam.io.Write(Recording())
+
+    jobs = ByHand(graph_of(build, 1), time_slice=TimeSlice())
+    subtask = jobs[0, 0]
+    wait_until(lambda: (subtask.step(), (tmp_path / "calls").exists() and len(calls(tmp_path)) == 5)[1], "the calls")
+    barrier = Barrier(1, transaction="1")
+    subtask.expect(barrier)
+    jobs.inject(barrier)
+    for _ in range(5):
+        subtask.step()
+    assert {} == jobs.chunks
+    (tmp_path / "go").touch()
+    wait_until(lambda: (subtask.step(), bool(jobs.chunks))[1], "the snapshot")
+    assert list(range(5)) == sorted(jobs.written())
+    assert [] == [chunk for chunk in jobs.chunks[subtask.id] if chunk.kind == "left"]
     subtask.stop()
 
 

@@ -98,7 +98,7 @@ FEW = 1_000
         ("slow_outputs", ()),
         ("slow_loop", ()),
         ("slow_after_a_shuffle", ("--parallelism=2",)),
-        ("slow_panes", ()),
+        ("slow_panes", ("--alignment_timeout=0.1",)),
         ("slow_folds", ("--parallelism=2",)),
         ("slow_compact", ("--parallelism=2",)),
     ],

@@ -1,0 +1,230 @@
+"""A commit publishes the results of a prefix of the input: a reader sees no state that no prefix has."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import sqlite3
+from typing import Any
+
+import pytest
+from drawn_slices import Looks
+from recording import Recording
+from running_program import RunningProgram
+from subtasks_by_hand import ByHand, graph_of
+
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.execution.streaming.snapshot_chunks import IN_FLIGHT, LEFT
+from penstock.runners.local.channels.messages import Barrier, BarrierKind
+from penstock.sdk.errors import OptionsError
+from penstock.testing import ScriptedSource
+from penstock.windowing import TimestampedValue
+
+# Each number is a credit of one account and a debit of another.  The step behind the sums is slow, so that there is
+# always something to process.
+ACCOUNTS = """
+import sys
+import time
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.trigger import AccumulationMode, AfterCount, Repeatedly
+
+def slow(pair):
+    time.sleep(0.0003)
+    return pair
+
+def entries(n):
+    yield n % 100, 1
+    yield (7 * n + 3) % 100, -1
+
+def each(pcoll):
+    mode = AccumulationMode.RETRACTING
+    windows = beam.window.GlobalWindows()
+    return pcoll | beam.WindowInto(windows, trigger=Repeatedly(AfterCount(1)), accumulation_mode=mode)
+
+def sums(numbers):
+    return each(numbers | beam.FlatMap(entries)) | beam.CombinePerKey(sum)
+
+def joined(numbers):
+    # Both sides of each number are joined, and then summed.
+    left = numbers | "Left" >> beam.Map(lambda n: (n, n % 100))
+    right = numbers | "Right" >> beam.Map(lambda n: (n, (7 * n + 3) % 100))
+    both = each((left, right) | beam.Flatten()) | beam.GroupByKey()
+    pairs = both | beam.FlatMap(lambda pair: [tuple(pair[1])] if len(list(pair[1])) == 2 else [])
+    return pairs | beam.FlatMap(lambda pair: [(pair[0], 1), (pair[1], -1)]) | "Sum" >> beam.CombinePerKey(sum)
+
+if __name__ == "__main__":
+    with beam.Pipeline(options=PipelineOptions(checkpoint_interval=0.1, restart_delay=0.01, max_restarts=50)) as p:
+        numbers = p | beam.io.GenerateSequence(0, None, 3_000, 1)
+        rows = {build}(numbers) | beam.Map(slow) | beam.Map(lambda pair: {"account": pair[0], "total": pair[1]})
+        _ = rows | beam.io.WriteToSQL("sqlite:///out.db", "totals", key=["account"], columns=["account", "total"])
+"""
+
+
+def total(directory: pathlib.Path) -> tuple[int, int]:
+    """Return the number of transactions that a reader sees, and the sum of the accounts."""
+    try:
+        connection = sqlite3.connect(f"file:{directory / 'out.db'}?mode=rw", uri=True, timeout=5)
+    except sqlite3.OperationalError:
+        return 0, 0
+    try:
+        connection.execute("BEGIN")
+        (last,) = connection.execute("SELECT coalesce(max(committed_at), 0) FROM _penstock_transactions").fetchone()
+        (found,) = connection.execute("SELECT coalesce(sum(total), 0) FROM totals").fetchone()
+        return last, found
+    except sqlite3.OperationalError:
+        return 0, 0
+    finally:
+        connection.close()
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that the threads of a process have started."""
+    threads = pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for thread in threads for child in thread.read_text().split()]
+
+
+@pytest.mark.parametrize("build", ["sums", "joined"])
+@pytest.mark.parametrize("flags", [(), ("--parallelism=2",)], ids=["one worker", "two workers"])
+def test_a_reader_sees_the_results_of_prefixes_only(build: str, flags: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+    """Credits and debits cancel in each state of the table, also if workers are killed."""
+    states: dict[int, int] = {}
+    with RunningProgram(tmp_path, ACCOUNTS.replace("{build}", build), "--checkpoint_dir=kept", *flags) as running:
+
+        def has_seen(count: int) -> bool:
+            at, found = total(tmp_path)
+            states[at] = found
+            return len(states) >= count
+
+        running.wait_until(lambda: has_seen(4), "commits")
+        if flags:
+            os.kill(children(running.process.pid)[0], signal.SIGKILL)
+            running.wait_until(lambda: has_seen(8), "commits after a worker was killed")
+        running.signal(signal.SIGTERM)
+        assert 0 == running.ended()
+        has_seen(0)
+    assert [0] == sorted(set(states.values()))
+
+
+def slow_stream(p: Any) -> None:
+    """Eight elements, shuffled, each of which becomes five."""
+    source = ScriptedSource([[TimestampedValue(n, n) for n in range(8)]])
+    shuffled = p | beam.io.Read(source) | beam.Map(lambda n: (n, 5 * n)) | beam.Reshuffle()
+    numbers = shuffled | beam.FlatMap(lambda pair: range(pair[1], pair[1] + 5))
+    _ = numbers | "Slow" >> beam.Map(abs) | beam.io.Write(Recording())
+
+
+def with_left_work(parallelism: int) -> ByHand:
+    """Return the subtasks, of which a receiver has left work, at the moment of an aligned barrier."""
+    hand = ByHand(graph_of(slow_stream, parallelism), time_slice=Looks(2))
+    hand.run(0)
+    # The source reads its elements one by one.
+    receivers = [hand[1, index] for index in range(parallelism)]
+    while not any(subtask.execution.is_behind for subtask in receivers):
+        assert any(tuple(subtask.step() for subtask in receivers))
+    barrier = Barrier(1, transaction="next")
+    for subtask in hand.subtasks.values():
+        subtask.expect(barrier)
+    hand.inject(barrier)
+    return hand
+
+
+def kinds_in_flight(hand: ByHand) -> set[str]:
+    """Return the kinds of records in flight that the snapshots have."""
+    kinds = {chunk.kind for chunks in hand.chunks.values() for chunk in chunks}
+    return {LEFT for kind in kinds if kind == LEFT} | {IN_FLIGHT for kind in kinds if kind.startswith(IN_FLIGHT)}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_an_aligned_snapshot_has_no_records_in_flight(parallelism: int) -> None:
+    """All records before the barrier were processed, those of an interrupted bundle included."""
+    hand = with_left_work(parallelism)
+    hand.run()
+    assert set(hand.subtasks) == set(hand.chunks)
+    assert set() == kinds_in_flight(hand)
+    assert list(range(40)) == sorted(hand.written())
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_an_alignment_that_takes_too_long_is_given_up(parallelism: int) -> None:
+    """The barrier overtakes what is left and what is in the channels; a restart does the rest, once."""
+    hand = with_left_work(parallelism)
+    # On some inputs the barrier has arrived, and on others it hasn't.
+    hand[1, 0].step()
+    barrier = Barrier(1, BarrierKind.UNALIGNED, transaction="next")
+    for subtask in hand.subtasks.values():
+        subtask.change_over(barrier)
+    while set(hand.subtasks) != set(hand.chunks):
+        assert any(tuple(subtask.step() for subtask in hand.subtasks.values()))
+    assert kinds_in_flight(hand)
+    staged = [
+        change.value
+        for subtask in hand.subtasks.values()
+        for tokens in subtask.snapshots.staged.values()
+        for transaction, token in tokens
+        if transaction == "t"
+        for change in token.values()
+    ]
+    assert len(staged) < 40
+    again = ByHand(hand.graph, hand.snapshots())
+    again.run()
+    again.inject(Barrier(2, transaction="last"))
+    again.run()
+    assert list(range(40)) == sorted(staged + again.written())
+
+
+@pytest.mark.parametrize("flags", [(), ("--parallelism=2",)], ids=["one worker", "two workers"])
+def test_checkpoints_change_over_by_themselves(flags: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+    """A window fires for 5,000 keys, each of which takes ten milliseconds, and checkpoints go on."""
+    program = """
+import time
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+
+def slow(pair):
+    time.sleep(0.01)
+    return str(pair)
+
+if __name__ == "__main__":
+    with beam.Pipeline(options=PipelineOptions()) as p:
+        pairs = p | beam.io.GenerateSequence(0, None, 50_000, 1) | beam.Map(lambda n: (n % 5000, 1))
+        sums = pairs | beam.WindowInto(beam.window.FixedWindows(0.1)) | beam.CombinePerKey(sum)
+        _ = sums | beam.Map(slow) | beam.io.WriteToText("out")
+"""
+    options = "--checkpoint_dir=kept", "--checkpoint_interval=0.1", "--alignment_timeout=0.2", *flags
+    with RunningProgram(tmp_path, program, *options) as running:
+        found: set[str] = set()
+
+        def has_found(count: int) -> bool:
+            found.update(path.name for path in (tmp_path / "kept").glob("manifest-*.checkpoint"))
+            return len(found) >= count
+
+        running.wait_until(lambda: has_found(6), "checkpoints")
+        running.signal(signal.SIGTERM)
+        assert 0 == running.ended()
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (["--checkpoint_mode=unaligned"], "--checkpoint_mode=unaligned has no alignment"),
+        (["--delivery=strong"], "--delivery=strong has no barriers"),
+        (["--recovery=region", "--parallelism=2"], "with --recovery=region a checkpoint has no in-flight records"),
+    ],
+)
+def test_a_timeout_without_alignment_is_refused(flags: list[str], why: str) -> None:
+    """By the option's name, with the other option that excludes it."""
+    p = beam.Pipeline(options=PipelineOptions(["--alignment_timeout=2", *flags]))
+    _ = p | beam.io.GenerateSequence(0, None, 10, 1)
+    with pytest.raises(OptionsError, match=f"--alignment_timeout=2: {why}"):
+        p.run()
+
+
+def test_a_timeout_with_a_loop_is_refused() -> None:
+    """Its checkpoints are aligned."""
+    p = beam.Pipeline(options=PipelineOptions(["--alignment_timeout=2"]))
+    _ = p | beam.io.GenerateSequence(0, None, 10, 1) | beam.Feedback(beam.Map(abs), until=bool)
+    with pytest.raises(OptionsError, match="--alignment_timeout=2: checkpoints of a loop are aligned, and Feedback"):
+        p.run()
