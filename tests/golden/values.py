@@ -59,6 +59,7 @@ from penstock.transforms.combiners.approximate_quantiles import Ranked
 from penstock.transforms.combiners.count_distinct import _NOT_ITSELF
 from penstock.transforms.combiners.distinct_sketch import DistinctSketch
 from penstock.transforms.combiners.quantile_sketches import KllSketch, VarOptSketch
+from penstock.transforms.combiners.to_list import _Early
 from penstock.transforms.group_by import named_tuple
 from penstock.transforms.poll_result import PollResult
 from penstock.transforms.watch import _Growth
@@ -144,6 +145,7 @@ VALUES: dict[str, Any] = {
     "distinct-sketch/1": _distinct(),
     "duration/1": Duration(1.5),
     "generated-row/1": RowTypeConstraint.from_fields([("name", str), ("count", int)], "golden")("tea", 2),
+    "early-retraction/1": _Early(("a", 1)),
     "file-metadata/1": FileMetadata("a.txt", 5, 1.5),
     "file-range/1": FileRange("a.txt", 5, 10, 20, 1.5),
     "frame-block/1": Block(b"schema", b"rows"),

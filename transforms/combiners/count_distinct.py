@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...stored import restores
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
-from .to_set import ToSetCombineFn
+from .to_set import ToSetCombineFn, present
 
 if TYPE_CHECKING:
     from ...sdk.columns.arrow_lists import Distinct
@@ -53,14 +53,14 @@ class CountDistinctCombineFn(ToSetCombineFn):
         return type(element) is float or super().retracts_exactly(element)
 
     def retract_input(self, accumulator: dict[Any, int], element: Any) -> dict[Any, int]:
-        """Return the accumulator without one occurrence of `element`.  Raises `PenstockError` if there is none."""
+        """Return the accumulator without one occurrence of `element`, which may be added later."""
         return super().retract_input(accumulator, element if element == element else _NOT_ITSELF)
 
     def infer_output_type(self, input_type: Any) -> Any:
         return int
 
     def extract_output(self, accumulator: dict[Any, int]) -> int:  # type: ignore[override]
-        return len(accumulator)
+        return sum(1 for _ in present(accumulator))
 
 
 class CountDistinct:

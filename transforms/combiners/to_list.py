@@ -7,9 +7,31 @@ from itertools import chain
 from typing import Any
 
 from ...sdk.combine_fn import CombineFn, InlineFold
-from ...sdk.errors import PenstockError
+from ...stored import restores
 from .equal_copies import equals_its_copies
 from .globally_and_per_key import GlobalCombiner
+
+
+class _Early:
+    """An element that was retracted before it was added, at the front of an accumulator."""
+
+    __slots__ = ("element",)
+
+    def __init__(self, element: Any) -> None:
+        self.element = element
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Early and bool(self.element == other.element)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_early, (self.element,))
+
+
+@restores("early-retraction", 1)
+def _early(element: Any) -> _Early:
+    return _Early(element)
 
 
 class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
@@ -27,20 +49,31 @@ class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
         return []
 
     def add_input(self, accumulator: list[Any], element: Any) -> list[Any]:
-        accumulator.append(element)
+        if accumulator and type(accumulator[0]) is _Early and (early := _Early(element)) in accumulator:
+            accumulator.remove(early)
+        else:
+            accumulator.append(element)
         return accumulator
 
     def add_inputs(self, accumulator: list[Any], elements: Iterable[Any]) -> list[Any]:
-        accumulator.extend(elements)
+        if accumulator and type(accumulator[0]) is _Early:
+            for element in elements:
+                self.add_input(accumulator, element)
+        else:
+            accumulator.extend(elements)
         return accumulator
 
     def merge_accumulators(self, accumulators: Iterable[list[Any]]) -> list[Any]:
-        return list(chain.from_iterable(accumulators))
+        merged = list(chain.from_iterable(accumulators))
+        early = [each for each in merged if type(each) is _Early]
+        return self.add_inputs(early, (each for each in merged if type(each) is not _Early)) if early else merged
 
     def infer_output_type(self, input_type: Any) -> Any:
         return list[input_type]
 
     def extract_output(self, accumulator: list[Any]) -> list[Any]:
+        if accumulator and type(accumulator[0]) is _Early:
+            return [each for each in accumulator if type(each) is not _Early]
         return accumulator
 
     def retracts_exactly(self, element: Any) -> bool:
@@ -51,14 +84,11 @@ class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
         return equals_its_copies(element)
 
     def retract_input(self, accumulator: list[Any], element: Any) -> list[Any]:
-        """Return the list without one element equal to `element`.  Raises `PenstockError` if there is none."""
+        """Return the list without one element equal to `element`, which may be added later."""
         try:
             accumulator.remove(element)
         except ValueError:
-            raise PenstockError(
-                f"ToListCombineFn was asked to retract {element!r}, which it was never given; do its __eq__ and "
-                f"its coder agree?"
-            ) from None
+            accumulator.insert(0, _Early(element))
         return accumulator
 
 

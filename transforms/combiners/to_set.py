@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...sdk.combine_fn import CombineFn
-from ...sdk.errors import PenstockError
 from .equal_copies import equals_its_copies
 from .globally_and_per_key import GlobalCombiner
 
@@ -14,7 +13,8 @@ from .globally_and_per_key import GlobalCombiner
 class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
     """The distinct elements, which must have a hash.
 
-    The accumulator counts each element, so that an element is retracted only with its last occurrence.
+    The accumulator counts each element, so that an element is retracted only with its last occurrence.  The count of an
+    element whose retraction came first is below zero.
 
     >>> sorted(ToSetCombineFn().apply([3, 1, 3]))
     [1, 3]
@@ -24,7 +24,12 @@ class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
         return {}
 
     def add_input(self, accumulator: dict[Any, int], element: Any) -> dict[Any, int]:
-        accumulator[element] = accumulator.get(element, 0) + 1
+        count = accumulator.get(element, 0) + 1
+        if count:
+            accumulator[element] = count
+        else:
+            # Its retraction came before it.
+            del accumulator[element]
         return accumulator
 
     def merge_accumulators(self, accumulators: Iterable[dict[Any, int]]) -> dict[Any, int]:
@@ -32,13 +37,13 @@ class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
         for accumulator in accumulators:
             for element, count in accumulator.items():
                 merged[element] = merged.get(element, 0) + count
-        return merged
+        return {element: count for element, count in merged.items() if count}
 
     def infer_output_type(self, input_type: Any) -> Any:
         return set[input_type]
 
     def extract_output(self, accumulator: dict[Any, int]) -> set[Any]:
-        return set(accumulator)
+        return set(present(accumulator))
 
     def retracts_exactly(self, element: Any) -> bool:
         """Return whether equality finds the element.
@@ -48,18 +53,18 @@ class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
         return equals_its_copies(element)
 
     def retract_input(self, accumulator: dict[Any, int], element: Any) -> dict[Any, int]:
-        """Return the accumulator without one occurrence of `element`.  Raises `PenstockError` if there is none."""
-        count = accumulator.get(element, 0)
-        if count == 0:
-            raise PenstockError(
-                f"{type(self).__name__} was asked to retract {element!r}, which it was never given; do its "
-                f"__hash__ and its coder agree?"
-            )
-        if count == 1:
-            del accumulator[element]
+        """Return the accumulator without one occurrence of `element`, which may be added later."""
+        count = accumulator.get(element, 0) - 1
+        if count:
+            accumulator[element] = count
         else:
-            accumulator[element] = count - 1
+            del accumulator[element]
         return accumulator
+
+
+def present(counts: dict[Any, int]) -> Iterator[Any]:
+    """Yield the elements that were added more often than retracted."""
+    return (element for element, count in counts.items() if count > 0)
 
 
 class ToSet(GlobalCombiner):

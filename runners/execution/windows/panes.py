@@ -144,7 +144,7 @@ class Panes:
             state.on_time_panes += timing is not EARLY
 
     def _emit_value(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
-        is_empty = not state.has_new or (self._retracted and state.accumulator.is_empty)
+        is_empty = not state.has_new or (self._retracted and not state.accumulator.has_inputs)
         try:
             value = self.value(state.accumulator, is_empty)
         except ValueError:
@@ -163,7 +163,7 @@ class Panes:
         if self._stamps and old is not None and pane.timing is LATE and state.pane_windows == windows:
             # Both are late downstream: with one timestamp both are kept there, or both are dropped.
             timestamp = state.timestamp
-        is_empty = self._retracted and state.accumulator.is_empty
+        is_empty = self._retracted and not state.accumulator.has_inputs
         pair = None if is_empty else (state.key, self.value(state.accumulator))
         if old is not None:
             if (pane.timing is ON_TIME or pane.is_last) and self._stands(state, pair, timestamp):

@@ -194,7 +194,7 @@ class SignedInputs:
         return (_signed_inputs, (self.accumulator, self.count, self.others, self.stamps))
 
     def add(self, fn: Combiner | None, window: BoundedWindow | None, value: Any, stamp: int | None, sign: int) -> bool:
-        """Add an input or retract it, and return whether no input is left of those that came with `window`."""
+        """Add an input or retract it, and return whether nothing is left of those that came with `window`."""
         if stamp is not None:
             if self.stamps is None:
                 self.stamps = Multiset()
@@ -203,7 +203,7 @@ class SignedInputs:
             if self.others is None:
                 self.others = Multiset()
             self.others.add(value, sign)
-            return self.is_empty
+            return self._is_gone(fn)
         if self.accumulator is None:
             self.accumulator = fn.create_accumulator()
         if sign > 0:
@@ -212,12 +212,22 @@ class SignedInputs:
             assert fn.retract_input is not None
             self.accumulator = fn.retract_input(self.accumulator, value)
         self.count += sign
-        return self.is_empty
+        return self._is_gone(fn)
+
+    def _is_gone(self, fn: Combiner | None) -> bool:
+        """Return whether each input was retracted, and each retraction has had its input."""
+        if self.count or self.others:
+            return False
+        # An input and a retraction that came before its own input are in the accumulator, too.
+        if fn is None or self.accumulator is None:
+            return True
+        nothing = fn.create_accumulator()
+        return _is_equal(self.accumulator, nothing) or find_alike(self.accumulator, [nothing]) is not None
 
     @property
-    def is_empty(self) -> bool:
-        """Return whether all inputs were retracted."""
-        return self.count == 0 and not self.others
+    def has_inputs(self) -> bool:
+        """Return whether any input is left; only retractions that came before their inputs may be."""
+        return self.count > 0 or (self.others is not None and len(self.others) > 0)
 
     def result(self, fn: Combiner | None) -> Any:
         """Return the result of the inputs that are left."""
@@ -226,7 +236,7 @@ class SignedInputs:
 
     def combined(self, fn: Combiner, others: list[Any]) -> Any:
         """Return an accumulator of the inputs that are left; if there are others, one that may be changed."""
-        if not self.count:
+        if self.count <= 0:
             return fn.add_inputs(fn.create_accumulator(), others)
         return fn.add_inputs(deepcopy(self.accumulator), others) if others else self.accumulator
 
@@ -258,8 +268,13 @@ class SignedWindows:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether all inputs were retracted."""
+        """Return whether all inputs were retracted, and each retraction has had its input."""
         return not self.by_window
+
+    @property
+    def has_inputs(self) -> bool:
+        """Return whether any input is left; only retractions that came before their inputs may be."""
+        return any(inputs.has_inputs for inputs in self.by_window.values())
 
     def result(self, fn: Combiner | None) -> Any:
         """Return the result of the inputs that are left."""
@@ -270,7 +285,7 @@ class SignedWindows:
         if fn is None:
             return others
         # Merging may change its arguments.
-        accumulators = [deepcopy(part.accumulator) for part in parts if part.count]
+        accumulators = [deepcopy(part.accumulator) for part in parts if part.count > 0]
         return fn.extract_output(fn.add_inputs(fn.merge_accumulators([fn.create_accumulator(), *accumulators]), others))
 
     def times(self) -> list[int]:
