@@ -66,6 +66,8 @@ _LATER = {
     "readable-file": "io.files.matching",
     "redis-stream-entry": "io.redis.source",
     "row-change": "io.cdc.row_change",
+    "sequenced-change": "io.cdc.sequenced_rows",
+    "latest-sequenced-row": "io.cdc.sequenced_rows",
     "side-input-change": "runners.execution.stages.side_inputs",
     "signed-inputs": "runners.execution.windows.retractions",
     "signed-windows": "runners.execution.windows.retractions",

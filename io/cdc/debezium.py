@@ -14,6 +14,7 @@ from ...sdk.elements.row import Row
 from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
+from ...sdk.task_name import worker_id
 from ...sdk.typehints.describe import describe
 from ...transforms.map_and_filter import Map
 from ...transforms.pardo import ParDo
@@ -22,6 +23,7 @@ from ..kafka.records import KafkaRecord
 from ..record_types import Maker, hint_of_type
 from .logical_types import Converter, converters_of
 from .row_change import LatestRows, RowChange, SignedRows
+from .sequenced_rows import LatestSequencedRows, SequencedChange, sequence_of
 
 # What stands for a value that didn't change and that the database didn't log: as text, and as bytes.
 _UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
@@ -128,18 +130,25 @@ class FromDebezium(PTransform):
         return transform
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
-        decoding: Any = ParDo(Envelopes(pcoll.pipeline.full_label, self)).with_output_types(RowChange)
+        # Of a bounded input several workers may read parts, and later changes may reach the state of a key first.
+        is_sequenced = self.key is not None and pcoll.is_bounded
+        decoding: Any = ParDo(Envelopes(pcoll.pipeline.full_label, self, is_sequenced)).with_output_types(
+            SequencedChange if is_sequenced else RowChange
+        )
         if self._dead_letters is None:
             return self._rows(pcoll | "Decode" >> decoding)
         changes, refused = pcoll | "Decode" >> decoding.with_exception_handling(**self._dead_letters)
         return self._rows(changes), refused
 
-    def _rows(self, changes: PCollection[RowChange]) -> Any:
+    def _rows(self, changes: PCollection[Any]) -> Any:
         hint = Row if self.type is None else hint_of_type(self.type)
         if self.key is None:
             return changes | "Sign" >> ParDo(SignedRows()).with_output_types(hint)
         names = self.key
         times = None if self.timestamp_fn is None else Times(self.timestamp_fn)
+        if changes.is_bounded:
+            pairs = changes | "Key" >> Map(lambda change: (tuple(change.change.row[name] for name in names), change))
+            return pairs | "Latest" >> ParDo(LatestSequencedRows(Maker(self.type), times)).with_output_types(hint)
         keyed = changes | "Key" >> Map(lambda change: (tuple(change.row[name] for name in names), change))
         return keyed | "Latest" >> ParDo(LatestRows(Maker(self.type), times)).with_output_types(hint)
 
@@ -173,10 +182,15 @@ class Times:
 
 
 class Envelopes(DoFn):
-    """The changes of an element of the input."""
+    """The changes of an element of the input.
 
-    def __init__(self, label: str, options: FromDebezium) -> None:
+    Args:
+      is_sequenced: True for `SequencedChange`s, False for `RowChange`s.
+    """
+
+    def __init__(self, label: str, options: FromDebezium, is_sequenced: bool = False) -> None:
         self.label = label
+        self.is_sequenced = is_sequenced
         self.table = options.table
         self.key = options.key
         self.made = Maker(options.type)
@@ -184,7 +198,11 @@ class Envelopes(DoFn):
         # By the text of a schema, the converters of the former and of the new row.
         self._converters: dict[bytes, dict[str, Converter]] = {}
 
-    def process(self, element: Any) -> Iterator[RowChange]:
+    def setup(self) -> None:
+        self.reader = worker_id()
+        self.read = 0
+
+    def process(self, element: Any) -> Iterator[RowChange | SequencedChange]:
         try:
             envelope, schema = _envelope_of(_message_of(element))
         except (ValueError, TypeError) as error:
@@ -210,7 +228,12 @@ class Envelopes(DoFn):
         if self.key is None:
             yield from self._changes(op, before, after, missing, converters, micros, source)
         else:
-            yield self._keyed(before, after, missing, converters, micros, source)
+            change = self._keyed(before, after, missing, converters, micros, source)
+            if not self.is_sequenced:
+                yield change
+                return
+            self.read += 1
+            yield SequencedChange(change, sequence_of(source), self.reader, self.read)
 
     def _changes(
         self,

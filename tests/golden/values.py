@@ -15,6 +15,7 @@ from penstock.io.beam.unbounded_source import Part
 from penstock.io.cdc.postgres_log import Offset
 from penstock.io.cdc.postgres_tables import Table
 from penstock.io.cdc.row_change import RowChange
+from penstock.io.cdc.sequenced_rows import LatestSequencedRow, SequencedChange
 from penstock.io.files.filesystem import FileMetadata
 from penstock.io.files.matching import ReadableFile
 from penstock.io.files.sink import StagedFile
@@ -136,6 +137,8 @@ _CONVERTER = BatchConverter.from_typehints(element_type=int, batch_type=numpy.nd
 
 _ORDERS = Table("public.orders", 16384, (("id", 23), ("price", 1700)), (("id", "integer"),))
 
+_SEQUENCED = SequencedChange(RowChange(1, {"a": 1, "b": 2}, 5, 0, ("b",)), ("lsn", (7,)), b"reader", 3)
+
 VALUES: dict[str, Any] = {
     "accumulation-mode/1": AccumulationMode.RETRACTING,
     "accumulator-state/1": Accumulator((5, 2)),
@@ -165,6 +168,7 @@ VALUES: dict[str, Any] = {
     "nats-message/1": NatsMessage("orders", 7, "orders.new", b"tea", {"a": "b"}, 1_000_000),
     "nats-range/1": NatsRange("orders.new", 5, 9, 1_000_000),
     "not-a-number/1": _not_a_number(),
+    "latest-sequenced-row/1": LatestSequencedRow(_SEQUENCED, {"a": 1, "b": 2}, {"b": None}),
     "nothing/1": NOTHING,
     "offset-range/1": OffsetRange(0, 5),
     "ordered-list-state/1": _timeline(),
@@ -182,6 +186,7 @@ VALUES: dict[str, Any] = {
     "retracted/1": Retracted(5),
     "row/1": beam.Row(a=1, b="x"),
     "sharded-key/1": ShardedKey("k", b"1"),
+    "sequenced-change/1": _SEQUENCED,
     "side-input-change/1": ViewChangeKind.COME,
     "signed-inputs/1": _signed(),
     "signed-windows/1": _signed_windows(),

@@ -19,7 +19,7 @@ from ...execution.streaming.in_flight import restored_on_edge, restored_within_t
 from ...execution.streaming.snapshot import Restored, forget_changes
 from ...execution.streaming.snapshot_chunks import NEWS
 from ...execution.streaming.task_execution import TaskExecution
-from ..channels.channel import MANY_ELEMENTS, Channel, ChannelId
+from ..channels.channel import FIRST, MANY_ELEMENTS, Channel, ChannelId, Throughput
 from ..channels.exchange import Exchange
 from ..channels.messages import (
     Barrier,
@@ -36,7 +36,6 @@ from .barriers import Barriers, SubtaskSnapshots
 from .replay_dedup import NUMBERS, ORIGIN, NumberedExchange, Numbering, Repetitions
 from .reports import CaughtUp, Completed, InputState, Played, Report, TaskMetrics
 from .sources import SubtaskSources, time_of_scripts
-from .throughput import FIRST, Throughput
 from .watermarks import SubtaskWatermarks, percentiles_of
 
 # About how many elements are replayed with strong productions before there are new ones.

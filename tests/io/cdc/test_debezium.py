@@ -331,7 +331,7 @@ def test_with_a_key_an_unchanged_value_that_was_not_logged_is_the_one_in_state()
     first = envelope("c", None, {"id": 1, "text": "long", "n": 1})
     found = signed([first, envelope("u", None, unavailable)], FromDebezium(key="id"))
     assert beam.Row(id=1, text="long", n=2) == found[-1][1]
-    with pytest.raises(SourceError, match="expected an earlier row of the key, with the unchanged 'text'"):
+    with pytest.raises(SourceError, match="expected an earlier row of the key .*, with the unchanged 'text'"):
         signed([envelope("u", None, unavailable)], FromDebezium(key="id"))
 
 
