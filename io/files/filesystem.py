@@ -32,7 +32,8 @@ AnyPath: TypeAlias = str | os.PathLike[str] | ValueProvider
 # The name of a directory of staged files, which are not committed yet.
 STAGING = re.compile(r"(^|/)\.[^/]*\.penstock-[^/]*(/|$)")
 
-_PROTOCOL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*(?=://|::)")
+# A misspelt protocol is one, too: a local path has no `://` in it.
+_PROTOCOL = re.compile(r"^(?:[^/]+?(?=://)|[A-Za-z][A-Za-z0-9+.-]*(?=::))")
 _MAGIC = re.compile(r"[*?\[]")
 
 
