@@ -7,15 +7,16 @@ place of a renamed one: it commits and aborts them under the label that they wer
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
 from ....sdk.redaction import logger_of
 from ....sdk.sink import Sink
-from ..checkpoints.manifest import sealed, unsealed
-from ..checkpoints.storage import Disk
+
+if TYPE_CHECKING:
+    from ..checkpoints.storage import Disk
 
 _logger = logger_of(__name__)
 
@@ -53,6 +54,9 @@ class KnownSinks:
 
     def read(self) -> dict[str, KnownSink]:
         """Return the sinks of the run before, by label; of an earlier version's run none are known."""
+        # Runs without checkpoints import none of it.
+        from ..checkpoints.manifest import unsealed
+
         path = f"{self.directory}/{SINKS}"
         if not self.disk.exists(path):
             return {}
@@ -64,6 +68,8 @@ class KnownSinks:
 
     def write(self, sinks: Mapping[str, KnownSink]) -> None:
         """Write the sinks of this run.  Raises `SnapshotError`."""
+        from ..checkpoints.manifest import sealed
+
         path = f"{self.directory}/{SINKS}"
         try:
             self.disk.write_atomically(path, sealed(_FORMAT, dict(sinks)))

@@ -307,10 +307,10 @@ def test_a_row_of_another_type_is_an_error_or_a_dead_letter() -> None:
 def test_with_a_key_former_rows_are_those_in_state_on_each_runner(make_pipeline: Any) -> None:
     """Of updates and deletes that have none."""
     changes = [
-        envelope("r", None, row(1, 10)),
-        envelope("c", None, row(2, 20)),
-        envelope("u", None, row(1, 11)),
-        envelope("d", {"id": 2}),
+        envelope("r", None, row(1, 10), source=SOURCE | {"lsn": 1}),
+        envelope("c", None, row(2, 20), source=SOURCE | {"lsn": 2}),
+        envelope("u", None, row(1, 11), source=SOURCE | {"lsn": 3}),
+        envelope("d", {"id": 2}, source=SOURCE | {"lsn": 4}),
     ]
     with make_pipeline() as p:
         assert_that(maintained(p | beam.Create(changes) | FromDebezium(key="id")), equal_to([("all", 11)]))
