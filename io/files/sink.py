@@ -31,7 +31,7 @@ from ...sdk.claims import Claim, Claimant
 from ...sdk.coders.coder import shortened
 from ...sdk.columns.column_bundle import ColumnBundle
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
-from ...sdk.errors import RejectedRecordError, SinkError
+from ...sdk.errors import RejectedRecordError, SinkError, SourceError
 from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.redaction import logger_of, redacted, redacted_cause
 from ...sdk.sink import SinkWriter
@@ -195,7 +195,11 @@ class StagedFileSink(LabelledSink, Claimant):
         """
         directory, name = split_path(self.file_path_prefix)
         of_all = join_path(directory, f".{name}.penstock-{quote(transaction, safe='')}")
-        return of_all if self.file_system.exists(of_all) else f"{of_all}-{self._digest}"
+        try:
+            is_of_all = self.file_system.exists(of_all)
+        except SourceError as error:
+            raise SinkError(f"{self.transform}: {error}") from redacted_cause(error.__cause__)
+        return of_all if is_of_all else f"{of_all}-{self._digest}"
 
     @property
     def _digest(self) -> str:
