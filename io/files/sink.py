@@ -195,10 +195,8 @@ class StagedFileSink(LabelledSink, Claimant):
         """
         directory, name = split_path(self.file_path_prefix)
         of_all = join_path(directory, f".{name}.penstock-{quote(transaction, safe='')}")
-        try:
+        with self.naming_the_output("can't be reached"):
             is_of_all = self.file_system.exists(of_all)
-        except SourceError as error:
-            raise SinkError(f"{self.transform}: {error}") from redacted_cause(error.__cause__)
         return of_all if is_of_all else f"{of_all}-{self._digest}"
 
     @property
@@ -503,6 +501,9 @@ class StagedFileSink(LabelledSink, Claimant):
             yield
         except SinkError:
             raise
+        except SourceError as error:
+            # Of a protocol that is unknown here.
+            raise SinkError(f"{self.transform}: {error}") from redacted_cause(error.__cause__)
         except OSError as error:
             found = f"{error.strerror or error}" + (f" ({error.filename!r})" if error.filename else "")
             raise SinkError(f"{self.transform}: {self.file_path_prefix!r} {what}: {found}") from redacted_cause(error)
