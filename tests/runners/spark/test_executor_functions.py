@@ -35,6 +35,13 @@ def test_another_python_is_named_with_both_versions() -> None:
     assert str(environment_error(text)).startswith("The executors' Python is 3.12, and the driver's is 3.11; expected")
 
 
+def test_a_module_that_executors_lack_is_named_with_the_ways() -> None:
+    """Not as penstock's, however it is called."""
+    error = environment_error("ModuleNotFoundError: No module named 'penstock_extras.more'")
+    assert "The executors can't import 'penstock_extras.more'" in str(error)
+    assert "--pickle_by_value=penstock_extras" in str(error)
+
+
 def test_other_errors_are_left_alone() -> None:
-    """A missing module of the user's is not penstock's."""
-    assert None is environment_error("ModuleNotFoundError: No module named 'penstock_extras'")
+    """Such as those of the user's functions."""
+    assert None is environment_error("ValueError: No module")
