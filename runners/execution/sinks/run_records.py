@@ -55,7 +55,7 @@ class RunRecord(OpenTransactions):
         if not names or self._file is not None or self._is_over:
             return
         self._path = self._directory / f"{os.getpid()}-{names[-1]}.json"
-        hidden = self._path.with_name(f".{self._path.name}")
+        hidden = self._path.with_suffix(".partial")
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = hidden.open("x", encoding="utf-8")

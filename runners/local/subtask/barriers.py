@@ -330,7 +330,8 @@ class Barriers:
         # A bounded pipeline publishes nothing before its end, so no reader sees what its barriers divide.
         self._waits = not execution.plan.graph.is_bounded
         self._passed = -1
-        # The number of the last barrier that has changed over to unaligned.
+        # The number of the last barrier that has arrived somewhere, aligned, and of the last that has changed over.
+        self._aligning = -1
         self._changed_over = -1
         self.feedback_log = FeedbackLog(self.back)
         # The report to make when the barrier has returned on all back-edges.
@@ -373,8 +374,10 @@ class Barriers:
             return
         if id in self.back:
             self._returned(id, barrier)
-        elif self.alignment.arrived(id):
-            self.reached(barrier)
+        else:
+            self._aligning = barrier.number
+            if self.alignment.arrived(id):
+                self.reached(barrier)
 
     def reached(self, barrier: Barrier) -> None:
         """Process a barrier that has arrived on all inputs: at once, or when all records before it are processed."""
@@ -398,8 +401,11 @@ class Barriers:
         self._changed_over = barrier.number
         is_due = any(due.number == barrier.number for due in self.due)
         self.due = deque(due for due in self.due if due.number != barrier.number)
-        blocked = [id for id in self._inputs if is_due or self.alignment.is_blocked(id)]
-        self.alignment.cancel()
+        # An unaligned barrier may also overtake another one, which is still aligned.
+        is_aligning = self._aligning == barrier.number
+        blocked = [id for id in self._inputs if is_due or (is_aligning and self.alignment.is_blocked(id))]
+        if is_aligning:
+            self.alignment.cancel()
         for channel in self._inputs.values():
             channel.change_over(barrier.number)
         if not self._inputs and is_due:
