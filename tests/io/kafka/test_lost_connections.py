@@ -47,13 +47,14 @@ def test_a_lost_connection_is_waited_for(
             mute_in_the_first_commit(proxy, monkeypatch)
         result = p.run()
         try:
-            topic.write(range(10))
-            wait_until(lambda: other_topic.values() == list(range(10)), "the records were copied")
+            # A single one is in one transaction, whose commit may be the last that gets through.
+            topic.write([0])
+            wait_until(lambda: other_topic.values() == [0], "the record was copied")
             proxy.sever()
-            topic.write(range(10, 20))
+            topic.write(range(1, 20))
             wait_until(lambda: f"{transform}: Kafka at" in caplog.text, f"{transform} says it")
             time.sleep(OUTAGE)
-            assert list(range(10)) == other_topic.values()
+            assert [0] == other_topic.values()
             proxy.join()
             wait_until(lambda: other_topic.values() == list(range(20)), "the other records were copied")
             wait_until(lambda: "answers again, after" in caplog.text, f"{transform} says that it goes on")
