@@ -25,6 +25,12 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
         time.sleep(0.01)
 
 
+def children(pid: int) -> list[int]:
+    """Return the processes that the threads of a process have started."""
+    threads = pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for thread in threads for child in thread.read_text().split()]
+
+
 class RunningProgram:
     """A Python program in a process of its own; if it `leads`, also in a process group of its own.
 

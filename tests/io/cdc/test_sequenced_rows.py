@@ -85,19 +85,27 @@ def _written(path: pathlib.Path, has_places: bool) -> dict[int, int]:
     return table
 
 
-@pytest.mark.parametrize("runner", ["local", pytest.param("spark-batch", marks=pytest.mark.spark)])
+SPARK = {"spark-batch": "SparkBatchRunner", "spark-microbatch": "SparkMicroBatchRunner"}
+
+
+@pytest.mark.parametrize(
+    "runner", ["local", "checkpoints", *(pytest.param(name, marks=pytest.mark.spark) for name in SPARK)]
+)
 def test_a_file_that_is_split_gives_the_latest_rows(
     request: pytest.FixtureRequest, tmp_path: pathlib.Path, runner: str
 ) -> None:
     """By two workers."""
+    on: Any = "local"
     options: Any = PipelineOptions([], parallelism=2)
-    if runner == "spark-batch":
-        from penstock.runners.spark import SparkBatchRunner
+    if runner in SPARK:
+        from penstock.runners import spark
 
         options = PipelineOptions([])
-        runner = SparkBatchRunner(spark_session=request.getfixturevalue("spark"))  # type: ignore[assignment]
+        on = getattr(spark, SPARK[runner])(spark_session=request.getfixturevalue("spark"))
+    elif runner == "checkpoints":
+        options = PipelineOptions([f"--checkpoint_dir={tmp_path / 'kept'}"], parallelism=2)
     table = _written(tmp_path / "changes.json", has_places=True)
-    with beam.Pipeline(runner=runner, options=options) as p:
+    with beam.Pipeline(runner=on, options=options) as p:
         rows = p | beam.io.ReadFromText(str(tmp_path / "changes.json")) | beam.io.FromDebezium(key="id")
         pairs = rows | beam.Map(lambda row: {"id": row.id, "value": row.value})
         _ = pairs | beam.io.WriteToSQLite(tmp_path / "out.db", "t", key="id", columns={"id": int, "value": int})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from drawn_slices import Looks
 from recording import Recording
-from running_program import RunningProgram
+from running_program import RunningProgram, children
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
@@ -78,12 +78,6 @@ def total(directory: pathlib.Path) -> tuple[int, int]:
         return 0, 0
     finally:
         connection.close()
-
-
-def children(pid: int) -> list[int]:
-    """Return the processes that the threads of a process have started."""
-    threads = pathlib.Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for thread in threads for child in thread.read_text().split()]
 
 
 @pytest.mark.parametrize("build", ["sums", "joined"])
