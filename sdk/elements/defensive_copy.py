@@ -117,9 +117,19 @@ def defensive_copies(values: list[T]) -> list[T]:
     types = set(map(type, values))
     if types <= IMMUTABLE:
         return values
-    if types == {tuple} and IMMUTABLE.issuperset(map(type, chain.from_iterable(values))):  # type: ignore[arg-type]
+    if types == {tuple} and _are_flat(values):  # type: ignore[arg-type]
         return values
     return [defensive_copy(value) for value in values]
+
+
+def _are_flat(values: list[tuple[Any, ...]]) -> bool:
+    """Return True if all parts of tuples are immutable."""
+    first = list(map(type, values[0]))
+    if not IMMUTABLE.issuperset(first):
+        return False
+    types = list(map(type, chain.from_iterable(values)))
+    # To look up each type takes twice as long, and nearly always the tuples are alike.
+    return types == first * len(values) or IMMUTABLE.issuperset(types)
 
 
 def _copy(value: Any) -> Any:
