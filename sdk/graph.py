@@ -20,7 +20,7 @@ import attrs
 
 from .combine_fn import CombineFn
 from .dofn.dofn import DoFn
-from .side_input_views import SingletonView, View
+from .side_input_views import PanesSeen, SingletonView, View
 from .sink import Sink
 from .sources.bounded import BoundedSource
 from .sources.unbounded import UnboundedSource
@@ -59,6 +59,7 @@ class SideInput:
     pcollection: int
     view: View
     windowing: WindowingStrategy
+    panes: PanesSeen = PanesSeen.ALL
 
 
 @attrs.frozen

@@ -196,6 +196,8 @@ class PCollection(PValue, Generic[T]):
         self.has_declared_type = False
         # Whether a write publishes it, which a run for this PCollection alone would repeat.
         self.is_written = False
+        # Whether each value has all elements of a side input.
+        self.has_contents = False
 
     @property
     def checked_type(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Any, TypeAlias
 
 import attrs
@@ -22,6 +23,17 @@ class _NoDefault:
 
 
 NO_DEFAULT: Any = _NoDefault()
+
+
+class PanesSeen(Enum):
+    """The panes of a window whose elements a view shows."""
+
+    # All of them; retractions remove what other panes replace.
+    ALL = "all"
+    # The latest one replaces those before it.
+    LATEST = "latest"
+    # The latest one of each key, where elements are pairs of a key and a value.
+    LATEST_BY_KEY = "latest by key"
 
 
 @attrs.frozen
@@ -101,4 +113,24 @@ class MultiMapView:
         return groups
 
 
-View: TypeAlias = SingletonView | IterableView | ListView | DictView | MultiMapView
+@attrs.frozen
+class ContentsView:
+    """A view of the elements, or of a dictionary's items, that are in the window's one value.
+
+    Attributes:
+      name: of the view, for errors.
+    """
+
+    view: IterableView | ListView | DictView | MultiMapView
+    name: str
+
+    def of(self, values: list[Any]) -> Any:
+        """Return the view of a window with these values."""
+        content = values[-1] if values else ()
+        try:
+            return self.view.of(list(content.items() if isinstance(content, Mapping) else content))
+        except TypeError as error:
+            raise SideInputError(f"{self.name}: expected an iterable or a dictionary, got {content!r}") from error
+
+
+View: TypeAlias = SingletonView | IterableView | ListView | DictView | MultiMapView | ContentsView

@@ -8,6 +8,8 @@ periodic_sequence.py  PeriodicImpulse, PeriodicSequence: elements at regular int
 write.py              Write: elements into a sink
 pardo.py              ParDo: DoFns applied to each element, and the handling of their exceptions
 argument_types.py     types of functions' arguments and side inputs
+side_input_panes.py   the panes that a view of a side input shows
+refreshed_side_input.py RefreshedSideInput: a side input that is loaded at intervals
 map_and_filter.py     Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
 async_map.py          AsyncMap: async functions of elements, with timeouts, retries and rate limits
 filled_collections.py warnings of Map(list.append) and DoFns that do the same, which fill a copy of the list
@@ -94,6 +96,7 @@ from .partition import Partition, PartitionFn
 from .periodic_sequence import PeriodicImpulse, PeriodicSequence
 from .poll_result import PollResult
 from .read import Read
+from .refreshed_side_input import RefreshedSideInput
 from .regex import Regex
 from .reify import Reify
 from .reshuffle import Reshuffle, ReshufflePerKey
@@ -125,6 +128,7 @@ __all__ = [
     "Read",
     "PeriodicImpulse",
     "PeriodicSequence",
+    "RefreshedSideInput",
     "Watch",
     "PollResult",
     "Write",

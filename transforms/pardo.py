@@ -40,6 +40,7 @@ from .assign_windows import WindowInto
 from .error_handling import DeadLetter, ErrorHandler, GuardedDoFn, parameters_of_process
 from .filled_collections import warn_of_filled, warn_of_filling_dofn
 from .group_by_key import add_grouping
+from .side_input_panes import side_input
 from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
 
 _LOGGER = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ class ParDo(PTransform):
                     f"{label}: its side input {value!r} is windowed by {window_fn!r}, which merges windows, so that "
                     "an element's window matches none of them; window it by another function first"
                 )
-            side_inputs.append(graph.SideInput(value.pvalue.id, value.view, value.pvalue.windowing))
+            side_inputs.append(side_input(value, len(side_inputs)))
             return graph.SideInputArgument(len(side_inputs) - 1)
 
         args = tuple(argument(value) for value in self.args)

@@ -38,6 +38,9 @@ class ImpulseSource(ScheduledSource[Any]):
       data: the elements; pairs of a `Timestamp` and a value have their own event times.
     """
 
+    # A window of a side input that an element of each interval fills is complete when that element has been read.
+    is_ahead = True
+
     def __init__(self, start: Any, stop: int, interval: Any, data: Sequence[Any] | None) -> None:
         begin = None if start is None else Timestamp.of(start).micros
         super().__init__(1, micros_of_span(interval), begin)

@@ -30,7 +30,12 @@ class ScheduledSource(UnboundedSource[T]):
       count: the number of elements; None for no end.
       partitions: the number of readers, of which each takes every n-th element.
       times: event times, if they aren't those of the schedule.
+
+    Attributes:
+      is_ahead: whether the watermark is at the next element's due time at once; else it follows the clock until then.
     """
+
+    is_ahead = False
 
     def __init__(
         self,
@@ -202,9 +207,9 @@ class ScheduledReader(EventTimeReader[T]):
         if source.times is None and source.elements is not None and not self.is_finished():
             if self._begin is not None:
                 index = min(first for first, _, _ in self._left) if self._left else self._index
-                # Until the next element is due, the watermark follows the clock.
                 due = source.due(index, self._begin)
-                reached = source.least_from(index, max(self._last, min(due, now.micros)))
+                known = due if source.is_ahead else min(due, now.micros)
+                reached = source.least_from(index, max(self._last, known))
                 self._watermark = max(self._watermark, reached)
             return self._watermark
         return super().watermark(now)

@@ -49,6 +49,9 @@ STREAMED_IN_MICRO_BATCHES = {
     "test_figure_11_has_panes_for_each_micro_batch",
     "test_a_window_is_complete_at_its_end_and_kept_until_the_lateness_is_over",
     "test_a_grouping_after_figure_14_ends_with_the_counts_of_a_batch",
+    "test_the_latest_pane_is_seen",
+    "test_a_trigger_without_a_grouping_fires_for_the_view",
+    "test_a_retraction_may_come_before_its_addition",
 }
 
 

@@ -23,7 +23,8 @@ def test_an_element_is_the_time_that_it_fires_at():
 
     assert [] == polled(impulses, 9.9)
     assert [(10, 10_000_000), (20, 20_000_000)] == elements(impulses.poll(9, Timestamp(29)))
-    assert 29_000_000 == impulses.watermark(Timestamp(29))
+    # No earlier element will come, so that a side input's window of the interval is complete.
+    assert 30_000_000 == impulses.watermark(Timestamp(29))
     assert [30] == polled(impulses, 100)
     assert impulses.is_finished()
     assert MAX_MICROS == impulses.watermark(Timestamp(100))

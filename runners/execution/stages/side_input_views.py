@@ -1,7 +1,7 @@
 """The views of side inputs, by window.
 
-Signs keep a view up to date: a retracted element is removed.  With accumulating panes, the view of a singleton is the
-last pane.
+Signs keep a view up to date: a retracted element is removed.  Without retractions the latest pane replaces those before
+it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 from ....sdk import graph
 from ....sdk.elements.bundle import Bundle
-from ....sdk.side_input_views import SingletonView
-from ....triggers import AccumulationMode, PaneInfo
+from ....sdk.side_input_views import PanesSeen
+from ....triggers import PaneInfo
 from ....windowing import GLOBAL_WINDOW, BoundedWindow
 from .side_inputs import SideInputContents, ViewChange
 
@@ -83,10 +83,19 @@ class SideInputViews:
 
     def _seen(self, side_input: graph.SideInput, window: BoundedWindow) -> list[Any]:
         contents = self.contents(side_input.pcollection)
-        accumulates = side_input.windowing.accumulation_mode is AccumulationMode.ACCUMULATING
-        if accumulates and isinstance(side_input.view, SingletonView):
-            return contents.last_pane(window)
-        return list(contents.of(window))
+        if side_input.panes is PanesSeen.ALL:
+            return list(contents.of(window))
+        return list(contents.of_latest_pane(window, side_input.panes is PanesSeen.LATEST_BY_KEY))
+
+    def keep_seen_panes(self, side_inputs: Iterable[graph.SideInput]) -> None:
+        """Keep only the panes that these side inputs show; to be called before anything is added."""
+        seen: dict[int, set[PanesSeen]] = {}
+        for side_input in side_inputs:
+            seen.setdefault(side_input.pcollection, set()).add(side_input.panes)
+        for pcollection, own in seen.items():
+            # The first one shows all that those behind it show.
+            order = (PanesSeen.ALL, PanesSeen.LATEST_BY_KEY, PanesSeen.LATEST)
+            self.contents(pcollection).seen = next(panes for panes in order if panes in own)
 
     def restore(self, pcollection: int, changes: Iterable[ViewChange]) -> None:
         """Restore the contents of a side input from a snapshot and its changes."""

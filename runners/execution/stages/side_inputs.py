@@ -1,7 +1,8 @@
 """The contents of a side input, by window, with a log of the changes since the last snapshot.
 
 A snapshot is a list of changes: the values of a window, then additions and removals, in their order.  A removed value
-is identified by its place, because a value need not equal any other.
+is identified by its place, because a value need not equal any other.  A retraction may come before its addition, which
+it then cancels.
 
 >>> contents = SideInputContents()
 >>> contents.add("window", 0, ["a", "b", "c"])
@@ -14,13 +15,14 @@ is identified by its place, because a value need not equal any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
+from itertools import groupby
 from typing import Any, NamedTuple
 
-from ....sdk.errors import PenstockError
+from ....sdk.coders.coded_key import coded
+from ....sdk.side_input_views import PanesSeen
 from ....stored import stored_as
-from ..user_errors import shortened
 from ..windows.retractions import find_alike
 
 
@@ -28,17 +30,22 @@ from ..windows.retractions import find_alike
 class ViewChangeKind(Enum):
     """A kind of change to a window of a side input."""
 
-    # The values are all values of the window.
+    # The values are all values of the window so far, in a pane.
     ALL = "all"
-    # The values are those of its last pane.
+    # The values are those of its latest pane.
     PANE = "pane"
     # The values were added, in a pane.
     COME = "come"
     # The values at these places were removed, one after the other.
     GONE = "gone"
+    # The values were retracted before they were added.
+    EARLY = "early"
 
 
-_ALL, _PANE, _COME, _GONE = ViewChangeKind
+_ALL, _PANE, _COME, _GONE, _EARLY = ViewChangeKind
+
+# The number of values below which values of former panes are not looked for.
+_FEW = 100
 
 
 class ViewChange(NamedTuple):
@@ -59,30 +66,76 @@ class _Contents:
     """The contents of one window.
 
     Attributes:
-      values: all values.
+      values, panes: all values, and the index of the pane of each.
       pane: the highest index of a pane so far; None before the first one.
-      last: the values of that pane.
+      early: values that were retracted before they were added.
+      number_kept: the number of values after those of former panes were removed by key.
       changes: the changes since the last snapshot; None if the next one has to have all values.
       number_changed: the number of values in the changes.
     """
 
-    __slots__ = ("changes", "last", "number_changed", "pane", "values")
+    __slots__ = ("changes", "early", "number_changed", "number_kept", "pane", "panes", "values")
 
     def __init__(self) -> None:
         self.values: list[Any] = []
+        self.panes: list[int] = []
         self.pane: int | None = None
-        self.last: list[Any] = []
+        self.early: list[Any] = []
+        self.number_kept = 0
         self.changes: list[ViewChange] | None = None
         self.number_changed = 0
 
-    def add(self, pane: int, values: list[Any]) -> None:
+    def add(self, pane: int, values: Sequence[Any]) -> None:
         self.values.extend(values)
+        self.panes.extend([pane] * len(values))
         if self.pane is None or pane > self.pane:
-            self.pane, self.last = pane, list(values)
-        elif pane == self.pane:
-            self.last.extend(values)
+            self.pane = pane
 
-    def note(self, window: Any, kind: ViewChangeKind, values: list[Any], pane: int = 0) -> None:
+    def remove(self, place: int) -> None:
+        del self.values[place], self.panes[place]
+
+    def cancel_early(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the added values without those that were retracted before."""
+        left = []
+        for value in values:
+            place = _place(self.early, value)
+            if place is None:
+                left.append(value)
+            else:
+                del self.early[place]
+                self.changes = None
+        return left
+
+    def of_latest_pane(self) -> list[Any]:
+        return [value for value, pane in zip(self.values, self.panes, strict=True) if pane == self.pane]
+
+    def of_latest_pane_by_key(self) -> list[Any]:
+        """Return the pairs of each key's latest pane; all values if some are no pairs."""
+        if len(set(self.panes)) <= 1:
+            return self.values
+        try:
+            latest: dict[Any, int] = {}
+            for (key, _), pane in zip(self.values, self.panes, strict=True):
+                latest[coded(key)] = max(pane, latest.get(coded(key), pane))
+            pairs = zip(self.values, self.panes, strict=True)
+            return [value for value, pane in pairs if latest[coded(value[0])] == pane]
+        except (TypeError, ValueError):
+            # The view says that it expects pairs.
+            return self.values
+
+    def forget_former_panes(self, coming: int, seen: PanesSeen) -> None:
+        """Remove the values that no view shows, before some of a pane come."""
+        if seen is PanesSeen.LATEST:
+            if self.values and self.pane is not None and coming > self.pane:
+                self.values, self.panes, self.changes = [], [], None
+        elif seen is PanesSeen.LATEST_BY_KEY and len(self.values) > 2 * self.number_kept + _FEW:
+            kept = {id(value) for value in self.of_latest_pane_by_key()}
+            left = [(v, pane) for v, pane in zip(self.values, self.panes, strict=True) if id(v) in kept]
+            if len(left) < len(self.values):
+                self.values, self.panes, self.changes = [v for v, _ in left], [pane for _, pane in left], None
+            self.number_kept = len(self.values)
+
+    def note(self, window: Any, kind: ViewChangeKind, values: Sequence[Any], pane: int = 0) -> None:
         """Add to the log of changes, unless writing all values would be shorter."""
         if self.changes is None:
             return
@@ -99,15 +152,46 @@ class _Contents:
         self.changes, self.number_changed = [], 0
 
     def all(self, window: Any) -> Iterable[ViewChange]:
-        yield ViewChange(window, _ALL, self.values)
-        if self.pane is not None:
-            yield ViewChange(window, _PANE, self.last, self.pane)
+        start, kind = 0, _ALL
+        for pane, own in groupby(self.panes):
+            stop = start + len(list(own))
+            yield ViewChange(window, kind, self.values[start:stop], pane)
+            start, kind = stop, _COME
+        if kind is _ALL:
+            yield ViewChange(window, _ALL, [])
+        if self.pane is not None and self.pane not in self.panes:
+            yield ViewChange(window, _PANE, [], self.pane)
+        if self.early:
+            yield ViewChange(window, _EARLY, self.early)
+
+    def restore(self, kind: ViewChangeKind, values: list[Any], pane: int) -> None:
+        if kind is _ALL:
+            self.values, self.panes, self.pane, self.early = [], [], None, []
+            if values:
+                self.add(pane, values)
+        elif kind is _PANE:
+            # Checkpoints of former versions have the values of the last pane twice.
+            self.pane = pane
+            for value in values:
+                self.panes[-1 - self.values[::-1].index(value)] = pane
+        elif kind is _COME:
+            self.add(pane, values)
+        elif kind is _EARLY:
+            self.early.extend(values)
+        else:
+            for place in values:
+                self.remove(place)
 
 
 class SideInputContents:
-    """The contents of one side input, by window."""
+    """The contents of one side input, by window.
+
+    Attributes:
+      seen: the panes whose values some view shows; values of others are not kept.
+    """
 
     def __init__(self) -> None:
+        self.seen = PanesSeen.ALL
         self._windows: dict[Any, _Contents] = {}
         # The windows that have changed since the last snapshot; None before the first one.
         self._changed: dict[Any, None] | None = None
@@ -115,18 +199,22 @@ class SideInputContents:
     def add(self, window: Any, pane: int, values: list[Any]) -> None:
         """Add values to a window, in the pane of that index."""
         own = self._of(window)
-        own.add(pane, values)
-        own.note(window, _COME, values, pane)
+        added: Sequence[Any] = own.cancel_early(values) if own.early else values
+        if self.seen is not PanesSeen.ALL:
+            own.forget_former_panes(pane, self.seen)
+        own.add(pane, added)
+        own.note(window, _COME, added, pane)
 
     def retract(self, window: Any, value: Any) -> None:
-        """Remove a value.
-
-        Raises `PenstockError` if the window doesn't have it.
-        """
+        """Remove a value; if it is not there yet, its addition will be ignored."""
         own = self._of(window)
         place = _place(own.values, value)
-        del own.values[place]
-        own.note(window, _GONE, [place])
+        if place is None:
+            own.early.append(value)
+            own.note(window, _EARLY, [value])
+        else:
+            own.remove(place)
+            own.note(window, _GONE, [place])
 
     def _of(self, window: Any) -> _Contents:
         if self._changed is not None:
@@ -155,10 +243,12 @@ class SideInputContents:
         own = self._windows.get(window)
         return [] if own is None else own.values
 
-    def last_pane(self, window: Any) -> list[Any]:
-        """Return the values in a window's pane of the highest index."""
+    def of_latest_pane(self, window: Any, by_key: bool = False) -> list[Any]:
+        """Return the values in a window's pane of the highest index, or the pairs in each key's."""
         own = self._windows.get(window)
-        return [] if own is None else own.last
+        if own is None:
+            return []
+        return own.of_latest_pane_by_key() if by_key else own.of_latest_pane()
 
     # Snapshots
 
@@ -203,25 +293,13 @@ class SideInputContents:
         """Restore a snapshot with the changes after it, and start a new log of changes."""
         self._windows, self._changed = {}, None
         for window, kind, values, pane in changes:
-            own = self._of(window)
-            if kind is _ALL:
-                own.values, own.pane, own.last = list(values), None, []
-            elif kind is _PANE:
-                own.pane, own.last = pane, list(values)
-            elif kind is _COME:
-                own.add(pane, values)
-            else:
-                for place in values:
-                    del own.values[place]
+            self._of(window).restore(kind, values, pane)
         self.forget_changes()
 
 
-def _place(values: list[Any], value: Any) -> int:
+def _place(values: list[Any], value: Any) -> int | None:
     try:
         return values.index(value)
     except ValueError:
         # An array can't be compared as a whole.
-        place = find_alike(value, values)
-    if place is None:
-        raise PenstockError(f"a side input got a retraction of {shortened(value)}, which it doesn't have")
-    return place
+        return find_alike(value, values)

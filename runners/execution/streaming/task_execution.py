@@ -76,6 +76,9 @@ class TaskExecution:
         self.clock = clock
         self.counts = counts
         self.views = SideInputViews()
+        self.views.keep_seen_panes(
+            s for step in task.steps if isinstance(step, (Stage, Keyed)) for s in step.side_inputs
+        )
         # A loop over a bounded input has no end of its own.
         is_batch = plan.graph.is_bounded and not plan.graph.loops()
         steps = task.steps

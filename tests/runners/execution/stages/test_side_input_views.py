@@ -10,18 +10,17 @@ import pytest
 from penstock.runners.execution.stages.side_input_views import SideInputViews
 from penstock.sdk import graph
 from penstock.sdk.elements.bundle import Bundle
-from penstock.sdk.errors import PenstockError, SideInputError
-from penstock.sdk.side_input_views import NO_DEFAULT, DictView, ListView, SingletonView
+from penstock.sdk.side_input_views import NO_DEFAULT, DictView, ListView, PanesSeen, SingletonView
 from penstock.sdk.windowing_strategy import WindowingStrategy
-from penstock.triggers import AccumulationMode, PaneInfo
+from penstock.triggers import PaneInfo
 from penstock.windowing import GLOBAL_WINDOW, FixedWindows, GlobalWindows, IntervalWindow
 
 FIRST, SECOND = IntervalWindow(0, 10), IntervalWindow(10, 20)
 
 
-def seen(view: Any, mode: AccumulationMode = AccumulationMode.DISCARDING, window_fn: Any = None) -> graph.SideInput:
+def seen(view: Any, window_fn: Any = None, panes: PanesSeen = PanesSeen.ALL) -> graph.SideInput:
     """The side input that is PCollection 7."""
-    return graph.SideInput(7, view, WindowingStrategy(window_fn=window_fn or GlobalWindows(), accumulation_mode=mode))
+    return graph.SideInput(7, view, WindowingStrategy(window_fn=window_fn or GlobalWindows()), panes)
 
 
 def pane(index: int) -> PaneInfo:
@@ -76,25 +75,39 @@ def test_each_window_has_its_own_contents() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "expected"),
-    [(AccumulationMode.ACCUMULATING, 30), (AccumulationMode.DISCARDING, "got 2, among them 10 and 30")],
+    ("panes", "expected"),
+    [
+        (PanesSeen.LATEST, [("a", 30)]),
+        (PanesSeen.LATEST_BY_KEY, [("a", 30), ("b", 20)]),
+        (PanesSeen.ALL, [("a", 10), ("a", 30), ("b", 20)]),
+    ],
 )
-def test_of_panes_that_accumulate_a_singleton_is_the_last(mode: AccumulationMode, expected: Any) -> None:
-    """By its index, in whatever order they come; where each pane stands for itself there are two values."""
-    views, side_input = SideInputViews(), seen(SingletonView(NO_DEFAULT), mode)
-    for value, index in ((10, 0), (30, 1)):
-        views.add(7, Bundle([value], panes=pane(index)))
-    if mode is AccumulationMode.ACCUMULATING:
-        views.add(7, Bundle([20], panes=[pane(0)]))
+def test_the_pane_of_the_highest_index_is_the_latest(panes: PanesSeen, expected: Any) -> None:
+    """In whatever order they come, and also if the others are kept."""
+    side_input = seen(ListView(), panes=panes)
+    for seen_ones in ([], [side_input]):
+        views = SideInputViews()
+        views.keep_seen_panes(seen_ones)
+        for value, index in ((("a", 10), 0), (("a", 30), 1)):
+            views.add(7, Bundle([value], panes=pane(index)))
+        views.add(7, Bundle([("b", 20)], panes=[pane(0)]))
         assert expected == views.whole(side_input)
-    else:
-        with pytest.raises(SideInputError, match=expected):
-            views.whole(side_input)
+
+
+def test_former_panes_are_not_kept_for_ever() -> None:
+    """A side input that is refreshed has the values of its latest pane."""
+    for panes in (PanesSeen.LATEST, PanesSeen.LATEST_BY_KEY):
+        views, side_input = SideInputViews(), seen(DictView(), panes=panes)
+        views.keep_seen_panes([side_input])
+        for index in range(1_000):
+            views.add(7, Bundle([("a", index), ("b", index)], panes=pane(index)))
+        assert {"a": 999, "b": 999} == views.whole(side_input)
+        assert len(views.contents(7)) < 200
 
 
 def test_a_singleton_follows_the_corrections_of_its_value() -> None:
     """The retraction and what replaces it come in that order."""
-    views, side_input = SideInputViews(), seen(SingletonView(NO_DEFAULT), AccumulationMode.RETRACTING)
+    views, side_input = SideInputViews(), seen(SingletonView(NO_DEFAULT))
     views.add(7, Bundle([10], panes=pane(0)))
     views.add(7, Bundle([10, 30], panes=[pane(0), pane(1)], signs=[-1, 1]))
     assert 30 == views.whole(side_input)
@@ -112,7 +125,10 @@ def test_what_equals_nothing_can_be_taken_back() -> None:
     assert [3, 4] == left.tolist()
 
 
-def test_what_never_came_can_not_be_taken_back() -> None:
-    """It is named."""
-    with pytest.raises(PenstockError, match="a side input got a retraction of 'a', which it doesn't have"):
-        SideInputViews().add(7, Bundle(["a"], signs=-1))
+def test_what_is_taken_back_before_it_comes_is_not_there_when_it_comes() -> None:
+    """Once."""
+    views, side_input = SideInputViews(), seen(ListView())
+    views.add(7, Bundle(["a"], signs=-1))
+    assert [] == views.whole(side_input)
+    views.add(7, Bundle(["b", "a", "a"]))
+    assert ["b", "a"] == views.whole(side_input)

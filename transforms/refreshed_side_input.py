@@ -1,0 +1,103 @@
+"""RefreshedSideInput: a side input that is loaded again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..sdk.dofn.dofn import DoFn
+from ..sdk.metrics import Metrics
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.redaction import logger_of
+from ..sdk.userstate import ReadModifyWriteStateSpec
+from ..triggers import AccumulationMode, AfterCount, Repeatedly
+from ..windowing import GlobalWindows
+from ..windowing.duration import micros_of_span
+from .assign_windows import WindowInto
+from .group_by_key import GroupByKey
+from .keys import WithKeys
+from .map_and_filter import FlatMap
+from .pardo import ParDo
+from .periodic_sequence import PeriodicImpulse
+
+_logger = logger_of(__name__)
+
+
+class RefreshedSideInput(PTransform):
+    """The content of a side input, which is loaded when a stream starts, and then at intervals.
+
+    Elements wait for the first content only.  After that each sees the newest one, of any window, and as a whole: a
+    content is never mixed with the one before it.  All views are possible:
+
+    ```
+    AsSingleton         what `load` has returned
+    AsList, AsIter      its elements
+    AsDict, AsMultiMap  its pairs, or the items of a dictionary
+    ```
+
+    If the first load fails, the run fails.  If a later one fails, the former content stays, a warning is logged, and
+    the counter `failed_loads` is increased.  A restart from a checkpoint goes on with the last content.  A pipeline
+    with this transform is a stream, and ends when it is stopped.
+
+    Args:
+      load: a function without arguments that returns the content.  One worker calls it.
+      every: the interval between two loads: seconds, or a span of time.
+
+    Raises `ValueError` if the interval isn't more than 0.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> prices = p | beam.RefreshedSideInput(lambda: {"tea": 3}, every=60)
+    >>> orders = p | beam.io.GenerateSequence(0, None, 1, 1) | beam.Map(lambda n: "tea")
+    >>> priced = orders | "Price" >> beam.Map(lambda item, price: price[item], beam.pvalue.AsDict(prices))
+    """
+
+    def __init__(self, load: Callable[[], Any], every: Any = 60) -> None:
+        super().__init__()
+        if not callable(load):
+            raise TypeError(f"RefreshedSideInput: load must be a function, got {load!r}")
+        if micros_of_span(every) <= 0:
+            raise ValueError(f"RefreshedSideInput: every must be more than 0 seconds, got {every!r}")
+        self.load = load
+        self.every = every
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        label = pbegin.pipeline.full_label
+        times = pbegin | "Times" >> PeriodicImpulse(fire_interval=self.every) | WithKeys(None)
+        windowing = WindowInto(
+            GlobalWindows(), trigger=Repeatedly(AfterCount(1)), accumulation_mode=AccumulationMode.DISCARDING
+        )
+        contents = times | "Load" >> ParDo(_Load(self.load, label)) | windowing | GroupByKey()
+        loaded: PCollection[Any] = contents | "Contents" >> FlatMap(_newest)
+        loaded.has_contents = True
+        return loaded
+
+
+def _newest(pair: tuple[None, Any]) -> list[Any]:
+    return list(pair[1])[-1:]
+
+
+class _Load(DoFn):
+    HAS_LOADED = ReadModifyWriteStateSpec("has loaded")
+
+    def __init__(self, load: Callable[[], Any], label: str) -> None:
+        self.load = load
+        self.label = label
+        self.failed = Metrics.counter("RefreshedSideInput", "failed_loads")
+
+    def process(
+        self, pair: tuple[None, Any], has_loaded: Any = DoFn.StateParam(HAS_LOADED)
+    ) -> Iterator[tuple[None, Any]]:
+        try:
+            content = self.load()
+            if isinstance(content, Iterator):
+                content = list(content)
+        except Exception:
+            if not has_loaded.read():
+                raise
+            self.failed.inc()
+            _logger.warning("%s: the load failed; the former content stays", self.label, exc_info=True)
+            return
+        has_loaded.write(True)
+        yield None, content

@@ -1,0 +1,97 @@
+"""The panes that a view of a side input shows.
+
+Source: Apache Beam Programming Guide, section 4.4.2: if a side input has several trigger firings, the value from the
+latest one is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..sdk import graph, typehints
+from ..sdk.dofn.dofn import DoFn, ExpressionDoFn, FlatMapDoFn
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from ..sdk.side_input_views import ContentsView, DictView, MultiMapView, PanesSeen, SingletonView
+from ..sdk.side_inputs import AsSideInput
+from ..sdk.user_code.serialization import Serialized
+from ..triggers import AccumulationMode, DataLossReason, DefaultTrigger
+from .group_by_key import GroupByKey
+
+_ACCUMULATING = AccumulationMode.ACCUMULATING
+
+
+class LatestFiring(PTransform):
+    """The elements in panes of the PCollection's own trigger, which no grouping has applied to them yet."""
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        keyed = pcoll | "Key" >> _Each(ExpressionDoFn("(None, v)", "Key", plain=True), Any)
+        fired: PCollection[Any] = keyed | GroupByKey() | "Elements" >> _Each(FlatMapDoFn(_values), pcoll.element_type)
+        return fired
+
+
+class _Each(PTransform):
+    """The primitive of ParDo, whose module imports this one."""
+
+    def __init__(self, fn: DoFn, element_type: Any) -> None:
+        super().__init__()
+        self.fn = fn
+        self.element_type = element_type
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        pipeline = pcoll.pipeline
+        primitive = graph.ParDo(Serialized((self.fn, (), {}), pipeline.full_label))
+        return pipeline.add(primitive, [pcoll], pcoll.windowing, self.element_type)[None]
+
+
+def _values(pair: tuple[None, Any]) -> Any:
+    return pair[1]
+
+
+def side_input(given: AsSideInput, place: int) -> graph.SideInput:
+    """Return a PCollection with a view as the side input of a transform at this place.
+
+    Elements with retractions, and those of one pane, are all shown.  Otherwise the latest pane of a window replaces the
+    one before it.  Where keys have panes of their own, which is the output of a grouping and what dictionaries are made
+    of, it is the latest pane of each key.
+    """
+    pcoll: PCollection[Any] = given.pvalue
+    view = given.view
+    if pcoll.has_contents and not isinstance(view, (SingletonView, ContentsView)):
+        view = ContentsView(view, type(given).__name__)
+    if pcoll.windowing.accumulation_mode is AccumulationMode.RETRACTING:
+        return graph.SideInput(pcoll.id, view, pcoll.windowing)
+    grouping, is_output = _grouping_before(pcoll)
+    if grouping is not None:
+        has_keys = not _is_global(grouping) and (is_output or isinstance(view, (DictView, MultiMapView)))
+        panes = PanesSeen.LATEST_BY_KEY if has_keys else PanesSeen.LATEST
+        return graph.SideInput(pcoll.id, view, pcoll.windowing, panes)
+    trigger = pcoll.windowing.trigger
+    fires_once = trigger.may_lose_data(pcoll.windowing) != DataLossReason.NO_POTENTIAL_LOSS
+    if pcoll.is_bounded or fires_once or isinstance(trigger, DefaultTrigger):
+        return graph.SideInput(pcoll.id, view, pcoll.windowing)
+    fired = pcoll | f"Latest firing {place}" >> LatestFiring()
+    return graph.SideInput(fired.id, view, fired.windowing, PanesSeen.LATEST)
+
+
+def _grouping_before(pcoll: PCollection[Any]) -> tuple[PCollection[Any] | None, bool]:
+    """Return the output of the grouping whose panes the elements have, and whether it is the PCollection itself."""
+    pipeline, current = pcoll.pipeline, pcoll
+    while True:
+        made = pipeline.producer(current)
+        inputs = [pipeline.pcollection(id) for id in made.inputs]
+        if isinstance(made.primitive, graph.GroupByKeyAndWindow):
+            return current, current is pcoll
+        if isinstance(made.primitive, graph.Flatten) and current.windowing.accumulation_mode is _ACCUMULATING:
+            # Beside accumulating panes there may be a default, which the next pane replaces.
+            inputs = [each for each in inputs if _grouping_before(each)[0] is not None]
+        elif not isinstance(made.primitive, graph.ParDo):
+            return None, False
+        if len(inputs) != 1:
+            return None, False
+        (current,) = inputs
+
+
+def _is_global(grouping: PCollection[Any]) -> bool:
+    """Return True if all elements have the key None, as in `CombineGlobally`."""
+    return typehints.key_type(grouping.element_type) in (None, type(None))
