@@ -53,7 +53,8 @@ def side_input(given: AsSideInput, place: int) -> graph.SideInput:
 
     Elements with retractions, and those of one pane, are all shown.  Otherwise the latest pane of a window replaces the
     one before it.  Where keys have panes of their own, which is the output of a grouping and what dictionaries are made
-    of, it is the latest pane of each key.
+    of, it is the latest pane of each key.  Where such keys are lost, and where no grouping has applied the trigger, the
+    view is a grouping itself.
     """
     pcoll: PCollection[Any] = given.pvalue
     view = given.view
@@ -62,10 +63,10 @@ def side_input(given: AsSideInput, place: int) -> graph.SideInput:
     if pcoll.windowing.accumulation_mode is AccumulationMode.RETRACTING:
         return graph.SideInput(pcoll.id, view, pcoll.windowing)
     grouping, is_output = _grouping_before(pcoll)
-    if grouping is not None:
-        has_keys = not _is_global(grouping) and (is_output or isinstance(view, (DictView, MultiMapView)))
-        panes = PanesSeen.LATEST_BY_KEY if has_keys else PanesSeen.LATEST
-        return graph.SideInput(pcoll.id, view, pcoll.windowing, panes)
+    if grouping is not None and _is_global(grouping):
+        return graph.SideInput(pcoll.id, view, pcoll.windowing, PanesSeen.LATEST)
+    if grouping is not None and (is_output or isinstance(view, (DictView, MultiMapView))):
+        return graph.SideInput(pcoll.id, view, pcoll.windowing, PanesSeen.LATEST_BY_KEY)
     trigger = pcoll.windowing.trigger
     fires_once = trigger.may_lose_data(pcoll.windowing) != DataLossReason.NO_POTENTIAL_LOSS
     if pcoll.is_bounded or fires_once or isinstance(trigger, DefaultTrigger):

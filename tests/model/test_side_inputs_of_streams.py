@@ -75,6 +75,32 @@ def test_a_trigger_without_a_grouping_fires_for_the_view(streaming_runner: Any, 
         )
 
 
+@pytest.mark.parametrize("mode", AccumulationMode, ids=lambda mode: mode.name)
+def test_panes_of_other_keys_are_not_compared(streaming_runner: Any, mode: AccumulationMode) -> None:
+    """A function has replaced the keys, of which one has fired more often than the other."""
+    with TestPipeline(streaming_runner) as p:
+        main, pairs = changes(p, mode)
+        latest = pairs | beam.combiners.Latest.PerKey()
+        texts = latest | beam.MapTuple(lambda key, value: f"{key}{value}")
+        seen = main | beam.Map(lambda number, texts: (number, sorted(texts)), AsList(texts))
+        expected: dict[AccumulationMode, list[Any]] = {
+            DISCARDING: [(1, ["a1"]), (2, ["a2"]), (3, ["b5"])],
+            ACCUMULATING: [(1, ["a1"]), (2, ["a1", "a2"]), (3, ["a1", "a2", "b5"])],
+            RETRACTING: [(1, ["a1"]), (2, ["a2"]), (3, ["a2", "b5"])],
+        }
+        assert_that(seen, equal_to(seen_by(streaming_runner, expected[mode])))
+
+
+@pytest.mark.parametrize("mode", AccumulationMode, ids=lambda mode: mode.name)
+def test_a_dictionary_may_have_other_keys_than_the_grouping(streaming_runner: Any, mode: AccumulationMode) -> None:
+    """The last value of a key is seen."""
+    with TestPipeline(streaming_runner) as p:
+        main, pairs = changes(p, mode)
+        any_key = pairs | beam.combiners.Latest.PerKey() | beam.MapTuple(lambda key, value: ("any", value))
+        seen = main | beam.Map(lambda number, table: (number, table["any"]), AsDict(any_key))
+        assert_that(seen, equal_to([(1, 1), (2, 2), (3, 5)]))
+
+
 def test_a_retraction_may_come_before_its_addition(streaming_runner: Any) -> None:
     """The addition is ignored then."""
 

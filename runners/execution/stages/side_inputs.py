@@ -110,13 +110,16 @@ class _Contents:
         return [value for value, pane in zip(self.values, self.panes, strict=True) if pane == self.pane]
 
     def of_latest_pane_by_key(self) -> list[Any]:
-        """Return the pairs of each key's latest pane; all values if some are no pairs."""
+        """Return the pairs in the pane of each key's last pair; all values if some are no pairs.
+
+        A step may have changed the keys, so that panes of one key are those of several keys of a grouping.
+        """
         if len(set(self.panes)) <= 1:
             return self.values
         try:
             latest: dict[Any, int] = {}
             for (key, _), pane in zip(self.values, self.panes, strict=True):
-                latest[coded(key)] = max(pane, latest.get(coded(key), pane))
+                latest[coded(key)] = pane
             pairs = zip(self.values, self.panes, strict=True)
             return [value for value, pane in pairs if latest[coded(value[0])] == pane]
         except (TypeError, ValueError):
