@@ -9,9 +9,8 @@ from __future__ import annotations
 import random
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
@@ -179,6 +178,7 @@ class LoadedIceberg(LoadedTable):
 
     def change(self, key: Sequence[str], rows: Any, gone: Any, commit: CommitName) -> None:
         import pyarrow
+        from pyarrow import compute
 
         schema = self.data_files.schema
         rows = with_columns(rows, schema)
@@ -186,11 +186,18 @@ class LoadedIceberg(LoadedTable):
         keys = pyarrow.concat_tables([table.select(list(key)) for table in (rows, gone)])
         if not keys.num_rows:
             return
-        with self._transaction() as transaction, warnings.catch_warnings():
-            # A key that isn't there is no mistake.
-            warnings.filterwarnings("ignore", message="Delete operation did not match any records")
-            if self._table.current_snapshot() is not None:
-                transaction.delete(self._of_keys(keys), snapshot_properties=_properties(commit))
+        with self._new_files("changed") as directory, self._transaction() as transaction:
+            replaced = []
+            for number, (task, data, matching) in enumerate(self._matching(keys)):
+                left = data.filter(compute.invert(matching))
+                files = self.data_files.write(left, directory, str(number)) if left.num_rows else []
+                replaced.append((task.file, files_of(files)))
+            if replaced:
+                with transaction.update_snapshot(_properties(commit)).overwrite() as update:
+                    for former, files in replaced:
+                        update.delete_data_file(former)
+                        for file in files:
+                            update.append_data_file(file)
             if rows.num_rows:
                 transaction.append(rows, snapshot_properties=_properties(commit))
 
@@ -198,29 +205,33 @@ class LoadedIceberg(LoadedTable):
         """Return the rows that the table has, with all of their values."""
         import pyarrow
 
-        if not gone.num_rows or self._table.current_snapshot() is None:
-            return gone.slice(0, 0)
-        found = self._table.scan(row_filter=self._of_keys(gone.select(list(key)))).to_arrow()
-        there = {repr(row) for row in with_columns(found, self.data_files.schema).to_pylist()}
+        if not gone.num_rows:
+            return gone
+        there: set[str] = set()
+        for _, data, matching in self._matching(gone.select(list(key))):
+            there.update(map(repr, data.filter(matching).to_pylist()))
         chosen = [repr(row) in there for row in gone.to_pylist()]
         return gone.filter(pyarrow.array(chosen, pyarrow.bool_()))
 
-    def _of_keys(self, keys: Any) -> Any:
-        """Return the expression of rows with one of these keys."""
-        e = package(self._of.label, "pyiceberg.expressions")
-        names = keys.schema.names
-        if len(names) == 1:
-            return e.In(names[0], keys.column(0).to_pylist())
-        parts = []
-        # All but the last column are the same in many keys.
-        by_prefix: dict[Any, list[Any]] = {}
-        for row in keys.to_pylist():
-            *prefix, last = (row[name] for name in names)
-            by_prefix.setdefault(tuple(prefix), []).append(last)
-        for prefix, lasts in by_prefix.items():
-            same = [e.EqualTo(name, value) for name, value in zip(names, prefix, strict=False)]
-            parts.append(e.And(*same, e.In(names[-1], lasts)))
-        return parts[0] if len(parts) == 1 else e.Or(*parts)
+    def _matching(self, keys: Any) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield the client's tasks of the files that have rows with the keys, their rows, and which of them match."""
+        if self._table.current_snapshot() is None:
+            return
+        from pyarrow import compute
+
+        # Needs pyarrow, which is imported on first use.
+        from .keyed_rows import have_key, may_match
+
+        metadata, schema = self._table.metadata, self.data_files.schema
+        reading = Reading(self._of.catalog, self._of.identifier, self._of.label, tuple(schema.names))
+        row_filter = may_match(keys, package(self._of.label, "pyiceberg.expressions"))
+        for task in self._table.scan(row_filter=row_filter).plan_files():
+            batches = list(reading.batches(metadata, metadata.schema(), [task]))
+            if batches:
+                data = pyarrow_table(iter(batches), schema)
+                matching = have_key(data, keys)
+                if compute.any(matching).as_py():
+                    yield task, data, matching
 
     def after_commit(self) -> None:
         wanted = self._of.compaction
@@ -232,22 +243,35 @@ class LoadedIceberg(LoadedTable):
         if commits_since(ancestors(self._table.metadata)) < wanted.every:
             return
         metadata = self._table.metadata
-        directory = join_path(join_path(self._of.location(), "data"), f"penstock-compacted-{uuid.uuid4().hex}")
         reading = Reading(self._of.catalog, self._of.identifier, self._of.label, tuple(self.data_files.schema.names))
         groups = list(bins_of(self._table.scan().plan_files(), wanted.size, metadata.default_spec_id))
         if not groups:
             return
+        # After a conflict the next compaction takes the files.
+        with (
+            suppress(ConflictError),
+            self._new_files("compacted") as directory,
+            self._transaction() as transaction,
+            rewriting(transaction, self._table.io) as update,
+        ):
+            for number, group in enumerate(groups):
+                data = pyarrow_table(reading.batches(metadata, metadata.schema(), group), self.data_files.schema)
+                for file in files_of(self.data_files.write(data, directory, str(number))):
+                    update.append_data_file(file)
+                for task in group:
+                    update.delete_data_file(task.file)
+
+    @contextmanager
+    def _new_files(self, kind: str) -> Iterator[str]:
+        """Return a directory for new data files, which are removed if they are certainly not committed."""
+        errors = package(self._of.label, "pyiceberg.exceptions")
+        directory = join_path(join_path(self._of.location(), "data"), f"penstock-{kind}-{uuid.uuid4().hex}")
         try:
-            with self._transaction() as transaction, rewriting(transaction, self._table.io) as update:
-                for number, group in enumerate(groups):
-                    data = pyarrow_table(reading.batches(metadata, metadata.schema(), group), self.data_files.schema)
-                    for file in files_of(self.data_files.write(data, directory, str(number))):
-                        update.append_data_file(file)
-                    for task in group:
-                        update.delete_data_file(task.file)
-        except ConflictError:
-            # Another writer has committed meanwhile; the next compaction takes the files.
-            filesystem_for(directory).delete(directory)
+            yield directory
+        except ConflictError as error:
+            if not isinstance(error.__cause__, errors.CommitStateUnknownException):
+                filesystem_for(directory).delete(directory)
+            raise
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:

@@ -62,6 +62,39 @@ def test_a_pipeline_on_each_runner_writes_each_row_once(table: LakeTable, key: A
     assert [str(n % 10) for n in range(10_000)] == [word for word, _ in table.rows("SELECT * FROM lake ORDER BY n")]
 
 
+ORDERS = pyarrow.schema(
+    [("shop", pyarrow.int64()), ("day", pyarrow.date32()), ("word", pyarrow.string()), ("n", pyarrow.int64())]
+)
+
+
+@pytest.mark.parametrize("partition_by", [(), ("shop",)], ids=["plain", "partitioned"])
+def test_a_key_may_have_several_columns_and_many_values(table: LakeTable, partition_by: Any) -> None:
+    """Rows are updated and deleted, and all others stay; a few keys and many."""
+
+    def orders(numbers: Sequence[int], version: int) -> list[Row]:
+        start = datetime.date(2026, 1, 1)
+        # No column alone is a key.
+        return [
+            Row(shop=n % 7, day=start + datetime.timedelta(n % 300), word=f"w{n // 100}", n=(n + 1) * version)
+            for n in numbers
+        ]
+
+    count = 20_000
+    sink = sink_of(table, ORDERS, key=("shop", "day", "word"), partition_by=partition_by)
+    changes = [
+        (orders(range(count), 1), 1),
+        (orders(range(count // 2, count + 10), 2), 1),
+        ([*orders(range(5), 3), *orders(range(count - 4, count), 2)], [1] * 5 + [-1] * 4),
+        # The table has other values of them.
+        (orders(range(100), 7), -1),
+    ]
+    for name, (values, signs) in zip(names(4), changes, strict=True):
+        sink.commit(name, [stage(sink, name, values, signs)])
+    versions = {n: 3 if n < 5 else 1 if n < count // 2 else 2 for n in range(count + 10)}
+    expected = [(n + 1) * version for n, version in versions.items() if not count - 4 <= n < count]
+    assert sorted(expected) == table.values()
+
+
 def test_a_commit_is_published_once_and_by_whoever_comes_to_it(table: LakeTable) -> None:
     """The same transaction again, by a process that knows nothing of the first commit, changes nothing."""
     first, second = names(2)
