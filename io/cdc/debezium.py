@@ -24,9 +24,7 @@ from ..record_types import Maker, hint_of_type
 from .logical_types import Converter, converters_of
 from .row_change import LatestRows, RowChange, SignedRows
 from .sequenced_rows import LatestSequencedRows, SequencedChange, sequence_of
-
-# What stands for a value that didn't change and that the database didn't log: as text, and as bytes.
-_UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
+from .unavailable_value import DEFAULT_PLACEHOLDER, UnavailableValue
 
 # The fields with the time of an envelope, the most exact first, with the multiple and the divisor for microseconds.
 _TIMES = (("ts_ns", 1, 1000), ("ts_us", 1, 1), ("ts_ms", 1000, 1))
@@ -70,9 +68,11 @@ class FromDebezium(PTransform):
         and deletes need no former row, and what Debezium sends twice has no effect.
       timestamp_fn: a function from a row to its event time.  A row is then retracted at the time at which it was added,
         as windows need it that aren't global.
+      unavailable_value: the connector's `unavailable.value.placeholder`, which stands for a value that didn't change.
 
-    Raises `SourceError` for an update or delete without the former row, if there is no `key`; and for an element that
-    isn't an envelope, or a row that doesn't fit `type`.  `with_exception_handling` makes dead letters of these.
+    Raises `ValueError` for a placeholder that can't be one.  Raises `SourceError` for an update or delete without the
+    former row, if there is no `key`; and for an element that isn't an envelope, or a row that doesn't fit `type`.
+    `with_exception_handling` makes dead letters of these.
 
     >>> import penstock as beam
     >>> envelopes = [
@@ -94,9 +94,14 @@ class FromDebezium(PTransform):
         table: str | None = None,
         key: str | Sequence[str] | None = None,
         timestamp_fn: Callable[[Any], Any] | None = None,
+        unavailable_value: str = DEFAULT_PLACEHOLDER,
     ) -> None:
         super().__init__()
         name = self.__class__.__name__
+        try:
+            self.unavailable = UnavailableValue(unavailable_value)
+        except ValueError as error:
+            raise ValueError(f"{name}: unavailable_value: {error}") from None
         try:
             Maker(type)
         except (TypeError, NameError) as error:
@@ -195,6 +200,7 @@ class Envelopes(DoFn):
         self.key = options.key
         self.made = Maker(options.type)
         self.times = None if options.timestamp_fn is None else Times(options.timestamp_fn)
+        self.unavailable = options.unavailable
         # By the text of a schema, the converters of the former and of the new row.
         self._converters: dict[bytes, dict[str, Converter]] = {}
 
@@ -222,7 +228,7 @@ class Envelopes(DoFn):
             raise SourceError(f"{self.label}: expected the new row in 'after' of {shortened(envelope)}, found none")
         before = before if op in ("u", "d") else None
         after = after if op != "d" else None
-        after, missing = _completed(before, after)
+        after, missing = _completed(before, after, self.unavailable)
         converters = self._converters_of(schema)
         micros = _micros_of(envelope)
         if self.key is None:
@@ -414,10 +420,10 @@ def _unknown_operation(op: Any, source: Mapping[str, Any]) -> str:
     return f"expected an operation 'c', 'r', 'u', 'd' or 'm', got {op!r}"
 
 
-def _completed(before: Any, after: Any) -> tuple[Any, tuple[str, ...]]:
+def _completed(before: Any, after: Any, unavailable: UnavailableValue) -> tuple[Any, tuple[str, ...]]:
     """Return the new row completed by the former one, and the names of fields that neither has a value for."""
-    absent = [name for name, value in (after or {}).items() if isinstance(value, str) and value in _UNAVAILABLE]
-    known = [name for name in absent if before is not None and before.get(name, _UNAVAILABLE[0]) not in _UNAVAILABLE]
+    absent = [name for name, value in (after or {}).items() if unavailable.is_it(value)]
+    known = [name for name in absent if name in (before or {}) and not unavailable.is_it(before[name])]
     if known:
         after = after | {name: before[name] for name in known}
     return after, tuple(name for name in absent if name not in known)

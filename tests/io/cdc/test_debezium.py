@@ -262,6 +262,48 @@ def test_an_unchanged_value_that_was_not_logged_is_the_former_rows() -> None:
         signed([envelope("u", {"id": 1}, {"id": 1, "text": unavailable})], FromDebezium())
 
 
+PLACEHOLDER = "__debezium_unavailable_value"
+UNAVAILABLE = {
+    "text": PLACEHOLDER,
+    "bytes as text": base64.b64encode(PLACEHOLDER.encode()).decode(),
+    "bytes in hexadecimal digits": PLACEHOLDER.encode().hex(),
+    "bytes": PLACEHOLDER.encode(),
+    "an array of texts": [PLACEHOLDER],
+    "an array of bytes": [PLACEHOLDER.encode()],
+    "an array of numbers": list(PLACEHOLDER.encode()),
+    "an array of UUIDs": ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],
+    "a map": {PLACEHOLDER: PLACEHOLDER},
+    "a map as text": json.dumps({PLACEHOLDER: PLACEHOLDER}),
+}
+
+
+@pytest.mark.parametrize("kind", UNAVAILABLE)
+@pytest.mark.parametrize("key", [None, "id"])
+def test_an_unchanged_value_may_be_of_any_type(kind: str, key: str | None) -> None:
+    """The former row's, or the one in state."""
+    changes = [
+        envelope("c", None, {"id": 1, "n": 1, "value": ["former"]}),
+        envelope(
+            "u", None if key else {"id": 1, "n": 1, "value": ["former"]}, {"id": 1, "n": 2, "value": UNAVAILABLE[kind]}
+        ),
+    ]
+    sign, found, _ = signed(changes, FromDebezium(key=key))[-1]
+    assert (+1, {"id": 1, "n": 2, "value": ["former"]}) == (sign, found.as_dict())
+
+
+@pytest.mark.parametrize(("given", "sent"), [("__gone", "__gone"), ("hex:676f6e65", "gone"), ("__gone", ["__gone"])])
+def test_a_connector_may_have_a_placeholder_of_its_own(given: str, sent: Any) -> None:
+    """Then the default one is a value."""
+    former, update = {"id": 1, "value": "former"}, {"id": 1, "value": sent}
+    found = signed([envelope("u", former, update)], FromDebezium(unavailable_value=given))
+    assert ["former", "former"] == [row.value for _, row, _ in found]
+    found = signed([envelope("u", former, {"id": 1, "value": PLACEHOLDER})], FromDebezium(unavailable_value=given))
+    assert ["former", PLACEHOLDER] == [row.value for _, row, _ in found]
+    for wrong in ("", "hex:", "hex:7", "hex:xy"):
+        with pytest.raises(ValueError, match="FromDebezium: unavailable_value: expected"):
+            FromDebezium(unavailable_value=wrong)
+
+
 @pytest.mark.parametrize(
     ("element", "message"),
     [
