@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from ..errors import SourceError
 from .expressions import Column
 
 
@@ -99,12 +101,16 @@ def _of_text(values: Any, name: str, *arguments: Any) -> Any:
     return getattr(pyarrow.compute, name)(values, *arguments)
 
 
-def parsed(column: Column, kind: str, missing_values: tuple[str, ...]) -> Column:
-    """Return text as values of a type, None for text that stands for a missing value."""
-    return Column(_parsed, (column, kind, missing_values), column.text)
+def parsed(column: Column, kind: str, missing_values: tuple[str, ...], misfit: Callable[[], str]) -> Column:
+    """Return text as values of a type, None for text that stands for a missing value.
+
+    Args:
+      misfit: says where text of another type is, for the `SourceError`.
+    """
+    return Column(_parsed, (column, kind, missing_values, misfit), column.text)
 
 
-def _parsed(values: Any, kind: str, missing_values: tuple[str, ...]) -> Any:
+def _parsed(values: Any, kind: str, missing_values: tuple[str, ...], misfit: Callable[[], str]) -> Any:
     import pyarrow
     import pyarrow.compute
 
@@ -112,7 +118,10 @@ def _parsed(values: Any, kind: str, missing_values: tuple[str, ...]) -> Any:
     values = pyarrow.compute.if_else(is_missing, pyarrow.scalar(None, "string"), values)
     if kind == "string":
         return values.cast(kind)
-    return pyarrow.compute.utf8_lower(pyarrow.compute.utf8_trim_whitespace(values)).cast(kind)
+    try:
+        return pyarrow.compute.utf8_lower(pyarrow.compute.utf8_trim_whitespace(values)).cast(kind)
+    except pyarrow.ArrowInvalid as error:
+        raise SourceError(misfit()) from error
 
 
 def _text(value: Any) -> str:
