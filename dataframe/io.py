@@ -201,10 +201,10 @@ def _fits(value: str, kind: str) -> bool:
     if kind == "bool":
         return text in ("true", "false", "0", "1")
     try:
-        int(text) if kind == "int64" else float(text)
+        number = int(text) if kind == "int64" else float(text)
     except ValueError:
         return False
-    return "_" not in text
+    return "_" not in text and (kind != "int64" or -(1 << 63) <= number < 1 << 63)
 
 
 def _records(path: str, sep: str) -> Iterator[tuple[int, dict[str, str]]]:

@@ -15,6 +15,9 @@ from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
 
 T = TypeVar("T")
 
+# In the place of what hasn't been looked for.
+NOT_KNOWN: Any = ...
+
 # Returns sdk/preview.py, which imports this module.
 _preview: Callable[[], Any]
 
@@ -198,6 +201,8 @@ class PCollection(PValue, Generic[T]):
         self.is_written = False
         # Whether each value has all elements of a side input.
         self.has_contents = False
+        # The output of the grouping whose panes its elements have; None without one.
+        self.grouping: Any = NOT_KNOWN
 
     @property
     def checked_type(self) -> Any:

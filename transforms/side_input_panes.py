@@ -11,7 +11,7 @@ from typing import Any
 from ..sdk import graph, typehints
 from ..sdk.dofn.dofn import DoFn, ExpressionDoFn, FlatMapDoFn
 from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PCollection
+from ..sdk.pvalue import NOT_KNOWN, PCollection
 from ..sdk.side_input_views import ContentsView, DictView, MultiMapView, PanesSeen, SingletonView
 from ..sdk.side_inputs import AsSideInput
 from ..sdk.user_code.serialization import Serialized
@@ -53,8 +53,7 @@ def side_input(given: AsSideInput, place: int) -> graph.SideInput:
 
     Elements with retractions, and those of one pane, are all shown.  Otherwise the latest pane of a window replaces the
     one before it.  Where keys have panes of their own, which is the output of a grouping and what dictionaries are made
-    of, it is the latest pane of each key.  Where such keys are lost, and where no grouping has applied the trigger, the
-    view is a grouping itself.
+    of, it is the latest pane of each key.  Where no grouping has applied the trigger, the view is a grouping itself.
     """
     pcoll: PCollection[Any] = given.pvalue
     view = given.view
@@ -62,12 +61,14 @@ def side_input(given: AsSideInput, place: int) -> graph.SideInput:
         view = ContentsView(view, type(given).__name__)
     if pcoll.windowing.accumulation_mode is AccumulationMode.RETRACTING:
         return graph.SideInput(pcoll.id, view, pcoll.windowing)
-    grouping, is_output = _grouping_before(pcoll)
-    if grouping is not None and _is_global(grouping):
-        return graph.SideInput(pcoll.id, view, pcoll.windowing, PanesSeen.LATEST)
-    if grouping is not None and (is_output or isinstance(view, (DictView, MultiMapView))):
-        return graph.SideInput(pcoll.id, view, pcoll.windowing, PanesSeen.LATEST_BY_KEY)
     trigger = pcoll.windowing.trigger
+    if pcoll.is_bounded and isinstance(trigger, DefaultTrigger):
+        return graph.SideInput(pcoll.id, view, pcoll.windowing)
+    grouping = _grouping_before(pcoll)
+    if grouping is not None:
+        is_by_key = grouping is pcoll or isinstance(view, (DictView, MultiMapView))
+        panes = PanesSeen.LATEST_BY_KEY if is_by_key and not _is_global(grouping) else PanesSeen.LATEST
+        return graph.SideInput(pcoll.id, view, pcoll.windowing, panes)
     fires_once = trigger.may_lose_data(pcoll.windowing) != DataLossReason.NO_POTENTIAL_LOSS
     if pcoll.is_bounded or fires_once or isinstance(trigger, DefaultTrigger):
         return graph.SideInput(pcoll.id, view, pcoll.windowing)
@@ -75,22 +76,24 @@ def side_input(given: AsSideInput, place: int) -> graph.SideInput:
     return graph.SideInput(fired.id, view, fired.windowing, PanesSeen.LATEST)
 
 
-def _grouping_before(pcoll: PCollection[Any]) -> tuple[PCollection[Any] | None, bool]:
-    """Return the output of the grouping whose panes the elements have, and whether it is the PCollection itself."""
-    pipeline, current = pcoll.pipeline, pcoll
-    while True:
+def _grouping_before(pcoll: PCollection[Any]) -> PCollection[Any] | None:
+    """Return the output of the grouping whose panes the elements have."""
+    pipeline, current, path = pcoll.pipeline, pcoll, []
+    while current.grouping is NOT_KNOWN:
+        path.append(current)
         made = pipeline.producer(current)
         inputs = [pipeline.pcollection(id) for id in made.inputs]
-        if isinstance(made.primitive, graph.GroupByKeyAndWindow):
-            return current, current is pcoll
         if isinstance(made.primitive, graph.Flatten) and current.windowing.accumulation_mode is _ACCUMULATING:
             # Beside accumulating panes there may be a default, which the next pane replaces.
-            inputs = [each for each in inputs if _grouping_before(each)[0] is not None]
-        elif not isinstance(made.primitive, graph.ParDo):
-            return None, False
-        if len(inputs) != 1:
-            return None, False
-        (current,) = inputs
+            inputs = [each for each in inputs if _grouping_before(each) is not None]
+        is_element_wise = isinstance(made.primitive, (graph.ParDo, graph.Flatten)) and len(inputs) == 1
+        if not is_element_wise:
+            current.grouping = current if isinstance(made.primitive, graph.GroupByKeyAndWindow) else None
+        else:
+            (current,) = inputs
+    for passed in path:
+        passed.grouping = current.grouping
+    return current.grouping
 
 
 def _is_global(grouping: PCollection[Any]) -> bool:

@@ -50,6 +50,9 @@ def test_a_later_value_of_another_type_is_named_with_its_file_and_line(tmp_path:
     files = {"1": "k,n\na,1\n", "2": "\n".join(["k,n", *(f"b,{n}" for n in range(100)), "c,seven"])}
     with pytest.raises(SourceError, match=r"2.csv, line 102: column 'n' is of int64 .* got 'seven'; .* dtype="):
         read(tmp_path, files, sample_bytes=20)
+    large = {"1": "k,n\na,1\n", "2": f"k,n\na,1\nb,{1 << 63}\n"}
+    with pytest.raises(SourceError, match=r"2.csv, line 3: .* got '9223372036854775808'"):
+        read(tmp_path, large, sample_bytes=10)
     assert ("c", "seven") == read(tmp_path, files)[-1]
     assert ("c", "seven") == read(tmp_path, files, sample_bytes=20, dtype={"n": str})[-1]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 from ....sdk.coders.coded_key import coded
@@ -67,7 +67,7 @@ class _Contents:
 
     Attributes:
       values, panes: all values, and the index of the pane of each.
-      pane: the highest index of a pane so far; None before the first one.
+      pane: the index of the last value's pane; None before the first one.
       early: values that were retracted before they were added.
       number_kept: the number of values after those of former panes were removed by key.
       changes: the changes since the last snapshot; None if the next one has to have all values.
@@ -88,8 +88,7 @@ class _Contents:
     def add(self, pane: int, values: Sequence[Any]) -> None:
         self.values.extend(values)
         self.panes.extend([pane] * len(values))
-        if self.pane is None or pane > self.pane:
-            self.pane = pane
+        self.pane = pane
 
     def remove(self, place: int) -> None:
         del self.values[place], self.panes[place]
@@ -107,7 +106,9 @@ class _Contents:
         return left
 
     def of_latest_pane(self) -> list[Any]:
-        return [value for value, pane in zip(self.values, self.panes, strict=True) if pane == self.pane]
+        """Return the values at the end that are of one pane: panes of several keys have no common order."""
+        of_pane = takewhile(lambda pane: pane == self.pane, reversed(self.panes))
+        return self.values[len(self.values) - len(list(of_pane)) :]
 
     def of_latest_pane_by_key(self) -> list[Any]:
         """Return the pairs in the pane of each key's last pair; all values if some are no pairs.
@@ -129,7 +130,7 @@ class _Contents:
     def forget_former_panes(self, coming: int, seen: PanesSeen) -> None:
         """Remove the values that no view shows, before some of a pane come."""
         if seen is PanesSeen.LATEST:
-            if self.values and self.pane is not None and coming > self.pane:
+            if self.values and coming != self.pane:
                 self.values, self.panes, self.changes = [], [], None
         elif seen is PanesSeen.LATEST_BY_KEY and len(self.values) > 2 * self.number_kept + _FEW:
             kept = {id(value) for value in self.of_latest_pane_by_key()}
@@ -247,7 +248,7 @@ class SideInputContents:
         return [] if own is None else own.values
 
     def of_latest_pane(self, window: Any, by_key: bool = False) -> list[Any]:
-        """Return the values in a window's pane of the highest index, or the pairs in each key's."""
+        """Return the values in a window's latest pane, or the pairs in each key's."""
         own = self._windows.get(window)
         if own is None:
             return []

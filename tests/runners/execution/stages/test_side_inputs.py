@@ -59,7 +59,7 @@ def test_panes_that_have_come_since_are_told_apart() -> None:
     for pane, value in ((0, "old"), (1, "new"), (0, "late"), (1, "newer")):
         contents.add("w", pane, [value])
     chain += contents.changes()
-    assert ["new", "newer"] == restored_from(chain).of_latest_pane("w") == contents.of_latest_pane("w")
+    assert ["newer"] == restored_from(chain).of_latest_pane("w") == contents.of_latest_pane("w")
 
 
 def test_what_equals_nothing_is_taken_out_again() -> None:
