@@ -78,7 +78,8 @@ def side_input(given: AsSideInput, place: int) -> graph.SideInput:
 
 def _grouping_before(pcoll: PCollection[Any]) -> PCollection[Any] | None:
     """Return the output of the grouping whose panes the elements have."""
-    pipeline, current, path = pcoll.pipeline, pcoll, []
+    pipeline, current = pcoll.pipeline, pcoll
+    path: list[PCollection[Any]] = []
     while current.grouping is NOT_KNOWN:
         path.append(current)
         made = pipeline.producer(current)
@@ -93,7 +94,8 @@ def _grouping_before(pcoll: PCollection[Any]) -> PCollection[Any] | None:
             (current,) = inputs
     for passed in path:
         passed.grouping = current.grouping
-    return current.grouping
+    found: PCollection[Any] | None = current.grouping
+    return found
 
 
 def _is_global(grouping: PCollection[Any]) -> bool:
