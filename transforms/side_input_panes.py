@@ -66,8 +66,13 @@ def side_input(given: AsSideInput, place: int) -> graph.SideInput:
         return graph.SideInput(pcoll.id, view, pcoll.windowing)
     grouping = _grouping_before(pcoll)
     if grouping is not None:
-        is_by_key = grouping is pcoll or isinstance(view, (DictView, MultiMapView))
-        panes = PanesSeen.LATEST_BY_KEY if is_by_key and not _is_global(grouping) else PanesSeen.LATEST
+        panes = PanesSeen.LATEST
+        if not _is_global(grouping):
+            if grouping is pcoll or isinstance(view, (DictView, MultiMapView)):
+                panes = PanesSeen.LATEST_BY_KEY
+            elif isinstance(trigger, DefaultTrigger) and not isinstance(view, SingletonView):
+                # The late pane of a key doesn't replace what is there of others.
+                panes = PanesSeen.ALL
         return graph.SideInput(pcoll.id, view, pcoll.windowing, panes)
     fires_once = trigger.may_lose_data(pcoll.windowing) != DataLossReason.NO_POTENTIAL_LOSS
     if pcoll.is_bounded or fires_once or isinstance(trigger, DefaultTrigger):

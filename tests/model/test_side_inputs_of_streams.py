@@ -11,7 +11,7 @@ from penstock.sdk.elements.element_wrappers import Retracted
 from penstock.sdk.side_inputs import AsDict, AsIter, AsList, AsMultiMap, AsSingleton
 from penstock.testing import TestPipeline, TestStream, assert_that, equal_to
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
-from penstock.windowing import GlobalWindows
+from penstock.windowing import FixedWindows, GlobalWindows, TimestampedValue
 
 DISCARDING, ACCUMULATING, RETRACTING = AccumulationMode
 
@@ -89,6 +89,20 @@ def test_panes_of_other_keys_are_not_compared(streaming_runner: Any, mode: Accum
             RETRACTING: [(1, ["a1"]), (2, ["a2"]), (3, ["a2", "b5"])],
         }
         assert_that(seen, equal_to(seen_by(streaming_runner, expected[mode])))
+
+
+def test_a_late_pane_of_a_key_leaves_the_others(streaming_runner: Any) -> None:
+    """In a list behind a function that has replaced the pairs."""
+    with TestPipeline(streaming_runner) as p:
+        early, late = TimestampedValue(("pair", ("a", 1)), 1), TimestampedValue(("pair", ("a", 4)), 2)
+        stream = TestStream().add_elements([early, TimestampedValue(("pair", ("b", 2)), 1)]).advance_watermark_to(15)
+        stream = stream.add_elements([late]).add_elements([TimestampedValue(("main", 1), 5)])
+        both = p | stream.advance_watermark_to_infinity() | beam.WindowInto(FixedWindows(10), allowed_lateness=60)
+        pairs = both | "Pairs" >> beam.Filter(lambda each: each[0] == "pair") | beam.Map(lambda each: each[1])
+        main = both | "Main" >> beam.Filter(lambda each: each[0] == "main")
+        sums = pairs | beam.CombinePerKey(sum) | beam.MapTuple(lambda key, value: f"{key}{value}")
+        seen = main | "See" >> beam.Map(lambda each, texts: (each[1], sorted(texts)), AsList(sums))
+        assert_that(seen, equal_to([(1, ["a1", "a4", "b2"])]))
 
 
 @pytest.mark.parametrize("mode", AccumulationMode, ids=lambda mode: mode.name)
