@@ -176,8 +176,12 @@ class _Contents:
         elif kind is _PANE:
             # Checkpoints of former versions have the values of the last pane twice.
             self.pane = pane
-            for value in values:
-                self.panes[-1 - self.values[::-1].index(value)] = pane
+            twice = values[::-1]
+            for number in reversed(range(len(self.values) if twice else 0)):
+                place = _place(twice, self.values[number])
+                if place is not None:
+                    del twice[place]
+                    self.panes[number] = pane
         elif kind is _COME:
             self.add(pane, values)
         elif kind is _EARLY:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runners.execution.stages.side_inputs import SideInputContents
+from penstock.runners.execution.stages.side_inputs import SideInputContents, ViewChangeKind
 
 
 def restored_from(chain: list[Any]) -> SideInputContents:
@@ -70,3 +70,16 @@ def test_what_equals_nothing_is_taken_out_again() -> None:
     contents.retract("w", contents.of("w")[3])
     chain += pickle.loads(pickle.dumps(contents.changes()))
     assert ["b", object] == restored_from(chain).of("w")[1:] == contents.of("w")[1:]
+
+
+def test_a_snapshot_of_a_former_version_has_the_values_of_the_last_pane_twice() -> None:
+    """Among all values, and again."""
+    contents = restored_from([("w", ViewChangeKind.ALL, [10, 20, 30], 0), ("w", ViewChangeKind.PANE, [20, 30], 2)])
+    assert ([10, 20, 30], [20, 30]) == (contents.of("w"), contents.of_latest_pane("w"))
+    assert [20, 30] == restored_from(contents.snapshot()).of_latest_pane("w")
+    nan = float("nan")
+    alike = [
+        ("w", ViewChangeKind.ALL, [1.0, nan, 5.0, 5.0], 0),
+        ("w", ViewChangeKind.PANE, [float("nan"), 5.0, 5.0], 1),
+    ]
+    assert [nan, 5.0, 5.0] == restored_from(alike).of_latest_pane("w")
