@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from ..windowing.duration import Duration
 from .combine_fn import CombineFn
 from .dofn.dofn import DoFn
 from .side_input_views import PanesSeen, SingletonView, View
@@ -101,8 +102,9 @@ class ParDo:
     side_inputs: tuple[SideInput, ...] = ()
     sink: Sink[Any] | None = None
     keyed: KeyedParDo | None = None
-    # Whether its input may include retractions.
+    # Whether its input may include retractions, and how long after the end of their windows: None without a limit.
     retracted: bool = False
+    retractable_for: Duration | None = None
     # Whether outputs with an undeclared tag are dropped; otherwise they are an error.
     any_tag: bool = False
 
@@ -120,6 +122,8 @@ class GroupByKeyAndWindow:
     combine: Serialized[CombineFn[Any, Any, Any]] | None = None
     # Whether its input may include retractions.
     retracted: bool = False
+    # Whether a key is forgotten with each discarded pane, so that each one is its first.
+    forgets: bool = False
 
 
 @attrs.frozen

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..triggers import AccumulationMode
+from ..windowing.duration import Duration
 from . import applied, graph, typehints
 from .claims import claims_of
 from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
@@ -153,8 +154,11 @@ class Pipeline:
         if is_bounded is None:
             is_bounded = all(pcoll.is_bounded for pcoll in inputs)
         retracted_by = next((pcoll.retracted_by for pcoll in inputs if pcoll.retracted_by), "")
-        if retracted_by and isinstance(primitive, (graph.GroupByKeyAndWindow, graph.ParDo)):
+        retractable_for = _retractable_for(primitive, inputs)
+        if retracted_by and isinstance(primitive, graph.GroupByKeyAndWindow):
             primitive = attrs.evolve(primitive, retracted=True)
+        elif retracted_by and isinstance(primitive, graph.ParDo):
+            primitive = attrs.evolve(primitive, retracted=True, retractable_for=retractable_for)
         if isinstance(primitive, graph.GroupByKeyAndWindow):
             retracted_by = _retracted_by_grouping(primitive.windowing, is_bounded, retracted_by, label)
         outputs: dict[str | None, PCollection[Any]] = {}
@@ -168,6 +172,7 @@ class Pipeline:
                 id=self._next_id(),
                 producer=label,
                 retracted_by=retracted_by,
+                retractable_for=retractable_for,
             )
             pcoll.producer = self._applying
             self._pcollections[pcoll.id] = pcoll
@@ -200,6 +205,7 @@ class Pipeline:
             id=self._next_id(),
             producer=main.producer_label,
             retracted_by=main.retracted_by,
+            retractable_for=main.retractable_for,
         )
         pcoll.producer = main.producer
         self._pcollections[pcoll.id] = pcoll
@@ -305,7 +311,16 @@ class Pipeline:
         pcoll = self._pcollections[old]
         if simplified(new.element_type) is Any:
             new.element_type = pcoll.element_type
-        for name in ("producer_label", "producer", "windowing", "element_type", "is_bounded", "retracted_by"):
+        kept = (
+            "producer_label",
+            "producer",
+            "windowing",
+            "element_type",
+            "is_bounded",
+            "retracted_by",
+            "retractable_for",
+        )
+        for name in kept:
             setattr(pcoll, name, getattr(new, name))
         del self._pcollections[new.id]
         new.id, self._pcollections[old] = old, new
@@ -544,6 +559,24 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
+
+
+def _retractable_for(primitive: graph.Primitive, inputs: Sequence[PCollection[Any]]) -> Duration | None:
+    """Return how long after the end of its window an output may still be retracted; None without a limit.
+
+    A grouping retracts no pane after the window has expired.  In other windows its results are not known any more.
+    """
+    if isinstance(primitive, graph.GroupByKeyAndWindow):
+        return primitive.windowing.allowed_lateness
+    if not isinstance(primitive, (graph.ParDo, graph.Flatten)):
+        return None
+    longest = None
+    for pcoll in inputs:
+        if pcoll.retracted_by:
+            if pcoll.retractable_for is None:
+                return None
+            longest = pcoll.retractable_for if longest is None else max(longest, pcoll.retractable_for)
+    return longest
 
 
 def _retracted_by_grouping(windowing: WindowingStrategy, is_bounded: bool, retracted_by: str, label: str) -> str:

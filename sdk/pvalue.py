@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
+from ..windowing.duration import Duration
 from . import graph
 from .errors import NoPCollectionError, PipelineError, UnknownTagError
 from .options import PipelineOptions, TypeOptions
@@ -170,6 +171,7 @@ class PCollection(PValue, Generic[T]):
       element_type: the type hint of its elements; `Any` if unknown.
       is_bounded: whether it is bounded.
       retracted_by: the full label of the grouping that may retract its elements; "" if none does.
+      retractable_for: how long after the end of its window an element may still be retracted; None without a limit.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline()
@@ -189,10 +191,12 @@ class PCollection(PValue, Generic[T]):
         id: int = -1,
         producer: str = "",
         retracted_by: str = "",
+        retractable_for: Duration | None = None,
     ) -> None:
         element_type = Any if element_type is None else element_type
         super().__init__(pipeline, tag, element_type, windowing or DEFAULT_WINDOWING, is_bounded)
         self.retracted_by = retracted_by
+        self.retractable_for = retractable_for
         self.id = id
         self.producer_label = producer
         # Whether `element_type` was declared for it, and not inferred.

@@ -37,6 +37,8 @@ class GroupByKey(PTransform):
     """
 
     late_tag: str | None = None
+    # Whether a key is forgotten with each discarded pane: for a shuffle, where nothing looks at panes.
+    forgets: bool = False
 
     def default_label(self) -> str:
         return "GroupByKey"
@@ -54,7 +56,8 @@ class GroupByKey(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         pair_types(pcoll)
-        return add_grouping(pcoll, None, self.infer_output_type(pcoll.element_type), self.late_tag)
+        element_type = self.infer_output_type(pcoll.element_type)
+        return add_grouping(pcoll, None, element_type, self.late_tag, forgets=self.forgets)
 
 
 # The paper's name.
@@ -67,6 +70,7 @@ def add_grouping(
     element_type: Any,
     late_tag: str | None = None,
     accumulation_mode: AccumulationMode | None = None,
+    forgets: bool = False,
 ) -> PCollection[Any] | DoOutputsTuple:
     """Apply the primitive, and return its output, or with `late_tag` its output and the late data.
 
@@ -77,7 +81,7 @@ def add_grouping(
     """
     pipeline, windowing = pcoll.pipeline, pcoll.windowing
     own = windowing if accumulation_mode is None else attrs.evolve(windowing, accumulation_mode=accumulation_mode)
-    primitive = graph.GroupByKeyAndWindow(own, combine)
+    primitive = graph.GroupByKeyAndWindow(own, combine, forgets=forgets)
     _check_that_it_ends(pcoll)
     if windowing.trigger.may_lose_data(windowing) != DataLossReason.NO_POTENTIAL_LOSS:
         check_safe(windowing, pipeline.type_options.allow_unsafe_triggers, pipeline.full_label)
@@ -88,6 +92,7 @@ def add_grouping(
     outputs = pipeline.add(primitive, [pcoll], after, element_type, (None, late_tag))
     late = outputs[late_tag]
     late.windowing, late.element_type, late.retracted_by = windowing, pcoll.element_type, pcoll.retracted_by
+    late.retractable_for = None
     return DoOutputsTuple(outputs, None)
 
 

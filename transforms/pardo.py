@@ -170,6 +170,7 @@ class ParDo(PTransform):
         if self.fn.retracts or (keyed is not None and keyed.may_retract):
             for output in outputs.values():
                 output.retracted_by = output.retracted_by or label
+                output.retractable_for = None
         return outputs
 
     def batched_for(self, pcoll: PCollection[Any], declared: Any, label: str) -> tuple[DoFn, Any]:

@@ -96,7 +96,7 @@ def _regrouped(keyed: PCollection[Any], pcoll: PCollection[Any], of_pairs: bool)
         # Elements don't wait for the end of a window, and none is late.
         keyed = keyed | "Globally" >> _globally(pcoll.is_bounded)
     restore = ParDo(_Restore(is_plain, of_pairs)).with_output_types(pcoll.element_type)
-    restored: PCollection[Any] = keyed | "Group" >> GroupByKey() | "Restore" >> restore
+    restored: PCollection[Any] = keyed | "Group" >> _Regroup() | "Restore" >> restore
     # The elements are in their former windows again, which the graph must record.
     restored.windowing = pcoll.windowing
     return restored
@@ -106,6 +106,10 @@ def _globally(is_bounded: bool) -> PTransform:
     if is_bounded:
         return WindowInto(GlobalWindows())
     return WindowInto(GlobalWindows(), trigger=Repeatedly(AfterCount(1)), accumulation_mode=AccumulationMode.DISCARDING)
+
+
+class _Regroup(GroupByKey):
+    forgets = True
 
 
 class _Scatter(BundleDoFn):

@@ -12,7 +12,7 @@ is beyond the deadline of the segment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from math import inf
@@ -87,11 +87,15 @@ class Segment:
         A retraction finds the recorded outputs of its element where that was processed, and behind it.
         """
         operations = [each for step in self.steps if isinstance(step, Stage) for each in step.operations]
-        return isinstance(self.root, Source) and any(map(records_outputs, operations))
+        return isinstance(self.root, Source) and any_records(operations)
 
 
-def records_outputs(operation: graph.Transform) -> bool:
-    """Return True for a ParDo whose outputs are recorded, so that they can be retracted."""
+def any_records(operations: Iterable[graph.Transform]) -> bool:
+    """Return True if outputs of any of these are recorded, so that they can be retracted."""
+    return any(map(_records_outputs, operations))
+
+
+def _records_outputs(operation: graph.Transform) -> bool:
     primitive = operation.primitive
     if not isinstance(primitive, graph.ParDo) or primitive.fn is None or not primitive.retracted:
         return False

@@ -234,12 +234,23 @@ class StageExecutor:
 
     def memory(self, index: int) -> OutputMemory:
         """Return the recorded outputs of a non-deterministic operation."""
-        return self._memories.setdefault(index, OutputMemory())
+        memory = self._memories.get(index)
+        if memory is None:
+            primitive = self.stage.operations[index].primitive
+            assert isinstance(primitive, graph.ParDo)
+            limit = primitive.retractable_for
+            memory = self._memories[index] = OutputMemory(None if limit is None else limit.micros)
+        return memory
 
     @property
     def memories(self) -> dict[int, OutputMemory]:
         """Return the recorded outputs of each non-deterministic operation, by its place in the stage."""
         return self._memories
+
+    def expire(self, watermark: int) -> None:
+        """Forget recorded outputs of elements that can't be retracted any more at this watermark, in microseconds."""
+        for memory in self._memories.values():
+            memory.expire(watermark)
 
     def bundle_arguments(self) -> dict[str, Any]:
         """Return the arguments that may change from bundle to bundle, by name."""

@@ -4,18 +4,27 @@ A retraction runs through a ParDo as its element did, and its outputs carry the 
 False` would return other outputs.  So the outputs of each element are recorded, and looked up by the element and its
 windows.  Of equal elements the one with the retraction's timestamp is retracted; if there is none, such as behind a
 table whose rows have the times of their changes, the last one.
+
+The outputs of an element are forgotten when the watermark has passed the last one at which it can be retracted.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from ....sdk.elements.defensive_copy import defensive_copies
 from ....sdk.errors import PenstockError
+from ....windowing.timestamp import MAX_MICROS
+from ....windowing.windows import lifetime_of
 from ..change_tracking import ChangeTracker
 from ..user_errors import shortened
 from ..windows.retractions import find_alike
+
+# Below it are the numbers of records of former versions.
+_FIRST = 1 << 60
 
 
 class MemoryChanges(NamedTuple):
@@ -37,6 +46,10 @@ class MemoryChanges(NamedTuple):
 class OutputMemory:
     """The recorded outputs of one ParDo, by input.
 
+    Args:
+      retractable_for: how long after the end of its window an element may be retracted, in microseconds; None without a
+        limit.
+
     >>> memory = OutputMemory()
     >>> memory(1, "a", 0, (), lambda: [1, 2]), memory(-1, "a", 0, (), lambda: [3])
     ([1, 2], [1, 2])
@@ -46,11 +59,15 @@ class OutputMemory:
     [2]
     """
 
-    def __init__(self) -> None:
-        # By input and windows, the numbers of its records.
-        self._numbers: dict[Any, list[int]] = {}
+    def __init__(self, retractable_for: int | None = None) -> None:
+        self._retractable_for = retractable_for
+        # By windows and input, the numbers of its records.
+        self._numbers: dict[Any, dict[Any, list[int]]] = {}
+        # Of these windows, the watermark from which on their elements can't be retracted; if there is one.
+        self._expiries: list[tuple[int, int, Any]] = []
         self._kept: dict[int, tuple[Any, list[Any]]] = {}
-        self._next = 0
+        # Subtasks that restore the records of others have a number once only.
+        self._next = _FIRST + secrets.randbits(60)
         # Changes of record numbers; None before the first snapshot.
         self._since: ChangeTracker[int] | None = None
 
@@ -74,31 +91,54 @@ class OutputMemory:
             outputs = list(produce() or ())
             self._keep(key, defensive_copies(outputs))
             return outputs
-        found = key[0], windows
-        numbers = self._numbers.get(found)
+        of_windows = self._numbers.get(windows, {})
+        found = key[0]
+        numbers = of_windows.get(found)
         if not numbers:
-            near = [other for other in self._numbers if other[1] == windows]
-            place = find_alike(value, [other for other, _ in near])
+            near = list(of_windows)
+            place = find_alike(value, near)
             if place is not None:
                 found = near[place]
-                numbers = self._numbers[found]
+                numbers = of_windows[found]
         if not numbers:
             raise PenstockError(f"the element {shortened(value)} is retracted, but was never received")
         number = next((n for n in reversed(numbers) if self._kept[n][0][1] == micros), numbers[-1])
         numbers.remove(number)
         if not numbers:
-            del self._numbers[found]
+            del of_windows[found]
+            if not of_windows and self._retractable_for is None:
+                del self._numbers[windows]
+        return self._remove(number)
+
+    def _keep(self, key: Any, outputs: list[Any]) -> None:
+        self._put(self._next, key, outputs)
+        self._next += 1
+
+    def _put(self, number: int, key: Any, outputs: list[Any]) -> None:
+        value, _, windows = key
+        of_windows = self._numbers.get(windows)
+        if of_windows is None:
+            of_windows = self._numbers[windows] = {}
+            if self._retractable_for is not None:
+                expiries = [lifetime_of(window, self._retractable_for)[1] for window in windows]
+                heappush(self._expiries, (max(expiries, default=MAX_MICROS), number, windows))
+        of_windows.setdefault(value, []).append(number)
+        self._kept[number] = key, outputs
+        if self._since is not None:
+            self._since.add(number)
+
+    def _remove(self, number: int) -> list[Any]:
         if self._since is not None:
             self._since.remove(number)
         return self._kept.pop(number)[1]
 
-    def _keep(self, key: Any, outputs: list[Any]) -> None:
-        number = self._next
-        self._next += 1
-        self._numbers.setdefault((key[0], key[2]), []).append(number)
-        self._kept[number] = key, outputs
-        if self._since is not None:
-            self._since.add(number)
+    def expire(self, watermark: int) -> None:
+        """Forget the outputs of elements that can't be retracted any more at this watermark, in microseconds."""
+        while self._expiries and self._expiries[0][0] <= watermark:
+            _, _, windows = heappop(self._expiries)
+            for numbers in self._numbers.pop(windows).values():
+                for number in numbers:
+                    self._remove(number)
 
     # Snapshots
 
@@ -128,8 +168,9 @@ class OutputMemory:
     def restore(self, parts: Sequence[Iterable[MemoryChanges]]) -> None:
         """Restore the snapshots of several subtasks, each with the changes after it.
 
-        Their records get new numbers, so the next changes are all records; those of a single one keep theirs.
+        Records of several are one subtask's now, so the next changes are all records.
         """
+        merged: dict[int, tuple[Any, list[Any]]] = {}
         for part in parts:
             kept: dict[int, tuple[Any, list[Any]]] = {}
             for is_all, removed, added in part:
@@ -138,8 +179,12 @@ class OutputMemory:
                 for number in removed:
                     del kept[number]
                 kept.update(added)
-            for number, (key, outputs) in kept.items():
-                self._next = number if len(parts) == 1 else self._next
-                self._keep(key, outputs)
+            for number, record in kept.items():
+                if number < _FIRST and len(parts) > 1:
+                    # In checkpoints of former versions each subtask counts from 0.
+                    number, self._next = self._next, self._next + 1
+                merged[number] = record
+        for number, record in merged.items():
+            self._put(number, *record)
         if len(parts) == 1:
             self.forget_changes()

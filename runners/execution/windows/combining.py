@@ -73,6 +73,7 @@ class Fold:
     Attributes:
       label: the grouping's full label.
       windowing: the grouping's windowing.
+      forgets: True if a key is forgotten with each discarded pane.
       combine_fn: its combiner; None for a plain grouping.
       operation: the description of the fold for generated code.
       names: the functions that generated code calls, by name.
@@ -86,6 +87,7 @@ class Fold:
         assert isinstance(primitive, graph.GroupByKeyAndWindow)
         self.label = transform.label
         self.windowing: WindowingStrategy = primitive.windowing
+        self.forgets = primitive.forgets
         self.combine_fn: CombineFn[Any, Any, Any] | None = None
         self.names: dict[str, Any] = {}
         first: str | None = None

@@ -75,6 +75,7 @@ class TriggeredWindows:
         self._percentiles = windowing.trigger.percentiles()
         self._retracts = windowing.accumulation_mode is RETRACTING
         self._discarding = windowing.accumulation_mode is DISCARDING
+        self._forgets = fold.forgets and self._discarding
         self._lateness = windowing.allowed_lateness.micros
         self._combiner: TimestampCombiner = windowing.timestamp_combiner
         self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
@@ -338,10 +339,23 @@ class TriggeredWindows:
                 if is_complete or self._stamps:
                     # The emitted pane lets it advance, and the next element may be behind it.
                     self._times.output_watermark()
+                if self._forgets:
+                    self._forget(state)
+                    continue
             if decision is not state.decision:
                 state.decision = decision
                 self._times.schedule(state)
         touched.clear()
+
+    def _forget(self, state: WindowState) -> None:
+        """Remove a window that has no elements left."""
+        # The loop over elements has the dictionary, which stays where it is.
+        del self.table.by_window[state.windows[0]][state.key]
+        if state.event_time is None and self.table.changed is not None:
+            # It was made for this element, and is in no snapshot.
+            del self.table.changed[state]
+        state.cancel()
+        self._times.release(state)
 
     def _drop(self, element: Any, micros: int, window: BoundedWindow, sign: int) -> None:
         self.dropped += 1

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import penstock as beam
 from penstock.runners.execution.stages.recorded_outputs import OutputMemory
 from penstock.sdk.errors import PenstockError
-from penstock.windowing import IntervalWindow
+from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
+from penstock.windowing import FixedWindows, IntervalWindow
 
 WINDOWS = (IntervalWindow(0, 10),)
 
@@ -157,3 +159,67 @@ def test_what_says_everything_takes_the_place_of_what_came_before_it() -> None:
     restored = OutputMemory()
     restored.restore([[*chain, memory.snapshot()]])
     assert (1, [2]) == (len(restored), restored(-1, "b", 0, (), list))
+
+
+# --- Expiry
+
+
+def test_outputs_are_forgotten_when_their_element_can_not_be_retracted() -> None:
+    """At the end of its window and the time after it; others stay, as does what arrives for a window again."""
+    memory, later = OutputMemory(5_000_000), (IntervalWindow(10, 20),)
+    for value, windows in ((1, WINDOWS), (2, WINDOWS), (3, later)):
+        memory(1, value, 0, windows, lambda: ["x"])
+    memory.snapshot()
+    memory(-1, 1, 0, WINDOWS, list), memory(1, 4, 0, WINDOWS, lambda: ["y"])
+    memory.expire(15_000_000)
+    assert 3 == len(memory)
+    memory.expire(15_000_001)
+    assert (1, [1], 0) == (len(memory), [len(memory.changes().removed) - 1], len(memory.changes().added))
+    with pytest.raises(PenstockError, match="was never received"):
+        memory(-1, 2, 0, WINDOWS, list)
+    assert ["x"] == memory(-1, 3, 0, later, list)
+
+
+def test_without_a_limit_nothing_is_forgotten() -> None:
+    """Behind other windows than those of the grouping."""
+    memory = OutputMemory()
+    memory(1, 1, 0, WINDOWS, lambda: ["x"])
+    memory.expire(1 << 60)
+    assert ["x"] == memory(-1, 1, 0, WINDOWS, list)
+
+
+def test_records_of_all_subtasks_are_there_once_after_each_restart() -> None:
+    """Each subtask restores those of all, and would have them from each at the next restart."""
+    parts = [OutputMemory(), OutputMemory()]
+    for part, memory in enumerate(parts):
+        memory(1, part, 0, WINDOWS, lambda: ["x"])
+    for _ in range(3):
+        chains = [[memory.snapshot()] for memory in parts]
+        parts = [OutputMemory(), OutputMemory()]
+        for memory in parts:
+            memory.restore(chains)
+    assert [2, 2] == list(map(len, parts))
+
+
+def test_elements_can_be_retracted_until_the_window_of_their_grouping_has_expired() -> None:
+    """Of several groupings the last one; in windows of their own for ever."""
+
+    def sums(lateness: int, step: str) -> Any:
+        trigger, mode = Repeatedly(AfterCount(1)), AccumulationMode.RETRACTING
+        windowing = beam.WindowInto(
+            FixedWindows(10), trigger=trigger, accumulation_mode=mode, allowed_lateness=lateness
+        )
+        return (
+            p
+            | f"Create {step}" >> beam.Create([("a", 1)])
+            | step >> windowing
+            | f"Sum {step}" >> beam.CombinePerKey(sum)
+        )
+
+    p = beam.Pipeline()
+    soon, late = sums(0, "soon") | beam.Map(str), sums(5, "late") | "Text" >> beam.Map(str)
+    elsewhere = late | beam.WindowInto(FixedWindows(10), accumulation_mode=AccumulationMode.RETRACTING)
+    never = p | "Never" >> beam.Create(["x"]) | "Windows" >> beam.WindowInto(FixedWindows(10))
+    found = [pcoll.retractable_for for pcoll in (soon, late, elsewhere, (soon, late, never) | beam.Flatten())]
+    assert [0, 5, None, 5] == found
+    assert ((late, elsewhere) | "Both" >> beam.Flatten()).retractable_for is None
