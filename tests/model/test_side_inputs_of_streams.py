@@ -139,3 +139,22 @@ def test_a_retraction_may_come_before_its_addition(streaming_runner: Any) -> Non
             main | beam.Map(lambda each, seen: (each[1], sorted(seen)), AsList(signed)),
             equal_to(seen_by(streaming_runner, expected)),
         )
+
+
+@pytest.mark.parametrize("lateness", [0, 20])
+def test_late_elements_find_their_window_until_it_has_expired(streaming_runner: Any, lateness: int) -> None:
+    """Then both the window of the side input and the elements are dropped."""
+    with TestPipeline(streaming_runner) as p:
+        stream = TestStream().add_elements([TimestampedValue(("rate", 7), 2), TimestampedValue(("main", 1), 3)])
+        stream = stream.advance_watermark_to(15).add_elements([TimestampedValue(("rate", 9), 16)])
+        for number, watermark in ((2, 25), (3, 35)):
+            stream = stream.advance_watermark_to(watermark).add_elements([TimestampedValue(("main", number), 4)])
+        both = p | stream.advance_watermark_to_infinity()
+        windowing = beam.WindowInto(FixedWindows(10), allowed_lateness=lateness)
+        rates = both | "Rates" >> beam.Filter(lambda each: each[0] == "rate") | beam.Map(lambda each: each[1])
+        main = both | "Main" >> beam.Filter(lambda each: each[0] == "main") | "Windows" >> windowing
+        side = AsSingleton(rates | "Of rates" >> beam.WindowInto(FixedWindows(10)), None)
+        seen = main | "See" >> beam.Map(lambda each, rate: (each[1], rate), side)
+        assert_that(seen, equal_to([(1, 7), (2, 7)] if lateness else [(1, 7)]))
+    late = p.result.metrics().query(beam.metrics.MetricsFilter().with_name("dropped_late"))["counters"]
+    assert (1 if lateness else 2) == sum(each.committed for each in late if each.key.step == "See")

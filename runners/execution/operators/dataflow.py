@@ -300,6 +300,8 @@ class StageRun(LeavingStep):
     Attributes:
       waits_for_calls: True if its elements may be in an event loop, and have to be waited for (`drain`).
       is_ready: returns True if the side inputs are ready for elements of a window.
+      is_late: returns True for a window whose side inputs were freed; None while none is.
+      dropped: the number of elements of such windows, which are late.
       tick: called before a bundle is processed, to advance a clock.
       traffic: counts what passes between its operations; None while no page shows that.
     """
@@ -317,6 +319,8 @@ class StageRun(LeavingStep):
         self.waits_for_calls = False
         self._cut = cut
         self.is_ready: Callable[[BoundedWindow], bool] = _not_yet
+        self.is_late: Callable[[BoundedWindow], bool] | None = None
+        self.dropped = 0
         self.tick: Callable[[], None] | None = None
         self.traffic: StageTraffic | None = None
         self._count = counts.of(executor.stage.label)
@@ -326,6 +330,8 @@ class StageRun(LeavingStep):
         """Process the elements of a bundle whose side inputs are ready, and keep the others."""
         if self.tick is not None:
             self.tick()
+        if self.is_late is not None:
+            bundle = self._without_late(bundle)
         if self._kept is not None:
             bundle, later = self._split(bundle)
             if len(later):
@@ -391,6 +397,20 @@ class StageRun(LeavingStep):
 
     def drain(self) -> None:
         """Wait for the elements that are in an event loop."""
+
+    def _without_late(self, bundle: Bundle) -> Bundle:
+        assert self.is_late is not None
+        columns = bundle.windows if isinstance(bundle.windows, list) else [bundle.windows]
+        late = {window for windows in set(columns) for window in windows if self.is_late(window)}
+        if not late:
+            return bundle
+        rows: list[Any] = []
+        for value, micros, windows, pane, sign in bundle.rows():
+            own = tuple(window for window in windows if window not in late)
+            self.dropped += len(windows) - len(own)
+            if own:
+                rows.append((value, micros, own, pane, sign))
+        return _of_rows(rows)
 
     def _split(self, bundle: Bundle) -> tuple[Bundle, Bundle]:
         nothing = Bundle([])

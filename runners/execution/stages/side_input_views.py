@@ -97,6 +97,14 @@ class SideInputViews:
             order = (PanesSeen.ALL, PanesSeen.LATEST_BY_KEY, PanesSeen.LATEST)
             self.contents(pcollection).seen = next(panes for panes in order if panes in own)
 
+    def free(self, pcollection: int, through: int) -> None:
+        """Free the windows of a side input that end at a watermark, in microseconds, or before."""
+        contents = self._contents.get(pcollection)
+        gone = set() if contents is None else set(contents.free(through))
+        views = self._views.get(pcollection)
+        if gone and views:
+            self._views[pcollection] = {key: view for key, view in views.items() if key[1] not in gone}
+
     def restore(self, pcollection: int, changes: Iterable[ViewChange]) -> None:
         """Restore the contents of a side input from a snapshot and its changes."""
         self.contents(pcollection).restore(changes)

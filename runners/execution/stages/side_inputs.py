@@ -2,15 +2,19 @@
 
 A snapshot is a list of changes: the values of a window, then additions and removals, in their order.  A removed value
 is identified by its place, because a value need not equal any other.  A retraction may come before its addition, which
-it then cancels.
+it then cancels.  Windows that no element of a main input can reach any more are freed; what comes for them later is
+ignored.
 
->>> contents = SideInputContents()
->>> contents.add("window", 0, ["a", "b", "c"])
+>>> from penstock.windowing import IntervalWindow
+>>> contents, window = SideInputContents(), IntervalWindow(0, 60)
+>>> contents.add(window, 0, ["a", "b", "c"])
 >>> whole = contents.snapshot()
->>> contents.add("window", 0, ["d"]), contents.retract("window", "b")
+>>> contents.add(window, 0, ["d"]), contents.retract(window, "b")
 (None, None)
 >>> [(change.window, change.kind.name, change.values) for change in contents.changes()]
-[('window', 'COME', ['d']), ('window', 'GONE', [1])]
+[([0.0, 60.0), 'COME', ['d']), ([0.0, 60.0), 'GONE', [1])]
+>>> contents.free(60_000_000), [(change.kind.name, change.values) for change in contents.changes()]
+([[0.0, 60.0)], [('FREED', [60000000])])
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from typing import Any, NamedTuple
 from ....sdk.coders.coded_key import coded
 from ....sdk.side_input_views import PanesSeen
 from ....stored import stored_as
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ....windowing.windows import end_of_window
 from ..windows.retractions import find_alike
 
 
@@ -40,9 +46,11 @@ class ViewChangeKind(Enum):
     GONE = "gone"
     # The values were retracted before they were added.
     EARLY = "early"
+    # The windows that end at the value, a watermark in microseconds, or before were freed; of no window itself.
+    FREED = "freed"
 
 
-_ALL, _PANE, _COME, _GONE, _EARLY = ViewChangeKind
+_ALL, _PANE, _COME, _GONE, _EARLY, _FREED = ViewChangeKind
 
 # The number of values below which values of former panes are not looked for.
 _FEW = 100
@@ -196,16 +204,23 @@ class SideInputContents:
 
     Attributes:
       seen: the panes whose values some view shows; values of others are not kept.
+      freed: the windows that end at this watermark, in microseconds, or before were freed.
     """
 
     def __init__(self) -> None:
         self.seen = PanesSeen.ALL
+        self.freed = MIN_MICROS
+        # The end of the window that is freed next, or an earlier time.
+        self._next_end = MAX_MICROS
+        self._is_freed_since = False
         self._windows: dict[Any, _Contents] = {}
         # The windows that have changed since the last snapshot; None before the first one.
         self._changed: dict[Any, None] | None = None
 
     def add(self, window: Any, pane: int, values: list[Any]) -> None:
         """Add values to a window, in the pane of that index."""
+        if self._is_freed(window):
+            return
         own = self._of(window)
         added: Sequence[Any] = own.cancel_early(values) if own.early else values
         if self.seen is not PanesSeen.ALL:
@@ -215,6 +230,8 @@ class SideInputContents:
 
     def retract(self, window: Any, value: Any) -> None:
         """Remove a value; if it is not there yet, its addition will be ignored."""
+        if self._is_freed(window):
+            return
         own = self._of(window)
         place = _place(own.values, value)
         if place is None:
@@ -231,7 +248,26 @@ class SideInputContents:
             return self._windows[window]
         except KeyError:
             own = self._windows[window] = _Contents()
+            self._next_end = min(self._next_end, end_of_window(window))
             return own
+
+    def _is_freed(self, window: Any) -> bool:
+        return self.freed > MIN_MICROS and end_of_window(window) <= self.freed
+
+    def free(self, through: int) -> list[Any]:
+        """Remove the windows that end at a watermark, in microseconds, or before, and return them."""
+        if through <= self.freed:
+            return []
+        self.freed, self._is_freed_since = through, True
+        if self._next_end > through:
+            return []
+        gone = [window for window in self._windows if end_of_window(window) <= through]
+        for window in gone:
+            del self._windows[window]
+            if self._changed is not None:
+                self._changed.pop(window, None)
+        self._next_end = min(map(end_of_window, self._windows), default=MAX_MICROS)
+        return gone
 
     def __contains__(self, window: Any) -> bool:
         """Return True if a window has received any value."""
@@ -266,6 +302,8 @@ class SideInputContents:
         The result has to be written before anything is added.
         """
         whole = [change for window, own in self._windows.items() for change in own.all(window)]
+        if self.freed > MIN_MICROS:
+            whole.append(ViewChange(None, _FREED, [self.freed]))
         self._changed = None
         self.forget_changes()
         return whole
@@ -274,7 +312,7 @@ class SideInputContents:
         """Return the changes since the last snapshot or changes; to be written before anything is added."""
         if self._changed is None:
             return self.snapshot()
-        found: list[ViewChange] = []
+        found = [ViewChange(None, _FREED, [self.freed])] if self._is_freed_since else []
         for window in self._changed:
             own = self._windows[window]
             found += own.all(window) if own.changes is None else own.changes
@@ -294,15 +332,23 @@ class SideInputContents:
         changed = dict.fromkeys(self._windows) if self._changed is None else self._changed
         for window in changed:
             self._windows[window].forget_changes()
-        self._changed = {}
+        self._changed, self._is_freed_since = {}, False
         return [changed]
 
     def restore(self, changes: Iterable[ViewChange]) -> None:
         """Restore a snapshot with the changes after it, and start a new log of changes."""
-        self._windows, self._changed = {}, None
+        self._windows, self._changed, self.freed, self._next_end = {}, None, MIN_MICROS, MAX_MICROS
         for window, kind, values, pane in changes:
-            self._of(window).restore(kind, values, pane)
+            if kind is _FREED:
+                self.free(*values)
+            else:
+                self._of(window).restore(kind, values, pane)
         self.forget_changes()
+
+
+def freed_through(changes: Iterable[tuple[Any, ...]]) -> int:
+    """Return the watermark, in microseconds, up to which a snapshot and the changes after it have freed windows."""
+    return max((values[0] for _, kind, values, _ in changes if kind is _FREED), default=MIN_MICROS)
 
 
 def _place(values: list[Any], value: Any) -> int | None:

@@ -18,7 +18,7 @@ from ..plan.fusion import Grouping, Head, Keyed, Plan, Stage
 from ..plan.source_identities import Identities
 from ..shuffle.partitioner import owner
 from ..stages.recorded_outputs import MemoryChanges, OutputMemory
-from ..stages.side_inputs import SideInputContents
+from ..stages.side_inputs import SideInputContents, freed_through
 from ..state import schema as state_shapes
 from ..state.key_types import KeyType, KeyTypes, types_of
 from ..state.schema import Mismatch
@@ -220,8 +220,8 @@ class Restored:
         self._newest: dict[tuple[str, str], list[Any]] = {}
         # By label and part, the recorded outputs of non-deterministic operations, by their place in the stage.
         self._memories: dict[str, dict[int, list[tuple[int, MemoryChanges]]]] = {}
-        # By the producer of a side input, the number of the part whose view is restored.
-        self._views: dict[str, int] = {}
+        # By the producer of a side input and kind, the view or the in-flight records of each part.
+        self._broadcast: dict[tuple[str, str], dict[int, list[Any]]] = {}
         self._parts = 0
 
     def add(self, chain: Sequence[Iterable[Chunk]], index: int, parallelism: int) -> None:
@@ -235,9 +235,9 @@ class Restored:
                 else:
                     is_mine = owner(group, self.parallelism) == self.index
                 if is_mine and (kind == VIEW or (kind == IN_FLIGHT_BROADCAST and is_newest)):
-                    # Each subtask had the whole view: one is restored, with the same subtask's in-flight records.
-                    is_mine = self._views.setdefault(label, self._parts) == self._parts
-                if is_mine and kind == MEMORY:
+                    of_part = self._broadcast.setdefault((label, kind), {}).setdefault(self._parts, [])
+                    of_part.extend(data if kind == VIEW else [data])
+                elif is_mine and kind == MEMORY:
                     # Its numbers are unique within a part only.
                     self._memories.setdefault(label, {}).setdefault(self._parts, []).extend(data)
                 elif is_mine and kind in CHAINED:
@@ -350,11 +350,28 @@ class Restored:
 
     def newest(self, label: str, kind: str) -> list[Any]:
         """Return the subtasks' newest data of a kind."""
+        if kind == IN_FLIGHT_BROADCAST:
+            return self._of_view(label, kind)
         return self._newest.get((label, kind), [])
 
     def chained(self, label: str, kind: str) -> list[Any]:
         """Return the subtasks' records of a chained kind, oldest first."""
+        if kind == VIEW:
+            return self._of_view(label, kind)
         return self._chained.get((label, kind), [])
+
+    def _of_view(self, label: str, kind: str) -> list[Any]:
+        """Return what a part has of a side input.
+
+        Each subtask had the whole view, but for windows that its elements can't reach: that with most of them is
+        restored, with the same subtask's in-flight records.
+        """
+        views = self._broadcast.get((label, VIEW), {})
+        parts = sorted({*views, *self._broadcast.get((label, IN_FLIGHT_BROADCAST), {})})
+        if len(parts) > 1:
+            parts.sort(key=lambda part: freed_through(views.get(part, ())))
+        part = parts[0] if parts else 0
+        return self._broadcast.get((label, kind), {}).get(part, [])
 
     def memories(self, label: str) -> list[list[tuple[int, MemoryChanges]]]:
         """Return the recorded outputs of a stage by part, oldest first, each with the operation's place."""
@@ -363,4 +380,4 @@ class Restored:
     @property
     def labels(self) -> set[str]:
         """Return the labels of steps with state."""
-        return {label for label, _ in (*self._chained, *self._newest)} | set(self._memories)
+        return {label for label, _ in (*self._chained, *self._newest, *self._broadcast)} | set(self._memories)

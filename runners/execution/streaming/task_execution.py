@@ -22,13 +22,15 @@ from ....windowing.windows import end_of_window
 from ..clock import Clock, TimeSlice
 from ..counters import Counts
 from ..operators.dataflow import Arrival, Dataflow, LeavingStep, Receiver
-from ..operators.grouping import GroupingRun
+from ..operators.grouping import DROPPED_LATE, GroupingRun
 from ..operators.keyed import KeyedRun
 from ..plan.execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, outputs_of
 from ..plan.fusion import Grouping, Head, Keyed, Output, Plan, Stage, Step, Union, has_async
+from ..plan.segments import any_records
 from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
 from .feedback import TaskLoops
+from .side_input_expiry import SideInputExpiry
 
 if TYPE_CHECKING:
     from ..operators.async_run import AsyncRuns
@@ -75,6 +77,7 @@ class TaskExecution:
         self._labels = {step.id: label_of(step) for step in task.steps if not isinstance(step, Output)}
         self.clock = clock
         self.counts = counts
+        self._metrics = metrics
         self.views = SideInputViews()
         self.views.keep_seen_panes(
             s for step in task.steps if isinstance(step, (Stage, Keyed)) for s in step.side_inputs
@@ -135,6 +138,7 @@ class TaskExecution:
             for s in steps
             if isinstance(s, Keyed)
         }
+        self._expiry = SideInputExpiry(plan, steps, self.views, self.dataflow.stages)
         for run in self.dataflow.stages.values():
             run.is_ready = self._readiness(run.executor.stage)
         for pcollection in self.side_inputs - broadcast.keys():
@@ -238,6 +242,7 @@ class TaskExecution:
             grouping.look_at_restored()
         for keyed in self.keyed.values():
             keyed.look_at_restored()
+        self._expiry.restored()
 
     # Inputs
 
@@ -366,7 +371,7 @@ class TaskExecution:
         if isinstance(step, Union):
             known = [(pcollection, *self._known_at(step, pcollection)) for pcollection in inputs_of(step)]
             return partial(self._advance_union, step, known, outputs[0])
-        if isinstance(step, Stage) and not step.side_inputs and not step.is_async:
+        if isinstance(step, Stage) and not (step.side_inputs or step.is_async or any_records(step.operations)):
             return through
         if isinstance(step, Head):
             return partial(self._advance_loop, step.transform.label, outputs[0])
@@ -401,7 +406,11 @@ class TaskExecution:
         if run.is_behind:
             # Elements that were let through and left are not among the kept ones.
             return MIN_MICROS
-        return watermark if kept is None else min(watermark, kept)
+        watermark = watermark if kept is None else min(watermark, kept)
+        run.executor.expire(watermark)
+        if stage.side_inputs:
+            self._pass_expiry(stage, watermark)
+        return watermark
 
     def _advanced(self, step: Keyed | Grouping) -> Callable[[int], int]:
         run = self.groupings[step.transform.label] if isinstance(step, Grouping) else self.keyed[step.transform.label]
@@ -409,10 +418,22 @@ class TaskExecution:
             return run.advance
 
         def advance(watermark: int) -> int:
-            self._let_through(step)
-            return MIN_MICROS if self.dataflow.stages[step.id].is_behind else run.advance(watermark)
+            kept = self._let_through(step)
+            if self.dataflow.stages[step.id].is_behind:
+                return MIN_MICROS
+            held = run.advance(watermark)
+            self._pass_expiry(step, watermark if kept is None else min(watermark, kept))
+            return held
 
         return advance
+
+    def _pass_expiry(self, step: Stage | Keyed, watermark: int) -> None:
+        """Free the windows of side inputs that no element of a step can reach, and count those that came too late."""
+        self._expiry.advance(step, watermark)
+        run = self.dataflow.stages[step.id]
+        if run.dropped:
+            self._metrics.step(run.executor.stage.operations[0].label).counters[DROPPED_LATE] += run.dropped
+            run.dropped = 0
 
     def _propagate_idleness(self) -> None:
         """Mark PCollections as idle whose inputs are all idle, once no earlier element holds them."""

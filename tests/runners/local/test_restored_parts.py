@@ -13,6 +13,7 @@ from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.plan.execution_graph import SubtaskId, whole
 from penstock.runners.execution.plan.fusion import Plan, fuse
 from penstock.runners.execution.shuffle.blocks import encode_bundle
+from penstock.runners.execution.stages.side_inputs import ViewChange, ViewChangeKind
 from penstock.runners.execution.streaming.in_flight import restored_within_task
 from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import IN_FLIGHT_BROADCAST, IN_FLIGHT_BY_KEY, VIEW, Chunk
@@ -23,6 +24,7 @@ from penstock.runners.local.workers.protocol import Acknowledged, Inject
 from penstock.runners.local.workers.slot import Slot, Start
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
+from penstock.windowing import GLOBAL_WINDOW
 
 
 def sums() -> Plan:
@@ -48,8 +50,8 @@ def test_what_was_in_flight_is_found_where_there_are_no_edges_any_more() -> None
 def test_a_view_is_taken_with_what_was_on_its_way_to_the_same_subtask() -> None:
     """Each subtask had all of the side input, but not the same part of it in flight."""
     parts = [
-        [Chunk("Limits", VIEW, None, ["all"])],
-        [Chunk("Limits", VIEW, None, ["half"]), Chunk("Limits", IN_FLIGHT_BROADCAST, None, ["rest"])],
+        [Chunk("Limits", VIEW, None, [of_view("all")])],
+        [Chunk("Limits", VIEW, None, [of_view("half")]), Chunk("Limits", IN_FLIGHT_BROADCAST, None, ["rest"])],
     ]
 
     def found(index: int, parallelism: int) -> list[Any]:
@@ -58,9 +60,14 @@ def test_a_view_is_taken_with_what_was_on_its_way_to_the_same_subtask() -> None:
             restored.add([chunks], number, 2)
         return [restored.chained("Limits", VIEW), restored.newest("Limits", IN_FLIGHT_BROADCAST)]
 
-    assert [["all"], []] == found(0, 2)
-    assert [["half"], [["rest"]]] == found(1, 2)
-    assert [["all"], []] == found(2, 3)
+    assert [[of_view("all")], []] == found(0, 2)
+    assert [[of_view("half")], [["rest"]]] == found(1, 2)
+    assert [[of_view("all")], []] == found(2, 3)
+
+
+def of_view(value: str) -> ViewChange:
+    """The only value of a view."""
+    return ViewChange(GLOBAL_WINDOW, ViewChangeKind.ALL, [value])
 
 
 def test_changes_are_based_on_the_part_that_was_written_last() -> None:

@@ -10,8 +10,10 @@ from recording import Recording
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
+from penstock.runners.execution.stages.side_inputs import ViewChangeKind
 from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import (
+    IN_FLIGHT_BROADCAST,
     KEPT,
     MEMORY,
     STATE,
@@ -27,6 +29,7 @@ from penstock.runners.local.channels.messages import Barrier
 from penstock.sdk.coders.key_encoding import KEY_GROUPS
 from penstock.sdk.errors import SerializationError
 from penstock.sdk.userstate import BagStateSpec, TimerSpec, on_timer
+from penstock.windowing import IntervalWindow
 
 
 def test_chunks_are_records_and_chunks_again() -> None:
@@ -83,6 +86,17 @@ def test_what_waits_without_a_key_goes_on_once_and_what_may_be_retracted_is_know
         memories.append([outputs for part in restored.memories("Step") for outputs in part])
     assert [[0, 1], [], []] == kept
     assert [[(0, "outputs"), (1, "outputs")]] * 3 == memories
+
+
+def test_of_a_side_input_the_view_with_most_windows_is_restored() -> None:
+    """A subtask that was behind may have elements for windows that another one has freed."""
+    restored = Restored(0, 1)
+    for own, freed in enumerate([70, 50, 60]):
+        changes = [(IntervalWindow(0, 1), ViewChangeKind.ALL, [own], 0), (None, ViewChangeKind.FREED, [freed], 0)]
+        in_flight = Chunk("Side", IN_FLIGHT_BROADCAST, None, [own])
+        restored.add([[Chunk("Side", VIEW, None, changes), in_flight]], own, 3)
+    assert [1] == restored.chained("Side", VIEW)[0][2]
+    assert [[1]] == restored.newest("Side", IN_FLIGHT_BROADCAST)
 
 
 class Remember(beam.DoFn):
