@@ -16,7 +16,7 @@ from ....sdk.elements.bundle import Bundle
 from ..user_errors import Attribution, attributed, not_a_pair, pair_type, reraise, unhashable
 
 # The number of keys whose owner is cached.
-_REMEMBERED = 65_536
+_REMEMBERED = 16_384
 # If most keys of `_MANY` elements are new, the cache is bypassed for `_RESTS` times as many elements.
 _MANY, _RESTS = 1_000, 15
 # Up to this parallelism a bundle is cut by masks, one pass for each part; beyond, in a single pass.

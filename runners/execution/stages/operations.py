@@ -86,7 +86,7 @@ def operation_of(transform: graph.Transform) -> Operation:
 
 
 # The number of timestamp buckets whose windows a stage caches.
-_REMEMBERED_BUCKETS = 10_000
+_REMEMBERED_BUCKETS = 1_000
 
 
 def names_of(i: int, operation: Operation) -> Mapping[str, Any]:

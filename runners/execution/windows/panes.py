@@ -27,7 +27,7 @@ EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTim
 
 
 # Most panes of a stream are like many others of it.
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def pane_of(index: int, on_time_panes: int, timing: PaneInfoTiming, is_last: bool) -> PaneInfo:
     """Return the info of a window's next pane.
 

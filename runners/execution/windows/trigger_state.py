@@ -16,7 +16,7 @@ from ....windowing.windows import expiry_of
 from ..serialization.column_codec import encode_column
 
 # The number of decisions that are kept between two moves of a clock.
-_REMEMBERED = 10_000
+_REMEMBERED = 1_000
 
 
 def fires_early(trigger: Trigger) -> bool:
