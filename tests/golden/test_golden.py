@@ -18,6 +18,7 @@ from golden.write import FILES
 import penstock as beam
 from penstock import stored
 from penstock.io.files.filesystem import FileMetadata
+from penstock.runners.execution.stages.side_inputs import ViewChangeKind
 from penstock.runners.execution.streaming.snapshot_chunks import bodies, chunks_of
 from penstock.sdk.coders.key_encoding import encode_key
 from penstock.sdk.coders.sharded_key import ShardedKey
@@ -96,3 +97,9 @@ def test_the_key_group_of_a_key_does_not_depend_on_the_module_of_its_class(key: 
     encoded = encode_key(key)
     assert name in encoded
     assert type(key).__module__.encode() not in encoded
+
+
+def test_changes_of_side_inputs_are_stored_by_names_that_stay() -> None:
+    """A checkpoint has the name of each kind; one that is added later is another name."""
+    names = {"ALL": "all", "PANE": "pane", "COME": "come", "GONE": "gone", "EARLY": "early", "FREED": "freed"}
+    assert names == {kind.name: kind.value for kind in ViewChangeKind}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
+import sqlite3
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.errors import SideInputError
 from penstock.sdk.side_inputs import AsDict, AsIter, AsList, AsMultiMap, AsSingleton
 
@@ -78,6 +81,34 @@ def test_each_view_shows_the_newest_content(options: PipelineOptions, tmp_path: 
     # No content was mixed with another one.
     wanted = [contents({"tea": 3, "jam": 1}), contents({}), contents({"milk": 2})]
     assert [] == [change.value for change in recording.changes if change.value not in wanted]
+
+
+@pytest.mark.spark
+def test_micro_batches_see_the_newest_content(spark: Any, tmp_path: pathlib.Path) -> None:
+    """Each batch sees one, in the view that it asks for."""
+    file, database = tmp_path / "table.json", tmp_path / "seen.db"
+    file.write_text('{"tea": 3}')
+    options = PipelineOptions([], checkpoint_dir=str(tmp_path / "kept"))
+    p = beam.Pipeline(SparkMicroBatchRunner(spark_session=spark), options)
+    table = p | "Table" >> beam.RefreshedSideInput(loading(file), every=0.2)
+    numbers = p | beam.io.GenerateSequence(0, None, 20, 1)
+    rows = numbers | "Look up" >> beam.Map(lambda n, prices: {"number": n, "seen": str(prices)}, AsDict(table))
+    _ = rows | beam.io.WriteToSQLite(database, "seen", ["number"], columns=["number", "seen"])
+    result = p.run()
+
+    def seen() -> list[str]:
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            try:
+                return [text for (text,) in connection.execute("SELECT DISTINCT seen FROM seen ORDER BY number")]
+            except sqlite3.OperationalError:
+                return []
+
+    try:
+        wait_until(lambda: seen() == ["{'tea': 3}"], "the first content")
+        file.write_text('{"milk": 2}')
+        wait_until(lambda: seen() == ["{'tea': 3}", "{'milk': 2}"], "another content")
+    finally:
+        result.cancel()
 
 
 def test_a_first_load_that_fails_is_an_error(options: PipelineOptions, tmp_path: pathlib.Path) -> None:
