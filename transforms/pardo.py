@@ -278,7 +278,8 @@ class _MultiParDo(PTransform):
 
     def with_exception_handling(self, main_tag: str | None = None, **kwargs: Any) -> PTransform:
         """Return the transform with one more output, of dead letters; see `ParDo.with_exception_handling`."""
-        return ExceptionHandling(self.pardo, main_tag or self.main or "good", tags=self.tags, **kwargs)
+        main_tag = main_tag or self.main or "good"
+        return ExceptionHandling(self.pardo, main_tag, tags=self.tags, any_tag=self.any_tag, **kwargs)
 
     def with_error_handler(self, error_handler: ErrorHandler | None, **kwargs: Any) -> PTransform:
         """Return the transform whose dead letters `error_handler` takes; without a handler, the transform itself."""
@@ -324,7 +325,8 @@ class ExceptionHandling(PTransform):
         goes on in its thread, and its outputs are dropped.
       use_subprocess: runs the DoFn in a process of its own, whose crash makes a dead letter with a `BrokenProcessPool`.
         `finish_bundle` may have no outputs, and metrics are not counted.
-      tags: other outputs that the result declares.
+      tags: other outputs that the result declares; None without `with_outputs`.
+      any_tag: whether outputs of other tags exist once they are accessed; otherwise they are an error.
 
     Raises `ValueError` for both `partial` and `use_subprocess`, and for state or timers with `timeout` or
     `use_subprocess`.
@@ -354,7 +356,8 @@ class ExceptionHandling(PTransform):
         error_handler: ErrorHandler | None = None,
         on_failure_callback: Callable[[BaseException, Any], None] | None = None,
         allow_unsafe_userstate_in_process: bool = False,
-        tags: tuple[str, ...] = (),
+        tags: tuple[str, ...] | None = None,
+        any_tag: bool = True,
     ) -> None:
         super().__init__(pardo.given_label)
         if partial and use_subprocess:
@@ -375,14 +378,18 @@ class ExceptionHandling(PTransform):
         self.timeout = timeout
         self.use_subprocess = use_subprocess
         self.tags = tags
+        self.any_tag = any_tag
 
     def default_label(self) -> str:
         return self.pardo.label
 
     def with_outputs(self, *tags: str, main: str | None = None) -> ExceptionHandling:
-        """Return the transform with outputs for the DoFn's tags besides; `main` names the untagged output."""
+        """Return the transform with outputs for the DoFn's tags besides; `main` names the untagged output.
+
+        Without tags, an output exists once it is accessed.
+        """
         declaring = copy(self)
-        declaring.tags, declaring.main_tag = tags, main or self.main_tag
+        declaring.tags, declaring.main_tag, declaring.any_tag = tags, main or self.main_tag, not tags
         return declaring
 
     def element_types(self) -> tuple[Any, Any]:
@@ -422,22 +429,23 @@ class ExceptionHandling(PTransform):
             *pardo.args,
             **pardo.kwargs,
         )
+        tags = self.tags or ()
         outputs: DoOutputsTuple = pcoll | "Process" >> guarded.with_outputs(
-            *self.tags, self.dead_letter_tag, main=self.main_tag, allow_unknown_tags=True
+            *tags, self.dead_letter_tag, main=self.main_tag, allow_unknown_tags=self.any_tag
         )
         good, bad = outputs[self.main_tag], outputs[self.dead_letter_tag]
         produced = pardo.element_types()[1] or inferred
         good.element_type = pardo.infer_output_type(pcoll.element_type) if produced is None else produced
         bad.element_type = DeadLetter[pcoll.element_type]  # type: ignore[misc]
         types = pardo.tagged_types()
-        for tag in self.tags:
+        for tag in tags:
             outputs[tag].element_type = types.get(tag, Any)
         if self.threshold < 1:
             self._check_threshold(pcoll, bad, label)
         if self.error_handler is None:
             return outputs
         self.error_handler.add_error_pcollection(bad)
-        return outputs if self.tags else good
+        return good if self.tags is None else outputs
 
     def _check_threshold(self, pcoll: PCollection[Any], bad: PCollection[Any], label: str) -> None:
         threshold = self.threshold

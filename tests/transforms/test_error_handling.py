@@ -294,6 +294,38 @@ def test_declared_outputs_are_kept() -> None:
         assert outputs.main is outputs["main"]
 
 
+@pytest.mark.parametrize(
+    "guarded",
+    [
+        beam.ParDo(Stamped(), 2).with_outputs("zero").with_exception_handling(),
+        beam.ParDo(Stamped(), 2).with_exception_handling().with_outputs("zero"),
+    ],
+)
+def test_tags_that_are_not_declared_are_refused(guarded: Any) -> None:
+    """When they are asked for, and when the DoFn yields one; the error isn't a dead letter."""
+    outputs = TestPipeline() | beam.Create([-2]) | guarded
+    with pytest.raises(
+        AttributeError, match=r"no output tagged 'negative'; with_outputs names \['good', 'zero', 'bad'\]"
+    ):
+        _ = outputs.negative
+    with pytest.raises(PipelineError, match=r"got an output tagged 'negative', but .* are \['zero', 'bad'\]"):
+        [-2] | guarded
+
+
+@pytest.mark.parametrize(
+    "tagged",
+    [
+        beam.ParDo(Stamped(), 2).with_outputs(),
+        beam.ParDo(Stamped(), 2).with_outputs("zero", allow_unknown_tags=True),
+    ],
+)
+def test_outputs_of_any_tag_are_kept(tagged: Any) -> None:
+    """They exist once they are accessed, with an error handler, too."""
+    with TestPipeline() as p, ErrorHandler(beam.MapTuple(lambda element, _: element)) as handler:
+        outputs = p | beam.Create([-2, "x"]) | tagged.with_error_handler(handler)
+        assert_that(outputs.negative, equal_to([-2]))
+
+
 def test_the_shorter_form_takes_an_error_handler() -> None:
     """Without one it changes nothing."""
     with TestPipeline() as p:
