@@ -336,10 +336,6 @@ class All(Parts):
         return all(child.done for child in self.children)
 
 
-class OrFinally(Any_):
-    """`until` is made by `once`, so that it is done when it has fired."""
-
-
 class Each(Parts):
     def open(self) -> list[Node]:
         return super().open()[:1]
@@ -384,7 +380,7 @@ NODES: dict[str, type[Node]] = {
     "Repeatedly": Repeat,
     "AfterAny": Any_,
     "AfterAll": All,
-    "OrFinally": OrFinally,
+    "OrFinally": Any_,
     "AfterEach": Each,
 }
 
@@ -396,30 +392,11 @@ def tree(text: str, world: World) -> Node:
         if isinstance(call, ast.Constant):
             return call.value
         name, parts, named = taken_apart(call)
-        if name == "OrFinally":
-            return OrFinally(world, [of(parts[0]), once(parts[1])])
         made = [of(part) for part in parts]
         settings = {key: of(value) for key, value in named.items()}
         if made and not isinstance(made[0], Node):
             return NODES[name](world, n=made[0], **settings)
         return NODES[name](world, made, **settings)
-
-    # The first firing of a trigger, whatever it would do afterwards.
-    def once(call: ast.expr) -> Node:
-        name, parts, named = taken_apart(call)
-        if name in ("Repeatedly", "AfterEach"):
-            return once(parts[0])
-        if name in ("AfterAny", "OrFinally"):
-            return Any_(world, [once(part) for part in parts])
-        if name == "AfterAll":
-            return All(world, [once(part) for part in parts])
-        if name == "Always":
-            return ProcessingTime(world)
-        if name in ("DefaultTrigger", "AfterWatermark"):
-            early = [once(named["early"])] if "early" in named else []
-            return Any_(world, [*early, Watermark(world)])
-        node: Node = of(call)
-        return node
 
     made: Node = of(ast.parse(text, mode="eval").body)
     return made

@@ -103,11 +103,11 @@ def test_or_finally_fires_as_its_main_trigger_until_the_other_fires(simple):
 
 
 @each_simple
-def test_or_finally_is_over_when_the_other_fires_even_if_that_would_repeat(simple):
+def test_or_finally_is_over_when_the_other_finishes(simple):
     script = [*simple.first, *simple.then]
-    expected = [*only_the_last(simple.first), *[0] * len(simple.then)]
-    assert expected == fires(OrFinally(Never(), Repeatedly(simple.trigger)), script)
-    assert expected == fires(OrFinally(Never(), simple.trigger), script)
+    first, then = only_the_last(simple.first), only_the_last(simple.then)
+    assert [*first, *[0] * len(then)] == fires(OrFinally(Never(), simple.trigger), script)
+    assert [*first, *then] == fires(OrFinally(Never(), Repeatedly(simple.trigger)), script)
 
 
 @each_simple
@@ -150,6 +150,12 @@ def test_a_repeated_or_is_on_time_even_if_nothing_came_since_it_fired_early():
     script = [ONE, ONE, PASS, ONE]
     for on_time in (AfterWatermark(), DefaultTrigger()):
         assert [0, 1, 1, 1] == fires(Repeatedly(AfterAny(AfterCount(2), on_time)), script)
+
+
+@pytest.mark.parametrize("until", [AfterWatermark(late=AfterCount(1)), DefaultTrigger()], ids=repr)
+def test_or_finally_goes_on_behind_the_watermark_if_the_other_has_late_firings(until):
+    trigger = OrFinally(Repeatedly(AfterCount(2)), until)
+    assert [0, 1, 0, 1, 1, 1] == fires(trigger, [ONE, ONE, ONE, PASS, ONE, ONE])
 
 
 def test_after_each_fires_on_time_if_its_turn_comes_before_that():

@@ -228,6 +228,25 @@ def or_finally() -> None:
     )
 
 
+def or_finally_with_late_firings() -> None:
+    for until in (AfterWatermark(late=AfterCount(1)), DefaultTrigger()):
+        stream = TestStream()
+        for number in range(3):
+            stream = stream.add_elements(_at((number, number)))
+        stream = stream.advance_watermark_to(10)
+        for number in range(3, 6):
+            stream = stream.add_elements(_at((number, number)))
+        _panes(
+            stream.advance_watermark_to(500).advance_watermark_to_infinity(),
+            beam.WindowInto(
+                FixedWindows(10),
+                trigger=OrFinally(Repeatedly(AfterCount(2)), until),
+                accumulation_mode=AccumulationMode.DISCARDING,
+                allowed_lateness=100,
+            ),
+        )
+
+
 def after_processing_time() -> None:
     stream = (
         TestStream()
