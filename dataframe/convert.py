@@ -44,17 +44,17 @@ def to_dataframe(pcoll: PCollection[Any], proxy: Any = None, label: str | None =
     label = label or label_of(pcoll, "to_dataframe")
     if proxy is not None:
         return _of_pandas(pcoll, proxy, label)
-    if (kind := simplified(pcoll.element_type)) in (bool, int, float, str):
+    if (kind := simplified(pcoll.hint)) in (bool, int, float, str):
         values = pcoll | f"{label}/Rows" >> Map(_Value()).with_output_types(with_schema(Row, [("value", _ARROW[kind])]))
         return DeferredSeries(values, {}, None, field_of("value"))
     try:
-        schema = schema_of(pcoll.element_type)
+        schema = schema_of(pcoll.hint)
     except TypeError as error:
         raise TypeHintError(f"{label}: {error}") from None
     if schema is None:
         raise TypeHintError(
             f"{label}: the fields of {pcoll.producer_label}'s elements, or their types, aren't known: the type is "
-            f"{describe(pcoll.element_type)}; declare a class with typed fields by with_output_types"
+            f"{describe(pcoll.hint)}; declare a class with typed fields by with_output_types"
         )
     columns = {name: field_of(name) for name in schema.names}
     rows = pcoll | label >> ParDo(ColumnDoFn(Projection(tuple(columns.items()), as_rows), label)).with_output_types(
@@ -90,7 +90,7 @@ def _of_pandas(pcoll: PCollection[Any], proxy: Any, label: str) -> Any:
         pcoll = pcoll | f"{label}/Frames" >> Map(_to_frame)
     rows = pcoll | f"{label}/Rows" >> UnbatchPandas(frame, include_indexes=bool(index))
     columns = [str(name) for name in frame.columns]
-    schema = schema_of(rows.element_type)
+    schema = schema_of(rows.hint)
     fields = {name: field_of(name) for name in [*index, *columns]}
     rows = rows | label >> ParDo(ColumnDoFn(Projection(tuple(fields.items()), as_rows), label)).with_output_types(
         with_schema(Row, fields_of(schema))
@@ -157,12 +157,12 @@ def _rows(frame: Any, label: str | None, as_frames: bool, include_indexes: bool)
     if isinstance(frame, DeferredSeries):
         ((_, column),) = columns.items()
         operation = Projection((("value", column),), as_values)
-        kind = _PYTHON.get(str(type_in(column, pcoll.element_type)), Any)
+        kind = _PYTHON.get(str(type_in(column, pcoll.hint)), Any)
         return pcoll | label >> ParDo(ColumnDoFn(operation, label)).with_output_types(kind)
     names = tuple(columns)
     are_names = all(n.isidentifier() and not keyword.iskeyword(n) and not n.startswith("_") for n in names)
     operation = Projection(tuple(columns.items()), NamedTuples("Result", names) if are_names else as_rows)
-    hint = with_schema(Any, [(name, type_in(column, pcoll.element_type)) for name, column in columns.items()])
+    hint = with_schema(Any, [(name, type_in(column, pcoll.hint)) for name, column in columns.items()])
     return pcoll | label >> ParDo(ColumnDoFn(operation, label)).with_output_types(hint)
 
 

@@ -163,7 +163,7 @@ class DeferredSeries(DeferredFrame):
         """Return the values as numbers, or whole numbers as text."""
         refuse_arguments("astype", arguments, copy=True)
         kind = _ARROW_TYPES.get(dtype) or _ARROW_TYPES.get(getattr(dtype, "name", None))
-        own = type_in(self._column, self._pcoll.element_type)
+        own = type_in(self._column, self._pcoll.hint)
         if kind is None or (kind == "string" and "int" not in str(own) and str(own) != "string"):
             refuse(
                 f"astype({dtype!r})",
@@ -475,7 +475,7 @@ class DeferredDataFrame(DeferredFrame):
         rows = projected(kept._pcoll, everything, f"{label}/Rows")
         key = lambda row: tuple(getattr(row, name) for name in names)  # noqa: E731
         best = rows | label >> Top.Of(n, key=key, reverse=reverse).without_defaults() | f"{label}/Each" >> FlatMap(list)
-        best.element_type = rows.element_type
+        best.hint = rows.hint
         return frame_of(best, list(self._columns), list(self._index))
 
     def to_csv(self, path: Any, index: bool = True, **arguments: Any) -> Any:

@@ -35,7 +35,7 @@ def label_of(pcoll: PCollection[Any], operation: str) -> str:
 
 def projected(pcoll: PCollection[Any], fields: dict[str, Column], label: str) -> PCollection[Any]:
     """Return Rows with these fields."""
-    hint = with_schema(Row, [(name, type_in(column, pcoll.element_type)) for name, column in fields.items()])
+    hint = with_schema(Row, [(name, type_in(column, pcoll.hint)) for name, column in fields.items()])
     operation = Projection(tuple(fields.items()), as_rows)
     return pcoll | label >> ParDo(ColumnDoFn(operation, label)).with_output_types(hint)  # type: ignore[no-any-return]
 
@@ -61,21 +61,21 @@ def aggregated(
     parts: dict[str, tuple[Column, Any]] = {}
     results = {}
     for place, (name, column, aggregate) in enumerate(aggregates):
-        kind = type_in(column, pcoll.element_type)
+        kind = type_in(column, pcoll.hint)
         results[name] = _result(parts, f"a{place}", column, aggregate, kind, name)
     key_names = {name: f"k{i}" for i, name in enumerate(keys)}
     grouping: Any = GroupBy(**{key_names[name]: column for name, column in keys.items()})
     for part, (column, combine_fn) in (parts or {"n": (constant(1), sum)}).items():
         grouping = grouping.aggregate_field(column, combine_fn, part)
     rows = pcoll | label >> grouping
-    types = [(key_names[name], type_in(column, pcoll.element_type)) for name, column in keys.items()]
+    types = [(key_names[name], type_in(column, pcoll.hint)) for name, column in keys.items()]
     types += [(part, _part_type(column, pcoll, combine_fn)) for part, (column, combine_fn) in parts.items()]
-    rows.element_type = with_schema(Any, types)
+    rows.hint = with_schema(Any, types)
     return rows, {name: field_of(key_names[name]) for name in keys}, results
 
 
 def _part_type(column: Column, pcoll: PCollection[Any], combine_fn: Any) -> Any:
-    kind = type_in(column, pcoll.element_type)
+    kind = type_in(column, pcoll.hint)
     return "int64" if str(kind) == "bool" and combine_fn is sum else kind
 
 

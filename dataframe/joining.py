@@ -33,7 +33,7 @@ def joined(
         key of both.
       how: one of `HOWS`.
     """
-    types = {side: dict(schemas_of(rows.element_type)[0][1].fields) for side, rows in sides.items()}
+    types = {side: dict(schemas_of(rows.hint)[0][1].fields) for side, rows in sides.items()}
     pairs = {}
     for side, rows in sides.items():
         key, values = (tuple(map(field_of, names)) for names in (keys[side], types[side]))

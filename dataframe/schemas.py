@@ -115,7 +115,7 @@ class BatchRowsAsDataFrame(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> Any:
         import pandas as pd
 
-        proxy = generate_proxy(pcoll.element_type) if self.proxy is None else self.proxy
+        proxy = generate_proxy(pcoll.hint) if self.proxy is None else self.proxy
         to_frame = _FrameOf(tuple(map(str, proxy.columns)), tuple(proxy.dtypes))
         return pcoll | self.batch_elements | "Frame" >> Map(to_frame).with_output_types(pd.DataFrame)
 

@@ -309,13 +309,13 @@ class Pipeline:
     def _takes_over(self, old: int, new: PCollection[Any]) -> int:
         """Give the output `new` of a replacement the number `old`, and describe the PCollection with it by `new`."""
         pcoll = self._pcollections[old]
-        if simplified(new.element_type) is Any:
-            new.element_type = pcoll.element_type
+        if simplified(new.hint) is Any:
+            new.hint = pcoll.hint
         kept = (
             "producer_label",
             "producer",
             "windowing",
-            "element_type",
+            "hint",
             "is_bounded",
             "retracted_by",
             "retractable_for",
@@ -415,11 +415,11 @@ class Pipeline:
         if not self.type_options.pipeline_type_check:
             return
         for pcoll, accepted in _typed_inputs(transform, pvalue, pcolls):
-            if not typehints.is_compatible(pcoll.element_type, accepted, not pcoll.has_declared_type):
+            if not typehints.is_compatible(pcoll.hint, accepted, not pcoll.has_declared_type):
                 # Beam's form of hints isn't imported before it is needed.
                 from .typehints.beam.native_types import convert_to_beam_types
 
-                expected, found = convert_to_beam_types([accepted, pcoll.element_type])
+                expected, found = convert_to_beam_types([accepted, pcoll.hint])
                 raise TypeHintError(transform.input_type_violation(label, expected, found, pcoll.producer_label))
 
     def _check_strictness(self, transform: PTransform, label: str, around: PTransform | None) -> None:
@@ -440,14 +440,12 @@ class Pipeline:
         if produced is None or not isinstance(result, PCollection):
             return result
         is_inferred, result.has_declared_type = not result.has_declared_type, True
-        if simplified(result.element_type) is Any:
-            result.element_type = produced
-        elif self.type_options.pipeline_type_check and not typehints.is_compatible(
-            result.element_type, produced, is_inferred
-        ):
+        if simplified(result.hint) is Any:
+            result.hint = produced
+        elif self.type_options.pipeline_type_check and not typehints.is_compatible(result.hint, produced, is_inferred):
             from .typehints.beam.native_types import convert_to_beam_types
 
-            expected, found = convert_to_beam_types([produced, result.element_type])
+            expected, found = convert_to_beam_types([produced, result.hint])
             raise TypeHintError(f"Output type hint violation at {label}: expected {expected!r}, got {found!r}")
         return result
 
@@ -460,7 +458,7 @@ class Pipeline:
           with_settings: adds the display data of the user's transforms, for a drawing.
         """
         nodes = {
-            p.id: graph.PCollectionNode(p.id, p.producer_label, p.tag, p.windowing, p.element_type, p.is_bounded)
+            p.id: graph.PCollectionNode(p.id, p.producer_label, p.tag, p.windowing, p.hint, p.is_bounded)
             for p in self._pcollections.values()
         }
         settings = applied.settings_in(self._applying) if with_settings else {}

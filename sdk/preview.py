@@ -179,7 +179,7 @@ def to_html(pcoll: PCollection[Any]) -> str:
     """
     from html import escape
 
-    title = f"{escape(repr(pcoll))}: {escape(describe(pcoll.element_type))}"
+    title = f"{escape(repr(pcoll))}: {escape(describe(pcoll.hint))}"
     try:
         part = _ancestors(pcoll, "preview")
     except UnsupportedError:

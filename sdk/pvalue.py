@@ -12,6 +12,7 @@ from .errors import NoPCollectionError, PipelineError, UnknownTagError
 from .options import PipelineOptions, TypeOptions
 from .ptransform import PTransform
 from .runner import PipelineResult, Runner
+from .typehints.simplified import native
 from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
 
 T = TypeVar("T")
@@ -168,7 +169,8 @@ class PCollection(PValue, Generic[T]):
       producer: that transform in its place, an `AppliedPTransform`; None before it is applied.
       tag: the tag of that transform's output; None for the main output.
       windowing: its windowing strategy.
-      element_type: the type hint of its elements; `Any` if unknown.
+      element_type: the type of its elements: a class, or one of Beam's constraints, such as a `TupleConstraint`.
+      hint: the same type as a hint of `typing`; `Any` if unknown.
       is_bounded: whether it is bounded.
       retracted_by: the full label of the grouping that may retract its elements; "" if none does.
       retractable_for: how long after the end of its window an element may still be retracted; None without a limit.
@@ -178,6 +180,9 @@ class PCollection(PValue, Generic[T]):
     >>> words = p | beam.Create(["to be", "or"]) | "Split" >> beam.FlatMap(str.split)
     >>> words.producer_label, words.element_type, words.is_bounded
     ('Split', <class 'str'>, True)
+    >>> lengths = words | beam.Map(lambda word: (word, len(word)))
+    >>> lengths.element_type, lengths.hint
+    (Tuple[<class 'str'>, <class 'int'>], tuple[str, int])
     """
 
     def __init__(
@@ -193,7 +198,6 @@ class PCollection(PValue, Generic[T]):
         retracted_by: str = "",
         retractable_for: Duration | None = None,
     ) -> None:
-        element_type = Any if element_type is None else element_type
         super().__init__(pipeline, tag, element_type, windowing or DEFAULT_WINDOWING, is_bounded)
         self.retracted_by = retracted_by
         self.retractable_for = retractable_for
@@ -209,10 +213,21 @@ class PCollection(PValue, Generic[T]):
         self.grouping: Any = NOT_KNOWN
 
     @property
+    def element_type(self) -> Any:
+        """The type of its elements, as Beam has it: a class or a constraint."""
+        # Beam's form of hints isn't imported before it is needed.
+        from .typehints.beam.native_types import convert_to_beam_type
+
+        return convert_to_beam_type(self.hint)
+
+    @element_type.setter
+    def element_type(self, value: Any) -> None:
+        self.hint: Any = Any if value is None else native(value)
+
+    @property
     def checked_type(self) -> Any:
-        """The type that transforms of its elements are checked for: `Any` with `--no_pipeline_type_check`."""
-        is_checked = self.pipeline.type_options.pipeline_type_check
-        return self.element_type if is_checked else Any
+        """The hint that transforms of its elements are checked for: `Any` with `--no_pipeline_type_check`."""
+        return self.hint if self.pipeline.type_options.pipeline_type_check else Any
 
     def __repr__(self) -> str:
         name = self.producer_label if self.tag is None else f"{self.producer_label}[{self.tag}]"
@@ -319,7 +334,7 @@ class DoOutputsTuple:
             tag = None
         if self._any_tag and tag not in self._outputs:
             self._outputs[tag] = self.pipeline.add_output(self._outputs[None], tag)
-            self._outputs[tag].element_type = self._types.get(str(tag), Any)
+            self._outputs[tag].hint = self._types.get(str(tag), Any)
         try:
             return self._outputs[tag]
         except KeyError:

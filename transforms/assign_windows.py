@@ -79,7 +79,7 @@ class WindowInto(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         dumps((self.windowing.window_fn, self.windowing.trigger), pcoll.pipeline.full_label)
         primitive = graph.AssignWindows(self.windowing)
-        return pcoll.pipeline.add(primitive, [pcoll], self.windowing, pcoll.element_type)[None]
+        return pcoll.pipeline.add(primitive, [pcoll], self.windowing, pcoll.hint)[None]
 
 
 # The paper's name.

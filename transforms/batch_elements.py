@@ -98,13 +98,13 @@ class BatchElements(PTransform):
         self.boundaries = checked_boundaries(boundaries, "BatchElements")
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        hint = GenericAlias(list, (pcoll.element_type,))
+        hint = GenericAlias(list, (pcoll.hint,))
         if self.buffering_secs is not None:
             from .buffered_batches import AssignBuffers, Buffered
 
             buffered = Buffered(self.estimator, self.size_of, self.buffering_secs, self.clock)
             assign = ParDo(AssignBuffers(self.length_of, self.boundaries))
-            keyed = pcoll | "Buffer" >> assign.with_output_types(pair_of(Any, pcoll.element_type))
+            keyed = pcoll | "Buffer" >> assign.with_output_types(pair_of(Any, pcoll.hint))
             batches = keyed | "Batch" >> ParDo(buffered).with_output_types(hint)
             return batches | "EndOfWindow" >> ParDo(TimestampDoFn(_end_of_window)).with_output_types(hint)  # type: ignore[no-any-return]
         globally = isinstance(pcoll.windowing.window_fn, GlobalWindows)

@@ -169,9 +169,9 @@ class CombineGlobally(PTransform):
         combine: PTransform = CombinePerKey(self.combine_fn, *self.args, **self.kwargs)
         if self.fanout is not None:
             combine = CombinePerKey(self.combine_fn, *self.args, **self.kwargs).with_hot_key_fanout(self.fanout)
-        key_with_void = ParDo(_key_with_void()).with_output_types(pair_of(None, pcoll.element_type))
+        key_with_void = ParDo(_key_with_void()).with_output_types(pair_of(None, pcoll.hint))
         by_key = pcoll | "KeyWithVoid" >> key_with_void | "CombinePerKey" >> combine
-        combined = by_key | "UnKey" >> ParDo(_un_key()).with_output_types(value_type(by_key.element_type))
+        combined = by_key | "UnKey" >> ParDo(_un_key()).with_output_types(value_type(by_key.hint))
         if self.as_view:
             if not self.has_defaults:
                 return AsSingleton(combined)
@@ -183,10 +183,10 @@ class CombineGlobally(PTransform):
         once = pcoll.pipeline | "DoOnce" >> Create([None])
         if isinstance(pcoll.windowing.trigger, DefaultTrigger):
             result = Map(_result_or_default, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
-            return once | "InjectDefault" >> result.with_output_types(combined.element_type)
+            return once | "InjectDefault" >> result.with_output_types(combined.hint)
         # All panes are outputs.  The default is an output if there are no panes at the end.
         of_no_panes = FlatMap(_default_of_nothing, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
-        default = of_no_panes.with_output_types(combined.element_type)
+        default = of_no_panes.with_output_types(combined.hint)
         defaults = once | "InjectDefault" >> default | "AsWindowed" >> WindowInto(combined.windowing.window_fn)
         return (combined, defaults) | Flatten()
 

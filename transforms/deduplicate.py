@@ -69,7 +69,7 @@ class Deduplicate(DeduplicatePerKey):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         pairs = pcoll | "Use Value as Key" >> Map(lambda x: (x, None))
         once = pairs | "DeduplicatePerKey" >> DeduplicatePerKey(self.processing_time_duration, self.event_time_duration)
-        return once | "Output Value" >> Map(lambda pair: pair[0]).with_output_types(pcoll.element_type)  # type: ignore[no-any-return]
+        return once | "Output Value" >> Map(lambda pair: pair[0]).with_output_types(pcoll.hint)  # type: ignore[no-any-return]
 
 
 class _First(DoFn):

@@ -28,7 +28,7 @@ class Distinct(PTransform):
         to_pairs = ParDo(ExpressionDoFn("(v, None)", "ToPairs", plain=True))
         return (  # type: ignore[no-any-return]
             pcoll
-            | "ToPairs" >> to_pairs.with_output_types(typehints.pair_of(pcoll.element_type, None))
+            | "ToPairs" >> to_pairs.with_output_types(typehints.pair_of(pcoll.hint, None))
             # Counted, so that an element is retracted only with its last occurrence.
             | "Group" >> CombinePerKey(CountCombineFn())
             | "Distinct" >> Keys()

@@ -55,8 +55,8 @@ class Flatten(PTransform):
                     f"{windowing.window_fn!r}, {pcoll.producer_label} by {pcoll.windowing.window_fn!r}; "
                     "give them the same WindowInto first"
                 )
-        hint = reduce(lambda a, b: Union[a, b], [p.element_type for p in inputs], inputs[0].element_type)  # noqa: UP007
-        if any(p.element_type is Any for p in inputs):
+        hint = reduce(lambda a, b: Union[a, b], [p.hint for p in inputs], inputs[0].hint)  # noqa: UP007
+        if any(p.hint is Any for p in inputs):
             hint = Any
         flattened: PCollection[Any] = pipeline.add(graph.Flatten(), inputs, windowing, hint)[None]
         return flattened

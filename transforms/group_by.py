@@ -80,7 +80,7 @@ class GroupBy(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         exprs = [expr for _, expr in self.fields]
         names = tuple(name for name, _ in self.fields)
-        hint = typehints.pair_of(Any, pcoll.element_type)
+        hint = typehints.pair_of(Any, pcoll.hint)
         _check_fields(exprs, pcoll)
         keys = _columns(exprs)
         of_keys = NamedTuples("Key", names) if self.tuple_keys else as_values
@@ -122,7 +122,7 @@ class GroupAndAggregate(PTransform):
         values = [field for field, _, _ in self.aggregations]
         _check_fields([*keys, *values], pcoll)
         combine_fn = TupleCombineFn(*(fn for _, fn, _ in self.aggregations))
-        types = [_type_in(expr, pcoll.element_type) for expr in keys] + [None] * len(values)
+        types = [_type_in(expr, pcoll.hint) for expr in keys] + [None] * len(values)
         return (  # type: ignore[no-any-return]
             pcoll
             | "Key" >> ParDo(_keys_and_values(keys, values)).with_output_types(tuple[Any, Any])

@@ -56,7 +56,7 @@ class GroupByKey(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         pair_types(pcoll)
-        element_type = self.infer_output_type(pcoll.element_type)
+        element_type = self.infer_output_type(pcoll.hint)
         return add_grouping(pcoll, None, element_type, self.late_tag, forgets=self.forgets)
 
 
@@ -91,7 +91,7 @@ def add_grouping(
         return pipeline.add(primitive, [pcoll], after, element_type)[None]
     outputs = pipeline.add(primitive, [pcoll], after, element_type, (None, late_tag))
     late = outputs[late_tag]
-    late.windowing, late.element_type, late.retracted_by = windowing, pcoll.element_type, pcoll.retracted_by
+    late.windowing, late.hint, late.retracted_by = windowing, pcoll.hint, pcoll.retracted_by
     late.retractable_for = None
     return DoOutputsTuple(outputs, None)
 
@@ -123,12 +123,12 @@ def pair_types(pcoll: PCollection[Any]) -> tuple[Any, Any]:
     Raises `TypeHintError` if its elements are known not to be pairs.
     """
     label = pcoll.pipeline.full_label
-    if typehints.is_definitely_not_pair(pcoll.element_type):
+    if typehints.is_definitely_not_pair(pcoll.hint):
         from ..sdk.typehints.beam.native_types import convert_to_beam_type
 
         raise TypeHintError(
             f"Input type hint violation at {label}: expected Tuple[TypeVariable[K], TypeVariable[V]], "
-            f"got {convert_to_beam_type(pcoll.element_type)!r} (produced by the transform {pcoll.producer_label!r}); "
+            f"got {convert_to_beam_type(pcoll.hint)!r} (produced by the transform {pcoll.producer_label!r}); "
             "did you forget WithKeys, or a Map to a pair?"
         )
-    return typehints.key_type(pcoll.element_type), typehints.value_type(pcoll.element_type)
+    return typehints.key_type(pcoll.hint), typehints.value_type(pcoll.hint)

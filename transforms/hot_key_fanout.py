@@ -60,7 +60,7 @@ class WithHotKeyFanout(PTransform):
         if self.late_tag is None:
             return combined
         late = parts[self.late_tag] | "GatherLate" >> _gather("GatherLate")
-        late.element_type = pcoll.element_type
+        late.hint = pcoll.hint
         return DoOutputsTuple({None: combined, self.late_tag: late}, None)
 
 

@@ -75,7 +75,7 @@ class LogElements(PTransform):
                 _logger.log(level, line)
             return element
 
-        return pcoll | "Log" >> ParDo(MapDoFn(logged)).with_output_types(pcoll.element_type)  # type: ignore[no-any-return]
+        return pcoll | "Log" >> ParDo(MapDoFn(logged)).with_output_types(pcoll.hint)  # type: ignore[no-any-return]
 
 
 def _time(timestamp: Timestamp, epoch: bool) -> Any:

@@ -150,7 +150,7 @@ class ParDo(PTransform):
         args = tuple(argument(value) for value in self.args)
         kwargs = {name: argument(value) for name, value in self.kwargs.items()}
         if pcoll.pipeline.type_options.pipeline_type_check:
-            check_argument_types(self.fn, self.given_input_types, pcoll.element_type, self.args, self.kwargs, label)
+            check_argument_types(self.fn, self.given_input_types, pcoll.hint, self.args, self.kwargs, label)
         check_async(self.fn, label)
         check_signature(self.fn, args, kwargs, label)
         check_operation(self.fn.column_operation, pcoll.checked_type, label)
@@ -165,7 +165,7 @@ class ParDo(PTransform):
         serialized = Serialized(call, label)
         primitive = graph.ParDo(serialized, tuple(side_inputs), keyed=keyed, any_tag=any_tag)
         hint = inferred if hint is None else hint
-        hint = self.infer_output_type(pcoll.element_type) if hint is None else hint
+        hint = self.infer_output_type(pcoll.hint) if hint is None else hint
         outputs = pcoll.pipeline.add(primitive, [pcoll], pcoll.windowing, hint, tags)
         if self.fn.retracts or (keyed is not None and keyed.may_retract):
             for output in outputs.values():
@@ -175,7 +175,7 @@ class ParDo(PTransform):
 
     def batched_for(self, pcoll: PCollection[Any], declared: Any, label: str) -> tuple[DoFn, Any]:
         """Return the DoFn for a runner, and the type of output elements that batches tell, or None."""
-        fn, inferred = batched(self.fn, pcoll.element_type, declared, label)
+        fn, inferred = batched(self.fn, pcoll.hint, declared, label)
         if isinstance(fn, BatchedDoFn) and pcoll.retracted_by:
             if fn.gives_elements or not fn.deterministic:
                 raise UnsupportedError(
@@ -200,10 +200,10 @@ class ParDo(PTransform):
         signature = check_stateful(self.fn, label)
         if not signature.is_stateful:
             return None
-        if typehints.is_definitely_not_pair(pcoll.element_type):
+        if typehints.is_definitely_not_pair(pcoll.hint):
             raise StatefulDoFnError(
                 f"Input elements to the transform {label} with stateful DoFn must be key-value pairs. "
-                f"{pcoll.producer_label} produces {typehints.describe(pcoll.element_type)}; did you forget WithKeys, "
+                f"{pcoll.producer_label} produces {typehints.describe(pcoll.hint)}; did you forget WithKeys, "
                 "or a Map to a pair?"
             )
         if pcoll.windowing.window_fn.is_merging and not _has_merged(pcoll):
@@ -298,9 +298,9 @@ class _MultiParDo(PTransform):
         types = self.pardo.tagged_types()
         for tag in self.tags:
             # The declared result type of a function is that of the main output.
-            outputs[tag].element_type = types.get(tag, Any)
+            outputs[tag].hint = types.get(tag, Any)
         if self.main is not None and self.main in types:
-            outputs[None].element_type = types[self.main]
+            outputs[None].hint = types[self.main]
         return DoOutputsTuple(outputs, self.main, self.any_tag, types)
 
 
@@ -435,11 +435,11 @@ class ExceptionHandling(PTransform):
         )
         good, bad = outputs[self.main_tag], outputs[self.dead_letter_tag]
         produced = pardo.element_types()[1] or inferred
-        good.element_type = pardo.infer_output_type(pcoll.element_type) if produced is None else produced
-        bad.element_type = DeadLetter[pcoll.element_type]  # type: ignore[misc]
+        good.hint = pardo.infer_output_type(pcoll.hint) if produced is None else produced
+        bad.hint = DeadLetter[pcoll.hint]  # type: ignore[misc]
         types = pardo.tagged_types()
         for tag in tags:
-            outputs[tag].element_type = types.get(tag, Any)
+            outputs[tag].hint = types.get(tag, Any)
         if self.threshold < 1:
             self._check_threshold(pcoll, bad, label)
         if self.error_handler is None:

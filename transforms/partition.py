@@ -75,7 +75,7 @@ class Partition(PTransform):
         outputs = pcoll | "Split" >> ParDo(dofn, *self.args, **self.kwargs).with_outputs(*tags)
         parts = tuple(outputs[tag] for tag in tags)
         for part in parts:
-            part.element_type = pcoll.element_type
+            part.hint = pcoll.hint
         return parts
 
 

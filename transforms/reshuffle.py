@@ -95,7 +95,7 @@ def _regrouped(keyed: PCollection[Any], pcoll: PCollection[Any], of_pairs: bool)
     if not is_plain:
         # Elements don't wait for the end of a window, and none is late.
         keyed = keyed | "Globally" >> _globally(pcoll.is_bounded)
-    restore = ParDo(_Restore(is_plain, of_pairs)).with_output_types(pcoll.element_type)
+    restore = ParDo(_Restore(is_plain, of_pairs)).with_output_types(pcoll.hint)
     restored: PCollection[Any] = keyed | "Group" >> _Regroup() | "Restore" >> restore
     # The elements are in their former windows again, which the graph must record.
     restored.windowing = pcoll.windowing

@@ -26,7 +26,7 @@ class LatestFiring(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         keyed = pcoll | "Key" >> _Each(ExpressionDoFn("(None, v)", "Key", plain=True), Any)
-        fired: PCollection[Any] = keyed | GroupByKey() | "Elements" >> _Each(FlatMapDoFn(_values), pcoll.element_type)
+        fired: PCollection[Any] = keyed | GroupByKey() | "Elements" >> _Each(FlatMapDoFn(_values), pcoll.hint)
         return fired
 
 
@@ -105,4 +105,4 @@ def _grouping_before(pcoll: PCollection[Any]) -> PCollection[Any] | None:
 
 def _is_global(grouping: PCollection[Any]) -> bool:
     """Return True if all elements have the key None, as in `CombineGlobally`."""
-    return typehints.key_type(grouping.element_type) in (None, type(None))
+    return typehints.key_type(grouping.hint) in (None, type(None))

@@ -54,7 +54,7 @@ class SortAndBatchElements(PTransform):
         self.size_of = element_size_fn or _length
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        hint = GenericAlias(list, (pcoll.element_type,))
+        hint = GenericAlias(list, (pcoll.hint,))
         return pcoll | "Batch" >> ParDo(_SortAndBatch(self.limits, self.size_of)).with_output_types(hint)  # type: ignore[no-any-return]
 
 

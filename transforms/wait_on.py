@@ -40,7 +40,7 @@ class WaitOn(PTransform):
             AsIter(side | f"Drop[{i}]" >> FlatMap(_nothing).with_output_types(nothing) | f"Done[{i}]" >> GroupByKey())
             for i, side in enumerate(self.to_be_waited_on)
         ]
-        return pcoll | "Wait" >> Map(_itself, *sides).with_output_types(pcoll.element_type)  # type: ignore[no-any-return]
+        return pcoll | "Wait" >> Map(_itself, *sides).with_output_types(pcoll.hint)  # type: ignore[no-any-return]
 
 
 def _nothing(element: Any) -> tuple[Any, ...]:

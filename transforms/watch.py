@@ -267,7 +267,7 @@ class Watch(PTransform):
         elements = [unwrapped(value)[0] for value in source.values]
         poll = Serialized(self.poll, label)
         growth = WatchedGrowth(poll, self.interval, self.termination, elements, label, self.lateness)
-        of_both: Any = pcoll.element_type, self._output_type()
+        of_both: Any = pcoll.hint, self._output_type()
         element_type: Any = tuple.__class_getitem__(of_both)
         found: PCollection[Any] = PBegin(pcoll.pipeline) | Read(growth).with_output_types(element_type)
         return found

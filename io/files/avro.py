@@ -368,7 +368,7 @@ class WriteToAvro(WriteFiles):
     def sink_for(self, pcoll: PCollection[Any]) -> Any:
         sink = super().sink_for(pcoll)
         if self._takes_declared_schema:
-            schema = declared_schema(pcoll.element_type, sink.transform, "give schema= an Avro schema")
+            schema = declared_schema(pcoll.hint, sink.transform, "give schema= an Avro schema")
             sink.file_format = AvroFormat(_avro_record(schema, "Record"), sink.file_format.codec, sink.transform)
         return sink
 

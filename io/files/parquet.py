@@ -354,9 +354,7 @@ class WriteToParquet(WriteFiles):
         sink = super().sink_for(pcoll)
         if self._takes_declared_schema:
             sink.file_format = copy.copy(sink.file_format)
-            sink.file_format.schema = declared_schema(
-                pcoll.element_type, sink.transform, "give schema= a pyarrow.Schema"
-            )
+            sink.file_format.schema = declared_schema(pcoll.hint, sink.transform, "give schema= a pyarrow.Schema")
         return sink
 
 

@@ -48,7 +48,7 @@ class WriteToTable(WriteInto):
         sink.retracting = bool(pcoll.retracted_by)
         if sink.schema is None:
             try:
-                sink.schema = schema_of(pcoll.element_type)
+                sink.schema = schema_of(pcoll.hint)
             except TypeError:
                 # A field without a type of Arrow: the table decides.
                 sink.schema = None

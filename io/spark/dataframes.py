@@ -138,7 +138,7 @@ class ToSpark(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> ToSparkResult:
         label = pcoll.pipeline.full_label
-        schema = schema_of(pcoll.element_type) if self.schema is None else self.schema
+        schema = schema_of(pcoll.hint) if self.schema is None else self.schema
         if schema is None:
             raise PipelineError(
                 f"{label}: the elements' type hint doesn't say which columns there are; give a schema, such as "

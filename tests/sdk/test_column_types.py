@@ -25,7 +25,7 @@ def sales(**flags: Any) -> Any:
 
 
 def fields(pcoll: Any) -> str:
-    ((_, schema),) = schemas_of(pcoll.element_type)
+    ((_, schema),) = schemas_of(pcoll.hint)
     return str(schema)
 
 

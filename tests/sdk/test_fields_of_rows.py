@@ -20,7 +20,7 @@ RATE = 2.5
 
 
 def fields_of(pcoll: beam.PCollection[Any]) -> str | None:
-    found = schemas_of(pcoll.element_type)
+    found = schemas_of(pcoll.hint)
     return str(found[0][1]) if found else None
 
 

@@ -17,6 +17,7 @@ from penstock.sdk.typehints.beam.constraints import (
     CompositeTypeHintError,
     ListConstraint,
     SimpleTypeHintError,
+    TupleConstraint,
     TupleSequenceConstraint,
     TypeConstraint,
     bind_type_variables,
@@ -24,6 +25,7 @@ from penstock.sdk.typehints.beam.constraints import (
     match_type_variables,
     visit_inner_types,
 )
+from penstock.sdk.typehints.beam.row_type import RowTypeConstraint
 from penstock.sdk.typehints.beam.subscripts import (
     coerce_to_kv_type,
     get_concrete_type_from_nullable,
@@ -33,6 +35,7 @@ from penstock.sdk.typehints.beam.subscripts import (
     key_value_types,
     normalize,
 )
+from penstock.sdk.typehints.schema import with_schema
 from penstock.typehints import (
     KV,
     Any,
@@ -317,11 +320,36 @@ def test_constraints_are_hints_of_transforms_and_functions():
 
 
 def test_a_constraint_equals_the_same_hint_of_typing():
-    """A PCollection's type is such a hint."""
+    """Programs compare a PCollection's type with either."""
     assert Tuple[str, int] == tuple[str, int] == KV[str, int]
     assert List[Tuple[int, str]] == typing.List[typing.Tuple[int, str]]
     assert Tuple[str, int] != tuple[str, str]
     assert Tuple[str, Iterable[int]] == beam.GroupByKey().infer_output_type(KV[str, int])
+
+
+def test_the_type_of_a_pcollection_is_a_constraint():
+    """Composites such as Beam's OrderedWindowElements choose by its class; `hint` is the hint of `typing`."""
+    p = beam.Pipeline()
+    pairs = p | "pairs" >> beam.Create([("a", 1)])
+    rows = p | "rows" >> beam.Create([beam.Row(a=1, b="x")])
+    groups = pairs | beam.GroupByKey()
+
+    assert (TupleConstraint, (str, int)) == (type(pairs.element_type), pairs.element_type.tuple_types)
+    assert (tuple[str, int], "Tuple[<class 'str'>, Iterable[<class 'int'>]]") == (pairs.hint, repr(groups.element_type))
+    assert isinstance((p | "lists" >> beam.Create([[1]])).element_type, ListConstraint)
+    assert str is (p | "strings" >> beam.Create(["a"])).element_type
+    assert isinstance(rows.element_type, RowTypeConstraint)
+    assert [("a", int), ("b", str)] == list(rows.element_type.fields)
+
+
+def test_a_type_converted_from_a_hint_keeps_it():
+    """Fields may have types of Arrow that Beam has no class for."""
+    hint = with_schema(beam.Row, [("at", "timestamp[us]"), ("n", "int8")])
+    pcoll = beam.PCollection(beam.Pipeline(), element_type=hint)
+
+    assert hint == pcoll.hint == pickle.loads(pickle.dumps(pcoll.element_type)).to_python_type()
+    pcoll.element_type = KV[str, int]
+    assert tuple[str, int] == pcoll.hint
 
 
 def test_a_coder_is_found_for_a_constraint():

@@ -66,5 +66,5 @@ class Count:
             dofn.column_operation = Rearrangement(
                 lambda batch, of: (batch, Pairs(batch.num_columns, of, as_nones)), of_pairs=False
             )
-            pairs = pcoll | "PairWithVoid" >> ParDo(dofn).with_output_types(pair_of(pcoll.element_type, None))
+            pairs = pcoll | "PairWithVoid" >> ParDo(dofn).with_output_types(pair_of(pcoll.hint, None))
             return pairs | "Count" >> CombinePerKey(CountCombineFn())  # type: ignore[no-any-return]

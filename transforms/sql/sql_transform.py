@@ -133,13 +133,13 @@ def _by_name(inputs: Any, label: str) -> dict[str, PCollection[Any]]:
 def _schema(pcoll: PCollection[Any], name: str, label: str) -> Any:
     """Return the `pyarrow.Schema` of the elements.  Raises `TypeHintError` if it is unknown."""
     try:
-        schema = schema_of(pcoll.element_type)
+        schema = schema_of(pcoll.hint)
     except TypeError as error:
         raise TypeHintError(f"{label}: {name}: {error}") from None
     if schema is None:
         raise TypeHintError(
             f"{label}: {name}: the fields of {pcoll.producer_label}'s elements, or their types, aren't known: "
-            f"the type is {describe(pcoll.element_type)}; declare a class with typed fields by with_output_types"
+            f"the type is {describe(pcoll.hint)}; declare a class with typed fields by with_output_types"
         )
     return schema
 

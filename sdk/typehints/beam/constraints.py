@@ -115,7 +115,7 @@ class TypeConstraint:
         for parameter in self.parameters:
             visit_inner_types(parameter, visitor, visitor_arg)
 
-    # A PCollection's type is a hint of `typing`, which programs compare with a constraint.
+    # Programs compare a PCollection's type with a hint of `typing`, too.
     def __eq__(self, other: object) -> bool:
         if isinstance(other, _HINTS):
             return _is_same_hint(self.to_python_type(), other)
@@ -139,7 +139,7 @@ class AnyTypeConstraint(TypeConstraint):
     def to_python_type(self) -> AnyType:
         return AnyType
 
-    # The type of a PCollection's elements is a hint of `typing`.
+    # Programs compare it with `typing.Any`, too.
     def __eq__(self, other: object) -> bool:
         return other is AnyType or type(self) is type(other)
 

@@ -13,7 +13,7 @@ from ..row_classes import is_named_tuple, is_row_dataclass
 from ..schema import ARROW_NAMES, schemas_of
 from . import constraints as beam
 from .constraints import CompositeTypeHint, TypeConstraint
-from .row_type import RowTypeConstraint
+from .row_type import GeneratedClassRowTypeConstraint
 
 # Beam's names.
 match_is_named_tuple = is_named_tuple
@@ -89,7 +89,10 @@ def _row_type(typ: Any) -> Any:
     if len(found) != 1 or not isinstance(found[0][0], type) or not issubclass(found[0][0], Row):
         return typ
     kinds = {name: kind for kind, name in ARROW_NAMES.items()}
-    return RowTypeConstraint.from_fields([(name, kinds.get(str(kind), Any)) for name, kind in found[0][1].fields])
+    fields = [(name, kinds.get(str(kind), beam.AnyTypeConstraint())) for name, kind in found[0][1].fields]
+    rows = GeneratedClassRowTypeConstraint(fields)
+    rows.hint = typ
+    return rows
 
 
 def _constraint(kind: Any, args: tuple[Any, ...], is_empty: bool = False) -> TypeConstraint:

@@ -192,7 +192,13 @@ class RowTypeConstraint(TypeConstraint):
 
 
 class GeneratedClassRowTypeConstraint(RowTypeConstraint):
-    """Rows with these fields, whose class is a named tuple that is made for them."""
+    """Rows with these fields, whose class is a named tuple that is made for them.
+
+    Attributes:
+      hint: the hint of `typing` that it was converted from, whose fields may have types that Beam has none for.
+    """
+
+    hint: Any = None
 
     def __init__(
         self,
@@ -217,11 +223,14 @@ class GeneratedClassRowTypeConstraint(RowTypeConstraint):
         self._schema_id = schema_id
 
     def to_python_type(self) -> Any:
+        if self.hint is not None:
+            return self.hint
         return with_schema(Row, [(name, _arrow_name(hint)) for name, hint in self._fields])
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self._fields, self._schema_id, self._schema_options, self._field_options, None)
-        return (RowTypeConstraint.from_fields, (*arguments, self._field_descriptions))
+        state = {} if self.hint is None else {"hint": self.hint}
+        return (RowTypeConstraint.from_fields, (*arguments, self._field_descriptions), state)
 
 
 def is_generated(user_type: Any) -> bool:

@@ -197,7 +197,7 @@ def test_rows_of_a_declared_type(kind: Any) -> None:
     found = signed(CHANGES[:1], FromDebezium(kind))
     assert [(+1, kind(1, 10), 5)] == found
     p = TestPipeline()
-    assert kind is (p | beam.Create(CHANGES) | FromDebezium(kind)).element_type.__origin__
+    assert kind is (p | beam.Create(CHANGES) | FromDebezium(kind)).hint.__origin__
 
 
 def test_a_type_that_is_no_record_is_refused_when_the_transform_is_made() -> None:

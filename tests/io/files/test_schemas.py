@@ -43,7 +43,7 @@ def written(path: Path, **columns: Any) -> Path:
 
 
 def fields(read: beam.PTransform) -> str:
-    found = schemas_of((beam.Pipeline() | read).element_type)
+    found = schemas_of((beam.Pipeline() | read).hint)
     return str(found[0][1]) if found else "unknown"
 
 

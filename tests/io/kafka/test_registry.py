@@ -69,7 +69,7 @@ def test_rows_of_each_runner_come_back(
     with make_pipeline() as p:
         form = getattr(schemas, read)()
         values = p | ReadFromKafka(topic.config, topic.name, value_deserializer=form, bounded=True) | beam.Values()
-        assert ["item: string, count: int64, note: string"] == [str(s) for _, s in schemas_of(values.element_type)]
+        assert ["item: string, count: int64, note: string"] == [str(s) for _, s in schemas_of(values.hint)]
         assert_that(values, equal_to([*rows, beam.Row(item="tea", count=3, note=None), beam.Row(**others[1])]))
         # Its columns are grouped.
         sums = values | beam.GroupBy("item").aggregate_field("count", sum, "sum")
@@ -118,7 +118,7 @@ def test_messages_of_protobuf_are_rows(
     with make_pipeline() as p:
         read = ReadFromKafka(topic.config, topic.name, value_deserializer=form, bounded=True)
         found = p | read | beam.Values()
-        ((_, schema),) = schemas_of(found.element_type)
+        ((_, schema),) = schemas_of(found.hint)
         assert "item: string, count: int64, size: string, most, items" == str(schema).partition(", counts")[0]
         assert_that(found, equal_to([beam.Row(**WHOLE), beam.Row(**EMPTY)]))
 

@@ -158,7 +158,7 @@ def test_a_dataframe_has_known_fields() -> None:
     )
     frame = SimpleNamespace(schema=schema, isStreaming=False, columns=schema.names)
     rows = beam.Pipeline() | beam.io.FromSpark(frame)
-    ((_, known),) = schemas_of(rows.element_type)
+    ((_, known),) = schemas_of(rows.hint)
     assert "item: string, price: int32, tags" == str(known)
     with pytest.raises(ColumnError, match="there is no field 'prize'; the elements have item, price, tags"):
         _ = rows | beam.Select("prize")

@@ -282,4 +282,4 @@ def test_a_combiner_with_another_result_doesnt_inherit_its_type():
         def extract_output(self, accumulator):
             return ",".join(accumulator)
 
-    assert Any is (beam.Pipeline() | beam.Create(["a"]) | beam.CombineGlobally(Joined())).element_type
+    assert Any is (beam.Pipeline() | beam.Create(["a"]) | beam.CombineGlobally(Joined())).hint
