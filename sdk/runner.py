@@ -40,12 +40,14 @@ class PipelineState:
     PENDING = "PENDING"
     CANCELLING = "CANCELLING"
     RESOURCE_CLEANING_UP = "RESOURCE_CLEANING_UP"
+    PAUSING = "PAUSING"
+    PAUSED = "PAUSED"
     UNRECOGNIZED = "UNRECOGNIZED"
 
     @classmethod
     def is_terminal(cls, state: str) -> bool:
         """Return whether a run in this state has ended."""
-        return state in (cls.STOPPED, cls.DONE, cls.FAILED, cls.CANCELLED, cls.UPDATED, cls.DRAINED)
+        return state in (cls.DONE, cls.FAILED, cls.CANCELLED, cls.UPDATED, cls.DRAINED)
 
 
 class Capability(StrEnum):

@@ -11,7 +11,7 @@ from penstock.runners.local import LocalStreamingRunner
 from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner, SparkRunner
 from penstock.sdk import runner
 from penstock.sdk.errors import RunnerError
-from penstock.sdk.runner import create_runner
+from penstock.sdk.runner import PipelineState, create_runner
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,13 @@ def test_a_runner_runs_a_transform_or_a_function(capsys: pytest.CaptureFixture[s
     for run in (beam.Create([1]) | beam.Map(print), lambda begin: begin | beam.Create([2]) | beam.Map(print)):
         assert "DONE" == runner.run(run).wait_until_finish()
     assert "1\n2\n" == capsys.readouterr().out
+
+
+def test_the_states_of_a_run_are_beams() -> None:
+    """A stopped or paused run hasn't ended."""
+    states = {name for name in vars(PipelineState) if name.isupper()}
+    ended = {name for name in states if PipelineState.is_terminal(getattr(PipelineState, name))}
+
+    assert {"DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED"} == ended
+    assert {"PAUSING", "PAUSED", "STOPPED", "STARTING", "RESOURCE_CLEANING_UP", "UNRECOGNIZED"} <= states
+    assert all(name == getattr(PipelineState, name) for name in states)
