@@ -110,7 +110,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "testing.metric_result_matchers": ("sdk.beam.metric_results",),
     "testing.pipeline_verifiers": ("io.beam.run_results",),
     "testing.test_pipeline": ("testing",),
-    "testing.test_stream": ("testing",),
+    "testing.test_stream": ("testing", "testing.stream_events"),
     "testing.test_utils": ("io.beam.test_utils",),
     "testing.util": ("testing.util",),
     "transforms": ("transforms", "sdk.ptransform"),
@@ -181,6 +181,7 @@ RENAMED: Final[dict[tuple[str, str], str]] = {
     ("transforms.core", "CallableWrapperDoFn"): "FlatMapDoFn",
     ("transforms.ptransform", "label_from_callable"): "label_of",
     ("utils.windowed_value", "create"): "windowed_value_of_micros",
+    ("utils.windowed_value", "_IntervalWindowBase"): "IntervalWindow",
     ("transforms.core", "Windowing"): "windowing_of_beam",
     # Beam's sink has writers; that of `penstock.io` has two-phase commit.
     ("io", "Sink"): "SinkOfWriters",
@@ -203,6 +204,7 @@ APART: Final[dict[tuple[str, str], str]] = {
     ("io.gcp.bigquery", "BigQueryDisposition"): "io.beam.service_values",
     ("io.gcp.pubsub", "PubsubMessage"): "io.beam.service_values",
     ("io.gcp.bigquery_tools", "RetryStrategy"): "io.beam.bigquery_schemas",
+    ("utils.windowed_value", "_IntervalWindowBase"): "windowing",
     ("io.gcp.bigquery_tools", "parse_table_schema_from_json"): "io.beam.bigquery_schemas",
 }
 

@@ -3,6 +3,7 @@
 test_pipeline.py   TestPipeline: a pipeline that runs when its `with` block ends
 scripted_source.py ScriptedSource: a replayable unbounded source with given elements
 test_stream.py     TestStream: scripted elements, watermarks and times
+stream_events.py   ElementEvent and the other events of Beam, of which a TestStream can be made
 simulating.py      simulate_pipeline: a pipeline under seeds, with simulated failures
 util.py            assert_that, and its matchers
 panes.py           TestPane: a value with its window, pane info and sign

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..sdk import graph
-from ..sdk.elements.bundle import Bundle
+from ..sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from ..sdk.elements.element_wrappers import WindowedValue, unwrapped
 from ..sdk.errors import PenstockError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.sources import scripted_source
 from ..sdk.sources.scripted_source import (
     ClockMoves,
     ElementsArrive,
-    Event,
     PercentileMoves,
     Script,
     SignalArrives,
@@ -24,6 +24,7 @@ from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 from ..windowing import MAX_TIMESTAMP, TimestampedValue
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
+from .stream_events import ElementEvent, Event, ProcessingTimeEvent, WatermarkEvent, WindowedValueHolder
 
 
 class TestStreamError(PenstockError, ValueError, AssertionError):
@@ -41,7 +42,8 @@ class TestStream(PTransform):
 
     Args:
       coder: Beam's; accepted.  Elements aren't encoded.
-      events: the initial script, from another TestStream.
+      events: the initial script: `ElementEvent`s, `WatermarkEvent`s and `ProcessingTimeEvent`s, or those of another
+        TestStream.
       output_tags: names of outputs, each with its own watermark, besides those of the events.  With any name the output
         of the transform is a dictionary of PCollections, where events without a tag belong to None.
 
@@ -65,32 +67,45 @@ class TestStream(PTransform):
     def __init__(
         self,
         coder: Any = None,
-        events: Iterable[Event] | None = None,
+        events: Iterable[Event | scripted_source.Event] | None = None,
         output_tags: Iterable[str] | None = None,
         endpoint: str | None = None,
     ) -> None:
         super().__init__()
         if endpoint is not None:
             raise ValueError("TestStream: an endpoint to read events from isn't supported; add them to the stream")
-        self.events: list[Event] = list(events or [])
+        self.events: list[scripted_source.Event] = []
         self._declared = list(output_tags or [])
         self._watermarks: dict[str | None, int] = {}
-        for event in self.events:
+        for event in events or ():
+            self._add(event)
+
+    def _add(self, event: Event | scripted_source.Event) -> None:
+        if isinstance(event, ElementEvent):
+            self.add_elements(event.timestamped_values, event.tag)
+        elif isinstance(event, WatermarkEvent):
+            self.advance_watermark_to(event.new_watermark, event.tag)
+        elif isinstance(event, ProcessingTimeEvent):
+            self.advance_processing_time(event.advance_by)
+        elif isinstance(event, scripted_source.Event):
+            self.events.append(event)
             if isinstance(event, WatermarkMoves):
                 self._watermarks[event.tag] = event.micros
+        else:
+            raise TypeError(f"TestStream: expected an event, such as WatermarkEvent(10), got {event!r}")
 
     def add_elements(self, elements: Iterable[Any], tag: str | None = None, event_timestamp: Any = None) -> TestStream:
         """Add the arrival of elements as one bundle.
 
         `TimestampedValue`s and `WindowedValue`s have their own event times.  Other elements have `event_timestamp`, or
-        else the watermark.
+        else the watermark.  The windows of a `WindowedValue` count only in a `WindowedValueHolder`.
         """
         default = self._watermarks.get(tag, MIN_MICROS)
         if event_timestamp is not None:
             default = Timestamp.of(event_timestamp).micros
         if isinstance(elements, (str, bytes, TimestampedValue, WindowedValue)):
             raise TypeError(f"TestStream.add_elements: expected a list of elements, got {elements!r}")
-        rows = [unwrapped(element, default) for element in elements]
+        rows = [unwrapped(_arriving(element), default) for element in elements]
         for value, micros, *_ in rows:
             if micros >= MAX_MICROS:
                 raise TestStreamError(
@@ -157,3 +172,12 @@ class TestStream(PTransform):
         script = Script(tuple(self.events), tags)
         outputs = pbegin.pipeline.add(graph.Read(script), [], DEFAULT_WINDOWING, hint, tags, is_bounded=False)
         return outputs[None] if tags == (None,) else outputs
+
+
+def _arriving(element: Any) -> Any:
+    """Return what a `WindowedValueHolder` holds; other elements arrive in the global window, as in Beam."""
+    value = element.value if isinstance(element, TimestampedValue) else element
+    if isinstance(value, WindowedValueHolder):
+        held: WindowedValue = value.windowed_value
+        return WindowedValue(held.value, held.timestamp, held.windows or GLOBAL_WINDOWS, held.pane_info)
+    return TimestampedValue(element.value, element.timestamp) if isinstance(element, WindowedValue) else element

@@ -38,6 +38,16 @@ def test_names_are_imported_from_where_beam_has_them() -> None:
     assert beam.BatchElements is BatchElements
 
 
+def test_windows_are_instances_of_beams_base() -> None:
+    """A window of the base is one of the others."""
+    from penstock.testing.test_stream import ElementEvent
+    from penstock.utils.windowed_value import _IntervalWindowBase
+
+    assert beam.testing.test_stream.ElementEvent is ElementEvent
+    assert issubclass(beam.window.IntervalWindow, _IntervalWindowBase)
+    assert beam.window.IntervalWindow(0, 5) == _IntervalWindowBase(0, 5)
+
+
 @pytest.mark.parametrize(
     ("module", "named"),
     [

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 import penstock as beam
-from penstock.testing import TestPipeline, TestStream, assert_that, equal_to
-from penstock.windowing import MAX_TIMESTAMP, FixedWindows, TimestampedValue
+from penstock.sdk.elements.element_wrappers import WindowedValue
+from penstock.sdk.sources.scripted_source import Script
+from penstock.testing import TestPipeline, TestStream, TestWindowedValue, assert_that, equal_to
+from penstock.testing.stream_events import (
+    ElementEvent,
+    Event,
+    ProcessingTimeEvent,
+    WatermarkEvent,
+    WindowedValueHolder,
+)
+from penstock.windowing import MAX_TIMESTAMP, FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
 
 
 def test_each_tag_is_an_output_with_its_own_watermark() -> None:
@@ -45,3 +56,79 @@ def test_elements_at_the_end_of_time_are_refused():
         TestStream().add_elements([TimestampedValue("a", MAX_TIMESTAMP)])
     with pytest.raises(AssertionError, match="can't go back"):
         TestStream().advance_watermark_to(5).advance_watermark_to(4)
+
+
+def test_a_stream_is_made_of_beams_events() -> None:
+    """It goes on with its own methods."""
+    events = [
+        WatermarkEvent(10),
+        ElementEvent([TimestampedValue("a", 12), TimestampedValue("late", 3)]),
+        ProcessingTimeEvent(5),
+    ]
+    by_events = TestStream(events=events, output_tags={None}).advance_watermark_to(20)
+    by_methods = TestStream().advance_watermark_to(10)
+    by_methods.add_elements([TimestampedValue("a", 12), TimestampedValue("late", 3)])
+    by_methods.advance_processing_time(5).advance_watermark_to(20)
+
+    script = Script(tuple(by_methods.events))
+    for stream in (by_events, TestStream(events=by_methods.events)):
+        assert script.identity() == Script(tuple(stream.events)).identity()
+    with pytest.raises(AssertionError, match="can't go back"):
+        by_events.advance_watermark_to(19)
+    with pytest.raises(TypeError, match="expected an event, such as WatermarkEvent"):
+        TestStream(events=["a"])  # type: ignore[list-item]
+
+
+def test_events_have_their_tags() -> None:
+    """Each is an output."""
+    events = [
+        WatermarkEvent(0, "letters"),
+        ElementEvent([TimestampedValue("a", 1)], "letters"),
+        WatermarkEvent(5, "no"),
+    ]
+    with TestPipeline() as p:
+        outputs = p | TestStream(events=events, output_tags={"letters", "no"})
+        assert {"letters", "no"} == outputs.keys()
+        assert_that(outputs["letters"], equal_to(["a"]))
+
+
+def test_events_of_one_class_are_compared() -> None:
+    """Those of different classes are different, and have no order."""
+    a, b = ElementEvent([TimestampedValue("a", 1)]), ElementEvent([TimestampedValue("b", 2)])
+
+    assert {a, a, WatermarkEvent(1), WatermarkEvent(1)} == {a, WatermarkEvent(1)}
+    assert a < b
+    assert WatermarkEvent(1, "x") < WatermarkEvent(2)
+    assert ProcessingTimeEvent(2.5) >= ProcessingTimeEvent(2)
+    assert a != ElementEvent([TimestampedValue("a", 1)], "tag")
+    assert WatermarkEvent(1) != ProcessingTimeEvent(1)
+    assert all(isinstance(event, Event) for event in (a, WatermarkEvent(1), ProcessingTimeEvent(1)))
+    with pytest.raises(TypeError):
+        _ = WatermarkEvent(1) < ProcessingTimeEvent(1)
+
+
+def test_a_holder_gives_an_element_its_windows() -> None:
+    """Those of a WindowedValue beside it are dropped, as in Beam."""
+    window = IntervalWindow(0, 10)
+    held = WindowedValueHolder(WindowedValue("held", 7, [window]))
+    elements = [held, TimestampedValue(held, 1), WindowedValue("plain", 8, [window])]
+    with TestPipeline() as p:
+        expected = [
+            TestWindowedValue("held", 7, [window]),
+            TestWindowedValue("held", 7, [window]),
+            TestWindowedValue("plain", 8, [GlobalWindow()]),
+        ]
+        assert_that(p | TestStream().add_elements(elements), equal_to(expected), reify_windows=True)
+
+
+def test_a_row_of_a_holders_fields_is_a_holder() -> None:
+    """A Row is what its coder decodes."""
+    held = WindowedValueHolder(WindowedValue("a", 1, []))
+    row = beam.Row(**held.as_dict())
+
+    assert isinstance(held, WindowedValueHolder)
+    assert isinstance(row, WindowedValueHolder)
+    assert not isinstance(beam.Row(windowed_value=1), WindowedValueHolder)
+    assert held == WindowedValueHolder.from_row(row) == pickle.loads(pickle.dumps(held))
+    with pytest.raises(AssertionError, match="expected a WindowedValue"):
+        WindowedValueHolder("a")  # type: ignore[arg-type]
