@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ..sdk.beam.absent import AbsentMeta, described
-from ..sdk.compat import namespace
+from ..sdk.compat import folders_of_installed_beam, namespace
 from ..sdk.errors import RunnerError
 from ..sdk.runner import create_runner
 
@@ -67,14 +67,14 @@ class _Imports(ast.NodeVisitor):
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             root, _, path = alias.name.partition(".")
-            if root != "apache_beam":
+            if root != "apache_beam" or _is_installed_example(path):
                 continue
             module = self._resolved(alias.name, path.split(".") if path else [], node.lineno)
             self.things[alias.asname or root] = module if alias.asname else namespace("")
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         root, _, path = (node.module or "").partition(".")
-        if root != "apache_beam" or node.level:
+        if root != "apache_beam" or node.level or _is_installed_example(path):
             return
         module = self._resolved(node.module or "", path.split(".") if path else [], node.lineno)
         for alias in node.names if isinstance(module, ModuleType) else ():
@@ -95,6 +95,10 @@ class _Imports(ast.NodeVisitor):
         if isinstance(thing, AbsentMeta):
             self.missing.append(Missing(line, described(thing)))
         return thing
+
+
+def _is_installed_example(path: str) -> bool:
+    return path.partition(".")[0] == "examples" and bool(folders_of_installed_beam())
 
 
 class _Uses(ast.NodeVisitor):

@@ -7,6 +7,7 @@ The same hook serves `from penstock.utils.timestamp import Timestamp`: Beam's mo
 unless a module of penstock has that name.  So can `penstock.window`, which is at Beam's root.
 
 Beam's other modules and names, listed in `sdk/beam/names.txt`, can be imported, too, and are errors when used.
+`apache_beam.examples` is loaded from Beam's own distribution, if it is installed, and runs on penstock.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Final
 
@@ -410,7 +411,7 @@ class _BeamFinder(_Finder):
     """Finder for `apache_beam`, which refuses modules that Beam doesn't have."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
-        found = super().find_spec(fullname, path, target)
+        found = _installed_example(fullname, path) or super().find_spec(fullname, path, target)
         if found is None and fullname.partition(".")[0] == self.package:
             # With `name=`, `from apache_beam.io import Nothing` would show another error, without penstock's name.
             raise ModuleNotFoundError(f"there is no {fullname}, neither in penstock nor among the names of Beam")
@@ -418,6 +419,40 @@ class _BeamFinder(_Finder):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return Namespace(spec.name.partition(".")[2], spec.name)
+
+
+def _installed_example(fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    """Return the spec of a module of Beam's examples, whose imports of `apache_beam` import penstock.
+
+    None if Beam isn't installed.  Beam itself isn't imported.  Raises `ModuleNotFoundError` for an example that the
+    installed Beam doesn't have.
+    """
+    _, _, rest = fullname.partition(".")
+    if rest.partition(".")[0] != "examples":
+        return None
+    if rest == "examples":
+        path = folders_of_installed_beam()
+    if not path:
+        return None
+    found = PathFinder.find_spec(fullname, path)
+    if found is None and rest != "examples":
+        raise ModuleNotFoundError(f"there is no {fullname} in the installed Beam", name=fullname)
+    return found
+
+
+def folders_of_installed_beam() -> list[str]:
+    """Return where Beam's own distribution is, without importing it; nothing if it isn't installed."""
+    beam = PathFinder.find_spec("apache_beam")
+    return [] if beam is None else list(beam.submodule_search_locations or ())
+
+
+def is_example_of_beam(module: ModuleType) -> bool:
+    """Return whether a module is one of Beam's examples that was imported by the hook.
+
+    Where the hook isn't installed, an import of it would import Beam itself.
+    """
+    is_example = module.__name__.startswith("apache_beam.examples.") and not isinstance(module, Namespace)
+    return is_example and is_hook_installed()
 
 
 def find_beams_modules_here() -> None:

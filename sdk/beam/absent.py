@@ -20,7 +20,7 @@ _INTERNAL = "it belongs to the internals of Beam, which penstock doesn't share"
 INSTEAD: Final[dict[str, str]] = {
     "coders": _INTERNAL,
     "dataframe": "see docs/dataframes.md for what is supported",
-    "examples": "run a copy of the example, with its own file's path",
+    "examples": "install apache-beam, whose examples then run on penstock; or run a copy of the example",
     "internal": _INTERNAL,
     "io.aws": _FILES.format("s3fs for s3://"),
     "io.azure": _FILES.format("adlfs for abfs://"),

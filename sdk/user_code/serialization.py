@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 import cloudpickle
 
+from ..compat import is_example_of_beam
 from ..errors import OptionsError, SerializationError
 from .pickler import pickled
 from .signatures import is_bare
@@ -259,7 +260,8 @@ def local_modules_by_value() -> Iterator[None]:
     """Pickle functions and classes of the program's own modules by value, within the block.
 
     These are the modules beside the program and under the working directory, which another machine, or a process
-    started in another directory, doesn't have.  Installed packages are imported there.
+    started in another directory, doesn't have, and Beam's examples that run on penstock.  Installed packages are
+    imported there.
     """
     own, installed = _program_roots(), _installed_roots()
     registered: list[ModuleType] = []
@@ -270,7 +272,8 @@ def local_modules_by_value() -> Iterator[None]:
         if name == "__main__" or file is None or module.__name__ != name or is_ours:
             continue
         file = os.path.abspath(file)
-        if not file.startswith(own) or _is_installed(name, file, installed):
+        is_own = file.startswith(own) and not _is_installed(name, file, installed)
+        if not is_own and not is_example_of_beam(module):
             continue
         if name not in cloudpickle.list_registry_pickle_by_value():
             cloudpickle.register_pickle_by_value(module)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
+import pytest
 from command_line import Penstock
 
 from penstock.cli.beam_check import missing_of_beam
@@ -77,3 +78,19 @@ lambda window: window.any
 window.FixedWindows(1)
 """
     assert [3] == [each.line for each in missing_of_beam(program)]
+
+
+def test_examples_of_beam_are_missing_unless_beam_is_installed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then they run on penstock."""
+    program = (
+        "from apache_beam.examples.wordcount import WordExtractingDoFn\nimport apache_beam.examples.complete.tfidf"
+    )
+    without = missing_of_beam(program)
+    (tmp_path / "apache_beam").mkdir()
+    (tmp_path / "apache_beam" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert "install apache-beam, whose examples then run on penstock" in without[0].reason
+    assert [] == missing_of_beam(program)

@@ -19,6 +19,7 @@ from typing import Any
 import cloudpickle
 
 from ....sdk.coders import registry
+from ....sdk.compat import install_import_hook, is_hook_installed
 from ....sdk.errors import OptionsError
 from ....sdk.sources.bounded import ValuesSource
 from ....sdk.user_code.pickler import Pickler
@@ -56,10 +57,10 @@ def spawned(
             f"option --worker_start=spawn: the pipeline can't be pickled: {error}; use --worker_start=fork, or "
             "keep what can't be pickled out of functions, such as by making it in DoFn.setup"
         ) from error
-    shared = beats.file.fileno()
+    shared, with_hook = beats.file.fileno(), is_hook_installed()
     path = json.dumps([os.path.abspath(entry) for entry in sys.path])
     process = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, path, str(os.getpid()), str(theirs.fileno()), str(shared)],
+        [sys.executable, "-c", _PROGRAM, path, *map(str, (os.getpid(), theirs.fileno(), shared, int(with_hook)))],
         stdin=subprocess.DEVNULL,
         pass_fds=[theirs.fileno(), shared, *descriptors],
     )
@@ -110,13 +111,16 @@ class _Process:
         """Do nothing: no resources are left."""
 
 
-def main(job: int, control: int, beats: int) -> None:
+def main(job: int, control: int, beats: int, with_hook: int) -> None:
     """Run a worker in this interpreter.
 
     Args:
       job: the id of the process that has started it.
       control, beats: descriptors of the pipe to the job, and of the heartbeats.
+      with_hook: 1 if `import apache_beam` imports penstock, as in the process that has started it.
     """
+    if with_hook:
+        install_import_hook()
     end_with_parent(job)
     connection = Connection(control)
     run, arguments, descriptors, number, workers, coders = cloudpickle.loads(connection.recv_bytes())
