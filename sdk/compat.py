@@ -165,6 +165,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "utils.histogram": ("sdk.metrics.histogram",),
     "utils.processes": ("sdk.beam.processes",),
     "utils.retry": ("sdk.retry",),
+    "utils.secret": ("sdk.beam.secret",),
     "utils.shared": ("sdk.shared",),
     "utils.sharded_key": ("sdk.coders",),
     "utils.timestamp": ("windowing",),

@@ -125,7 +125,7 @@ class WindowedValueHolder(Row, metaclass=WindowedValueHolderMeta):
     @classmethod
     def from_row(cls, row: Any) -> WindowedValueHolder:
         """Return the holder of a Row's `windowed_value`.  Raises `AssertionError` for a Row without one."""
-        found = row.as_dict().get("windowed_value") if isinstance(row, Row) else None
+        found: Any = row.as_dict().get("windowed_value") if isinstance(row, Row) else None
         return WindowedValueHolder(found)
 
     def __reduce__(self) -> tuple[Any, ...]:

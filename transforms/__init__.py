@@ -24,6 +24,7 @@ flatten.py            Flatten, FlattenWith: several PCollections as one
 Pairs, groups and parts:
 
 keys.py               Keys, Values, KvSwap, WithKeys: items of pairs, and pairs of values
+group_by_encrypted_key.py GroupByEncryptedKey: groups that are encrypted while they are grouped
 co_group_by_key.py    CoGroupByKey: several PCollections grouped by their keys
 group_by.py           GroupBy, Select: grouping by fields, and selecting them
 distinct.py           Distinct: each element once
@@ -85,6 +86,7 @@ from .error_handling import CollectingErrorHandler, ErrorHandler
 from .feedback import Feedback
 from .flatten import Flatten, FlattenWith
 from .group_by import GroupBy, Select
+from .group_by_encrypted_key import GroupByEncryptedKey
 from .group_by_key import GroupByKey, GroupByKeyAndWindow
 from .group_into_batches import GroupIntoBatches
 from .keys import Keys, KvSwap, Values, WithKeys
@@ -144,6 +146,7 @@ __all__ = [
     "Windowing",
     "GroupByKeyAndWindow",
     "GroupByKey",
+    "GroupByEncryptedKey",
     "CombinePerKey",
     "CombineGlobally",
     "CombineValues",

@@ -10,7 +10,8 @@ import attrs
 
 from ..sdk import graph, typehints
 from ..sdk.combine_fn import CombineFn
-from ..sdk.errors import EndlessGroupError, TypeHintError
+from ..sdk.errors import EndlessGroupError, TypeHintError, UnsupportedError
+from ..sdk.options import SetupOptions
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.typehints.simplified import native
@@ -39,6 +40,8 @@ class GroupByKey(PTransform):
     late_tag: str | None = None
     # Whether a key is forgotten with each discarded pane: for a shuffle, where nothing looks at panes.
     forgets: bool = False
+    # Whether the elements are encrypted already.
+    is_encrypted = False
 
     def default_label(self) -> str:
         return "GroupByKey"
@@ -56,8 +59,8 @@ class GroupByKey(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         pair_types(pcoll)
-        element_type = self.infer_output_type(pcoll.hint)
-        return add_grouping(pcoll, None, element_type, self.late_tag, forgets=self.forgets)
+        hint = self.infer_output_type(pcoll.hint)
+        return add_grouping(pcoll, None, hint, self.late_tag, forgets=self.forgets, is_encrypted=self.is_encrypted)
 
 
 # The paper's name.
@@ -71,15 +74,22 @@ def add_grouping(
     late_tag: str | None = None,
     accumulation_mode: AccumulationMode | None = None,
     forgets: bool = False,
+    is_encrypted: bool = False,
 ) -> PCollection[Any] | DoOutputsTuple:
     """Apply the primitive, and return its output, or with `late_tag` its output and the late data.
 
     `accumulation_mode` overrides the mode of the input for this grouping.
 
     Raises `UnsafeTriggerError` if the trigger may finish and drop data, and `EndlessGroupError` for the global window
-    of an unbounded input with the default trigger, unless the option `--allow_unsafe_triggers` is given.
+    of an unbounded input with the default trigger, unless the option `--allow_unsafe_triggers` is given; and
+    `UnsupportedError` for the option `--gbek`, unless the elements are encrypted.
     """
     pipeline, windowing = pcoll.pipeline, pcoll.windowing
+    if not is_encrypted and pipeline.options.view_as(SetupOptions).gbek is not None:
+        raise UnsupportedError(
+            f"{pipeline.full_label}: --gbek, which encrypts all groupings, isn't supported; use GroupByEncryptedKey, "
+            "with CombineValues behind it for an aggregation"
+        )
     own = windowing if accumulation_mode is None else attrs.evolve(windowing, accumulation_mode=accumulation_mode)
     primitive = graph.GroupByKeyAndWindow(own, combine, forgets=forgets)
     _check_that_it_ends(pcoll)

@@ -55,6 +55,7 @@ INSTEAD: Final[dict[str, str]] = {
     "transforms.xlang": "cross-language transforms need Java; write the transform in Python",
     "typehints": "use penstock.typehints, or the types of Python's typing",
     "utils": _INTERNAL,
+    "utils.secret": "create the key in Google Cloud's Secret Manager, and name it by GcpSecret",
     "yaml": "write the pipeline in Python",
 }
 

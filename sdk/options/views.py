@@ -77,9 +77,11 @@ class SetupOptions(PipelineOptions):
             "save_main_session?None requirements_file requirements_cache requirements_cache_only_sources? setup_file "
             "beam_plugins,beam_plugin* pickle_library=default sdk_location=default extra_packages,extra_package* "
             "files_to_stage,file_to_stage* prebuild_sdk_container_engine prebuild_sdk_container_base_image "
-            "cloud_build_machine_type docker_registry_push_url gbek user_agent maven_repository_url",
+            "cloud_build_machine_type docker_registry_push_url user_agent maven_repository_url",
         )
         accept(parser, "no_save_main_session!", dest="save_main_session", default=None)
+        help = "Beam's; refused, since groupings would not be encrypted.  Use GroupByEncryptedKey."
+        parser.add_argument("--gbek", help=help)
 
 
 class DebugOptions(PipelineOptions):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from checks import check
 
 import penstock as beam
+from penstock.sdk.beam.secret import RawSecret, Secret
 from penstock.testing import TestWindowedValue
 from penstock.triggers import PaneInfo, PaneInfoTiming
 from penstock.windowing import FixedWindows, IntervalWindow, Sessions, TimestampedValue
@@ -32,6 +33,18 @@ def test_a_group_can_be_gone_through_more_than_once(pipeline: Any) -> None:
         groups = p | beam.Create([("k", i) for i in range(1000)]) | beam.GroupByKey()
         sums = groups | beam.MapTuple(lambda k, values: (sum(values), sum(values), len(list(values))))
         check([(499500, 499500, 1000)], sums)
+
+
+def test_encrypted_groups_are_those_of_the_same_key_and_window(pipeline: Any) -> None:
+    """Equal keys are one key, whatever their types."""
+    secret = RawSecret(Secret.generate_secret_bytes())
+    elements = [
+        TimestampedValue(pair, time) for time, pair in enumerate([(1, "a"), (1.0, [2]), ("1", None), (True, 3)])
+    ]
+    with pipeline as p:
+        windowed = p | beam.Create(elements) | beam.WindowInto(FixedWindows(3))
+        groups = windowed | beam.GroupByEncryptedKey(secret) | beam.MapTuple(lambda k, vs: (k, sorted(vs, key=repr)))
+        check([(1, ["a", [2]]), ("1", [None]), (1, [3])], groups)
 
 
 def test_pairs_may_be_tuples_named_tuples_or_lists(pipeline: Any) -> None:

@@ -171,6 +171,14 @@ def rocksdb(directory: pathlib.Path) -> None:
     core(directory / "stream")
 
 
+def encryption(directory: pathlib.Path) -> None:
+    from penstock.utils.secret import RawSecret, Secret
+
+    with TestPipeline() as p:
+        groups = p | beam.Create([("tea", 1)]) | beam.GroupByEncryptedKey(RawSecret(Secret.generate_secret_bytes()))
+        assert_that(groups, equal_to([("tea", [1])]))
+
+
 def metrics(directory: pathlib.Path) -> None:
     with beam.Pipeline(options=beam.options.PipelineOptions(metrics_port=0)) as p:
         _ = p | beam.Create(range(10)) | beam.Map(str)
@@ -316,8 +324,8 @@ BY_EXTRA = {
     **{
         check.__name__: check
         for check in (
-            avro, connect, dataframes, delta, draw, enrichment, iceberg, kafka, metrics, mqtt, nats, parquet, postgres,
-            progress, redis, rocksdb, s3, sketches, spark, sql, tfrecord, ui, zstd,
+            avro, connect, dataframes, delta, draw, encryption, enrichment, iceberg, kafka, metrics, mqtt, nats,
+            parquet, postgres, progress, redis, rocksdb, s3, sketches, spark, sql, tfrecord, ui, zstd,
         )
     },
 }  # fmt: skip
