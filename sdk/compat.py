@@ -447,15 +447,6 @@ def folders_of_installed_beam() -> list[str]:
     return [] if beam is None else list(beam.submodule_search_locations or ())
 
 
-def is_example_of_beam(module: ModuleType) -> bool:
-    """Return whether a module is one of Beam's examples that was imported by the hook.
-
-    Where the hook isn't installed, an import of it would import Beam itself.
-    """
-    is_example = module.__name__.startswith("apache_beam.examples.") and not isinstance(module, Namespace)
-    return is_example and is_hook_installed()
-
-
 def find_beams_modules_here() -> None:
     """Install the hook for `import penstock.utils.timestamp`.  Penstock's own modules take precedence."""
     if not any(isinstance(finder, _Finder) and finder.package == _PACKAGE for finder in sys.meta_path):

@@ -16,7 +16,6 @@ from typing import Any, Generic, TypeVar
 import attrs
 import cloudpickle
 
-from ..compat import is_example_of_beam
 from ..errors import OptionsError, SerializationError
 from .pickler import pickled
 from .signatures import is_bare
@@ -255,6 +254,12 @@ def _is_installed(name: str, file: str, roots: tuple[str, ...]) -> bool:
     return _has_distributions(top)
 
 
+def _is_example_of_beam(module: ModuleType) -> bool:
+    """Return True for an example whose `import apache_beam` has imported penstock; elsewhere it would import Beam."""
+    root = type(sys.modules.get("apache_beam")).__module__.partition(".")[0]
+    return module.__name__.startswith("apache_beam.examples.") and type(module) is ModuleType and root == _PACKAGE
+
+
 @contextmanager
 def local_modules_by_value() -> Iterator[None]:
     """Pickle functions and classes of the program's own modules by value, within the block.
@@ -273,7 +278,7 @@ def local_modules_by_value() -> Iterator[None]:
             continue
         file = os.path.abspath(file)
         is_own = file.startswith(own) and not _is_installed(name, file, installed)
-        if not is_own and not is_example_of_beam(module):
+        if not is_own and not _is_example_of_beam(module):
             continue
         if name not in cloudpickle.list_registry_pickle_by_value():
             cloudpickle.register_pickle_by_value(module)
