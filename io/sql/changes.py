@@ -114,15 +114,17 @@ class TableChanges:
             retracted row was accepted before.
         """
         q = self.dialect.quoted
-        conditions = session.conditions_of(self.table, self.columns) if strictly else {}
+        # The type json has no equality.
+        as_jsonb = session.json_columns(self.table, "json")
+        compared = [name for name in self.columns if name not in as_jsonb]
+        conditions = session.conditions_of(self.table, compared) if strictly else {}
+        selected = ", ".join(f"{q(name)}::jsonb AS {q(name)}" if name in as_jsonb else q(name) for name in self.columns)
         checks = "".join(
             f" CONSTRAINT {q(name.replace('.', '_'))} CHECK ({self._o('sign')} < 0 OR ({condition}))"
             for name, condition in conditions.items()
         )
         for name, own in ((self.staged, _APART | _STAGED), (self.net, _NET)):
-            session.run(
-                f"CREATE TABLE {q(name)} AS SELECT {self._names(self.columns)} FROM {q(self.table)} WHERE 1 = 0"
-            )
+            session.run(f"CREATE TABLE {q(name)} AS SELECT {selected} FROM {q(self.table)} WHERE 1 = 0")
             for column, kind in own.items():
                 checked = checks if name == self.staged and column == _LAST_STAGED else ""
                 session.run(f"ALTER TABLE {q(name)} ADD COLUMN {q(PREFIX + column)} {kind}{checked}")
@@ -323,9 +325,10 @@ class TableChanges:
         o, q = self._o, self.dialect.quoted
         table, net = q(self.table), q(self.net)
         same = [f"{table}.{q(name)} = {net}.{q(name)}" for name in self.key]
+        as_jsonb = session.json_columns(self.table, "json")
         for name in self.columns:
             if name not in self.key:
-                ours, theirs = f"{net}.{q(name)}", f"{table}.{q(name)}"
+                ours, theirs = f"{net}.{q(name)}", f"{table}.{q(name)}" + "::jsonb" * (name in as_jsonb)
                 same.append(f"({theirs} = {ours} OR ({theirs} IS NULL AND {ours} IS NULL))")
         session.run(
             f"UPDATE {net} SET {o('found')} = 1 WHERE {o('net')} < 0 AND {o('left')} = 0 "

@@ -145,6 +145,21 @@ class SqlSession:
             constraint: expression for constraint, expression, used in checks if set(used or ()) <= set(columns)
         }
 
+    def json_columns(self, table: str, *kinds: str) -> frozenset[str]:
+        """Return the names of a table's columns of JSON, as far as the database exposes them.
+
+        Args:
+          kinds: their types, by default `json` and `jsonb`.
+        """
+        if self.dialect.name != "postgresql":
+            return frozenset()
+        kinds = kinds or ("json", "jsonb")
+        sql = (
+            f"SELECT attname FROM pg_attribute WHERE attrelid = to_regclass({MARK}) AND attnum > 0 "
+            f"AND format_type(atttypid, NULL) IN ({', '.join([MARK] * len(kinds))})"
+        )
+        return frozenset(name for (name,) in self.run(sql, (self.dialect.quoted(table), *kinds)))
+
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a statement, and return its rows."""
         cursor = self._connection.cursor()

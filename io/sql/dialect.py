@@ -31,7 +31,7 @@ _SQLITE_TYPES = _STANDARD_TYPES | {
     datetime.date: "TEXT",
     decimal.Decimal: "TEXT",
 }
-_POSTGRESQL_TYPES = _STANDARD_TYPES | {bytes: "BYTEA", datetime.datetime: "TIMESTAMP WITH TIME ZONE"}
+_POSTGRESQL_TYPES = _STANDARD_TYPES | {bytes: "BYTEA", datetime.datetime: "TIMESTAMP WITH TIME ZONE", dict: "JSONB"}
 
 # The dialect of each DB-API module.
 _DIALECTS_OF_MODULES = {

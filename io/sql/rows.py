@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -55,6 +56,7 @@ class TableRows:
         records or pairs (or, if all columns are the key, tuples).
       with_window: whether the last columns are `WINDOW_COLUMNS`.
       by_time: whether rows are ordered by window and timestamp besides the pane.
+      json: the columns of JSON, for which values are written as JSON.  A text is JSON already.
 
     >>> rows = TableRows(("word",), {"word": str, "count": int})
     >>> sqlite = SqlDialect("sqlite")
@@ -67,6 +69,7 @@ class TableRows:
     row: Callable[[Any], Any] | None = None
     with_window: bool = False
     by_time: bool = False
+    json: frozenset[str] = frozenset()
     # The columns that elements have values for.
     of_elements: tuple[str, ...] = attrs.field(init=False)
 
@@ -126,7 +129,18 @@ class TableRows:
                 f"column {name!r} is for {kind.__name__}, got {shortened(value)} of type {type(value).__name__} "
                 f"in {shortened(element)}"
             )
-        return value
+        return self._as_json(name, value, element) if name in self.json else value
+
+    def _as_json(self, name: str, value: Any, element: Any) -> Any:
+        # Another value is one of the driver, such as psycopg's `Jsonb`.
+        if not isinstance(value, (dict, list, tuple, bool, int, float)):
+            return value
+        try:
+            return json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise SinkError(
+                f"column {name!r} is for JSON, got {shortened(value)} in {shortened(element)}: {error}"
+            ) from error
 
 
 def _is_a(value: Any, kind: type, dialect: SqlDialect) -> bool:

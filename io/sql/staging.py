@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
+import attrs
+
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
@@ -88,13 +90,14 @@ class TableSinkWriter(SinkWriter[Any]):
             self._session = SqlSession(self._table.database.connect(), self._table.database.dialect)
             with self._session.transaction():
                 changes = self._changes_in(self._session)
+                json = frozenset() if changes is None else self._session.json_columns(changes.staged)
             if changes is None:
                 raise SinkError(
                     f"transaction {self._transaction!r} isn't prepared: there is no staging table; "
                     "it was committed or aborted already"
                 )
             self._changes = changes
-            self._rows = self._rows_of(changes.columns)
+            self._rows = attrs.evolve(self._rows_of(changes.columns), json=json)
         return self._session
 
     def _close(self) -> None:

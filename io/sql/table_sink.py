@@ -41,6 +41,9 @@ class TableSink(NamedTable, LabelledSink):
     An element adds its row, which replaces the row with the same key.  A retraction deletes its row, if the table still
     has it.  The result of a transaction doesn't depend on the order of its rows.
 
+    In columns of PostgreSQL's types jsonb and json, dicts, lists, numbers and booleans are written as JSON, and a
+    string is JSON already.  Rows are compared as jsonb, which is what is written into columns of both types.
+
     Args:
       database: the database of the table.
       table: its name, with or without its schema.

@@ -42,6 +42,14 @@ def rows_of_server(server, sql):
         return sorted(connection.execute(sql).fetchall())
 
 
+def run_on_server(server, sql):
+    """Run a statement that returns no rows."""
+    import psycopg
+
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute(sql)
+
+
 def test_every_runner_writes_the_same_table(make_pipeline, tmp_path):
     """From as many workers as there are, twice; afterwards nothing is left but the table and the record."""
     path = tmp_path / "out.db"
@@ -62,6 +70,53 @@ def test_every_runner_writes_into_postgresql(make_pipeline, runner_name, postgre
     assert COUNTS == rows_of_server(postgresql, f"SELECT * FROM {table}")
     left = "SELECT tablename FROM pg_tables WHERE tablename LIKE '\\_penstock\\_staged%' AND schemaname = 'public'"
     assert [] == rows_of_server(postgresql, left)
+
+
+@pytest.mark.parametrize("kind", ["jsonb", "json"])
+def test_dicts_and_lists_are_written_as_json(postgresql, kind):
+    """A string is JSON already, as psycopg's own wrapper is; None is no JSON."""
+    from psycopg.types.json import Jsonb
+
+    table = f"documents_{kind}"
+    run_on_server(postgresql, f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, doc {kind}, tags TEXT[])")
+    documents = [{"a": [1, None, {"b": "\u00e9'"}]}, ["x", 2], (1, 2), 1.5, True, '{"text": 1}', Jsonb([3]), None, {}]
+    for _ in range(2):
+        with TestPipeline() as p:
+            rows = [{"id": n, "doc": doc, "tags": ["t"]} for n, doc in enumerate(documents)]
+            _ = p | beam.Create(rows) | beam.io.WriteToSQL(postgresql.url, table, key="id")
+    expected = [{"a": [1, None, {"b": "\u00e9'"}]}, ["x", 2], [1, 2], 1.5, True, {"text": 1}, [3], None, {}]
+    found = rows_of_server(postgresql, f"SELECT * FROM {table}")
+    assert [(n, doc, ["t"]) for n, doc in enumerate(expected)] == found
+
+
+@pytest.mark.parametrize("kind", ["jsonb", "json"])
+def test_a_row_with_json_is_retracted(postgresql, kind):
+    """Equal documents are one row, whatever the order of their keys."""
+    table = f"retracted_{kind}"
+    run_on_server(postgresql, f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, doc {kind} NOT NULL)")
+    windows = beam.WindowInto(GlobalWindows(), Repeatedly(AfterCount(1)), AccumulationMode.RETRACTING)
+    stream = TestStream().add_elements([(1, "a")]).add_elements([(1, "b")]).advance_watermark_to_infinity()
+    with TestPipeline() as p:
+        groups = p | stream | windows | beam.GroupByKey()
+        documents = groups | beam.MapTuple(
+            lambda key, values: (len(list(values)), {"key": key, "values": sorted(values)})
+        )
+        _ = documents | beam.io.WriteToSQL(postgresql.url, table, key="id", columns={"id": int, "doc": dict})
+    assert [(2, {"key": 1, "values": ["a", "b"]})] == rows_of_server(postgresql, f"SELECT * FROM {table}")
+
+
+def test_a_column_of_dicts_is_made_for_json(postgresql):
+    """What is no JSON is refused with its column."""
+    write = beam.io.WriteToSQL(postgresql.url, "made_for_json", key="id", columns={"id": int, "doc": dict})
+    with TestPipeline() as p:
+        _ = p | beam.Create([(1, {"a": 1})]) | write
+    assert [(1, {"a": 1})] == rows_of_server(postgresql, "SELECT * FROM made_for_json")
+    for doc, message in [
+        ({"a": {1}}, "column 'doc' is for JSON, got .*: Object of type set"),
+        ([1], "is for dict, got"),
+    ]:
+        with pytest.raises(SinkError, match=message), TestPipeline() as p:
+            _ = p | beam.Create([(1, doc)]) | write
 
 
 def test_what_a_later_grouping_takes_back_is_gone_from_the_table(tmp_path):
