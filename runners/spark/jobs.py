@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -99,9 +100,11 @@ class Jobs:
 
 def raise_original(error: Exception) -> None:
     """Raise the error that an executor raised, or `RunnerError` for an error of Spark; return for any other error."""
-    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    # Without py4j, as with the package `pyspark-client`, none of its errors can have come.
+    py4j = sys.modules.get("py4j.protocol")
+    of_spark = (PySparkException,) if py4j is None else (PySparkException, py4j.Py4JError)
     if isinstance(error, PenstockError):
         return
     text = str(error)
@@ -111,7 +114,7 @@ def raise_original(error: Exception) -> None:
     differs = environment_error(text)
     if differs is not None:
         raise differs from redacted_cause(error)
-    if isinstance(error, (Py4JError, PySparkException)):
+    if isinstance(error, of_spark):
         raise RunnerError(f"Spark failed: {said(text)}") from redacted_cause(error)
 
 

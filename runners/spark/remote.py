@@ -64,9 +64,10 @@ def _active_session(options: PipelineOptions) -> Any:
     module = sys.modules.get("pyspark.sql.connect.session")
     if module is None or options.view_as(SparkOptions).spark_master is not None:
         return None
-    from pyspark import SparkContext
-
-    return None if SparkContext._active_spark_context is not None else module.SparkSession.getActiveSession()
+    # The package `pyspark-client`, a client alone, has no SparkContext.
+    context = getattr(sys.modules["pyspark"], "SparkContext", None)
+    has_driver = context is not None and context._active_spark_context is not None
+    return None if has_driver else module.SparkSession.getActiveSession()
 
 
 def refuse_remote(options: PipelineOptions, given: Any, graph: Graph, runner: str) -> None:

@@ -224,13 +224,16 @@ def test_a_program_names_the_server_by_a_flag(spark_connect: str) -> None:
 def test_the_active_session_is_used_unless_this_process_has_a_driver(
     connect_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A notebook's, without an option."""
+    """A notebook's, without an option; also where the package is `pyspark-client`, which has no SparkContext."""
+    import pyspark
     from pyspark import SparkContext
 
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     assert (connect_session, False) == remote_session(PipelineOptions([]), None)
     monkeypatch.setattr(SparkContext, "_active_spark_context", object())
     assert None is remote_session(PipelineOptions([]), None)
+    monkeypatch.delattr(pyspark, "SparkContext")
+    assert (connect_session, False) == remote_session(PipelineOptions([]), None)
 
 
 def test_a_server_that_does_not_answer_is_an_error_with_its_address() -> None:

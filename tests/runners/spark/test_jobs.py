@@ -1,12 +1,16 @@
-"""The Spark jobs of a run, cancelled."""
+"""The Spark jobs of a run: cancelled, and failed."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.runners.spark.jobs import Jobs
+import pytest
+
+from penstock.runners.spark.jobs import Jobs, raise_original
+from penstock.sdk.errors import RunnerError
 
 
 class Tracker:
@@ -37,3 +41,15 @@ def test_a_cancelled_job_is_over_when_spark_has_ended_it() -> None:
     Jobs(context, "mine").cancel()
     assert ["mine"] == cancelled
     assert ["RUNNING", "RUNNING", "FAILED", "FAILED"] == tracker.asked
+
+
+def test_an_error_of_spark_is_told_without_a_driver_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package `pyspark-client` has no py4j."""
+    from pyspark.errors import PySparkException
+
+    for module in [name for name in sys.modules if name.partition(".")[0] == "py4j"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "py4j", None)
+    with pytest.raises(RunnerError, match="Spark failed: the server is gone"):
+        raise_original(PySparkException("the server is gone"))
+    raise_original(ValueError("another error"))
