@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from ..elements.row import Row
-from .schema import schemas_of
+from .schema import arrow_type, schemas_of
 from .simplified import NoneType, class_and_args, members, simplified
 
 
@@ -62,7 +62,7 @@ def _of_fields(fields: tuple[tuple[str, Any], ...]) -> Any:
     """Return the `pyarrow.Schema` of fields; None if the type of one is unknown."""
     import pyarrow
 
-    types = {name: pyarrow.type_for_alias(kind) if isinstance(kind, str) else kind for name, kind in fields}
+    types = {name: arrow_type(kind) for name, kind in fields}
     return None if None in types.values() or not types else pyarrow.schema(types.items())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..columns.column_bundle import in_microseconds
 from ..columns.expressions import Column, OfFields, Selection
 from ..errors import ColumnError
-from .schema import Schema, schemas_of
+from .schema import Schema, arrow_type, schemas_of
 
 # Types for which a column of Python's values has the functions of the source's column.
 _CHECKED = ("boolean", "integer", "floating", "string", "date", "timestamp")
@@ -59,7 +59,7 @@ def _computed_type(column: Column, element_type: Any) -> Any:
     import pyarrow
     from pyarrow import types
 
-    kinds = [pyarrow.type_for_alias(kind) if isinstance(kind, str) else kind for kind in fields.values()]
+    kinds = [arrow_type(kind) for kind in fields.values()]
     if any(kind is None or not any(getattr(types, f"is_{name}")(kind) for name in _CHECKED) for kind in kinds):
         return None
     batch = pyarrow.RecordBatch.from_arrays([pyarrow.array([], kind) for kind in kinds], list(fields))

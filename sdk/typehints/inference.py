@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from ..elements.row import Row
-from .schema import ARROW_NAMES, with_schema
+from .schema import ARROW_NAMES, list_of, with_schema
 from .simplified import union_of
 
 # The number of inspected values, the depth of the inspection, and the largest number of types in a union.
@@ -66,10 +66,18 @@ def _with_fields(rows: list[Any]) -> Any:
         return Row
     fields = []
     for name in names:
-        kinds = {type(getattr(row, name)) for row in rows} - {type(None)}
-        fields.append((name, ARROW_NAMES.get(*kinds) if len(kinds) == 1 else None))
+        fields.append((name, _arrow_name([getattr(row, name) for row in rows])))
     # Others among the values may have other fields.
     return with_schema(Row, fields, _may_be)
+
+
+def _arrow_name(values: list[Any]) -> str | None:
+    """Return the name of Arrow's type for values, some of which may be None; None if it is unknown."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds != {list}:
+        return ARROW_NAMES.get(*kinds) if len(kinds) == 1 else None
+    item = _arrow_name([item for value in values if value is not None for item in islice(value, _VALUES)])
+    return None if item is None else list_of(item)
 
 
 def _may_be(name: str) -> bool:

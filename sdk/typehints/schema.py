@@ -14,6 +14,37 @@ from .simplified import class_and_args, members, simplified
 ARROW_NAMES: Mapping[Any, str] = {int: "int64", float: "double", str: "string", bool: "bool", bytes: "binary"}
 
 
+_LIST = "list<item: "
+
+
+def list_of(kind: str) -> str:
+    """Return the name of Arrow's type of lists.
+
+    >>> list_of("int64"), item_of("list<item: int64>"), item_of("int64")
+    ('list<item: int64>', 'int64', None)
+    """
+    return f"{_LIST}{kind}>"
+
+
+def item_of(kind: str) -> str | None:
+    """Return the name of the type of a list's items; None for the name of another type."""
+    return kind[len(_LIST) : -1] if kind.startswith(_LIST) else None
+
+
+def arrow_type(kind: Any) -> Any:
+    """Return the `pyarrow.DataType` of a field of a `Schema`; None if it is unknown.
+
+    >>> arrow_type("list<item: int64>"), arrow_type(None)
+    (ListType(list<item: int64>), None)
+    """
+    import pyarrow
+
+    if not isinstance(kind, str):
+        return kind
+    item = item_of(kind)
+    return pyarrow.type_for_alias(kind) if item is None else pyarrow.list_(arrow_type(item))
+
+
 class Schema:
     """The fields of elements.
 

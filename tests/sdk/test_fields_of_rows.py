@@ -8,7 +8,12 @@ import pytest
 
 import penstock as beam
 from penstock import Row
+from penstock.dataframe.convert import to_dataframe, to_pcollection
+from penstock.sdk.typehints.beam.row_type import RowTypeConstraint
 from penstock.sdk.typehints.schema import schemas_of
+from penstock.testing import TestPipeline, assert_that, equal_to
+from penstock.transforms.sql import SqlTransform
+from penstock.typehints import List
 
 
 class Word(NamedTuple):
@@ -64,3 +69,30 @@ def test_rows_that_are_given_have_fields() -> None:
     assert fields_of(rows) == "a: int64, b, c"
     assert fields_of(p | "others" >> beam.Create([Row(a=1), Row(b=1)])) is None
     assert fields_of(rows | beam.Map(lambda row: Row(twice=row.a * 2))) == "twice: int64"
+
+
+def test_fields_of_rows_may_be_lists() -> None:
+    """Of one type, which Beam has, too, and SQL and data frames take."""
+    p = beam.Pipeline()
+    rows = p | "rows" >> beam.Create([Row(a=[1], b=[["x"]], c=None, d=[]), Row(a=[], b=None, c=[2.5, None], d=[])])
+    mixed = p | "mixed" >> beam.Create([Row(a=[1, "x"])])
+
+    assert fields_of(rows) == "a: list<item: int64>, b: list<item: list<item: string>>, c: list<item: double>, d"
+    assert ["List[<class 'int'>]", "List[List[<class 'str'>]]", "List[<class 'float'>]", "Any"] == [
+        repr(kind) for _, kind in rows.element_type.fields
+    ]
+    assert fields_of(mixed) == "a"
+    constraint = RowTypeConstraint.from_fields([("a", List[int]), ("b", List[Any])])
+    assert fields_of(p | "declared" >> beam.Create([]).with_output_types(constraint)) == "a: list<item: int64>, b"
+
+
+def test_rows_that_are_given_are_queried_and_made_a_data_frame() -> None:
+    """Without a declared type."""
+    rows = [Row(a=1, b=["x", "y"]), Row(a=2, b=None)]
+    with TestPipeline() as p:
+        given = p | beam.Create(rows)
+        longest = given | SqlTransform("SELECT a, len(b) AS n FROM PCOLLECTION WHERE b IS NOT NULL")
+        assert_that(longest | "lengths" >> beam.Map(tuple), equal_to([(1, 2)]))
+        frame = to_dataframe(given)
+        large = to_pcollection(frame[frame.a > 1]) | "large" >> beam.Map(tuple)
+        assert_that(large, equal_to([(2, None)]), label="frame")

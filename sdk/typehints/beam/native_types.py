@@ -10,7 +10,7 @@ from typing import Any, Final, ForwardRef, NewType, TypeVar, get_args, get_origi
 
 from ...elements.row import Row
 from ..row_classes import is_named_tuple, is_row_dataclass
-from ..schema import ARROW_NAMES, schemas_of
+from ..schema import ARROW_NAMES, item_of, schemas_of
 from . import constraints as beam
 from .constraints import CompositeTypeHint, TypeConstraint
 from .row_type import GeneratedClassRowTypeConstraint
@@ -42,6 +42,9 @@ _CONSTRAINTS: Final[dict[Any, tuple[type[TypeConstraint], tuple[TypeConstraint, 
     collections.OrderedDict: (beam.DictConstraint, (_KEY, _VALUE)),
     abc.Mapping: (beam.MappingTypeConstraint, (_KEY, _VALUE_CO)),
 }
+
+# By the name of Arrow's type.
+_CLASSES: Final[dict[str, Any]] = {name: kind for kind, name in ARROW_NAMES.items()}
 
 
 def convert_to_beam_type(typ: Any) -> Any:
@@ -88,11 +91,15 @@ def _row_type(typ: Any) -> Any:
     found = schemas_of(typ)
     if len(found) != 1 or not isinstance(found[0][0], type) or not issubclass(found[0][0], Row):
         return typ
-    kinds = {name: kind for kind, name in ARROW_NAMES.items()}
-    fields = [(name, kinds.get(str(kind), beam.AnyTypeConstraint())) for name, kind in found[0][1].fields]
+    fields = [(name, _of_arrow(str(kind))) for name, kind in found[0][1].fields]
     rows = GeneratedClassRowTypeConstraint(fields)
     rows.hint = typ
     return rows
+
+
+def _of_arrow(name: str) -> Any:
+    item = item_of(name)
+    return _CLASSES.get(name, beam.AnyTypeConstraint()) if item is None else beam.ListConstraint(_of_arrow(item))
 
 
 def _constraint(kind: Any, args: tuple[Any, ...], is_empty: bool = False) -> TypeConstraint:

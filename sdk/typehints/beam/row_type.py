@@ -11,8 +11,8 @@ from uuid import uuid4
 from ....stored import restores
 from ...elements.row import Row
 from ..row_classes import is_named_tuple, is_row_dataclass
-from ..schema import ARROW_NAMES, with_schema
-from .constraints import AnyTypeConstraint, CompositeTypeHintError, TypeConstraint, shown
+from ..schema import ARROW_NAMES, list_of, with_schema
+from .constraints import AnyTypeConstraint, CompositeTypeHintError, ListConstraint, TypeConstraint, shown
 
 # The attribute of a class that holds the id of its schema.
 SCHEMA_ID = "_beam_schema_id"
@@ -274,6 +274,9 @@ def _class_of(hint: Any) -> Any:
 
 def _arrow_name(hint: Any) -> str | None:
     """Return the name of Arrow's type for a field; None if it is unknown."""
+    if isinstance(hint, ListConstraint):
+        item = _arrow_name(hint.inner_type)
+        return None if item is None else list_of(item)
     try:
         if hint in ARROW_NAMES:
             return str(ARROW_NAMES[hint])
