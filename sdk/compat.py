@@ -252,7 +252,8 @@ class Namespace(ModuleType):
             found = namespace(f"transforms.{name}")
         else:
             found = _of_penstock(path, name)
-            if found is None:
+            # A package of penstock, such as `examples`, is none of Beam's.
+            if found is None or (not path and isinstance(found, ModuleType)):
                 found = _of_beam(path, name)
         root = self.__name__.partition(".")[0]
         if root != _PACKAGE and isinstance(found, Namespace):

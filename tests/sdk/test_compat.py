@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 
 import penstock as beam
-from penstock.sdk.compat import AT_ROOT, MODULES
+from penstock.sdk.compat import AT_ROOT, MODULES, namespace
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if path])
@@ -36,6 +36,15 @@ def test_names_are_imported_from_where_beam_has_them() -> None:
     assert (Timestamp, window.FixedWindows) == (beam.window.Timestamp, beam.window.FixedWindows)
     assert (PipelineOptions, AsList) == (beam.options.PipelineOptions, beam.pvalue.AsList)
     assert beam.BatchElements is BatchElements
+
+
+def test_packages_of_penstock_are_none_of_beams() -> None:
+    """Though an import has made them attributes of penstock."""
+    import_module("penstock.examples")
+
+    assert beam.examples is not namespace("").examples
+    with pytest.raises(AttributeError, match="apache_beam has no name 'windowing'"):
+        _ = namespace("").windowing
 
 
 def test_windows_are_instances_of_beams_base() -> None:
