@@ -357,6 +357,8 @@ GOLDEN = [
     Golden("state, bounded", state, to_both, "barriers", 2, bounded=True),
     Golden("state, ended", state, to_text, "productions", 1, bounded=True),
     Golden("loop", loop, to_table, "barriers", 4),
+    # With the file of sinks, windows of a side input that were freed, and numbers of outputs that no subtask has twice.
+    Golden("windows, freed", windows, to_table, "barriers", 5, parallelisms=(2, 1, 3), kinds=frozenset({"side input"})),
     Golden("windows, savepoint", windows, to_table, "barriers", 1, parallelisms=(2, 3), savepoint=True),
     Golden("savepoint of productions", windows, to_table, "productions", 3, parallelisms=(2, 3), savepoint=True),
     Golden("windows, productions", windows, to_table, "productions", 4, parallelisms=(2, 3)),
