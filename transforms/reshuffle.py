@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
+from ..sdk.coders.key_encoding import key_group
 from ..sdk.coders.mixed_hash import pickled_hash, place
 from ..sdk.columns.column_bundle import ColumnBundle
 from ..sdk.dofn.batch_bundle import joined
 from ..sdk.dofn.batched_dofn import BundleDoFn
 from ..sdk.dofn.dofn import DoFn
 from ..sdk.elements.bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, expanded, narrowed
-from ..sdk.errors import ColumnError
+from ..sdk.errors import ColumnError, InvalidKeyError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.task_name import is_task_named, worker_id
@@ -37,6 +38,9 @@ class Reshuffle(PTransform):
     The transforms behind it run with full parallelism, independent of the input's partitions, and aren't fused with the
     transforms before it.
 
+    Retractions are passed on as they are, each behind its element: where the input may be retracted, pairs are
+    distributed by their keys, and other elements by their contents.
+
     Args:
       num_buckets: the largest number of parts, by default 16,384.
 
@@ -57,7 +61,7 @@ class Reshuffle(PTransform):
         self.num_buckets = num_buckets or self.DEFAULT_BUCKETS
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        scatter = _Scatter(self.num_buckets, _is_plain(pcoll))
+        scatter = _Scatter(self.num_buckets, _is_plain(pcoll), bool(pcoll.retracted_by))
         keyed = pcoll | "AddRandomKeys" >> ParDo(scatter).with_output_types(tuple[int, Any])
         return _regrouped(keyed, pcoll, of_pairs=False)
 
@@ -66,7 +70,7 @@ class ReshufflePerKey(PTransform):
     """Pairs with their timestamps and windows, after a shuffle by key.
 
     Panes are kept as well, unless the input is in the default windowing.  Elements of an unbounded input are emitted on
-    arrival.  An unbounded input with retractions raises `UnsupportedError`.
+    arrival.  Retractions are passed on as they are, each behind its element.
 
     >>> import penstock as beam
     >>> sorted([("a", 2), ("b", 3), ("a", 1)] | beam.ReshufflePerKey())
@@ -75,13 +79,13 @@ class ReshufflePerKey(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         pair_types(pcoll)
-        reify = _with_micros if _is_plain(pcoll) else _reified
+        reify = _signed if pcoll.retracted_by else _with_micros if _is_plain(pcoll) else _reified
         return _regrouped(pcoll | "Reify" >> Map(reify).with_output_types(tuple[Any, Any]), pcoll, of_pairs=True)
 
 
 def _is_plain(pcoll: PCollection[Any]) -> bool:
     """Return True if only the timestamps of elements have to be restored."""
-    return pcoll.windowing.is_default() and pcoll.is_bounded
+    return pcoll.windowing.is_default() and pcoll.is_bounded and not pcoll.retracted_by
 
 
 def _regrouped(keyed: PCollection[Any], pcoll: PCollection[Any], of_pairs: bool) -> PCollection[Any]:
@@ -92,13 +96,15 @@ def _regrouped(keyed: PCollection[Any], pcoll: PCollection[Any], of_pairs: bool)
       of_pairs: True if elements are pairs of the key and a value.
     """
     is_plain = _is_plain(pcoll)
+    # A retraction is an element of the shuffle, with its sign among its properties.
+    keyed.retracted_by = ""
     if not is_plain:
         # Elements don't wait for the end of a window, and none is late.
         keyed = keyed | "Globally" >> _globally(pcoll.is_bounded)
     restore = ParDo(_Restore(is_plain, of_pairs)).with_output_types(pcoll.hint)
     restored: PCollection[Any] = keyed | "Group" >> _Regroup() | "Restore" >> restore
     # The elements are in their former windows again, which the graph must record.
-    restored.windowing = pcoll.windowing
+    restored.windowing, restored.retracted_by = pcoll.windowing, pcoll.retracted_by
     return restored
 
 
@@ -119,14 +125,15 @@ class _Scatter(BundleDoFn):
     fills the same buckets.  In a task with a name, the name decides the first bucket of the task.
 
     Many columns are cut into parts, each of which is an element of the shuffle.  Their buckets have negative numbers.
+
+    Elements that may be retracted are put into the buckets of their contents, so that a retraction stays behind its
+    element.
     """
 
-    # A retraction would be sent to another bucket than its element.
-    deterministic = False
-
-    def __init__(self, num_buckets: int, is_plain: bool) -> None:
+    def __init__(self, num_buckets: int, is_plain: bool, is_signed: bool = False) -> None:
         self.num_buckets = num_buckets
         self.is_plain = is_plain
+        self.is_signed = is_signed
         # True if the buckets go on from bundle to bundle.
         self.is_counted = False
 
@@ -139,7 +146,7 @@ class _Scatter(BundleDoFn):
             self.turn = -1
 
     def outputs(self, bundle: Bundle) -> Iterator[Bundle]:
-        parts = _parts_of(bundle)
+        parts = [] if self.is_signed else _parts_of(bundle)
         if parts:
             yield Bundle(
                 [(~bucket, part) for bucket, part in zip(self._buckets(parts[0].part(0, 1), len(parts)), parts)]
@@ -147,13 +154,22 @@ class _Scatter(BundleDoFn):
             return
         n = len(bundle)
         properties = [bundle.timestamps] if self.is_plain else [bundle.timestamps, bundle.windows, bundle.panes]
+        if self.is_signed:
+            properties.append(bundle.signs)
+            buckets = [_bucket_of(value, self.num_buckets) for value in bundle.values]
+        else:
+            buckets = self._buckets(bundle, n)
         stamped = zip(bundle.values, *(expanded(column, n) for column in properties), strict=True)
-        yield Bundle(list(zip(self._buckets(bundle, n), stamped, strict=True)), signs=bundle.signs)
+        yield Bundle(list(zip(buckets, stamped, strict=True)))
 
     def process(
-        self, element: Any, timestamp: Any = DoFn.TimestampParam, windowed: Any = DoFn.WindowedValueParam
+        self,
+        element: Any,
+        timestamp: Any = DoFn.TimestampParam,
+        windowed: Any = DoFn.WindowedValueParam,
+        sign: Any = DoFn.SignParam,
     ) -> Iterable[Any]:
-        bundle = Bundle([element], timestamp.micros, windowed.windows, windowed.pane_info)
+        bundle = Bundle([element], timestamp.micros, windowed.windows, windowed.pane_info, sign)
         return [pair for output in self.outputs(bundle) for pair in output.values]
 
     def _buckets(self, bundle: Bundle, n: int) -> list[int]:
@@ -162,6 +178,32 @@ class _Scatter(BundleDoFn):
             self.turn = place(pickled_hash(bundle.values[0]), self.num_buckets)
         start, self.turn = self.turn + 1, self.turn + n
         return [turn % self.num_buckets for turn in range(start, start + n)]
+
+
+def _bucket_of(value: Any, num_buckets: int) -> int:
+    """Return the bucket of an element that may be retracted: by its key, else by its contents.
+
+    An equal element has the same bucket in every process, and behind a snapshot.  Those that have no canonical encoding
+    share the first one.
+
+    >>> [_bucket_of(value, 1000) for value in (("a", 1), ("a", {2}), {"x": [1], "y": 2}, {"y": 2, "x": [1]}, object())]
+    [929, 929, 4, 4, 0]
+    """
+    content = value[0] if type(value) is tuple and len(value) == 2 else value
+    try:
+        return key_group(_frozen(content), num_buckets)
+    except (InvalidKeyError, TypeError, RecursionError):
+        return 0
+
+
+def _frozen(value: Any) -> Any:
+    """Return a value with tuples for its lists and dicts, and frozensets for its sets."""
+    kind = type(value)
+    if kind is dict:
+        return frozenset((key, _frozen(each)) for key, each in value.items())
+    if kind is list or kind is tuple:
+        return tuple(map(_frozen, value))
+    return frozenset(value) if kind is set else value
 
 
 def _parts_of(bundle: Bundle) -> list[ColumnBundle]:
@@ -190,14 +232,13 @@ class _Restore(BundleDoFn):
         self.of_pairs = of_pairs
 
     def outputs(self, bundle: Bundle) -> Iterator[Bundle]:
-        panes, signs = bundle.panes, bundle.signs
-        if type(signs) is list or (self.is_plain and type(panes) is list):
-            for group, _, _, pane, sign in bundle.rows():
-                yield from self._restored([group], pane, sign)
+        if self.is_plain and type(bundle.panes) is list:
+            for group, _, _, pane, _ in bundle.rows():
+                yield from self._restored([group], pane)
         else:
-            yield from self._restored(bundle.values, panes, signs)
+            yield from self._restored(bundle.values, bundle.panes)
 
-    def _restored(self, groups: list[Any], group_pane: Any, sign: Any) -> Iterator[Bundle]:
+    def _restored(self, groups: list[Any], group_pane: Any) -> Iterator[Bundle]:
         if self.of_pairs:
             found: Iterator[Any] = (((key, item[0]), *item[1:]) for key, items in groups for item in items)
         else:
@@ -208,9 +249,10 @@ class _Restore(BundleDoFn):
                 yield bundle
             found = chain.from_iterable(items for bucket, items in groups if bucket >= 0)
         while chunk := list(islice(found, BUNDLE_SIZE)):
-            values, micros, *others = map(list, zip(*chunk, strict=True))
-            windows, panes = map(narrowed, others) if others else (GLOBAL_WINDOWS, group_pane)
-            yield Bundle(values, narrowed(micros), windows, panes, sign)
+            values, *properties = map(list, zip(*chunk, strict=True))
+            micros, *others = map(narrowed, properties)
+            windows, panes, *signs = others or (GLOBAL_WINDOWS, group_pane)
+            yield Bundle(values, micros, windows, panes, *signs)
 
 
 def _with_micros(element: Any, timestamp: Any = DoFn.TimestampParam) -> Any:
@@ -226,3 +268,14 @@ def _reified(
 ) -> Any:
     key, value = element
     return key, (value, timestamp.micros, (window,), pane)
+
+
+def _signed(
+    element: Any,
+    timestamp: Any = DoFn.TimestampParam,
+    window: Any = DoFn.WindowParam,
+    pane: Any = DoFn.PaneInfoParam,
+    sign: Any = DoFn.SignParam,
+) -> Any:
+    key, value = element
+    return key, (value, timestamp.micros, (window,), pane, sign)

@@ -52,6 +52,7 @@ STREAMED_IN_MICRO_BATCHES = {
     "test_the_latest_pane_is_seen",
     "test_a_trigger_without_a_grouping_fires_for_the_view",
     "test_a_retraction_may_come_before_its_addition",
+    "test_a_reshuffle_passes_retractions_on_as_they_are",
 }
 
 
