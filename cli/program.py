@@ -17,6 +17,7 @@ from ..sdk.options import PipelineOptions, pipeline_options
 from ..sdk.options.context import options_of_program
 from ..sdk.options.flags import flags_in
 from ..sdk.options.parser import OptionsParser
+from ..sdk.working_directory import working_directory
 
 
 def run_program(file: str, arguments: Sequence[str], beam: bool = False, as_module: bool = False) -> None:
@@ -34,7 +35,7 @@ def run_program(file: str, arguments: Sequence[str], beam: bool = False, as_modu
     if beam:
         install_import_hook()
     sys.argv = [file, *arguments]
-    sys.path.insert(0, str(Path.cwd() if as_module else Path(file).resolve().parent))
+    sys.path.insert(0, working_directory(f"-m {file}") if as_module else str(Path(file).resolve().parent))
     # Without flags, PipelineOptions reads sys.argv, and ignores the program's own flags.
     with options_of_program(PipelineOptions()), _watched_parsers():
         if as_module:

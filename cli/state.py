@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..sdk.working_directory import working_directory
 from .checkpoints import DIRECTORY, committed_at, fail, nothing_in
 from .short_errors import ShortErrorsCommand, writing
 
@@ -107,7 +108,7 @@ def state_reader(
 
     reader = StateReader(store, checkpoint)
     if unpickle:
-        sys.path.insert(0, str(Path.cwd()))
+        sys.path.insert(0, working_directory("--unpickle"))
         reader = attrs.evolve(reader, loads=pickle.loads)
     if hidden or not sys.stderr.isatty():
         yield reader

@@ -137,6 +137,10 @@ class SinkError(PenstockError, OSError):
     """A sink can't be written."""
 
 
+class WorkingDirectoryError(PenstockError, FileNotFoundError):
+    """The working directory of the process was deleted, and a relative path, or a program that is started, needs it."""
+
+
 class RejectedRecordError(SinkError):
     """A sink's target refuses a record: a constraint of a table, an invalid file name, a key with two values.
 

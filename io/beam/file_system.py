@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import attrs
 
 from ...sdk.redaction import redacted
+from ...sdk.working_directory import absolute
 from ..files import filesystem as own
 from ..files.compression import CompressionTypes, open_for_reading, open_for_writing
 from ..files.filesystem import FileMetadata, has_wildcard, local_path, split_path
@@ -328,7 +329,7 @@ class LocalFileSystem(OwnFileSystem):
         return os.path.join(basepath, *paths)
 
     def split(self, path: str) -> tuple[str, str]:
-        return os.path.split(os.path.abspath(path))
+        return os.path.split(os.path.normpath(absolute(path)))
 
     def mkdirs(self, path: str) -> None:
         if self.exists(path):

@@ -24,6 +24,7 @@ import attrs
 from ...sdk.errors import OptionsError, PenstockError, SourceError, missing_extra
 from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.redaction import redacted, redacted_cause
+from ...sdk.working_directory import absolute
 from ...stored import stored_as
 from . import object_store
 
@@ -465,11 +466,13 @@ def path_string(path: AnyPath) -> str:
 def absolute_path(path: AnyPath) -> str:
     """Return a path that is the same in every process: absolute on a local disk; a URL is unchanged.
 
+    Raises `WorkingDirectoryError` for a relative path whose directory was deleted.
+
     >>> absolute_path("s3://bucket/out"), absolute_path("/out/")
     ('s3://bucket/out', '/out/')
     """
     plain = path_string(path)
-    return plain if "://" in plain or not plain else os.path.join(os.getcwd(), plain)
+    return plain if "://" in plain or not plain else absolute(plain)
 
 
 def local_path(path: str) -> str:

@@ -18,7 +18,7 @@ import attrs
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.elements.row import Row
-from ...sdk.errors import SourceError
+from ...sdk.errors import SourceError, WorkingDirectoryError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.redaction import redacted, redacted_cause
@@ -34,6 +34,7 @@ from .filesystem import (
     AnyPath,
     EmptyMatchTreatment,
     FileMetadata,
+    absolute_path,
     filesystem_for,
     has_wildcard,
     join_path,
@@ -263,6 +264,10 @@ def _packed(ranges: Iterable[FileRange], target: int) -> list[FileSplit]:
 
 def _why_nothing_matches(pattern: str) -> str:
     fs = filesystem_for(pattern)
+    try:
+        absolute_path(pattern)
+    except WorkingDirectoryError as error:
+        return str(error)
     if fs.is_directory(pattern):
         return f"it is a directory; did you mean {join_path(pattern.rstrip('/'), '*')!r}?"
     directory, _name = split_path(pattern)

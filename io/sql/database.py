@@ -17,6 +17,7 @@ from urllib.parse import quote, quote_plus
 
 from ...sdk.errors import missing_extra
 from ...sdk.redaction import HIDDEN, looks_secret, redacted, redacted_cause
+from ...sdk.working_directory import absolute
 from ..optional_package import optional_package
 from ..waiting import WAITS, patiently
 from .dialect import MARK, SqlDialect, dialect_of
@@ -245,7 +246,7 @@ class SqliteFile(SqlDatabase):
     dialect = "sqlite"
 
     def __init__(self, path: str, timeout: float) -> None:
-        self.path = os.path.abspath(path)
+        self.path = os.path.normpath(absolute(path))
         self.timeout = timeout
 
     def connect(self) -> sqlite3.Connection:

@@ -17,6 +17,7 @@ from ...sdk.errors import OptionsError, RunnerError, missing_extra
 from ...sdk.options import PipelineOptions, SparkOptions
 from ...sdk.redaction import redacted_cause
 from ...sdk.user_code.serialization import pickle_by_value
+from ...sdk.working_directory import working_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,6 +158,7 @@ def _started(builder: Any, options: SparkOptions) -> SparkSession:
     # spark-submit has started the JVM, with a master.
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
+        working_directory("Spark's launcher")
         home = java_home()
         if home is not None:
             os.environ["JAVA_HOME"] = home

@@ -30,6 +30,7 @@ from ....io.files.filesystem import (
     path_string,
 )
 from ....sdk.errors import SnapshotError, UnsupportedError
+from ....sdk.working_directory import absolute
 from ..serialization.trust import why_untrusted
 
 # A file's content, whole or in chunks.
@@ -186,6 +187,7 @@ class LocalDisk(_FileSystemDisk):
         path = local_path(path).rstrip("/") or "/"
         if os.path.isdir(path):
             return
+        absolute(path)
         parent = os.path.dirname(path)
         if parent:
             self.make_directory(parent)

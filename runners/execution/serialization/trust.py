@@ -10,6 +10,8 @@ import errno
 import os
 import stat
 
+from ....sdk.working_directory import absolute
+
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 # The number of symbolic links that Linux follows.
 _MOST_LINKS = 40
@@ -21,7 +23,7 @@ def why_untrusted(path: str) -> str | None:
     A directory with the sticky bit, such as `/tmp`, may be above it: there, users can only replace their own files.
     """
     us = os.geteuid()
-    at, pending, links = "/", _steps(path if path.startswith("/") else os.path.join(os.getcwd(), path)), 0
+    at, pending, links = "/", _steps(absolute(path)), 0
     while pending:
         if reason := _why_replaceable(at, us):
             return reason

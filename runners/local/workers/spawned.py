@@ -12,7 +12,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -58,7 +59,7 @@ def spawned(
             "keep what can't be pickled out of functions, such as by making it in DoFn.setup"
         ) from error
     shared, with_hook = beats.file.fileno(), is_hook_installed()
-    path = json.dumps([os.path.abspath(entry) for entry in sys.path])
+    path = json.dumps(list(_import_path()))
     process = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, path, *map(str, (os.getpid(), theirs.fileno(), shared, int(with_hook)))],
         stdin=subprocess.DEVNULL,
@@ -71,6 +72,13 @@ def spawned(
     except OSError:
         pass
     return _Process(process)
+
+
+def _import_path() -> Iterator[str]:
+    """Yield the absolute entries of `sys.path`; in a working directory that was deleted there is nothing to import."""
+    for entry in sys.path:
+        with suppress(FileNotFoundError):
+            yield os.path.abspath(entry)
 
 
 class _WithValues(Pickler):

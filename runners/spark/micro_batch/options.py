@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....sdk.errors import OptionsError
 from ....sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ....sdk.options.byte_size import byte_size
+from ....sdk.working_directory import absolute
 from ...execution.checkpoints.catalog import refuse_productions
 from ...execution.spilling.rocksdb import check_rocksdb
 from ...execution.streaming_options import check_streaming_flags, refuse_memory, refuse_unheeded
@@ -99,7 +99,7 @@ def store_of(options: PipelineOptions, session: SparkSession) -> SnapshotStore:
             )
         directory = tempfile.mkdtemp(prefix="penstock-checkpoints-")
     # Executors have other working directories.
-    path = str(directory) if "://" in str(directory) else str(Path(directory).absolute())
+    path = str(directory) if "://" in str(directory) else absolute(str(directory))
     path = path.rstrip("/")
     disk = disk_of(path)
     refuse_productions(disk, path)

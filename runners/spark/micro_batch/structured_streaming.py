@@ -25,6 +25,7 @@ import attrs
 from ....sdk import graph
 from ....sdk.errors import CheckpointMismatchError, RunnerError, SourceError
 from ....sdk.spark_interfaces import UnboundedFrame
+from ....sdk.working_directory import absolute
 from ....stored import stored_as
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ...execution.checkpoints.storage import Disk
@@ -284,4 +285,4 @@ def _as_url(directory: str) -> str:
     """Return a directory as a URL: a path is a local one, not one of the cluster's default file system."""
     from pathlib import Path
 
-    return directory if "://" in directory else Path(directory).absolute().as_uri()
+    return directory if "://" in directory else Path(absolute(directory)).as_uri()
