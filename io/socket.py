@@ -12,6 +12,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.sources.unbounded import UnboundedSource
+from ..sdk.user_code.error_text import text_or_class
 from ..sdk.watermark_estimators import EstimatorTypes
 from ..transforms.read import Read
 from ..windowing.duration import DurationTypes, seconds_of_span
@@ -48,7 +49,7 @@ class SocketSource(UnboundedSource[str]):
         try:
             connection = socket.create_connection((self.host, self.port), timeout=self.connect_timeout)
         except OSError as error:
-            raise SourceError(f"{self} can't be reached: {error}; is the server running?") from error
+            raise SourceError(f"{self} can't be reached: {text_or_class(error)}; is the server running?") from error
         connection.setblocking(False)
         return SocketReader(self, connection, offset or 0)
 
@@ -101,7 +102,9 @@ class SocketReader(EventTimeReader[str]):
             except BlockingIOError:
                 break
             except OSError as error:
-                raise SourceError(f"{self.source}: the connection broke after {self._count} lines: {error}") from error
+                raise SourceError(
+                    f"{self.source}: the connection broke after {self._count} lines: {text_or_class(error)}"
+                ) from error
             self._rest += block
             self._has_ended = not block
         *lines, rest = bytes(self._rest).split(b"\n")

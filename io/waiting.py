@@ -10,6 +10,7 @@ from typing import TypeVar
 from ..sdk.errors import PenstockError
 from ..sdk.redaction import logger_of, redacted
 from ..sdk.retry import FuzzedExponentialIntervals
+from ..sdk.user_code.error_text import text_or_class
 
 T = TypeVar("T")
 
@@ -72,7 +73,7 @@ def is_lost(error: BaseException) -> bool:
     if _status_of(error) >= 500:
         return True
     # The text of Rust's and of botocore's errors; their classes don't tell lost connections from refusals.
-    text = _NAMES.sub(" ", f"{type(error).__name__}: {error}".lower())
+    text = _NAMES.sub(" ", f"{type(error).__name__}: {text_or_class(error)}".lower())
     return _LOST_WORDS.search(text) is not None or _UNAVAILABLE.search(text) is not None
 
 
@@ -147,7 +148,7 @@ def patiently(
                 raise
             if delays is None:
                 delays = iter(FuzzedExponentialIntervals(0.1, 10_000, max_delay_secs=5.0))
-                shown = redacted(str(error)).partition("\n")[0][:200]
+                shown = redacted(text_or_class(error)).partition("\n")[0][:200]
                 _logger.warning("%s: %s doesn't answer (%s); waiting for it", label, redacted(store), shown)
             paused(next(delays, 5.0))
         else:

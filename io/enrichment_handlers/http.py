@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from ...sdk.elements.row import Row
 from ...sdk.redaction import logger_of, redacted
+from ...sdk.user_code.error_text import text_or_class
 from ...transforms.enrichment import EnrichmentSourceHandler
 from ...transforms.request_response import (
     UserCodeExecutionException,
@@ -105,4 +106,4 @@ class HttpEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
 
 
 def _said(error: Exception) -> str:
-    return redacted(str(error)) or type(error).__name__
+    return redacted(text_or_class(error))

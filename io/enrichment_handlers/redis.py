@@ -7,6 +7,7 @@ from typing import Any
 
 from ...sdk.elements.row import Row
 from ...sdk.redaction import redacted
+from ...sdk.user_code.error_text import text_or_class
 from ...transforms.enrichment import EnrichmentSourceHandler
 from ...transforms.request_response import UserCodeExecutionException, UserCodeRemoteSystemException
 from ..optional_package import optional_package
@@ -56,7 +57,7 @@ class RedisEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
             if not is_lost_connection(error):
                 raise
             raise UserCodeRemoteSystemException(
-                f"{address_of(self._url)} doesn't answer ({redacted(str(error))})"
+                f"{address_of(self._url)} doesn't answer ({redacted(text_or_class(error))})"
             ) from error
         if fields is None:
             raise UserCodeExecutionException(f"{address_of(self._url)}: there is no hash {key!r}; give a default")

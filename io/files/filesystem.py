@@ -24,6 +24,7 @@ import attrs
 from ...sdk.errors import OptionsError, PenstockError, SourceError, missing_extra
 from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.redaction import redacted, redacted_cause
+from ...sdk.user_code.error_text import text_or_class
 from ...sdk.working_directory import absolute
 from ...stored import stored_as
 from . import object_store
@@ -314,9 +315,9 @@ class FsspecFileSystem(FileSystem):
         except ImportError as error:
             if is_object:
                 raise missing_extra("s3fs", "s3", redacted(path)) from error
-            raise self._error(f"{path!r} can't be reached: {error}") from redacted_cause(error)
+            raise self._error(f"{path!r} can't be reached: {text_or_class(error)}") from redacted_cause(error)
         except ValueError as error:
-            raise self._error(f"{path!r} can't be reached: {error}") from redacted_cause(error)
+            raise self._error(f"{path!r} can't be reached: {text_or_class(error)}") from redacted_cause(error)
         return object_store.ObjectStore(fs, path) if is_object else fs, cast(str, stripped)
 
     def match(self, pattern: str) -> list[FileMetadata]:

@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 from ...sdk.errors import SinkError
+from ...sdk.user_code.error_text import text_or_class
 from ..files.filesystem import filesystem_for, join_path
 from ..lakehouse.commits import CommitName
 from ..lakehouse.rows import check_schema
@@ -135,7 +136,9 @@ class IcebergTable(LakehouseTable):
             except errors.CommitFailedException as error:
                 # Another writer has changed it, perhaps in the same way.
                 if attempt == _ATTEMPTS:
-                    raise SinkError(f"{self.label}: table {self.name}: other writers change it: {error}") from error
+                    raise SinkError(
+                        f"{self.label}: table {self.name}: other writers change it: {text_or_class(error)}"
+                    ) from error
                 time.sleep(random.random() / 10)
                 table = catalog.load_table(self.identifier)
         return table

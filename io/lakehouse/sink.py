@@ -22,6 +22,7 @@ from ...sdk.errors import PenstockError, SinkError
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.retry import FuzzedExponentialIntervals
 from ...sdk.sink import SinkWriter
+from ...sdk.user_code.error_text import text_or_class
 from ..files.filesystem import filesystem_for, join_path
 from ..labelled_sink import LabelledSink
 from ..waiting import patiently
@@ -189,7 +190,7 @@ class LakehouseSink(LabelledSink):
                 if delay is None:
                     raise SinkError(
                         f"{self.transform}: table {self.table.name}: other writers were faster {_ATTEMPTS} times; the "
-                        f"last conflict: {error}"
+                        f"last conflict: {text_or_class(error)}"
                     ) from error
                 time.sleep(delay)
             loaded = self.table.load()
@@ -248,7 +249,7 @@ class LakehouseSink(LabelledSink):
         except PenstockError:
             raise
         except Exception as error:
-            found = redacted(str(error)) or type(error).__name__
+            found = redacted(text_or_class(error))
             raise SinkError(f"{self.transform}: table {self.table.name} {what}: {found}") from redacted_cause(error)
 
 

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.redaction import logger_of, redacted
+from ...sdk.user_code.error_text import text_or_class
 from ..optional_package import optional_package
 from ..tls import Tls
 
@@ -262,8 +263,8 @@ class Client:
         # The client calls this where it handles the error.
         error = sys.exc_info()[1]
         if isinstance(error, ssl.SSLCertVerificationError):
-            self.refusal = f"{error}; are the files of tls right?"
-        self._note_loss("no connection" if error is None else str(error))
+            self.refusal = f"{text_or_class(error)}; are the files of tls right?"
+        self._note_loss("no connection" if error is None else text_or_class(error))
 
     def _disconnected(self, client: Any, userdata: Any, flags: Any, reason: Any, properties: Any) -> None:
         self._on_lost()

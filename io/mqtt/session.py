@@ -22,6 +22,7 @@ import attrs
 
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
+from ...sdk.user_code.error_text import text_or_class
 from .client import Client, Connection, forget
 from .messages import MqttMessage, message_of
 
@@ -251,7 +252,7 @@ class Session:
         for topic, reason in zip(self.reading.topics, reasons):
             if reason.is_failure:
                 error = self.reading.connection.error(f"topic {topic!r} can't be read", str(reason))
-                self._failure = self._failure or str(error)
+                self._failure = self._failure or text_or_class(error)
         self._subscribed.set()
 
     def _on_message(self, client: Any, userdata: Any, received: Any) -> None:

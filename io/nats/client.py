@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from ...sdk.claims import server_key
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.redaction import looks_secret, redacted
+from ...sdk.user_code.error_text import text_or_class
 from ..optional_package import optional_package
 from ..tls import Tls
 from ..waiting import is_stopping, patiently
@@ -158,10 +159,10 @@ class Connection:
         except lost as error:
             if isinstance(error, ssl.SSLError):
                 raise
-            raise Lost(str(error) or type(error).__name__) from error
+            raise Lost(text_or_class(error)) from error
         except errors.Error as error:
             if "empty response from server" in str(error):
-                raise Lost(str(error)) from error
+                raise Lost(text_or_class(error)) from error
             raise
 
     @contextmanager
@@ -199,7 +200,7 @@ class Connection:
 
 def is_refusal(error: BaseException) -> bool:
     """Return True for an error that waiting doesn't mend: wrong credentials, or missing rights."""
-    said = f"{type(error).__name__} {error}".lower()
+    said = f"{type(error).__name__} {text_or_class(error)}".lower()
     return any(word in said for word in ("authorization", "authentication", "permissions violation", "credentials"))
 
 

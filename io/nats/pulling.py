@@ -20,6 +20,7 @@ import attrs
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of, redacted
 from ...sdk.retry import FuzzedExponentialIntervals
+from ...sdk.user_code.error_text import text_or_class
 from .client import Connection, EventLoopThread, Lost, is_refusal, js_errors
 from .messages import NatsMessage, delivered
 
@@ -191,7 +192,7 @@ class Pull:
                         "%s: NATS at %s doesn't answer (%s); waiting for it",
                         reading.label,
                         reading.connection.shown,
-                        redacted(str(error))[:200],
+                        redacted(text_or_class(error))[:200],
                     )
                 await asyncio.sleep(next(delays, 2.0))
             except SourceError as error:

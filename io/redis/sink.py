@@ -23,6 +23,7 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.redaction import redacted_cause
 from ...sdk.sink import SinkWriter
+from ...sdk.user_code.error_text import text_or_class
 from ..dead_letters import Rejected, raise_for, tell
 from ..labelled_sink import LabelledSink
 from ..records import as_dict, is_record
@@ -125,11 +126,13 @@ class RedisSink(LabelledSink):
         try:
             yield
         except RejectedRecordError as error:
-            rejection = RejectedRecordError(f"{self.transform}: Redis at {self.server} {what}: {error}")
+            rejection = RejectedRecordError(f"{self.transform}: Redis at {self.server} {what}: {text_or_class(error)}")
             rejection.record, rejection.transform = error.record, self.transform
             raise rejection from error.__cause__
         except package("WriteToRedis").RedisError as error:
-            raise SinkError(f"{self.transform}: Redis at {self.server} {what}: {error}") from redacted_cause(error)
+            raise SinkError(
+                f"{self.transform}: Redis at {self.server} {what}: {text_or_class(error)}"
+            ) from redacted_cause(error)
 
     # Two phases
 

@@ -16,6 +16,7 @@ from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.redaction import redacted_cause
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
+from ...sdk.user_code.error_text import text_or_class
 from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
 from ...stored import stored_as
 from ...transforms.read import Read
@@ -121,7 +122,7 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry], Claimant):
             yield
         except _package().RedisError as error:
             where = address_of(self.url)
-            message = f"{self.transform}: {stream!r} in Redis at {where} can't be read: {error}"
+            message = f"{self.transform}: {stream!r} in Redis at {where} can't be read: {text_or_class(error)}"
             raise SourceError(message) from redacted_cause(error)
 
 

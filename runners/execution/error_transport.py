@@ -68,7 +68,7 @@ def remote(error: Exception) -> RemoteError:
     frames = str(cause).lstrip() if is_short else "".join(traceback_lines(cause, user_frames(cause.__traceback__)))
     return RemoteError(
         kind=_pickled(kind),
-        message=str(error) if isinstance(error, PenstockError) else text_of(error),
+        message=str(error) if isinstance(error, PenstockError) else _named(error),
         transform=getattr(error, "transform", ""),
         element=getattr(error, "element", None),
         location=getattr(error, "location", None),
@@ -108,6 +108,13 @@ class RemoteTraceback(Exception):
 
     def __str__(self) -> str:
         return "\n" + str(self.args[0])
+
+
+def _named(error: Exception) -> str:
+    """Return the text of an error that may arrive as a `PenstockError`, with its class, since the text alone may be
+    empty, or a key."""
+    text = text_of(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _pickled(what: object) -> bytes | None:

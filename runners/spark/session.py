@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from ...sdk.errors import OptionsError, RunnerError, missing_extra
 from ...sdk.options import PipelineOptions, SparkOptions
 from ...sdk.redaction import redacted_cause
+from ...sdk.user_code.error_text import text_or_class
 from ...sdk.user_code.serialization import pickle_by_value
 from ...sdk.working_directory import working_directory
 
@@ -175,7 +176,7 @@ def _started(builder: Any, options: SparkOptions) -> SparkSession:
     except Exception as error:
         where = "" if master is None else f" with master {master}"
         hint = "; is it Java 17 or newer?" if "JAVA_GATEWAY_EXITED" in str(error) else ""
-        raise RunnerError(f"Spark did not start{where}: {error}{hint}") from redacted_cause(error)
+        raise RunnerError(f"Spark did not start{where}: {text_or_class(error)}{hint}") from redacted_cause(error)
 
 
 def _loopback(master: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ import struct
 from typing import Any
 
 from ..errors import InvalidKeyError, SerializationError
+from ..user_code.error_text import text_or_class
 from .coder import Coder, encode_varint, read_varint, shortened, take
 
 
@@ -42,7 +43,9 @@ class CloudpickleCoder(Coder):
             return pickled(value)
         except Exception as error:
             kind = type(value).__name__
-            raise SerializationError(f"{shortened(value)} (of type {kind}) can't be pickled: {error}") from error
+            raise SerializationError(
+                f"{shortened(value)} (of type {kind}) can't be pickled: {text_or_class(error)}"
+            ) from error
 
     def decode(self, encoded: bytes) -> Any:
         return pickle.loads(encoded)

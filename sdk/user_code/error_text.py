@@ -37,6 +37,15 @@ def text_of(error: BaseException) -> str:
         return f"<the __str__ of {type(error).__name__} raised {type(failure).__name__}>"
 
 
+def text_or_class(error: BaseException) -> str:
+    """Return the text of an exception, or the name of its class if it has none.
+
+    >>> text_or_class(ValueError("no")), text_or_class(MemoryError()), text_or_class(TimeoutError())
+    ('no', 'MemoryError', 'TimeoutError')
+    """
+    return text_of(error).strip() or type(error).__name__
+
+
 def repr_of(error: BaseException) -> str:
     """Return the shortened `repr` of an exception, or a description if `repr` raises."""
     try:

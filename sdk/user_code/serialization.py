@@ -17,6 +17,7 @@ import attrs
 import cloudpickle
 
 from ..errors import OptionsError, SerializationError
+from .error_text import text_or_class
 from .pickler import pickled
 from .signatures import is_bare
 
@@ -153,7 +154,7 @@ def dumps(obj: Any, label: str = "", advice: str = _ADVICE) -> bytes:
     except Exception as error:
         subject = f"{label}: {_culprit(obj)}" if label else _culprit(obj)
         raise SerializationError(
-            f"{subject} can't be pickled, and so can't be sent to a worker: {error}. {advice}"
+            f"{subject} can't be pickled, and so can't be sent to a worker: {text_or_class(error)}. {advice}"
         ) from error
 
 
@@ -301,5 +302,5 @@ def pickle_by_value(names: Iterable[str]) -> None:
         except ImportError as error:
             raise OptionsError(
                 f"--pickle_by_value: expected names of modules or packages, separated by commas; {name!r} can't be "
-                f"imported: {error}"
+                f"imported: {text_or_class(error)}"
             ) from error

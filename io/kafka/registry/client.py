@@ -16,6 +16,7 @@ import attrs
 
 from ....sdk.errors import PenstockError
 from ....sdk.redaction import redacted, redacted_cause
+from ....sdk.user_code.error_text import text_or_class
 from ...optional_package import optional_package
 
 _logger = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class RegistrySettings:
 
     def shown(self, error: BaseException) -> str:
         """Return the text of an error without the settings' secrets."""
-        text = str(error) or type(error).__name__
+        text = text_or_class(error)
         for name, value in self.items:
             if name != "url" and isinstance(value, str) and any(part in name for part in ("auth", "password", "proxy")):
                 for secret in (value, value.partition(":")[2]):

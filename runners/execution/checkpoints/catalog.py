@@ -13,6 +13,7 @@ import attrs
 
 from ....sdk.errors import CheckpointMismatchError, CorruptSnapshotError, SnapshotError, UntrustedSnapshotError
 from ....sdk.redaction import logger_of
+from ....sdk.user_code.error_text import text_or_class
 from .fencing import not_void
 from .files import FileReference, SnapshotKind, read_snapshot_file, verify_snapshot_file
 from .manifest import Checkpoint, CheckpointKind, ManifestName, decode_checkpoint, origin_of
@@ -202,8 +203,10 @@ def reading(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.EIO, errno.EISDIR, errno.ENOTDIR):
-            raise CorruptSnapshotError(path, f"an error of the disk ({error})", "a readable file") from error
-        raise SnapshotError(f"{path} can't be read: {error}") from error
+            raise CorruptSnapshotError(
+                path, f"an error of the disk ({text_or_class(error)})", "a readable file"
+            ) from error
+        raise SnapshotError(f"{path} can't be read: {text_or_class(error)}") from error
 
 
 # --- Directories with logs of productions

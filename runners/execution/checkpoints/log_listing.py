@@ -24,6 +24,7 @@ from zlib import crc32
 import attrs
 
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
+from ....sdk.user_code.error_text import text_or_class
 from ..serialization.records import unknown_format
 from .manifest import Generation
 from .storage import Disk
@@ -70,7 +71,7 @@ class LogListing:
         try:
             self.disk.write_atomically(self.path, _MAGIC.ljust(_SIZE, b"\0") + bytes(logs * _SIZE))
         except OSError as error:
-            raise SnapshotError(f"{self.path} can't be written: {error}") from error
+            raise SnapshotError(f"{self.path} can't be written: {text_or_class(error)}") from error
 
     def require(self) -> None:
         """Raise `CorruptSnapshotError` if the listing is missing."""

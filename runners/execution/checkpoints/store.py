@@ -32,6 +32,7 @@ from typing import Any
 
 from ....sdk.errors import SnapshotError, StaleWriterError, UncertainCommitError
 from ....sdk.redaction import logger_of
+from ....sdk.user_code.error_text import text_or_class
 from .catalog import FILES, Found, found_checkpoints, reading
 from .fencing import claim, newest_claim
 from .files import SnapshotKind, write_snapshot_file
@@ -250,7 +251,7 @@ class SnapshotStore(SnapshotReader):
                 raise self._uncertain(checkpoint.epoch, error) from error
             raise SnapshotError(
                 f"{self.directory}: epoch {checkpoint.epoch} is not committed, because {checkpoint.name()} can't be "
-                f"written: {error}"
+                f"written: {text_or_class(error)}"
             ) from error
 
     def _may_exist(self, path: str) -> bool:
@@ -261,7 +262,7 @@ class SnapshotStore(SnapshotReader):
 
     def _uncertain(self, epoch: int, error: Exception | None) -> UncertainCommitError:
         self._in_doubt = epoch
-        why = "" if error is None else f": {error}"
+        why = "" if error is None else f": {text_or_class(error)}"
         return UncertainCommitError(
             f"{self.directory}: it is not known whether epoch {epoch} was committed{why}. Start again from "
             "newest_complete(), which will tell"
@@ -313,7 +314,7 @@ class SnapshotStore(SnapshotReader):
         try:
             yield
         except OSError as error:
-            raise SnapshotError(f"{self.directory}: {what} failed: {error}") from error
+            raise SnapshotError(f"{self.directory}: {what} failed: {text_or_class(error)}") from error
 
     def _found(self, names: list[str]) -> list[Found]:
         with reading(self.directory):

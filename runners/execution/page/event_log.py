@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from ....sdk.redaction import logger_of, redacted
+from ....sdk.user_code.error_text import text_or_class
 from ..checkpoints.storage import Disk
 from ..clock import time_of_day
 from ..error_transport import remote
@@ -171,11 +172,17 @@ class Events:
 def described_error(error: BaseException) -> dict[str, Any]:
     """Return an error as data: its class, text, transform, element, and the user's part of its traceback."""
     if not isinstance(error, Exception):
-        return {"type": type(error).__name__, "message": str(error), "transform": "", "element": None, "frames": ""}
+        return {
+            "type": type(error).__name__,
+            "message": text_or_class(error),
+            "transform": "",
+            "element": None,
+            "frames": "",
+        }
     sent = remote(error)
     return {
         "type": type(error).__name__,
-        "message": redacted(sent.message),
+        "message": redacted(text_or_class(error)),
         "transform": sent.transform,
         "element": None if sent.element is None else redacted(sent.element),
         "location": sent.location,

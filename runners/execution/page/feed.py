@@ -24,6 +24,7 @@ import msgspec
 from ....sdk.errors import OptionsError, missing_extra
 from ....sdk.options import PageOptions, PipelineOptions
 from ....sdk.redaction import logger_of
+from ....sdk.user_code.error_text import text_or_class
 from ..fork_safety import closed_in_children, not_while_forking
 from ..streaming.observation import pause_after
 from .event_log import Events
@@ -161,7 +162,7 @@ class PageFeed:
                 self._send_news(is_last=True)
         except Exception as error:  # whatever it is, the job goes on
             _logger.warning("The page of the run has failed; the run goes on without it", exc_info=True)
-            self._give_up(str(error))
+            self._give_up(text_or_class(error))
 
     def _send_news(self, is_last: bool) -> None:
         now = time.monotonic()
@@ -187,7 +188,7 @@ class PageFeed:
         try:
             self._socket.sendall(b"".join(msgspec.json.encode(each, enc_hook=str) + b"\n" for each in messages))
         except OSError as error:
-            self._give_up(str(error))
+            self._give_up(text_or_class(error))
 
     def _give_up(self, why: str) -> None:
         """Go on without the page."""
@@ -210,7 +211,7 @@ class PageFeed:
         try:
             data = self._socket.recv(1 << 16)
         except OSError as error:
-            self._give_up(str(error))
+            self._give_up(text_or_class(error))
             return
         if not data:
             self._give_up("its server has exited")
@@ -247,5 +248,5 @@ def listen(host: str, port: int) -> socket.socket:
             listening.close()
             raise
     except (OSError, OverflowError) as error:
-        raise OptionsError(f"option --ui_port: {host}:{port} can't be listened at: {error}") from error
+        raise OptionsError(f"option --ui_port: {host}:{port} can't be listened at: {text_or_class(error)}") from error
     return listening

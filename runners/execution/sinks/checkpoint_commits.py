@@ -12,6 +12,7 @@ import attrs
 
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
 from ....sdk.redaction import logger_of, redacted
+from ....sdk.user_code.error_text import text_or_class
 from ..checkpoints.manifest import sealed, unsealed
 from ..checkpoints.storage import Disk
 from ..checkpoints.store import SnapshotStore
@@ -52,7 +53,7 @@ class OpenTransactionsFile(OpenTransactions):
         try:
             self._disk.write_atomically(self._path, sealed(_OPEN_FORMAT, names))
         except OSError as error:
-            raise SnapshotError(f"{self._path} can't be written: {error}") from error
+            raise SnapshotError(f"{self._path} can't be written: {text_or_class(error)}") from error
 
 
 @attrs.frozen
@@ -96,7 +97,7 @@ class ManifestDecision(Decision):
         store = self.store
         try:
             for checkpoint in [each for each in store.checkpoints() if each.epoch == self.epoch]:
-                note = FailedCommit(str(checkpoint.name()), sink, redacted(str(error)), tuple(published))
+                note = FailedCommit(str(checkpoint.name()), sink, redacted(text_or_class(error)), tuple(published))
                 note.write(store.disk, store.directory)
         except SnapshotError as failure:
             _logger.warning("%s", failure)
@@ -140,7 +141,7 @@ class FailedCommit:
         try:
             disk.write_atomically(f"{directory}/{NOTE}", sealed(_NOTE_FORMAT, self))
         except OSError as error:
-            raise SnapshotError(f"{directory}/{NOTE} can't be written: {error}") from error
+            raise SnapshotError(f"{directory}/{NOTE} can't be written: {text_or_class(error)}") from error
 
     @staticmethod
     def read(disk: Disk, directory: str) -> FailedCommit | None:

@@ -14,6 +14,7 @@ import attrs
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
 from ....sdk.redaction import logger_of
 from ....sdk.sink import Sink
+from ....sdk.user_code.error_text import text_or_class
 
 if TYPE_CHECKING:
     from ..checkpoints.storage import Disk
@@ -74,7 +75,7 @@ class KnownSinks:
         try:
             self.disk.write_atomically(path, sealed(_FORMAT, dict(sinks)))
         except OSError as error:
-            raise SnapshotError(f"{path} can't be written: {error}") from error
+            raise SnapshotError(f"{path} can't be written: {text_or_class(error)}") from error
 
 
 def in_place_of(known: Mapping[str, KnownSink], sinks: Mapping[str, Sink[Any]]) -> dict[str, Sink[Any]]:

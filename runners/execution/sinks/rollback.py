@@ -10,6 +10,7 @@ from __future__ import annotations
 import attrs
 
 from ....sdk.errors import SnapshotError
+from ....sdk.user_code.error_text import text_or_class
 from ..checkpoints.store import SnapshotStore
 from .checkpoint_commits import NOTE, PREVIOUS, FailedCommit
 
@@ -59,7 +60,7 @@ def roll_back(store: SnapshotStore, allow_repeated_results: bool = False) -> Rol
     try:
         store.disk.remove(*(path for path in paths if store.disk.exists(path)))
     except OSError as error:
-        raise SnapshotError(f"{paths[0]} can't be removed: {error}") from error
+        raise SnapshotError(f"{paths[0]} can't be removed: {text_or_class(error)}") from error
     store.sweep()
     return RolledBack(epoch, previous)
 

@@ -8,6 +8,7 @@ from typing import Any
 from ....sdk.errors import PenstockError, SnapshotError, StaleWriterError, UncertainCommitError
 from ....sdk.redaction import logger_of, redacted
 from ....sdk.runner import PipelineState
+from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.manifest import Checkpoint, CheckpointKind
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import steady_time
@@ -157,7 +158,7 @@ class CheckpointAttempt(Attempt):
         except StaleWriterError:
             raise
         except SnapshotError as error:
-            self._give_up(str(error))
+            self._give_up(text_or_class(error))
             return
         # The last checkpoint has no in-flight records, and a savepoint should not have any.
         is_unaligned = context.settings.unaligned and not self._is_final and not is_savepoint
@@ -232,7 +233,7 @@ class CheckpointAttempt(Attempt):
             except (StaleWriterError, UncertainCommitError):
                 raise
             except SnapshotError as error:
-                self._give_up(str(error))
+                self._give_up(text_or_class(error))
                 return
             self._chain = 0 if self._is_whole else self._chain + 1
         self._is_durable(parts)

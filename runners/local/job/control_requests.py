@@ -35,6 +35,7 @@ import msgspec
 from ....sdk.errors import PenstockError
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
+from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.storage import Disk, LocalDisk
 from ...execution.checkpoints.store import fresh_token
 
@@ -337,8 +338,8 @@ def ask(
         return _Client(disk, directory.rstrip("/"), kind, timeout, sleep, clock).answer()
     except OSError as error:
         raise PenstockError(
-            f"{directory}: no request can be written there: {error}; expected a running job's --checkpoint_dir, with "
-            "write access"
+            f"{directory}: no request can be written there: {text_or_class(error)}; expected a running "
+            "job's --checkpoint_dir, with write access"
         ) from error
 
 

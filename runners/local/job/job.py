@@ -20,6 +20,7 @@ from ....sdk.errors import (
 )
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
+from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.manifest import CheckpointKind
 from ...execution.checkpoints.store import SnapshotStore, fresh_token
 from ...execution.clock import ProcessingTime
@@ -239,11 +240,11 @@ class Job:
                 delay = self._restart_delay(error, attempt is not None and attempt.progressed)
                 if delay is None:
                     if isinstance(error, WorkerDied):
-                        raise PenstockError(str(error)) from error
+                        raise PenstockError(text_or_class(error)) from error
                     raise
                 if RequestKind.CANCEL not in context.requests.kinds:
-                    _logger.warning("The pipeline failed, and restarts in %.1f s: %s", delay, error)
-                context.status.restarted(str(error))
+                    _logger.warning("The pipeline failed, and restarts in %.1f s: %s", delay, text_or_class(error))
+                context.status.restarted(text_or_class(error))
                 context.phase = Phase.RESTARTING
                 context.events.add("restart", delay=delay, error=described_error(error), is_requested=False)
             finally:
@@ -299,7 +300,7 @@ class Job:
         if self._store is None:
             if isinstance(error, WorkerDied):
                 raise PenstockError(
-                    f"{error}; without --checkpoint_dir there is no checkpoint to restart from"
+                    f"{text_or_class(error)}; without --checkpoint_dir there is no checkpoint to restart from"
                 ) from error
             return None
         self._recovery.is_in_doubt |= isinstance(error, UncertainCommitError)

@@ -9,6 +9,7 @@ import attrs
 
 from ....sdk.errors import SnapshotError
 from ....sdk.redaction import logger_of
+from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.manifest import Checkpoint, CheckpointKind
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.error_transport import local
@@ -111,7 +112,7 @@ class RegionalAttempt(CheckpointAttempt):
             newest.epoch,
             error,
         )
-        context.status.restarted(str(error))
+        context.status.restarted(text_or_class(error))
         context.wait_for_restart(delay)
         try:
             self._restart(region, lost)

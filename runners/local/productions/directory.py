@@ -13,6 +13,7 @@ import attrs
 
 from ....sdk.errors import CheckpointMismatchError, CorruptSnapshotError, SnapshotError
 from ....sdk.sources.unbounded import UnboundedSource
+from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.catalog import OWNER, trusted
 from ...execution.checkpoints.log_listing import LogListing
 from ...execution.checkpoints.storage import Disk
@@ -177,7 +178,7 @@ class ProductionDirectory:
         try:
             self.disk.write_atomically(self._ended_path, encode_ended(state, staged))
         except OSError as error:
-            raise SnapshotError(f"{self._ended_path} can't be written: {error}") from error
+            raise SnapshotError(f"{self._ended_path} can't be written: {text_or_class(error)}") from error
         self._publish(staged)
 
     def _publish(self, staged: Staged) -> None:
@@ -213,7 +214,7 @@ class ProductionDirectory:
             listing_of(disk, self.path).create(1)
             disk.write_atomically(path, b"{}")
         except OSError as error:
-            raise SnapshotError(f"{path} can't be written: {error}") from error
+            raise SnapshotError(f"{path} can't be written: {text_or_class(error)}") from error
 
     def _check_logs(self, owner: str) -> None:
         disk, directory, trusts = self.disk, self.path, self.productions.allow_untrusted

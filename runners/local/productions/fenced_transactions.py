@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from ....sdk.errors import SnapshotError
+from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.log_listing import ListedLog, LogListing
 from ...execution.checkpoints.storage import Disk
 from ...execution.serialization.records import RecordType
@@ -70,7 +71,7 @@ class FencedTransactions(OpenTransactions):
         try:
             self._log.check()
         except OSError as error:
-            raise SnapshotError(f"{self._log.directory} can't be read: {error}") from error
+            raise SnapshotError(f"{self._log.directory} can't be read: {text_or_class(error)}") from error
 
     def write(self, names: Sequence[str]) -> None:
         record = self._record(names)

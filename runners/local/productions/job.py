@@ -18,6 +18,7 @@ import attrs
 
 from ....sdk.errors import SnapshotError
 from ....sdk.redaction import logger_of
+from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.store import fresh_token
 from ...execution.clock import ProcessingTime
 from ...execution.plan.execution_graph import ExecutionGraph
@@ -129,7 +130,7 @@ class ProductionJob(Job):
                 context.state_shapes,
             )
         except SnapshotError as error:
-            return Answer(False, f"the savepoint failed: {error}")
+            return Answer(False, f"the savepoint failed: {text_or_class(error)}")
         return Answer(True, f"savepoint of epoch {epoch}, in {directory.path}/{SAVEPOINTS}", epoch)
 
     def _change_layout(self, merged: MergedLogs) -> None:

@@ -43,6 +43,7 @@ from contextlib import suppress
 from zlib import crc32
 
 from ....sdk.errors import CorruptSnapshotError, SnapshotError, StaleWriterError
+from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.fencing import claim, newest_claim
 from ...execution.checkpoints.log_listing import Listed, ListedLog
 from ...execution.checkpoints.manifest import Generation
@@ -117,9 +118,11 @@ class ProductionLog:
             return self.read()
         except FileNotFoundError as error:
             # A newer owner has removed it.
-            raise StaleWriterError(f"{self.directory}: another process takes over at the same time: {error}") from error
+            raise StaleWriterError(
+                f"{self.directory}: another process takes over at the same time: {text_or_class(error)}"
+            ) from error
         except OSError as error:
-            raise SnapshotError(f"{self.directory}: the log can't be read: {error}") from error
+            raise SnapshotError(f"{self.directory}: the log can't be read: {text_or_class(error)}") from error
 
     def read(self) -> list[bytes]:
         """Return the records of the newest owner, the oldest first.
@@ -168,7 +171,7 @@ class ProductionLog:
             self._disk.remove(*(f"{self.directory}/{name}" for name in (*older, *left)))
         except OSError as error:
             self.is_broken = True
-            raise SnapshotError(f"{self._path} can't be written: {error}") from error
+            raise SnapshotError(f"{self._path} can't be written: {text_or_class(error)}") from error
         self.is_broken = False
         self._size = self.length + self._ahead
 
@@ -191,10 +194,10 @@ class ProductionLog:
         except FileNotFoundError as error:
             self.is_broken = True
             self.check()
-            raise SnapshotError(f"{self._path} can't be written: {error}") from error
+            raise SnapshotError(f"{self._path} can't be written: {text_or_class(error)}") from error
         except OSError as error:
             self.is_broken = True
-            raise SnapshotError(f"{self._path} can't be written: {error}") from error
+            raise SnapshotError(f"{self._path} can't be written: {text_or_class(error)}") from error
         except BaseException:
             self.is_broken = True
             raise

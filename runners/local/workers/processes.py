@@ -221,6 +221,8 @@ class WorkerProcesses:
         code = process.exitcode
         if code is not None and code < 0:
             how = f"was killed by {signal.Signals(-code).name}"
+            if -code == signal.SIGKILL:
+                how += " (the kernel kills a process so when memory runs out: see dmesg)"
         else:
             how = f"exited unexpectedly with status {code} (does user code call os._exit?)"
         return WorkerDied(f"worker {number} (pid {process.pid}) {how}", number)

@@ -21,6 +21,7 @@ from typing import Any
 import attrs
 
 from ....sdk.errors import SnapshotError
+from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.catalog import path_of
 from ...execution.checkpoints.manifest import Checkpoint, PartReference
 from ...execution.checkpoints.store import SnapshotStore
@@ -150,7 +151,7 @@ class SnapshotWriter:
         try:
             part = self._write(id, snapshot, self._base(id, snapshot))
         except SnapshotError as error:
-            return Declined(snapshot.epoch, str(error))
+            return Declined(snapshot.epoch, text_or_class(error))
         return self._acknowledged(id, snapshot, part)
 
     def _write_in_thread(self, id: SubtaskId, snapshot: Snapshot) -> None:
@@ -159,7 +160,7 @@ class SnapshotWriter:
 
         def done(part: PartReference | None, error: BaseException | None) -> None:
             if isinstance(error, SnapshotError):
-                self._report((id, Declined(snapshot.epoch, str(error))))
+                self._report((id, Declined(snapshot.epoch, text_or_class(error))))
             elif error is not None:
                 raise error
             elif snapshot.epoch == self._epochs[id]:
@@ -347,7 +348,7 @@ def _run_child(work: Callable[[], Any], pipe: int) -> None:
         try:
             result: Any = work(), None
         except Exception as error:
-            result = None, str(error) or type(error).__name__
+            result = None, text_or_class(error)
         view = memoryview(pickle.dumps(result, protocol=5))
         while view:
             view = view[os.write(pipe, view) :]

@@ -23,6 +23,7 @@ from ....sdk.coders import registry
 from ....sdk.compat import install_import_hook, is_hook_installed
 from ....sdk.errors import OptionsError
 from ....sdk.sources.bounded import ValuesSource
+from ....sdk.user_code.error_text import text_or_class
 from ....sdk.user_code.pickler import Pickler
 from .heartbeats import Heartbeats, end_with_parent
 
@@ -55,8 +56,8 @@ def spawned(
         pickled = _pickled((run, arguments, descriptors, number, beats.workers, registry.registered()))
     except Exception as error:  # whatever pickling a user's object raises
         raise OptionsError(
-            f"option --worker_start=spawn: the pipeline can't be pickled: {error}; use --worker_start=fork, or "
-            "keep what can't be pickled out of functions, such as by making it in DoFn.setup"
+            f"option --worker_start=spawn: the pipeline can't be pickled: {text_or_class(error)}; use "
+            "--worker_start=fork, or keep what can't be pickled out of functions, such as by making it in DoFn.setup"
         ) from error
     shared, with_hook = beats.file.fileno(), is_hook_installed()
     path = json.dumps(list(_import_path()))

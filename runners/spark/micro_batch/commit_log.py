@@ -14,6 +14,7 @@ import attrs
 import cloudpickle
 
 from ....sdk.errors import SnapshotError, UntrustedSnapshotError
+from ....sdk.user_code.error_text import text_or_class
 from ....sdk.user_code.pickler import pickled
 from ....sdk.user_code.serialization import local_modules_by_value
 from ....windowing.timestamp import MIN_MICROS
@@ -271,7 +272,7 @@ class WriteAhead:
         try:
             self._store.disk.write_atomically(self._path, sealed("penstock plan", _Written(self.name, data)))
         except OSError as error:
-            raise SnapshotError(f"{self._path} can't be written: {error}") from error
+            raise SnapshotError(f"{self._path} can't be written: {text_or_class(error)}") from error
 
     def read(self) -> PlannedBatch | None:
         """Return the batch that was planned last, or None.

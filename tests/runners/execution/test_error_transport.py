@@ -37,3 +37,10 @@ def test_one_that_is_made_of_a_text_is_of_its_class() -> None:
     arrived = local(remote(SnapshotError("the disk is full")))
 
     assert (SnapshotError, "the disk is full") == (type(arrived), str(arrived))
+
+
+def test_one_without_a_text_is_named_by_its_class() -> None:
+    """As Python's own MemoryError; and a KeyError says more than its key."""
+    found = [str(local(remote(error))) for error in (MemoryError(), TimeoutError(), KeyError("a"))]
+
+    assert ["MemoryError", "TimeoutError", "KeyError: 'a'"] == found

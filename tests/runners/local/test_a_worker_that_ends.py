@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pathlib
+import signal
 from typing import Any
 
 import pytest
@@ -25,3 +27,30 @@ def test_user_code_that_ends_its_process_is_guessed_at() -> None:
 
     with pytest.raises(PenstockError, match=r"worker \d \(pid \d+\) exited unexpectedly with status 3 .*os._exit\?"):
         pipeline.run()
+
+
+def test_a_worker_that_is_killed_may_have_run_out_of_memory() -> None:
+    """The kernel leaves no other trace in it."""
+    pipeline = TestPipeline(SideBySide(IN_PROCESSES["local-2-processes"]))
+    _ = pipeline | beam.Create([1]) | beam.Map(lambda _: os.kill(os.getpid(), signal.SIGKILL))
+
+    with pytest.raises(PenstockError, match=r"was killed by SIGKILL \(.* when memory runs out: see dmesg\)"):
+        pipeline.run()
+
+
+def test_a_worker_without_memory_is_logged_and_fails_the_run_by_name(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Outside of user code, where Python's MemoryError has no text."""
+
+    def out_of_memory(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr("penstock.runners.local.channels.channel.encode_bundle", out_of_memory)
+    flags = ["--parallelism=2", f"--checkpoint_dir={tmp_path}", "--max_restarts=1", "--restart_delay=0.01"]
+    pipeline = beam.Pipeline(argv=flags)
+    _ = pipeline | beam.Create(range(100)) | beam.WithKeys(str) | beam.GroupByKey()
+
+    with pytest.raises(PenstockError, match="^MemoryError$"):
+        pipeline.run()
+    assert "The pipeline failed, and restarts in 0.0 s: MemoryError" in [each.getMessage() for each in caplog.records]

@@ -83,8 +83,8 @@ def test_a_function_that_always_kills_its_worker_fails_the_run(tmp_path: pathlib
     dying = beam.Map(lambda element: os.kill(os.getpid(), signal.SIGKILL))
     _ = sums(p, dying, beam.Map(lambda element: element)) | beam.io.WriteToText(tmp_path / "out")
     expected = (
-        r"worker \d \(pid \d+\) was killed by SIGKILL; it was running Create/.*before.*, and --max_restarts=1 retries "
-        r"have failed"
+        r"worker \d \(pid \d+\) was killed by SIGKILL .*dmesg\); it was running Create/.*before.*, "
+        r"and --max_restarts=1 retries have failed"
     )
     with pytest.raises(PenstockError, match=expected):
         p.run()
