@@ -391,7 +391,13 @@ def _avro_type(kind: Any, name: str) -> Any:
     if pyarrow.types.is_date(kind):
         return {"type": "int", "logicalType": "date"}
     if pyarrow.types.is_timestamp(kind):
-        return {"type": "long", "logicalType": "timestamp-micros"}
+        return {"type": "long", "logicalType": "local-timestamp-micros" if kind.tz is None else "timestamp-micros"}
+    if pyarrow.types.is_time(kind):
+        return {"type": "long", "logicalType": "time-micros"}
+    if pyarrow.types.is_decimal(kind):
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    if isinstance(kind, pyarrow.UuidType):
+        return {"type": "string", "logicalType": "uuid"}
     found = _AVRO_TYPES.get(str(kind))
     if found is None:
         raise TypeError(f"WriteToAvro: the field {name.partition('_')[2]!r} is of Arrow's type {kind}; give schema=")

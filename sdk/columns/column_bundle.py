@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import compress
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import attrs
 
@@ -322,6 +323,11 @@ def array_of(values: list[Any], kind: Any = None) -> Any:
         return pyarrow.array(values, kind)
     except OverflowError:
         return pyarrow.array(values, pyarrow.uint64())
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+        # Older versions convert UUIDs to Python's only.
+        if not all(value is None or isinstance(value, UUID) for value in values):
+            raise
+        return pyarrow.array([None if value is None else value.bytes for value in values], kind or pyarrow.uuid())
 
 
 def in_microseconds(table: Any) -> Any:

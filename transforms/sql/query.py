@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
+from uuid import UUID
 
 import attrs
 
-from ...sdk.columns.column_bundle import ColumnBundle
+from ...sdk.columns.column_bundle import ColumnBundle, array_of
 from ...sdk.elements.row import fields_of
 from ...sdk.errors import ColumnError, PipelineError, UnsupportedError, missing_extra
 
@@ -124,6 +125,8 @@ def _schema(relation: Any, label: str) -> Any:
             raise PipelineError(f"{label}: two columns are called {name!r}; name one of them by AS")
         if declared in ("HUGEINT", "UHUGEINT"):
             kind = pyarrow.int64()
+        elif declared == "UUID":
+            kind = pyarrow.uuid()
         elif types.is_dictionary(kind):
             kind = kind.value_type
         elif types.is_timestamp(kind):
@@ -223,10 +226,19 @@ def conformed(batch: Any, schema: Any) -> Any:
         if place < 0:
             raise ColumnError(f"there is no field {field.name!r}; the elements have {', '.join(batch.schema.names)}")
         try:
-            columns.append(batch.column(place).cast(field.type))
+            columns.append(_cast(batch.column(place), field.type))
         except pyarrow.ArrowException as error:
             raise _mismatch(field, error) from error
     return pyarrow.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: Any, kind: Any) -> Any:
+    import pyarrow
+
+    # DuckDB gives UUIDs as text, for which Arrow has no cast.
+    if isinstance(kind, pyarrow.UuidType) and pyarrow.types.is_string(column.type):
+        return array_of([None if text is None else UUID(text) for text in column.to_pylist()], kind)
+    return column.cast(kind)
 
 
 def rows_of_elements(elements: list[Any], schema: Any) -> Any:
@@ -241,7 +253,7 @@ def rows_of_elements(elements: list[Any], schema: Any) -> Any:
     for field in schema:
         try:
             values = [record[field.name] for record in records]  # type: ignore[index]
-            columns.append(pyarrow.array(values, field.type))
+            columns.append(array_of(values, field.type).cast(field.type))
         except (KeyError, TypeError) as error:
             raise ColumnError(f"expected elements with a field {field.name!r}: {error}") from error
         except (pyarrow.ArrowException, OverflowError) as error:

@@ -1,14 +1,18 @@
 """WriteToAvro without a schema, and Avro files that appear."""
 
 import datetime
-from typing import NamedTuple
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 
 import penstock as beam
+from penstock.dataframe.convert import to_dataframe, to_pcollection
 from penstock.io.avroio import ReadAllFromAvroContinuously
 from penstock.sdk.beam.display import DisplayData
 from penstock.testing import TestPipeline, assert_that, equal_to
+from penstock.transforms.sql import SqlTransform
 from penstock.windowing.timestamp import Timestamp
 
 pytest.importorskip("fastavro")
@@ -77,3 +81,53 @@ def test_transforms_of_files_tell_their_settings():
 def test_the_label_of_reading_all_files_can_be_given():
     assert "ReadAllFromAvro" == beam.io.ReadAllFromAvro().label
     assert "Parts" == beam.io.ReadAllFromAvro(with_filename=True, label="Parts").label
+
+
+MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=datetime.UTC)
+# By the name of a field: its type, with a value.
+LOGICAL: dict[str, tuple[dict[str, Any], Any]] = {
+    "day": ({"type": "int", "logicalType": "date"}, MOMENT.date()),
+    "millis": ({"type": "long", "logicalType": "timestamp-millis"}, MOMENT),
+    "micros": ({"type": "long", "logicalType": "timestamp-micros"}, MOMENT.replace(microsecond=678901)),
+    "local": ({"type": "long", "logicalType": "local-timestamp-micros"}, MOMENT.replace(tzinfo=None)),
+    "price": ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, Decimal("1.25")),
+    "tax": ({"type": "fixed", "name": "T", "size": 8, "logicalType": "decimal", "precision": 9}, Decimal(7)),
+    "id": ({"type": "string", "logicalType": "uuid"}, UUID(int=7)),
+    "since": ({"type": "int", "logicalType": "time-millis"}, datetime.time(1, 2, 3, 4000)),
+    "until": ({"type": "long", "logicalType": "time-micros"}, datetime.time(1, 2, 3, 4)),
+    "raw": ({"type": "string", "logicalType": "unknown"}, "x"),
+    "java": ({"type": "string", "avro.java.string": "String"}, "y"),
+    "kind": ({"type": "enum", "name": "K", "symbols": ["a", "b"]}, "b"),
+    "code": ({"type": "fixed", "name": "C", "size": 2}, b"ab"),
+}
+
+
+@pytest.mark.parametrize("behind", ["a query by row", "a query of groups", "a frame", "WriteToAvro"])
+def test_logical_types_are_those_of_their_values(tmp_path, behind: str):
+    """In SQL, in frames and in files again; a null stays one."""
+    pytest.importorskip("duckdb")
+    schema = {
+        "type": "record",
+        "name": "Sale",
+        "fields": [{"name": name, "type": ["null", kind]} for name, (kind, _) in LOGICAL.items()],
+    }
+    values = {name: value for name, (_, value) in LOGICAL.items()}
+    nothing = dict.fromkeys(LOGICAL)
+    with TestPipeline() as p:
+        _ = p | beam.Create([values, nothing]) | beam.io.WriteToAvro(str(tmp_path / "sales"), schema)
+    names = ", ".join(f"MAX({name}) AS {name}" for name in LOGICAL)
+    with TestPipeline() as p:
+        rows = p | beam.io.ReadFromAvro(f"{tmp_path}/sales*", as_rows=True)
+        if behind == "a query by row":
+            found = rows | SqlTransform("SELECT * FROM PCOLLECTION WHERE price IS NULL OR price > 1")
+        elif behind == "a query of groups":
+            found = rows | SqlTransform(f"SELECT day, {names.partition(', ')[2]} FROM PCOLLECTION GROUP BY day")
+        elif behind == "a frame":
+            found = to_pcollection(to_dataframe(rows))
+        else:
+            _ = rows | beam.io.WriteToAvro(str(tmp_path / "copy"))
+            found = rows
+        assert_that(found | beam.Map(lambda row: row._asdict()), equal_to([values, nothing]))
+    if behind == "WriteToAvro":
+        with TestPipeline() as p:
+            assert_that(p | beam.io.ReadFromAvro(f"{tmp_path}/copy*"), equal_to([values, nothing]))

@@ -218,7 +218,7 @@ def test_avro_has_the_fields_of_its_schema(tmp_path: Path) -> None:
     }
     with beam.Pipeline() as p:
         _ = p | beam.Create([{"item": "tea", "price": 3, "day": 1}]) | beam.io.WriteToAvro(tmp_path / "out", schema)
-    assert "item: string, price: int64, day" == fields(ReadFromAvro(tmp_path / "out*", as_rows=True))
+    assert "item: string, price: int64, day: date32[day]" == fields(ReadFromAvro(tmp_path / "out*", as_rows=True))
     with pytest.raises(ColumnError, match="there is no field 'prize'; the elements have item, price, day"):
         _ = beam.Pipeline() | ReadFromAvro(tmp_path / "out*") | beam.Filter(col("prize") > 1)
 
