@@ -121,6 +121,10 @@ class NotAPairError(PenstockError, TypeError):
     """An input element of a grouping is not a (key, value) pair."""
 
 
+class LargeGroupError(PenstockError, TypeError, AttributeError):
+    """A group that is too large for memory is used as a list: indexed, sorted or changed."""
+
+
 class ColumnError(PenstockError, ValueError):
     """An expression over the fields of elements can't be computed."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import pytest
 from checks import check
 
 import penstock as beam
 from penstock.sdk.beam.secret import RawSecret, Secret
+from penstock.sdk.errors import LargeGroupError
 from penstock.testing import TestWindowedValue
 from penstock.triggers import PaneInfo, PaneInfoTiming
 from penstock.windowing import FixedWindows, IntervalWindow, Sessions, TimestampedValue
@@ -45,6 +47,31 @@ def test_encrypted_groups_are_those_of_the_same_key_and_window(pipeline: Any) ->
         windowed = p | beam.Create(elements) | beam.WindowInto(FixedWindows(3))
         groups = windowed | beam.GroupByEncryptedKey(secret) | beam.MapTuple(lambda k, vs: (k, sorted(vs, key=repr)))
         check([(1, ["a", [2]]), ("1", [None]), (1, [3])], groups)
+
+
+def index(key: str, values: Any) -> tuple[str, Any]:
+    try:
+        return key, (len(values), sum(map(len, values)), len(list(values)), values[0][:1])
+    except LargeGroupError as error:
+        return key, (
+            len(values),
+            sum(map(len, values)),
+            len(list(values)),
+            str(error).partition(" for the")[0].encode(),
+        )
+
+
+@pytest.mark.parametrize("flags", [["--parallelism=2"], ["--runner=spark-batch"]], ids=["local", "spark"])
+def test_a_group_beyond_memory_has_a_length_and_says_that_it_has_no_index(flags: list[str], spark: Any) -> None:
+    """Where it is on disk; small ones are lists."""
+    with beam.Pipeline(argv=flags) as p:
+        sizes = p | beam.Create([("large", 1 << 20)] * 80 + [("small", 10)]) | beam.Reshuffle()
+        values = sizes | beam.MapTuple(lambda key, size: (key, bytes(size)))
+        expected = [
+            ("large", (80, 80 << 20, 80, b"Group: a group of 80 values is too large")),
+            ("small", (1, 10, 1, b"\0")),
+        ]
+        check(expected, values | "Group" >> beam.GroupByKey() | beam.MapTuple(index))
 
 
 def test_pairs_may_be_tuples_named_tuples_or_lists(pipeline: Any) -> None:

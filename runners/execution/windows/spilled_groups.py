@@ -1,8 +1,8 @@
 """Groups larger than memory: their values are spilled to a file, and read in chunks.
 
 A plain grouping emits lists of values.  Where a task's groups exceed its memory, the large ones are spilled and emitted
-as `SpilledValues`: iterables that can be iterated any number of times, with one chunk in memory at a time.  Small ones
-stay in memory; `small_bytes` tells how much they are.
+as `SpilledValues`: iterables with a length that can be iterated any number of times, with one chunk in memory at a
+time.  Small ones stay in memory; `small_bytes` tells how much they are.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NoReturn
 
 from ....sdk.elements.defensive_copy import never_copied
+from ....sdk.errors import LargeGroupError
 from ..serialization.column_codec import decode_column, encode_column
 from .bounded_operator import WindowOperator
 
@@ -24,6 +25,10 @@ CHUNK_BYTES = 256 << 10
 
 # The memory of a value besides its encoded bytes: for an object, and a place in a list.
 _OBJECT_BYTES = 56
+
+
+# What smaller groups, which are lists, have besides.
+_OF_LISTS = frozenset(dir(list)) - frozenset(dir(object)) - {"append", "extend"}
 
 
 class SpillFile:
@@ -52,13 +57,19 @@ class SpillFile:
 class SpilledValues:
     """The values of one group, all but the last of them on disk.
 
+    Args:
+      label: the grouping, for errors.
+
+    Indexing it, and calling another method of a list, raises `LargeGroupError`.
+
     >>> values = SpilledValues([1, 2, 3], SpillFile(), chunk=2)
     >>> values.extend([4])
     >>> list(values), len(values), list(values)
     ([1, 2, 3, 4], 4, [1, 2, 3, 4])
     """
 
-    def __init__(self, values: Iterable[Any], file: SpillFile, chunk: int) -> None:
+    def __init__(self, values: Iterable[Any], file: SpillFile, chunk: int, label: str = "GroupByKey") -> None:
+        self._label = label
         self._file = file
         self._chunk = max(1, chunk)
         self._places: list[tuple[int, int]] = []
@@ -87,6 +98,24 @@ class SpilledValues:
 
     def __len__(self) -> int:
         return self._length
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        raise self._refused("be indexed")
+
+    def __reversed__(self) -> NoReturn:
+        raise self._refused("be reversed")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _OF_LISTS:
+            raise self._refused(f"do .{name}() as a list does")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _refused(self, use: str) -> LargeGroupError:
+        return LargeGroupError(
+            f"{self._label}: a group of {self._length:,} values is too large for the memory of a task "
+            f"({MEMORY_BYTES >> 20} MB), and so it is on disk and can't {use}; iterate over it, any number of times, "
+            "or make a list of it, if memory has room: list(values)"
+        )
 
     def __repr__(self) -> str:
         return f"<{self._length} values, on disk>"
@@ -137,7 +166,7 @@ class GroupSpill:
             if type(values) is not list:
                 return values
             if len(values) >= chunk:
-                return SpilledValues(values, file, chunk)
+                return SpilledValues(values, file, chunk, self._operator.fold.label)
             small += len(values)
             return values
 

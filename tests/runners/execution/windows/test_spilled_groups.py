@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import penstock as beam
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
 from penstock.runners.execution.windows.spilled_groups import GroupSpill, SpilledValues, SpillFile
-from penstock.sdk.errors import SerializationError
+from penstock.sdk.errors import LargeGroupError, SerializationError
 from penstock.windowing import GLOBAL_WINDOW, IntervalWindow
 
 
@@ -44,6 +44,33 @@ def test_a_group_travels_as_a_list() -> None:
 def test_a_group_has_a_short_repr() -> None:
     """In errors, for example."""
     assert "<3 values, on disk>" == repr(SpilledValues([1, 2, 3], SpillFile(), 2))
+
+
+@pytest.mark.parametrize(
+    ("use", "shown"),
+    [
+        (lambda values: values[0], "be indexed"),
+        (lambda values: values[1:], "be indexed"),
+        (reversed, "be reversed"),
+        (lambda values: values.sort(), "do .sort() as a list does"),
+    ],
+)
+def test_a_group_is_no_list_and_says_why(use: Any, shown: str) -> None:
+    """As a list, it would be in memory; smaller ones are."""
+    expected = (
+        f"Sum: a group of 1,000 values is too large for the memory of a task (64 MB), and so it is on disk and can't "
+        f"{shown}; iterate over it, any number of times, or make a list of it, if memory has room: list(values)"
+    )
+    with pytest.raises(LargeGroupError) as raised:
+        use(SpilledValues(range(1000), SpillFile(), 100, "Sum"))
+    assert expected == str(raised.value)
+
+
+def test_a_group_has_no_other_attributes() -> None:
+    """Those that a library asks for are missing, as of any object."""
+    values = SpilledValues([1], SpillFile(), 1)
+    assert not any(hasattr(values, name) for name in ("sort", "tolist", "__array__"))
+    assert 1 in values
 
 
 def plain(window_fn: Any = None) -> WindowOperator:
