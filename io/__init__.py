@@ -25,6 +25,7 @@ records.py             fields of dicts, Rows, named tuples and dataclasses
 dead_letters.py        records that a sink's target refuses
 first_elements.py      the first elements of unbounded sources, for bounded reads
 transaction_series.py  order of the transactions of one run
+lost_connections.py    errors of stores and databases that may answer later
 waiting.py             waits for a store that doesn't answer
 tls.py                 files of an encrypted connection
 optional_package.py    packages that only some formats need, imported when such a format is used

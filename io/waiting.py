@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from ..sdk.errors import PenstockError
 from ..sdk.redaction import logger_of, redacted
 from ..sdk.retry import FuzzedExponentialIntervals
 from ..sdk.user_code.error_text import text_or_class
+from .lost_connections import is_lost
 
 T = TypeVar("T")
 
@@ -21,71 +20,6 @@ WAITS = 600.0
 
 # A delay before a reader asks a lost server again, in seconds.
 RETRIED_AFTER = 1.0
-
-# What clients say, in any case, of a store that may answer later.
-_LOST = (
-    "error sending request",
-    "connection refused",
-    "connection reset",
-    "connection error",
-    "could not connect",
-    "connect timeout",
-    "endpoint url",
-    "operation timed out",
-    "timed out",
-    "timeout",
-    "slow down",
-    "slowdown",
-    "reduce your request rate",
-    "service unavailable",
-    "serviceunavailable",
-    "internal error",
-    "internalerror",
-    "internal server error",
-    "bad gateway",
-    "gateway timeout",
-    "database is locked",
-)
-
-_LOST_WORDS = re.compile("|".join(rf"(?<![\w-])(?:{re.escape(said)})(?![\w-])" for said in _LOST))
-
-# Names of tables, paths and URLs, whose words say nothing of the error.
-_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\S*/\S*|\b\w+\.\w+\b")
-
-# Not within another number, such as the id of a snapshot.
-_UNAVAILABLE = re.compile(r"\b503\b")
-
-
-def is_lost(error: BaseException) -> bool:
-    """Return True for an error of a store that may answer later: a lost connection, or a throttled request.
-
-    >>> is_lost(ConnectionRefusedError("no")), is_lost(PermissionError("403"))
-    (True, False)
-    >>> is_lost(OSError("operation timed out")), is_lost(OSError("no table 'timeout' in s3://timeout/slow-down"))
-    (True, False)
-    >>> is_lost(OSError("status 503")), is_lost(OSError("no snapshot 1503"))
-    (True, False)
-    """
-    if isinstance(error, (ConnectionError, TimeoutError)):
-        return True
-    if isinstance(error, (PenstockError, PermissionError, FileNotFoundError, FileExistsError)):
-        return False
-    if _status_of(error) >= 500:
-        return True
-    # The text of Rust's and of botocore's errors; their classes don't tell lost connections from refusals.
-    text = _NAMES.sub(" ", f"{type(error).__name__}: {text_or_class(error)}".lower())
-    return _LOST_WORDS.search(text) is not None or _UNAVAILABLE.search(text) is not None
-
-
-def _status_of(error: BaseException | None) -> int:
-    """Return the HTTP status in an error of botocore, or in its cause; 0 if there is none."""
-    while error is not None:
-        response = getattr(error, "response", None)
-        if isinstance(response, dict):
-            return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-        error = error.__cause__
-    return 0
-
 
 # When the program was asked to stop; None while it may wait.
 _stopped_at: float | None = None

@@ -10,8 +10,8 @@ from urllib.parse import quote, quote_plus
 from ...sdk.claims import server_key
 from ...sdk.errors import SourceError
 from ...sdk.redaction import HIDDEN, looks_secret, redacted, redacted_cause
+from ..lost_connections import is_lost_connection
 from ..optional_package import optional_package
-from ..sql.lost_connections import is_lost_connection
 
 # Texts of values are the same in the log and in queries, whatever the server's settings are.
 _SETTINGS = (

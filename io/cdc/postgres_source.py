@@ -13,7 +13,7 @@ from ...sdk.redaction import logger_of
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import Timestamp
-from ..sql.lost_connections import is_lost_connection
+from ..lost_connections import is_lost_connection
 from ..waiting import Outage
 from .postgres_log import ChangeLog, Offset
 from .postgres_server import PostgresServer, psycopg_of

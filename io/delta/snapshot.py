@@ -14,9 +14,13 @@ import msgspec
 
 from ...sdk.errors import SourceError
 from ...sdk.redaction import without_environment
-from ..waiting import is_lost
+from ...sdk.user_code.error_text import text_or_class
+from ..lost_connections import is_lost
 from .log import DataFile, check_protocol, files_of, last_written
 from .package import is_forked, opened
+
+# The status of a process that couldn't reach the store (EX_TEMPFAIL).
+_LOST = 75
 
 
 @attrs.frozen
@@ -42,8 +46,8 @@ def snapshot_of(uri: str, label: str, version: int | None = None) -> Snapshot:
     asked = subprocess.run(command, capture_output=True, check=False)
     if asked.returncode:
         error = OSError(without_environment(asked.stderr.decode(errors="replace").strip() or "no message"))
-        if is_lost(error):
-            raise error
+        if asked.returncode == _LOST:
+            raise ConnectionError(str(error))
         raise SourceError(f"{label}: Delta table {uri!r} can't be read: {error}")
     return msgspec.msgpack.decode(asked.stdout, type=Snapshot)
 
@@ -53,7 +57,8 @@ def main(uri: str, label: str, version: Any = None) -> None:
     try:
         found = snapshot_of(uri, label, None if version is None else int(version))
     except Exception as error:
-        sys.exit(f"{type(error).__name__}: {error}")
+        sys.stderr.write(f"{type(error).__name__}: {text_or_class(error)}")
+        sys.exit(_LOST if is_lost(error) else 1)
     sys.stdout.buffer.write(msgspec.msgpack.encode(found))
 
 

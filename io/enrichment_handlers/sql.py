@@ -9,9 +9,9 @@ from ...sdk.elements.row import Row
 from ...sdk.redaction import redacted
 from ...transforms.enrichment import EnrichmentSourceHandler
 from ...transforms.request_response import UserCodeExecutionException, UserCodeRemoteSystemException
+from ..lost_connections import is_lost_connection
 from ..sql.database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile
 from ..sql.dialect import MARK
-from ..sql.lost_connections import is_lost_connection
 
 
 class SqlEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):

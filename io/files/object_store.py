@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...sdk.redaction import redacted, without_environment
-from ..waiting import is_lost, patiently
+from ..lost_connections import is_lost
+from ..waiting import patiently
 
 PROTOCOLS = ("s3://", "s3a://")
 
@@ -63,7 +64,7 @@ class ObjectStore:
             text = without_environment(str(error))
             if text == str(error):
                 raise
-            raise type(error)(text) from None
+            raise (ConnectionError if is_lost(error) else type(error))(text) from None
         except Exception as error:
             text = without_environment(str(error))
             if "credentials" in text.lower():

@@ -19,8 +19,8 @@ from ...sdk.errors import PenstockError, SinkError, SourceError
 from ...sdk.redaction import looks_secret, redacted, redacted_cause
 from ..files.filesystem import absolute_path
 from ..lakehouse.table import ConflictError
+from ..lost_connections import is_lost
 from ..optional_package import optional_package
-from ..waiting import is_lost
 
 # The properties that say where a catalog is.
 _PLACES = ("uri", "type", "py-catalog-impl")

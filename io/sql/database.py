@@ -18,10 +18,10 @@ from urllib.parse import quote, quote_plus
 from ...sdk.errors import missing_extra
 from ...sdk.redaction import HIDDEN, looks_secret, redacted, redacted_cause
 from ...sdk.working_directory import absolute
+from ..lost_connections import is_lost_connection
 from ..optional_package import optional_package
 from ..waiting import WAITS, patiently
 from .dialect import MARK, SqlDialect, dialect_of
-from .lost_connections import is_lost_connection
 
 T = TypeVar("T")
 

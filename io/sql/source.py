@@ -19,10 +19,10 @@ from ...transforms.read import Read
 from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import Timestamp
 from ..files.filesystem import AnyPath, path_string
+from ..lost_connections import is_lost_connection
 from ..waiting import Outage
 from .database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile, SqlSession, check_path
 from .dialect import MARK, is_database_error
-from .lost_connections import is_lost_connection
 
 
 class SqlSource(UnboundedSource[Row]):

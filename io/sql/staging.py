@@ -13,10 +13,10 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import SinkWriter
 from ..dead_letters import Rejected
+from ..lost_connections import is_lost_connection
 from .changes import PREFIX, TableChanges
 from .database import SqlSession
 from .dialect import MARK, is_database_error
-from .lost_connections import is_lost_connection
 from .named_table import NamedTable
 from .rows import TableRows
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.io import waiting
-from penstock.io.waiting import is_lost, is_stopping, patiently
+from penstock.io.waiting import is_stopping, patiently
 from penstock.runners.local.job.signals import stopping_on_signals
 
 
@@ -40,19 +40,3 @@ def test_a_call_that_succeeds_after_a_signal_is_not_failed(monkeypatch: pytest.M
     answers = [lost, lost, lambda: 5]
     waiting.stop_waiting()
     assert 5 == patiently("Write", "server", lambda: answers.pop(0)())
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (OSError("Generic S3 error: operation timed out"), True),
-        (Exception("Timeout was reached"), True),
-        (OSError("no such table: 'timeout'"), False),
-        (Exception("shop.timeout: column n is missing"), False),
-        (Exception("s3://bucket/slowdown/timeout is no table"), False),
-        (Exception("table timeouts has no column n"), False),
-    ],
-)
-def test_names_of_tables_and_paths_say_nothing_of_an_error(error: Exception, expected: bool) -> None:
-    """A table whose name has 'timeout' in it isn't waited for."""
-    assert expected == is_lost(error)

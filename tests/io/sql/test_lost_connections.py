@@ -9,8 +9,8 @@ import pytest
 from servers.crashing_connections import Fuse
 
 from penstock.io import waiting
+from penstock.io.lost_connections import is_lost_connection
 from penstock.io.sql.database import SqlConnector
-from penstock.io.sql.lost_connections import is_lost_connection
 from penstock.io.sql.table_sink import TableSink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError
