@@ -18,8 +18,16 @@ _logger = logger_of(__name__)
 # How long a store is waited for, in seconds.  A runner's restart tries again after that.
 WAITS = 600.0
 
+# How long a server is waited for that answers, and can't do yet what it is asked, in seconds.
+WAITS_WHILE_BUSY = 60.0
+
 # A delay before a reader asks a lost server again, in seconds.
 RETRIED_AFTER = 1.0
+
+
+class Busy(ConnectionError):
+    """A server that answers, and can't do yet what it is asked, such as to store a message in a stream that is full."""
+
 
 # When the program was asked to stop; None while it may wait.
 _stopped_at: float | None = None
@@ -64,7 +72,8 @@ def patiently(
 ) -> T:
     """Return the result of a call; while the store doesn't answer, call again with growing delays.
 
-    Logs once that the store doesn't answer, and once that it answers again.
+    Logs once that the store doesn't answer, and once that it answers again.  A store that is `Busy` is waited for as
+    long as `WAITS_WHILE_BUSY` says, at most.
 
     Args:
       label: the transform's, for the log.
@@ -78,12 +87,15 @@ def patiently(
         try:
             result = call()
         except Exception as error:
-            if not may_answer(error) or time.monotonic() - began > seconds or is_stopping():
+            is_busy = isinstance(error, Busy)
+            limit = min(seconds, WAITS_WHILE_BUSY) if is_busy else seconds
+            if not may_answer(error) or time.monotonic() - began > limit or is_stopping():
                 raise
             if delays is None:
                 delays = iter(FuzzedExponentialIntervals(0.1, 10_000, max_delay_secs=5.0))
                 shown = redacted(text_or_class(error)).partition("\n")[0][:200]
-                _logger.warning("%s: %s doesn't answer (%s); waiting for it", label, redacted(store), shown)
+                what = "can't do it yet" if is_busy else "doesn't answer"
+                _logger.warning("%s: %s %s (%s); waiting for it", label, redacted(store), what, shown)
             paused(next(delays, 5.0))
         else:
             if delays is not None:

@@ -22,7 +22,7 @@ from ...sdk.redaction import looks_secret, redacted
 from ...sdk.user_code.error_text import text_or_class
 from ..optional_package import optional_package
 from ..tls import Tls
-from ..waiting import is_stopping, patiently
+from ..waiting import Busy, is_stopping, patiently
 
 T = TypeVar("T")
 
@@ -48,6 +48,13 @@ def package(needed_for: str) -> Any:
 def js_errors(needed_for: str) -> Any:
     """Import and return the client's errors of JetStream."""
     return optional_package("nats.js.errors", extra="nats", needed_for=needed_for)
+
+
+class Stopped(Lost):
+    """The program was asked to stop, and waits for no answer any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the program was asked to stop")
 
 
 class Connection:
@@ -154,7 +161,7 @@ class Connection:
         )
         try:
             yield
-        except (Lost, SourceError, SinkError):
+        except (Lost, Busy, SourceError, SinkError):
             raise
         except lost as error:
             if isinstance(error, ssl.SSLError):
@@ -190,7 +197,7 @@ class Connection:
         advice = ""
         if is_refusal(error):
             advice = "; are the credentials (user and password, token, user_credentials or nkeys_seed) right?"
-        elif isinstance(error, Lost):
+        elif isinstance(error, Lost) and not isinstance(error, Stopped):
             advice = "; is a server with JetStream running there (nats-server -js)?"
         return kind(f"{self.transform}: {what}: NATS at {self.shown}: {said}{advice}")
 
@@ -271,7 +278,7 @@ def _result(future: Future[T]) -> T:
                 raise
             if is_stopping():
                 future.cancel()
-                raise Lost("the program was asked to stop") from None
+                raise Stopped from None
 
 
 def called(

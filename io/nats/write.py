@@ -15,7 +15,7 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import SinkWriter
 from ..labelled_sink import LabelledSink
-from ..waiting import WAITS
+from ..waiting import WAITS, Busy
 from ..write_into import WriteInto
 from .client import Connection, called, is_subject, js_errors
 
@@ -28,6 +28,27 @@ _STORED_WITHIN = 30.0
 # The header by which a stream drops a message that it has already.
 ID_HEADER = "Nats-Msg-Id"
 _STREAM_HEADER = "Nats-Expected-Stream"
+
+# What a stream stores besides a message's subject, headers and data, in bytes, by its kind of storage.
+_STORED_BESIDES = {"file": 34, "memory": 16}
+
+# JetStream's codes of a message that a stream can't store now: it is full, or the server or the account has no room.
+_NO_ROOM = frozenset({10002, 10023, 10028, 10047, 10077})
+
+
+@attrs.frozen
+class Limits:
+    """What the stream of a subject accepts, in bytes; None for any size.
+
+    Attributes:
+      message: the size of a message.
+      stream: the size of all messages, with what is stored besides.
+      besides: what is stored besides a message.
+    """
+
+    message: int | None
+    stream: int | None
+    besides: int
 
 
 @attrs.frozen
@@ -73,8 +94,8 @@ class NatsSink(LabelledSink):
         self.writing = writing
         # True if the stream is known to exist.
         self._is_prepared = False
-        # By subject, the size of a message that its stream accepts; None for any.
-        self.limits: dict[str, int | None] = {}
+        # By subject.
+        self.limits: dict[str, Limits] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"limits": {}}
@@ -109,12 +130,15 @@ class NatsSink(LabelledSink):
         subject = self.writing.subject
         await self._stream_of(js, subject if isinstance(subject, str) else None)
 
-    async def limit_of(self, js: Any, subject: str) -> int | None:
-        """Return the size of a message that the stream of a subject accepts; None for any."""
+    async def limits_of(self, js: Any, subject: str) -> Limits:
+        """Return what the stream of a subject accepts."""
         await self._stream_of(js, subject)
         name = self.writing.stream or await js.find_stream_name_by_subject(subject)
-        size = (await js.stream_info(name)).config.max_msg_size
-        return int(size) if size is not None and size >= 0 else None
+        config = (await js.stream_info(name)).config
+        message, stream = (
+            int(size) if size is not None and size > 0 else None for size in (config.max_msg_size, config.max_bytes)
+        )
+        return Limits(message, stream, _STORED_BESIDES.get(config.storage, 0) + len(subject.encode()))
 
     async def _stream_of(self, js: Any, subject: str | None) -> None:
         """Raise `SinkError` if there is no stream for a subject, or another one."""
@@ -178,14 +202,19 @@ class NatsSink(LabelledSink):
                 raise TimeoutError(f"no answer for {_STORED_WITHIN:.0f} s")
 
     async def _publish_one(self, js: Any, id: str, subject: str, data: bytes, headers: dict[str, str] | None) -> None:
-        """Publish a message; raise `RejectedRecordError` if the stream refuses it."""
+        """Publish a message; raise `RejectedRecordError` if the stream refuses it, and `Busy` if it has no room."""
         errors = js_errors(self.transform)
         try:
             await js.publish(subject, data, headers=(headers or {}) | {ID_HEADER: id}, stream=self.writing.stream)
-        except errors.ServiceUnavailableError:
-            # It may answer later.
-            raise
         except errors.APIError as error:
+            if error.err_code in _NO_ROOM:
+                raise Busy(
+                    f"the stream has no room for a message for {subject!r}: {error.description}; delete messages, or "
+                    "raise its limits (max_msgs, max_bytes)"
+                ) from None
+            if isinstance(error, errors.ServiceUnavailableError):
+                # It may answer later.
+                raise
             raise self._rejection(data, f"the stream refuses a message for {subject!r}: {error.description}") from None
 
     def check(self, subject: str, data: bytes, headers: dict[str, str] | None) -> None:
@@ -195,9 +224,16 @@ class NatsSink(LabelledSink):
         limit = self.writing.connection.max_payload
         if limit is not None and size > limit:
             raise self._rejection(data, f"{message} the server accepts; its setting max_payload permits {limit}")
-        of_stream = self.limits.get(subject)
-        if of_stream is not None and size > of_stream:
-            raise self._rejection(data, f"{message} its stream accepts; max_msg_size permits {of_stream}")
+        limits = self.limits.get(subject)
+        if limits is None:
+            return
+        if limits.message is not None and size > limits.message:
+            raise self._rejection(data, f"{message} its stream accepts; max_msg_size permits {limits.message}")
+        if limits.stream is not None and (stored := size + limits.besides) > limits.stream:
+            # The server acknowledges it, and drops it at once.
+            raise self._rejection(
+                data, f"{message} its whole stream: it is stored in {stored}; max_bytes permits {limits.stream}"
+            )
 
     def _size(self, data: bytes, headers: dict[str, str] | None) -> int:
         """Return the size of a message with its headers, and with those that a commit adds."""
@@ -238,8 +274,8 @@ class NatsSinkWriter(SinkWriter[Any]):
         limits = self._sink.limits
         if new := subjects - limits.keys():
 
-            async def found(js: Any) -> dict[str, int | None]:
-                return {subject: await self._sink.limit_of(js, subject) for subject in sorted(new)}
+            async def found(js: Any) -> dict[str, Limits]:
+                return {subject: await self._sink.limits_of(js, subject) for subject in sorted(new)}
 
             limits |= called(self._sink.writing.connection, "it can't be written to", found, SinkError)
 
@@ -258,8 +294,8 @@ class WriteToNats(WriteInto):
     Messages are part of a checkpoint until it is complete.  Then they are published, each with an id in the header
     `Nats-Msg-Id`.  If a commit is interrupted, and repeated within the stream's `duplicate_window` (two minutes unless
     the stream says otherwise), the server drops the messages that it has.  A commit that is repeated later doubles
-    messages.  The messages of one worker keep their order.  An input with retractions is refused while the pipeline is
-    built.  Needs the extra `nats`.
+    messages.  The messages of one worker keep their order.  A stream that is full is tried again for a minute.  An
+    input with retractions is refused while the pipeline is built.  Needs the extra `nats`.
 
     Args:
       servers: a URL such as 'nats://localhost:4222', or several; 'tls://' encrypts.

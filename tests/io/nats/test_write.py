@@ -205,6 +205,61 @@ def test_a_message_that_the_stream_refuses_at_the_commit_fails_it_at_once(nats_s
     assert time.monotonic() - began < 15
 
 
+@pytest.mark.parametrize("storage", ["file", "memory"])
+def test_a_message_that_is_larger_than_its_stream_is_found_before_the_commit(
+    nats_server: NatsServer, storage: str
+) -> None:
+    """The server acknowledges it and drops it at once; one byte less is stored."""
+    small = Stream(nats_server, max_bytes=400, storage=storage)
+    sink = WriteToNats(small.url, f"{small.name}.n").sink
+    with pytest.raises(RejectedRecordError, match=r"larger than its whole stream: .* max_bytes permits 400"):
+        staged(sink, [b"1" * 400])
+    largest = 400 - sink.limits[f"{small.name}.n"].besides - sink._size(b"", None)
+    with pytest.raises(RejectedRecordError, match="larger than its whole stream"):
+        staged(sink, [b"1" * (largest + 1)])
+    sink.commit("1", [staged(sink, [b"1" * largest])])
+    assert 1 == small.count()
+
+
+def test_a_stream_that_is_full_is_waited_for(nats_server: NatsServer, caplog: pytest.LogCaptureFixture) -> None:
+    """It answers, and the log says so; once it has room, the rest is stored."""
+    full = Stream(nats_server, max_msgs=2, discard="new")
+    sink = WriteToNats(full.url, f"{full.name}.n").sink
+    token = staged(sink, [b"1", b"2", b"3", b"4"])
+    with ThreadPoolExecutor() as pool:
+        committed = pool.submit(sink.commit, "1", [token])
+        wait_until(lambda: "can't do it yet (the stream has no room for a message" in caplog.text, "the log says it")
+        assert [1, 2] == full.values()
+        nats_server.call(lambda js: js.purge_stream(full.name))
+        committed.result(20)
+    assert [3, 4] == full.values()
+
+
+@pytest.mark.parametrize("is_to_stop", [False, True], ids=["time", "signal"])
+def test_a_stream_that_stays_full_fails_the_commit(
+    nats_server: NatsServer, is_to_stop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a minute, and soon when a signal asks the program to stop; the error names the limits."""
+    monkeypatch.setattr("penstock.io.waiting.WAITS_WHILE_BUSY", 60.0 if is_to_stop else 0.5)
+    full = Stream(nats_server, max_msgs=1, discard="new")
+    sink = WriteToNats(full.url, f"{full.name}.n").sink
+    token = staged(sink, [b"1", b"2"])
+    expected = (
+        r"transaction '1' can't be published: .*the stream has no room for a message for '.*': maximum messages "
+        r"exceeded; delete messages, or raise its limits \(max_msgs, max_bytes\)$"
+    )
+    if is_to_stop:
+        stop_waiting()
+        expected = f"{expected}|the program was asked to stop$"
+    began = time.monotonic()
+    try:
+        with pytest.raises(SinkError, match=expected):
+            sink.commit("1", [token])
+    finally:
+        wait_again()
+    assert time.monotonic() - began < 20
+
+
 def test_a_commit_that_waits_for_a_server_ends_when_the_program_is_to_stop(stream: Stream) -> None:
     """As a signal asks it to."""
     sink = WriteToNats("nats://127.0.0.1:1", f"{stream.name}.n").sink
