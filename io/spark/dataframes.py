@@ -118,8 +118,10 @@ class ToSpark(PTransform):
     """Elements as the rows of a DataFrame, which exists once the pipeline has run.
 
     For `--runner=spark-batch`.  The rows don't go through the driver: they stay in the executors, on their disks when
-    memory is short, until the DataFrame is unpersisted or the session ends.  A session that the runner has started
-    keeps running until `frame.sparkSession.stop()`.
+    memory is short, until the garbage collectors of Python and of the JVM have removed the pipeline and the DataFrames
+    made of them, or the session ends.  A session that the runner has started keeps running until
+    `frame.sparkSession.stop()`.  A server of Spark Connect has the last plans of a session in a cache, 16 by default,
+    and with them the rows that they read.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline(runner="spark-batch")

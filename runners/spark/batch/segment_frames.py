@@ -15,7 +15,7 @@ import pickle
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,9 @@ _REPORT = "report"
 
 # The destination of attempts for the driver.
 _ATTEMPT = "attempt"
+
+# The setting of a server's cache of a session's last plans, which keeps the rows that they read.
+_PLAN_CACHE = "spark.connect.session.planCache.enabled"
 
 # About the size of a record batch that a task sends, in bytes.
 _BATCH_BYTES = 1 << 20
@@ -101,7 +104,8 @@ class SparkConnectExecution(BatchExecution):
     def run(self) -> None:
         self._session.addTag(self._tag)
         try:
-            super().run()
+            with self._plans_forgotten():
+                super().run()
         finally:
             self._session.removeTag(self._tag)
 
@@ -143,6 +147,26 @@ class SparkConnectExecution(BatchExecution):
                 said(str(refused[0])).partition("\n")[0],
             )
             time.sleep(max(0.0, until - time.monotonic()))
+
+    @contextmanager
+    def _plans_forgotten(self) -> Iterator[None]:
+        """Turn the session's cache of plans off in the block, if the run makes DataFrames."""
+        conf = self._session.conf
+        before = conf.get(_PLAN_CACHE, "true") if self._frame_sinks else "false"
+        if before != "true":
+            yield
+            return
+        conf.set(_PLAN_CACHE, "false")
+        try:
+            yield
+        finally:
+            with suppress(Exception):
+                conf.set(_PLAN_CACHE, before)
+
+    def _discard(self) -> None:
+        # The client tells the server when it has no DataFrame of them any more.
+        self._frame_rows.clear()
+        self._rows_of.clear()
 
     def _release(self) -> None:
         for frame in self._persisted.values():

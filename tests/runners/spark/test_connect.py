@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import pathlib
 import threading
 import time
+import weakref
 from typing import Any
 
 import pytest
@@ -98,6 +100,41 @@ def test_data_frames_are_read_and_made(remote: Any, connect_session: Any) -> Non
         _ = sums | "Out" >> beam.io.ToSpark("word string, total bigint")
     found = p.result.frame("Out/Rows").toArrow().to_pylist()
     assert [{"word": "a", "total": 4}, {"word": "b", "total": 2}] == sorted(found, key=lambda row: row["word"])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_rows_are_released_with_the_last_dataframe_of_them(
+    remote: Any, connect_session: Any, fails: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is told once no DataFrame of them is left, and its cache of plans hasn't kept them."""
+    from pyspark.sql.connect.dataframe import DataFrame
+
+    found: list[tuple[Any, str]] = []
+    checkpoint = DataFrame.localCheckpoint
+
+    def noted(frame: Any, *arguments: Any, **options: Any) -> Any:
+        made = checkpoint(frame, *arguments, **options)
+        found.append((weakref.ref(made._plan), connect_session.conf.get("spark.connect.session.planCache.enabled")))
+        return made
+
+    monkeypatch.setattr(DataFrame, "localCheckpoint", noted)
+    p = beam.Pipeline(remote)
+    numbers = p | beam.Create(range(10)) | beam.Map(lambda n: (n % 2, n))
+    written = numbers | "Out" >> beam.io.ToSpark("k bigint, n bigint")
+    groups = numbers | beam.GroupByKey()
+    _ = groups | beam.Map(lambda pair: 1 // pair[0] if fails else 0) | beam.io.WriteToText(tmp_path / "out")
+    if fails:
+        with pytest.raises(ZeroDivisionError):
+            p.run()
+    else:
+        p.run()
+        assert 10 == written.dataframe().count()
+    ((rows, caches_plans),) = found
+    assert fails or rows() is not None
+    del p, numbers, written, groups, _
+    gc.collect()
+    assert (None, "false") == (rows(), caches_plans)
+    assert "true" == connect_session.conf.get("spark.connect.session.planCache.enabled")
 
 
 def test_a_large_side_input_is_refused_with_a_way_out(remote: Any, monkeypatch: pytest.MonkeyPatch) -> None:
