@@ -105,6 +105,7 @@ def _regrouped(keyed: PCollection[Any], pcoll: PCollection[Any], of_pairs: bool)
     restored: PCollection[Any] = keyed | "Group" >> _Regroup() | "Restore" >> restore
     # The elements are in their former windows again, which the graph must record.
     restored.windowing, restored.retracted_by = pcoll.windowing, pcoll.retracted_by
+    restored.retractable_for = pcoll.retractable_for
     return restored
 
 

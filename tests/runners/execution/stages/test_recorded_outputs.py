@@ -222,4 +222,5 @@ def test_elements_can_be_retracted_until_the_window_of_their_grouping_has_expire
     never = p | "Never" >> beam.Create(["x"]) | "Windows" >> beam.WindowInto(FixedWindows(10))
     found = [pcoll.retractable_for for pcoll in (soon, late, elsewhere, (soon, late, never) | beam.Flatten())]
     assert [0, 5, None, 5] == found
+    assert 5 == (late | beam.Reshuffle()).retractable_for
     assert ((late, elsewhere) | "Both" >> beam.Flatten()).retractable_for is None
