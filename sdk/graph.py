@@ -122,8 +122,8 @@ class GroupByKeyAndWindow:
     combine: Serialized[CombineFn[Any, Any, Any]] | None = None
     # Whether its input may include retractions.
     retracted: bool = False
-    # Whether a key is forgotten with each discarded pane, so that each one is its first.
-    forgets: bool = False
+    # Whether elements may be emitted as they arrive, since nothing looks at groups and panes.
+    only_shuffles: bool = False
 
 
 @attrs.frozen

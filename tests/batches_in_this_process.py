@@ -51,15 +51,17 @@ class BatchesInThisProcess:
             sent[SubtaskId(0, index)] = [pickle.dumps(batch.splits_of(index, parallelism))]
         for id in (SubtaskId(task, index) for task in range(tasks) for index in range(parallelism)):
             self._run(id, batch, parts.get(id, ()), sent)
-        results = [pickle.loads(row) for index in range(parallelism) for row in sent[SubtaskId(tasks, index)]]
+        results = [
+            pickle.loads(addressed(row)[1]) for index in range(parallelism) for row in sent[SubtaskId(tasks, index)]
+        ]
         return sorted(results, key=lambda result: result.id)
 
     def _run(self, id: SubtaskId, batch: PlannedBatch, parts: Sequence[Any], sent: dict[SubtaskId, Any]) -> None:
         own = sent.pop(id, [])
         subtask = self._cache.take(id, batch, parts)
         for target, row in subtask.run(batch, own, own_part(parts, id, self._program.parallelism)):
-            task, data = addressed(row)
-            sent.setdefault(SubtaskId(task, target), []).append(data)
+            task, _ = addressed(row)
+            sent.setdefault(SubtaskId(task, target), []).append(row)
         self._cache.subtasks[id] = subtask
 
     def close(self) -> None:

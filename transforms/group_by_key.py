@@ -38,8 +38,8 @@ class GroupByKey(PTransform):
     """
 
     late_tag: str | None = None
-    # Whether a key is forgotten with each discarded pane: for a shuffle, where nothing looks at panes.
-    forgets: bool = False
+    # Whether elements may be emitted as they arrive, and nothing looks at panes.
+    only_shuffles: bool = False
     # Whether the elements are encrypted already.
     is_encrypted = False
 
@@ -60,7 +60,9 @@ class GroupByKey(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> Any:
         pair_types(pcoll)
         hint = self.infer_output_type(pcoll.hint)
-        return add_grouping(pcoll, None, hint, self.late_tag, forgets=self.forgets, is_encrypted=self.is_encrypted)
+        return add_grouping(
+            pcoll, None, hint, self.late_tag, only_shuffles=self.only_shuffles, is_encrypted=self.is_encrypted
+        )
 
 
 # The paper's name.
@@ -73,7 +75,7 @@ def add_grouping(
     element_type: Any,
     late_tag: str | None = None,
     accumulation_mode: AccumulationMode | None = None,
-    forgets: bool = False,
+    only_shuffles: bool = False,
     is_encrypted: bool = False,
 ) -> PCollection[Any] | DoOutputsTuple:
     """Apply the primitive, and return its output, or with `late_tag` its output and the late data.
@@ -91,7 +93,7 @@ def add_grouping(
             "with CombineValues behind it for an aggregation"
         )
     own = windowing if accumulation_mode is None else attrs.evolve(windowing, accumulation_mode=accumulation_mode)
-    primitive = graph.GroupByKeyAndWindow(own, combine, forgets=forgets)
+    primitive = graph.GroupByKeyAndWindow(own, combine, only_shuffles=only_shuffles)
     _check_that_it_ends(pcoll)
     if windowing.trigger.may_lose_data(windowing) != DataLossReason.NO_POTENTIAL_LOSS:
         check_safe(windowing, pipeline.type_options.allow_unsafe_triggers, pipeline.full_label)

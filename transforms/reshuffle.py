@@ -17,7 +17,7 @@ from ..sdk.errors import ColumnError, InvalidKeyError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.task_name import is_task_named, worker_id
-from ..triggers import AccumulationMode, AfterCount, Repeatedly
+from ..triggers import ONLY_PANE, AccumulationMode, AfterCount, Repeatedly
 from ..windowing import GlobalWindows
 from .assign_windows import WindowInto
 from .group_by_key import GroupByKey, pair_types
@@ -116,7 +116,7 @@ def _globally(is_bounded: bool) -> PTransform:
 
 
 class _Regroup(GroupByKey):
-    forgets = True
+    only_shuffles = True
 
 
 class _Scatter(BundleDoFn):
@@ -224,7 +224,7 @@ class _Restore(BundleDoFn):
     """The elements of groups, with their properties.
 
     Args:
-      is_plain: True if these are timestamps only; panes are those of the groups then.
+      is_plain: True if these are timestamps only; panes are those of complete groups then.
       of_pairs: True if elements are pairs with the key.
     """
 
@@ -233,26 +233,20 @@ class _Restore(BundleDoFn):
         self.of_pairs = of_pairs
 
     def outputs(self, bundle: Bundle) -> Iterator[Bundle]:
-        if self.is_plain and type(bundle.panes) is list:
-            for group, _, _, pane, _ in bundle.rows():
-                yield from self._restored([group], pane)
-        else:
-            yield from self._restored(bundle.values, bundle.panes)
-
-    def _restored(self, groups: list[Any], group_pane: Any) -> Iterator[Bundle]:
+        groups = bundle.values
         if self.of_pairs:
             found: Iterator[Any] = (((key, item[0]), *item[1:]) for key, items in groups for item in items)
         else:
             parts = chain.from_iterable(parts for bucket, parts in groups if bucket < 0)
-            for bundle in joined(parts):
+            for columns in joined(parts):
                 if self.is_plain:
-                    bundle.panes = group_pane
-                yield bundle
+                    columns.panes = ONLY_PANE
+                yield columns
             found = chain.from_iterable(items for bucket, items in groups if bucket >= 0)
         while chunk := list(islice(found, BUNDLE_SIZE)):
             values, *properties = map(list, zip(*chunk, strict=True))
             micros, *others = map(narrowed, properties)
-            windows, panes, *signs = others or (GLOBAL_WINDOWS, group_pane)
+            windows, panes, *signs = others or (GLOBAL_WINDOWS, ONLY_PANE)
             yield Bundle(values, micros, windows, panes, *signs)
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
+
+import attrs
 
 from ....sdk import graph
 from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricName, MetricsContainer
+from ....triggers import AccumulationMode, AfterCount, Repeatedly
 from ....windowing.timestamp import MAX_MICROS
 from ..clock import Clock, TimeSlice
 from ..plan.fusion import Grouping
@@ -18,6 +22,13 @@ from .dataflow import Dataflow, LeavingStep, Receiver
 
 # The metric that counts late elements.
 DROPPED_LATE = MetricName("penstock", "dropped_late")
+
+
+# Each element is a pane.
+_AS_IT_ARRIVES: dict[str, Any] = {
+    "trigger": Repeatedly(AfterCount(1)),
+    "accumulation_mode": AccumulationMode.DISCARDING,
+}
 
 
 class GroupingRun(LeavingStep):
@@ -35,7 +46,7 @@ class GroupingRun(LeavingStep):
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.GroupByKeyAndWindow)
         self.label = step.transform.label
-        self.fold = Fold(step.transform)
+        self.fold = Fold(_as_it_arrives(step.transform) if primitive.only_shuffles else step.transform)
         self.fold.setup()
         self._retracted = primitive.retracted
         self._outputs = step.transform.outputs
@@ -165,3 +176,11 @@ class GroupingRun(LeavingStep):
     def teardown(self) -> None:
         """Tear down the combiner."""
         self.fold.teardown()
+
+
+def _as_it_arrives(transform: graph.Transform) -> graph.Transform:
+    """Return a grouping that only shuffles, with a pane for each element: a bounded one would wait for the end."""
+    primitive = transform.primitive
+    assert isinstance(primitive, graph.GroupByKeyAndWindow)
+    windowing = attrs.evolve(primitive.windowing, **_AS_IT_ARRIVES)
+    return attrs.evolve(transform, primitive=attrs.evolve(primitive, windowing=windowing))

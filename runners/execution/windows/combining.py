@@ -73,7 +73,7 @@ class Fold:
     Attributes:
       label: the grouping's full label.
       windowing: the grouping's windowing.
-      forgets: True if a key is forgotten with each discarded pane.
+      only_shuffles: True if nothing looks at its groups and panes.
       combine_fn: its combiner; None for a plain grouping.
       operation: the description of the fold for generated code.
       names: the functions that generated code calls, by name.
@@ -87,7 +87,7 @@ class Fold:
         assert isinstance(primitive, graph.GroupByKeyAndWindow)
         self.label = transform.label
         self.windowing: WindowingStrategy = primitive.windowing
-        self.forgets = primitive.forgets
+        self.only_shuffles = primitive.only_shuffles
         self.combine_fn: CombineFn[Any, Any, Any] | None = None
         self.names: dict[str, Any] = {}
         first: str | None = None

@@ -75,7 +75,7 @@ class TriggeredWindows:
         self._percentiles = windowing.trigger.percentiles()
         self._retracts = windowing.accumulation_mode is RETRACTING
         self._discarding = windowing.accumulation_mode is DISCARDING
-        self._forgets = fold.forgets and self._discarding
+        self._forgets = fold.only_shuffles
         self._lateness = windowing.allowed_lateness.micros
         self._combiner: TimestampCombiner = windowing.timestamp_combiner
         self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW

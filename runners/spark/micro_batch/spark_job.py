@@ -38,7 +38,7 @@ from ..dataframes import blocks, each_as
 from ..executor_functions import ExecutorFunction
 from ..jobs import LONGEST_NAME, Jobs, raise_original, stage_named
 from .commit_log import StatePart
-from .exchange import Buffer, Row, SubtaskResult, addressed
+from .exchange import Row, SubtaskResult, addressed
 from .plan import FrameRows, PlannedBatch
 from .subtask import MicroBatchSubtask, Program
 
@@ -332,21 +332,12 @@ class SubtaskFunction:
 
     def _run_batch(self, cache: SubtaskCache, rows: Iterable[bytes], watch: CallWatch) -> Iterator[Row]:
         id = self._id
-        own: Iterable[Buffer]
         if self._splits is not None:
             # The rows of a first task are those of DataFrames, read one by one, or one empty row.
-            own = chain([self._splits], filter(None, rows))
-        else:
-            own = []
-            for row in rows:
-                task, data = addressed(row)
-                if task == id.task:
-                    own.append(data)
-                else:
-                    yield id.index, row
+            rows = chain([self._splits], filter(None, rows))
         subtask = cache.take(id, self._batch, self._parts)
         watch.sample_by(subtask.sampler_here())
-        yield from subtask.run(self._batch, own, own_part(self._parts, id, cache.program.parallelism))
+        yield from subtask.run(self._batch, rows, own_part(self._parts, id, cache.program.parallelism))
         cache.subtasks[id] = subtask
         # Otherwise PySpark's daemon would collect garbage among all of the state after each task.
         set_aside()

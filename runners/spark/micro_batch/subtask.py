@@ -45,7 +45,7 @@ from ...execution.streaming.taps import TaskTaps
 from ...execution.streaming.task_execution import TaskExecution
 from ...execution.user_errors import guarded
 from .commit_log import Reached, StatePart, no_failure, part_name
-from .exchange import Buffer, MessageWriter, ReceivedMessages, Row, SubtaskResult, SubtaskSeconds, address
+from .exchange import MessageWriter, ReceivedMessages, Row, SubtaskResult, SubtaskSeconds, address, addressed
 from .plan import FrameRows, InputSplit, PartitionRange, PlannedBatch, ScriptedElements
 
 # The most deltas of a part: with more of them, and larger together than the full snapshot, it is written whole.
@@ -172,11 +172,12 @@ class MicroBatchSubtask:
 
     # A batch
 
-    def run(self, batch: PlannedBatch, rows: Iterable[Buffer], base: PartReference | None) -> Iterator[Row]:
+    def run(self, batch: PlannedBatch, rows: Iterable[bytes], base: PartReference | None) -> Iterator[Row]:
         """Run a batch: yield its messages to later tasks, then its result.
 
         Args:
-          rows: pickled splits for a subtask of the first task, messages for any other.
+          rows: pickled splits for a subtask of the first task; for any other addressed messages, of which it yields
+            those for later tasks.
           base: the part that a delta of the state can be based on.
         """
         attempt, began = uuid4().hex[:12], time.perf_counter()
@@ -192,14 +193,18 @@ class MicroBatchSubtask:
                 consumed: dict[SubtaskId, str] = {}
                 if self.id.task == 0:
                     for row in rows:
-                        self._read(batch, pickle.loads(row))
-                        yield from writer.take_full()
+                        for _ in self._read(batch, pickle.loads(row)):
+                            yield from writer.take_full()
                     for pcollection, micros in batch.watermarks.items():
                         execution.move(pcollection, micros)
                 else:
                     received = ReceivedMessages(self._side_edges)
                     for row in rows:
-                        received.add(pickle.loads(row))
+                        task, message = addressed(row)
+                        if task == self.id.task:
+                            received.add(pickle.loads(message))
+                        else:
+                            yield self.id.index, row
                     consumed = received.attempts
                     for _ in self._receive(received):
                         yield from writer.take_full()
@@ -271,7 +276,8 @@ class MicroBatchSubtask:
 
     # Sources
 
-    def _read(self, batch: PlannedBatch, splits: Sequence[InputSplit]) -> None:
+    def _read(self, batch: PlannedBatch, splits: Sequence[InputSplit]) -> Iterator[None]:
+        """Read splits; yields after each bundle."""
         for split in splits:
             count = self._counts.of(split.label)
             pcollection, bundles = self._bundles(batch, split, self._sources[split.label])
@@ -284,6 +290,7 @@ class MicroBatchSubtask:
                     self._newest[split.label] = max(newest, self._newest.get(split.label, newest))
                 send(bundle)
                 self._spill()
+                yield
 
     def _bundles(self, batch: PlannedBatch, split: InputSplit, step: Source) -> tuple[int, Iterator[Any]]:
         if isinstance(split, ScriptedElements):

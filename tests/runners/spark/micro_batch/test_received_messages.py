@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import resource
+from collections.abc import Iterator
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 import pytest
+from batches_in_this_process import RunnerInThisProcess
 
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.batch import block_spool
 from penstock.runners.execution.plan.execution_graph import SubtaskId
+from penstock.runners.spark.micro_batch import exchange
 from penstock.runners.spark.micro_batch.exchange import ReceivedMessages, ShuffleMessage
+from penstock.runners.spark.micro_batch.subtask import MicroBatchSubtask
 
 SENDERS = [SubtaskId(0, 0), SubtaskId(0, 1), SubtaskId(1, 0)]
 
@@ -57,3 +65,35 @@ def test_messages_larger_than_the_limit_are_on_disk() -> None:
 
     assert list(range(50)) == found
     assert grown < 200_000
+
+
+# The number of elements that were read: functions are copied, but the environment is that of the process.
+READ = "PENSTOCK_TEST_READ"
+
+
+def test_a_subtask_sends_messages_while_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounded input is read in one batch, and isn't held meanwhile; a shuffle of it doesn't wait for the end."""
+    monkeypatch.setattr(exchange, "MESSAGE_BYTES", 1_000)
+    monkeypatch.setenv(READ, "0")
+    sent: dict[int, list[int]] = {}
+    run = MicroBatchSubtask.run
+
+    def noted(subtask: MicroBatchSubtask, *arguments: Any) -> Iterator[Any]:
+        for row in run(subtask, *arguments):
+            sent.setdefault(subtask.id.task, []).append(int(os.environ[READ]))
+            yield row
+
+    def read(number: int) -> int:
+        os.environ[READ] = str(int(os.environ[READ]) + 1)
+        return number
+
+    monkeypatch.setattr(MicroBatchSubtask, "run", noted)
+    with beam.Pipeline(RunnerInThisProcess(1), options=PipelineOptions([])) as p:
+        shuffled = p | beam.Create(range(20_000)) | beam.Map(read) | beam.Reshuffle()
+        _ = (
+            shuffled
+            | "Behind" >> beam.Map(lambda number: number - 20_000)
+            | "Count" >> beam.Map(read)
+            | "2" >> beam.Reshuffle()
+        )
+    assert sent[0][0] < 20_000 < sent[1][0] < 40_000
