@@ -195,7 +195,9 @@ class OptionsParser(argparse.ArgumentParser):
 
 
 def _name(action: argparse.Action) -> str:
-    return action.option_strings[-1] if action.option_strings else action.dest
+    """Return the first long flag of an option; those behind it are other names for it."""
+    flags = action.option_strings
+    return next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else action.dest)
 
 
 def _shown(action: argparse.Action, value: Any) -> str:

@@ -153,6 +153,12 @@ def test_a_value_of_the_wrong_type_names_flag_value_and_type(flags, message):
     assert message == str(error.value)
 
 
+def test_an_option_with_two_names_is_named_by_the_first():
+    """The other one is Beam's."""
+    with pytest.raises(OptionsError, match="option --parallelism: expected an int, got 'abc'"):
+        PipelineOptions(["--parallelism=abc"]).view_as(StreamingOptions)
+
+
 def test_a_flag_with_a_wrong_value_shows_the_usage_and_exits_with_2(capsys):
     """As with argparse, for a program that doesn't catch the error."""
     with pytest.raises(SystemExit) as error:
