@@ -14,8 +14,9 @@ from restartable_streams import Crash, Stream, sums
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.sinks.rollback import roll_back
 from penstock.runners.spark.micro_batch.sources import Admission
-from penstock.sdk.errors import CheckpointMismatchError
+from penstock.sdk.errors import CheckpointMismatchError, SnapshotError
 from penstock.windowing import FixedWindows
 
 NUMBERS = 100
@@ -99,6 +100,40 @@ def test_output_of_a_sink_that_is_gone_is_refused_by_name(stream: Stream, parall
     assert ["_penstock_transactions", "sums"] == tables(stream.directory)
 
 
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_output_of_a_sink_that_has_another_target_is_refused_by_name(stream: Stream, parallelism: int) -> None:
+    """A rollback would repeat output that was published at the former one, so the error doesn't lead there."""
+    die_before_the_commit(stream, parallelism)
+    rows = stream.rows()
+    p = beam.Pipeline()
+    _ = sums(p) | "Write" >> write_of(stream.directory, "other")
+    with pytest.raises(
+        CheckpointMismatchError,
+        match=r"output of 'Write/.*' for sums in .*, which may be unpublished, but the sink writes to other in .* now",
+    ):
+        stream.job(parallelism, p).run()
+    with pytest.raises(SnapshotError, match="give --allow_repeated_results"):
+        roll_back(SnapshotStore(stream.disk, str(stream.checkpoints)))
+    assert rows == stream.rows()
+    stream.job(parallelism).run()
+    assert stream.expected() == stream.rows()
+    assert ["_penstock_transactions", "sums"] == tables(stream.directory)
+
+
+def test_a_sink_may_have_another_target_once_its_output_is_published(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names it, since what was staged and not committed stays at the former one."""
+    job = stream.job()
+    stream.disk.before = lambda path: job.stop_with_savepoint() if job.checkpoints_completed == 1 else None  # type: ignore[misc]
+    job.run()
+    p = beam.Pipeline()
+    _ = sums(p) | "Write" >> write_of(stream.directory, "other")
+    stream.job(pipeline=p).run()
+    assert "the sinks 'Write/Write(TableSink)' (formerly sums in " in caplog.text
+    assert "other" in tables(stream.directory)
+
+
 def test_a_removed_sink_without_open_output_is_named_in_the_log(
     stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -173,5 +208,7 @@ def test_output_of_micro_batches_whose_sink_is_gone_is_refused_by_name(tmp_path:
         batches.run("Write", ("after-manifest", 2))
     with pytest.raises(CheckpointMismatchError, match=r"batch 2 has output of 'Write/.*Start the pipeline once"):
         batches.run("Other", table="other", allow_dropped_state=True)
+    with pytest.raises(CheckpointMismatchError, match=r"output of 'Write/.*' for sums in .* writes to other in .* now"):
+        batches.run("Write", table="other")
     batches.run("Write")
     assert EXPECTED == batches.sums()

@@ -24,8 +24,8 @@ from ....sdk.sink import Sink
 from ..plan.fusion import Output, Plan
 from ..serialization.records import RecordType, pickled, unpickled
 from ..user_errors import guarded
-from .errors import END_OF_RUN, Decision
-from .known_sinks import KnownSink, KnownSinks, in_place_of
+from .errors import END_OF_RUN, Decision, moved_target
+from .known_sinks import KnownSink, KnownSinks, in_place_of, moved
 
 # By sink label, pairs of a transaction and a token.
 Staged: TypeAlias = Mapping[str, Sequence[tuple[str, Any]]]
@@ -76,6 +76,8 @@ class SinkCommitter:
         # By label, sinks that the pipeline doesn't have any more: those that take their places, and the others.
         self._former: dict[str, Sink[Any]] = {}
         self._gone: dict[str, KnownSink] = {}
+        # By label, sinks that had another target in the run before.
+        self._moved: dict[str, KnownSink] = {}
         # By open transaction, in the order in which they began, the labels of its sinks.
         self._open: dict[str, Collection[str]] = {}
         # True if transactions that aren't open are known to be over.
@@ -111,6 +113,7 @@ class SinkCommitter:
         known = {} if self._known is None else self._known.read()
         self._former = in_place_of(known, self._sinks)
         self._gone = {each: of for each, of in known.items() if each not in self._sinks and each not in self._former}
+        self._moved = moved(known, self._sinks)
         if names is not None:
             self._open = dict.fromkeys(names, (*self.labels, *self._former))
             self._knows_open = True
@@ -127,6 +130,11 @@ class SinkCommitter:
             and label not in self._former
             and any(not self._knows_open or transaction in self._open for transaction, _ in tokens)
         ]
+
+    @property
+    def moved(self) -> dict[str, tuple[str, str]]:
+        """Return the former and the present target of each sink that had another one in the run before, by label."""
+        return {label: (of.where, KnownSink.of(label, self._sinks[label]).where) for label, of in self._moved.items()}
 
     @property
     def renamed(self) -> Collection[str]:
@@ -159,12 +167,18 @@ class SinkCommitter:
             _logger.warning(
                 "%s: the sinks %s are gone. What they have staged, and not committed, stays at their targets",
                 file.directory,
-                ", ".join(f"{label!r} ({of.target or of.kind})" for label, of in self._gone.items()),
+                ", ".join(f"{label!r} ({of.where})" for label, of in self._gone.items()),
+            )
+        if self._moved:
+            _logger.warning(
+                "%s: the sinks %s have other targets now. What they have staged before, and not committed, stays there",
+                file.directory,
+                ", ".join(f"{label!r} (formerly {of.where})" for label, of in self._moved.items()),
             )
         left = {label for labels in self._open.values() for label in labels}
         former = {label: KnownSink.of(label, sink) for label, sink in self._former.items() if label in left}
         file.write(former | {label: KnownSink.of(label, sink) for label, sink in self._sinks.items()})
-        self._gone, self._known = {}, None
+        self._gone, self._moved, self._known = {}, {}, None
 
     def write_names(self) -> None:
         """Write the names of the open transactions.
@@ -221,6 +235,7 @@ class SinkCommitter:
                     with scoped(self.metrics, label):
                         guarded(label, partial(sinks[label].commit, transaction, own))
                 except Exception as error:
+                    self._check_target(label, error)
                     decision.commit_failed(error, transaction, label, tuple(published))
                     raise
                 self._published.add((transaction, label))
@@ -229,6 +244,14 @@ class SinkCommitter:
         for transaction in transactions:
             self._is_over(transaction)
         return tuple(transactions)
+
+    def _check_target(self, label: str, error: Exception) -> None:
+        """Raise `CheckpointMismatchError` if a commit may have failed because the sink has another target now.
+
+        The output may be published at the former one, so that a rollback would repeat it.
+        """
+        if label in self._moved and self._known is not None:
+            raise moved_target(self._known.directory, label, *self.moved[label], error) from error
 
     def publish(self, transaction: str, tokens: Mapping[str, Sequence[Any]]) -> None:
         """Precommit and commit the only transaction of a run without checkpoints.

@@ -40,6 +40,11 @@ class KnownSink:
     kind: str
     target: str | None
 
+    @property
+    def where(self) -> str:
+        """The target, or the kind of a sink that names none."""
+        return self.target or self.kind
+
     @staticmethod
     def of(label: str, sink: Sink[Any]) -> KnownSink:
         """Return what is known of a sink of the pipeline."""
@@ -93,6 +98,12 @@ def in_place_of(known: Mapping[str, KnownSink], sinks: Mapping[str, Sink[Any]]) 
         if len(rivals) == len(fitting) == 1:
             found[label] = fitting[0].labelled(gone.label)
     return found
+
+
+def moved(known: Mapping[str, KnownSink], sinks: Mapping[str, Sink[Any]]) -> dict[str, KnownSink]:
+    """Return the sinks of the run before that write to another target now, by label, as they were then."""
+    now = {label: KnownSink.of(label, sink) for label, sink in sinks.items() if label in known}
+    return {label: known[label] for label, sink in now.items() if not _same(known[label], sink)}
 
 
 def _same(one: KnownSink, other: KnownSink) -> bool:

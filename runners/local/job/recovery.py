@@ -13,7 +13,7 @@ from ...execution.plan.execution_graph import label_of
 from ...execution.plan.source_identities import ADVICE, changes_of_sources, described, sources_of
 from ...execution.sinks.checkpoint_commits import ManifestDecision, commit_succeeded
 from ...execution.sinks.committer import Staged, decode_staged
-from ...execution.sinks.errors import END_OF_RUN, Decision, unpublished_output
+from ...execution.sinks.errors import END_OF_RUN, Decision, staged_elsewhere, unpublished_output
 from ...execution.state.schema import mismatches
 from ...execution.streaming.restored import restored_line
 from ..workers.snapshot_writer import PROCESSING_TIME, PUBLISHED, SINKS
@@ -165,6 +165,9 @@ class CheckpointRecovery:
         if checkpoint.metadata.get("transaction") is not None:
             # The output of all starts is published at the end, by the same sinks.
             gone += [label for label in self._context.committer.renamed if staged.get(label)]
+            for label, targets in self._context.committer.moved.items():
+                if staged.get(label):
+                    raise staged_elsewhere(store.directory, label, *targets)
         if gone:
             raise unpublished_output(store.directory, f"checkpoint {checkpoint.epoch}", gone)
 
