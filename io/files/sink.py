@@ -490,7 +490,8 @@ class StagedFileSink(LabelledSink, Claimant):
         if finals and not any(map(self.file_system.exists, finals)):
             raise SinkError(
                 f"{self.transform}: {finals[0]!r} can't be published: neither it nor its staged file exists. "
-                "Another program removed the staging directory before the commit; run the pipeline again"
+                "Another program removed the staging directory before the commit, or the file just behind it; run the "
+                "pipeline again"
             )
         return plan
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from ....sdk.errors import RejectedRecordError
+from ....sdk.errors import RejectedRecordError, SnapshotError, StaleWriterError
 from ....sdk.graph import Graph, ParDo, Transform
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.options import PipelineOptions, SinkOptions
@@ -179,6 +179,23 @@ class SinkCommitter:
         former = {label: KnownSink.of(label, sink) for label, sink in self._former.items() if label in left}
         file.write(former | {label: KnownSink.of(label, sink) for label, sink in self._sinks.items()})
         self._gone, self._moved, self._known = {}, {}, None
+
+    def settled(self) -> None:
+        """Take transactions that aren't open as over: the newest checkpoint's have been committed."""
+        self._knows_open = True
+
+    def note_commits(self) -> None:
+        """Write the names of the open transactions behind a commit, if the disk takes them.
+
+        Readers may take published files away, so the next start had better not commit them again.
+        """
+        try:
+            self.write_names()
+        except StaleWriterError:
+            raise
+        except SnapshotError as error:
+            # The next transaction writes them.
+            _logger.warning("%s", error)
 
     def write_names(self) -> None:
         """Write the names of the open transactions.

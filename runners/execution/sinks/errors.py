@@ -97,10 +97,10 @@ def unpublished_output(directory: str, checkpoint: str, gone: Sequence[str]) -> 
 def moved_target(directory: str, label: str, before: str, now: str, error: Exception) -> CheckpointMismatchError:
     """Return the error for output of a sink that has another target now, where it can't be published."""
     return CheckpointMismatchError(
-        f"{directory}: its newest checkpoint has output of {label!r} for {before}, which may be unpublished, but the sink "
-        f"writes to {now} now, where it can't be published: {redacted(str(error))}. Start the pipeline once with the "
-        "former target, which publishes the output, and stop it with a savepoint; then change the target. Or return to "
-        "the checkpoint before, whose input is read again: "
+        f"{directory}: its newest checkpoint has output of {label!r} for {before}, which may be unpublished, but the "
+        f"sink writes to {now} now, where it can't be published: {redacted(str(error))}. Start the pipeline once with "
+        "the former target, which publishes the output, and stop it with a savepoint; then change the target. Or return "
+        "to the checkpoint before, whose input is read again: "
         f"`penstock checkpoints rollback {directory} --allow_repeated_results`"
     )
 
@@ -108,6 +108,7 @@ def moved_target(directory: str, label: str, before: str, now: str, error: Excep
 def staged_elsewhere(directory: str, label: str, before: str, now: str) -> CheckpointMismatchError:
     """Return the error for staged output of an unfinished bounded run, whose sink has another target now."""
     return CheckpointMismatchError(
-        f"{directory}: its unfinished run has staged output of {label!r} for {before}, but the sink writes to {now} now. "
-        "Give it the former target, or start from the beginning with another --checkpoint_dir: nothing is published yet"
+        f"{directory}: its unfinished run has staged output of {label!r} for {before}, but the sink writes to {now} "
+        "now. Give it the former target, or start from the beginning with another --checkpoint_dir: nothing is "
+        "published yet"
     )

@@ -243,6 +243,8 @@ class CheckpointAttempt(Attempt):
             transactions = context.committer.commit(staged, decision, complete)
             # All subtasks have passed the barrier, and reported what they had staged before it.
             context.committer.close_before(self._transaction)
+            if any(staged.values()):
+                context.committer.note_commits()
         ended = context.clock()
         self._coordinator.over(ended)
         self.progressed = True

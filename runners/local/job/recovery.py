@@ -133,6 +133,7 @@ class CheckpointRecovery:
         self.carried = {}
         epoch, complete = (0, None) if checkpoint is None else (checkpoint.epoch, checkpoint.metadata.get(PUBLISHED))
         committed = committer.commit(staged, self.decision_of(epoch), () if complete is None else (complete,))
+        committer.settled()
         committer.abort(but=committed)
         commit_succeeded(store.disk, store.directory)
 

@@ -12,7 +12,8 @@ from restartable_streams import Crash, Stream, sums
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.sdk.errors import CheckpointMismatchError
+from penstock.runners.local.job.job import Job
+from penstock.sdk.errors import CheckpointMismatchError, SinkError
 from penstock.sdk.runner import PipelineState
 from penstock.sdk.sources.bounded import ValuesSource
 
@@ -218,3 +219,48 @@ def test_a_cancelled_bounded_pipeline_can_be_gone_on_with(stream: Stream) -> Non
     stream.job(2, pipeline=lines(stream)).run()
 
     assert list(range(3000)) == found(stream)
+
+
+# --- Readers that take published files away
+
+
+@pytest.mark.parametrize("error", [Crash, SinkError], ids=["a killed process", "a failed attempt"])
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_reader_may_take_files_away_before_a_restart(
+    stream: Stream, parallelism: int, error: type[BaseException]
+) -> None:
+    """They were published, so that no restart publishes them again, or misses them."""
+    taken: list[str] = []
+
+    def take() -> None:
+        for path in stream.directory.glob("totals-*"):
+            taken.extend(path.read_text().splitlines())
+            path.unlink()
+
+    def job() -> Job:
+        p = beam.Pipeline()
+        _ = (
+            sums(p)
+            | beam.MapTuple(lambda key, total: f"{key} {total}")
+            | beam.io.WriteToText(stream.directory / "totals")
+        )
+        return stream.job(parallelism, p, restarts=1)
+
+    first = job()
+    checkpointed = first.context.status.checkpointed
+
+    def failing(*given: Any) -> None:
+        checkpointed(*given)
+        if list(stream.directory.glob("totals-*")) and not taken:
+            take()
+            raise error
+
+    first.context.status.checkpointed = failing  # type: ignore[method-assign]
+    if error is Crash:
+        with pytest.raises(Crash):
+            first.run()
+        job().run()
+    else:
+        first.run()
+    take()
+    assert sorted(f"{key} {total}" for _, key, total in stream.expected()) == sorted(taken)
