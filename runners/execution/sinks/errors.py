@@ -99,8 +99,8 @@ def moved_target(directory: str, label: str, before: str, now: str, error: Excep
     return CheckpointMismatchError(
         f"{directory}: its newest checkpoint has output of {label!r} for {before}, which may be unpublished, but the "
         f"sink writes to {now} now, where it can't be published: {redacted(str(error))}. Start the pipeline once with "
-        "the former target, which publishes the output, and stop it with a savepoint; then change the target. Or return "
-        "to the checkpoint before, whose input is read again: "
+        "the former target, which publishes the output, and stop it with a savepoint; then change the target. Or "
+        "return to the checkpoint before, whose input is read again: "
         f"`penstock checkpoints rollback {directory} --allow_repeated_results`"
     )
 
