@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import attrs
 import cloudpickle
 
-from ....sdk.errors import SnapshotError, UntrustedSnapshotError
+from ....sdk.errors import CorruptSnapshotError, SnapshotError, UntrustedSnapshotError
+from ....sdk.redaction import logger_of
 from ....sdk.user_code.error_text import text_or_class
 from ....sdk.user_code.pickler import pickled
 from ....sdk.user_code.serialization import local_modules_by_value
@@ -30,7 +31,11 @@ from .plan import PlannedBatch
 # The part of a checkpoint that the driver writes.
 DRIVER = "driver"
 
+# Files beside the manifests.
 PLANNED = "planned"
+PUBLISHED = "published"
+
+_logger = logger_of(__name__)
 
 # The failpoints of the driver, in their order: before and after each write.
 DRIVER_POINTS = (
@@ -251,6 +256,33 @@ def restored_state(
 class _Written:
     name: str
     batch: str
+
+
+class Publication:
+    """The file that names the transaction that was published last.
+
+    Readers may take published files away, so the next start had better not publish them again.
+    """
+
+    def __init__(self, store: SnapshotStore) -> None:
+        self._store = store
+        self._path = f"{store.directory}/{PUBLISHED}"
+
+    def write(self, transaction: str) -> None:
+        """Write the name of a transaction, if the disk takes it."""
+        try:
+            self._store.disk.write_atomically(self._path, sealed("penstock publication", transaction))
+        except OSError as error:
+            _logger.warning("%s can't be written: %s", self._path, text_or_class(error))
+
+    def read(self) -> str | None:
+        """Return the name; None if no transaction is known to be published."""
+        disk = self._store.disk
+        try:
+            return unsealed(self._path, disk.read(self._path), "penstock publication", str)
+        except (FileNotFoundError, CorruptSnapshotError):
+            # A commit that is repeated changes nothing.
+            return None
 
 
 class WriteAhead:

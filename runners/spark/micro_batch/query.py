@@ -39,6 +39,7 @@ from ...execution.streaming.restored import restored_line
 from ...execution.stuck_calls import CallWatch
 from .commit_log import (
     Committed,
+    Publication,
     Reached,
     StatePart,
     WriteAhead,
@@ -147,6 +148,7 @@ class MicroBatchQuery:
         self._transaction: str | None = None
         self._decided: tuple[str, ...] = ()
         self._ahead = WriteAhead(store)
+        self._publication = Publication(store)
         self._committed = Committed(0, 0, "", {}, {})
         self._parts: dict[SubtaskId, Sequence[StatePart]] = {}
         self._is_cancelled = threading.Event()
@@ -412,6 +414,8 @@ class MicroBatchQuery:
             decision = ManifestDecision.of_batch(self._store, committed.number)
         self._sinks.commit(committed.tokens, decision, [committed.transaction])
         self._transaction, self._decided = None, ()
+        if self._settings.is_restartable:
+            self._publication.write(committed.transaction)
         self._settings.reached("after-publication", committed.number)
 
     def _is_published(self, committed: Committed) -> bool:
@@ -438,7 +442,8 @@ class MicroBatchQuery:
         newest = recovery.newest()
         if newest is not None:
             self._restore(*newest)
-            self._publish()
+            if self._publication.read() != self._committed.transaction:
+                self._publish()
             commit_succeeded(self._store.disk, self._store.directory)
         self._store.sweep()
         if planned is None or planned.number != self._committed.number + 1:

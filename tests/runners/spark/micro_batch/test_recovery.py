@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import attrs
 import msgspec
 import pytest
+from batches_in_this_process import RunnerInThisProcess
 from recording import Recording
 
 import penstock as beam
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.fusion import fuse
@@ -110,3 +114,38 @@ def test_a_run_that_has_ended_is_logged(store: SnapshotStore, caplog: pytest.Log
         "has ended with batch 2, and there is nothing left to do. To run the pipeline from the beginning, give another "
         "--checkpoint_dir"
     )
+
+
+@pytest.mark.parametrize("point", ["after-publication", "after-plan", ""])
+def test_a_reader_may_take_files_away_before_a_restart(tmp_path: Path, point: str) -> None:
+    """Wherever the driver dies behind the publication, and behind the end of the run."""
+
+    class Died(Exception):
+        """The driver has died."""
+
+    store = SnapshotStore(SimulatedDisk(Random(0)), "checkpoints")
+    taken: list[str] = []
+
+    def run(dies_at: str = "") -> None:
+        def reached(at: str, batch: int) -> None:
+            if (at, bool(list(tmp_path.glob("n-*")))) == (dies_at, True):
+                raise Died
+
+        p = beam.Pipeline(
+            RunnerInThisProcess(store=store, admission=Admission(25), reached=reached, is_restartable=True)
+        )
+        numbers = p | beam.io.GenerateSequence(0, 100, 1, 1, start_time=0)
+        _ = numbers | beam.Map(str) | beam.io.WriteToText(tmp_path / "n")
+        p.run()
+
+    def take() -> None:
+        for path in tmp_path.glob("n-*"):
+            taken.extend(path.read_text().split())
+            path.unlink()
+
+    with pytest.raises(Died) if point else nullcontext():
+        run(dies_at=point)
+    take()
+    run()
+    take()
+    assert list(range(100)) == sorted(map(int, taken))
