@@ -42,6 +42,8 @@ class GroupByKey(PTransform):
     only_shuffles: bool = False
     # Whether the elements are encrypted already.
     is_encrypted = False
+    # The mode of this grouping, in place of its input's.
+    accumulation_mode: AccumulationMode | None = None
 
     def default_label(self) -> str:
         return "GroupByKey"
@@ -59,10 +61,8 @@ class GroupByKey(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         pair_types(pcoll)
-        hint = self.infer_output_type(pcoll.hint)
-        return add_grouping(
-            pcoll, None, hint, self.late_tag, only_shuffles=self.only_shuffles, is_encrypted=self.is_encrypted
-        )
+        hint, mode = self.infer_output_type(pcoll.hint), self.accumulation_mode
+        return add_grouping(pcoll, None, hint, self.late_tag, mode, self.only_shuffles, self.is_encrypted)
 
 
 # The paper's name.

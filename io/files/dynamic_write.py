@@ -15,14 +15,21 @@ from ...sdk.errors import SinkError
 from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
-from ...transforms.group_by_key import GroupByKey
 from ...transforms.pardo import ParDo
 from ...transforms.write import Stage
 from ...windowing import GlobalWindow, GlobalWindows
 from .commit_plan import Renaming
 from .filesystem import AnyPath, join_path, path_string, split_path
 from .format import RecordWriter
-from .published_files import AssignShards, PublishedFiles, PublishGroup, published_by_demand, run_of_pipeline, shards_of
+from .published_files import (
+    AssignShards,
+    PublishedFiles,
+    PublishGroup,
+    grouping_of,
+    published_by_demand,
+    run_of_pipeline,
+    shards_of,
+)
 from .sharding import FileNaming, default_file_naming, destination_prefix_naming, path_inside
 from .sink import StagedFile, StagedFileSink
 
@@ -216,7 +223,7 @@ class DestinationSink(StagedFileSink):
         if not pcoll.is_bounded:
             self.shards = shards
         assign = _AssignDestinationAndShard(self.destination, shards)
-        groups: PCollection[Any] = pcoll | "Shard" >> ParDo(assign) | GroupByKey()
+        groups: PCollection[Any] = pcoll | "Shard" >> ParDo(assign) | grouping_of(pcoll)
         return groups
 
     def check_group(self, transaction: str, group: Any) -> None:

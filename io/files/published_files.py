@@ -27,6 +27,7 @@ from ...transforms.create import Create
 from ...transforms.group_by_key import GroupByKey
 from ...transforms.map_and_filter import FlatMap, Map
 from ...transforms.pardo import ParDo
+from ...triggers import AccumulationMode
 from ...windowing import GlobalWindows
 from ..transaction_series import digest_of_sink
 from .filesystem import absolute_path, path_string
@@ -44,8 +45,19 @@ def sharded(pcoll: PCollection[Any], shards: int) -> PCollection[Any]:
     """Return the elements grouped into shards; those of a bounded input regardless of their windows."""
     if pcoll.is_bounded:
         pcoll = pcoll | WindowInto(GlobalWindows())
-    groups: PCollection[Any] = pcoll | "Shard" >> ParDo(AssignShards(shards)) | GroupByKey()
+    groups: PCollection[Any] = pcoll | "Shard" >> ParDo(AssignShards(shards)) | grouping_of(pcoll)
     return groups
+
+
+def grouping_of(pcoll: PCollection[Any]) -> GroupByKey:
+    """Return the grouping of elements into files.
+
+    A file can't be retracted.  If the input has no retractions, each element is written with one pane instead.
+    """
+    grouping = GroupByKey()
+    if pcoll.windowing.accumulation_mode is AccumulationMode.RETRACTING and not pcoll.retracted_by:
+        grouping.accumulation_mode = AccumulationMode.DISCARDING
+    return grouping
 
 
 class PublishedFiles(PTransform):

@@ -181,6 +181,27 @@ def test_later_panes_have_files_of_their_own(tmp_path: pathlib.Path) -> None:
     assert ["out-[0.0, 8.0)-00000-of-00001", "out-[0.0, 8.0)-1-00000-of-00001"] == names_of(tmp_path)
 
 
+@pytest.mark.parametrize("write", [beam.io.WriteToText, fileio.WriteToFiles], ids=["text", "by destination"])
+def test_elements_in_retracting_windows_are_written_once(tmp_path: pathlib.Path, write: Any) -> None:
+    """Nothing is retracted before a grouping.  Behind one the sink is refused."""
+    stream = TestStream()
+    for word in "ab":
+        stream = stream.add_elements([beam.window.TimestampedValue(word, 1)])
+    windows = beam.WindowInto(
+        beam.window.FixedWindows(8),
+        trigger=beam.trigger.AfterWatermark(early=beam.trigger.AfterCount(1)),
+        accumulation_mode=beam.trigger.AccumulationMode.RETRACTING,
+    )
+    with TestPipeline() as p:
+        words = p | stream.advance_watermark_to(9).advance_watermark_to_infinity() | windows
+        _ = words | write(str(tmp_path / "out"))
+        counts = words | beam.combiners.Count.PerElement()
+        with pytest.raises(UnsupportedError, match="Counts.* only appends, but .* may retract its input"):
+            counts | "Counts" >> write(str(tmp_path / "counts"))
+    written = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert ["a\n", "b\n"] == sorted(written)
+
+
 def test_windows_of_a_stream_have_files_of_each_destination(tmp_path: pathlib.Path) -> None:
     """Without a number of shards, too."""
     with TestPipeline() as p:
