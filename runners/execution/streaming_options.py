@@ -32,6 +32,9 @@ _PAUSES = ("checkpoint_min_pause", "alignment_timeout", "restart_delay")
 # By flag, the greatest value.
 _MOST = {"parallelism": 1 << 15, "metrics_port": 65535, "health_port": 65535}
 
+# The address of each port, if none is given.
+_LOOPBACK = "127.0.0.1"
+
 # Flags whose value the runner may choose.
 _OPEN = ("workers", "metrics_port", "health_port", "checkpoint_min_pause", "alignment_timeout")
 
@@ -60,6 +63,13 @@ def check_streaming_flags(options: PipelineOptions) -> None:
     port = options.view_as(PageOptions).ui_port
     if port is not None and (not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535):
         _refuse("ui_port", "expected a port from 0 to 65535", port)
+    for name, host, of in (
+        ("metrics", streaming.metrics_host, streaming.metrics_port),
+        ("health", streaming.health_host, streaming.health_port),
+        ("ui", options.view_as(PageOptions).ui_host, port),
+    ):
+        if host != _LOOPBACK and of is None:
+            _refuse(f"{name}_host", f"expected a --{name}_port to serve at the address", host)
     directory = streaming.checkpoint_dir
     # An empty path would be `/`, for example from an unset shell variable.
     if directory is not None and not str(directory).rstrip("/"):

@@ -201,8 +201,10 @@ def reading(path: str) -> Iterator[None]:
     """Distinguish a file that the disk has lost, which is damage, from a disk that can't be reached."""
     try:
         yield
+    except NotADirectoryError as error:
+        raise CorruptSnapshotError(path, "a file", "a directory of checkpoints") from error
     except OSError as error:
-        if error.errno in (errno.EIO, errno.EISDIR, errno.ENOTDIR):
+        if error.errno in (errno.EIO, errno.EISDIR):
             raise CorruptSnapshotError(
                 path, f"an error of the disk ({text_or_class(error)})", "a readable file"
             ) from error

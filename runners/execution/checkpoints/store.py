@@ -281,6 +281,11 @@ class SnapshotStore(SnapshotReader):
         with reading(self.directory):
             names = self.disk.list(self.directory)
         newest = newest_claim(names)
+        if newest is None:
+            raise StaleWriterError(
+                f"{self.directory}: found nothing of this run, whose owner is {self._owner()}; the directory was "
+                "removed or emptied while it ran"
+            )
         if newest != self._owner():
             what = "" if epoch is None else f"epoch {epoch} can't be committed: "
             raise StaleWriterError(

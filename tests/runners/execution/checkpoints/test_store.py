@@ -261,6 +261,25 @@ def test_a_stale_owner_commits_nothing(store: SnapshotStore) -> None:
     assert {"part": [("full", [b"of 2"])]} == contents(successor, successor.newest_complete().checkpoint)
 
 
+def test_a_directory_that_was_removed_is_told() -> None:
+    """The run ends: another start would begin again."""
+    store = simulated_store()
+    store.take_over()
+    for name in store.disk.list(store.directory):
+        store.disk.remove(f"{store.directory}/{name}")
+    with pytest.raises(StaleWriterError, match=r"dir: found nothing of this run, whose owner is 00000001-\w+; the dir"):
+        store.begin(1)
+
+
+def test_a_file_is_no_directory_of_checkpoints(tmp_path: pathlib.Path) -> None:
+    """It stays as it is."""
+    file = tmp_path / "file"
+    file.write_text("text")
+    with pytest.raises(SnapshotError, match=r"file: found a file, expected a directory of checkpoints"):
+        SnapshotStore(LocalDisk(), str(file)).newest_complete()
+    assert "text" == file.read_text()
+
+
 def fenced_while_committing(moment: str) -> tuple[SnapshotStore, SnapshotStore, Exception | None]:
     """An owner whose successor takes over while it commits epoch 2: before or after its manifest is written."""
 
