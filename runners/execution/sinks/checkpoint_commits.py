@@ -93,11 +93,27 @@ class ManifestDecision(Decision):
             number,
         )
 
+    def published_before(self, sinks: Sequence[str]) -> tuple[str, ...]:
+        store = self.store
+        try:
+            note = FailedCommit.read(store.disk, store.directory)
+            if note is None or note.manifest not in self._manifests():
+                return tuple(sinks)
+            # Should this process be killed as well, each may have published something.
+            attrs.evolve(note, published=tuple(sinks)).write(store.disk, store.directory)
+        except SnapshotError as failure:
+            _logger.warning("%s", failure)
+            return tuple(sinks)
+        return note.published
+
+    def _manifests(self) -> list[str]:
+        return [str(each.name()) for each in self.store.checkpoints() if each.epoch == self.epoch]
+
     def commit_failed(self, error: Exception, transaction: str, sink: str, published: Sequence[str]) -> None:
         store = self.store
         try:
-            for checkpoint in [each for each in store.checkpoints() if each.epoch == self.epoch]:
-                note = FailedCommit(str(checkpoint.name()), sink, redacted(text_or_class(error)), tuple(published))
+            for manifest in self._manifests():
+                note = FailedCommit(manifest, sink, redacted(text_or_class(error)), tuple(published))
                 note.write(store.disk, store.directory)
         except SnapshotError as failure:
             _logger.warning("%s", failure)
@@ -128,7 +144,7 @@ class FailedCommit:
       manifest: the name of the checkpoint's manifest.
       sink: the label of the sink that failed.
       error: its message.
-      published: the labels of the sinks that have published something of the checkpoint.
+      published: the labels of the sinks that have published something of the checkpoint, or may have.
     """
 
     manifest: str

@@ -84,6 +84,8 @@ class SinkCommitter:
         self._knows_open = False
         # Pairs of an open transaction and the label of a sink that has published it.
         self._published: set[tuple[str, str]] = set()
+        # The open transactions that began here.  An earlier process may have committed a part of any other.
+        self._begun: set[str] = set()
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -155,6 +157,7 @@ class SinkCommitter:
         if self._known is not None:
             self._write_sinks(self._known)
         self._open.update(transactions)
+        self._begun.update(transactions)
         self.write_names()
         for transaction, labels in transactions.items():
             for label, sink in self._sinks.items():
@@ -244,7 +247,7 @@ class SinkCommitter:
         transactions = self._in_order(staged, complete)
         sinks = self._sinks | self._former
         tokens = {label: by_transaction(staged.get(label, ()), transactions) for label in sinks}
-        published: dict[str, None] = {}
+        published = self._published_before(transactions, tokens, decision)
         for transaction in transactions:
             for label in self._open.get(transaction, sinks):
                 own = tokens[label][transaction]
@@ -261,6 +264,16 @@ class SinkCommitter:
         for transaction in transactions:
             self._is_over(transaction)
         return tuple(transactions)
+
+    def _published_before(
+        self, transactions: Sequence[str], tokens: Mapping[str, Mapping[str, Sequence[Any]]], decision: Decision
+    ) -> dict[str, None]:
+        """Return the labels of sinks that have published something of these transactions before, or may have."""
+        published = {label: None for transaction, label in self._published if transaction in transactions}
+        if not self._begun.issuperset(transactions):
+            staging = [label for label, own in tokens.items() if any(own.values())]
+            published |= dict.fromkeys(decision.published_before(staging))
+        return published
 
     def _check_target(self, label: str, error: Exception) -> None:
         """Raise `CheckpointMismatchError` if a commit may have failed because the sink has another target now.
@@ -326,6 +339,7 @@ class SinkCommitter:
 
     def _is_over(self, transaction: str) -> None:
         self._open.pop(transaction, None)
+        self._begun.discard(transaction)
         self._published = {each for each in self._published if each[0] != transaction}
 
     def _in_order(self, staged: Staged, complete: Collection[str] = ()) -> list[str]:

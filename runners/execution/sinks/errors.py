@@ -39,12 +39,16 @@ class Decision:
             explain(error, f"{self.undone}, since it couldn't be published: ", f"{self.remedy}; or {DEAD_LETTERS}")
             raise
 
+    def published_before(self, sinks: Sequence[str]) -> tuple[str, ...]:
+        """Return which of these sinks may have published something already, before an earlier process was killed."""
+        return ()
+
     def commit_failed(self, error: Exception, transaction: str, sink: str, published: Sequence[str]) -> None:
         """Add the remedies to the error of a decided commit.
 
         Args:
           sink: the label of the sink that failed.
-          published: the labels of the sinks that have published something of it.
+          published: the labels of the sinks that have published something of it, or may have.
         """
 
 

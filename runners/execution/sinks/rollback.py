@@ -75,7 +75,8 @@ def _must_be_unpublished(store: SnapshotStore, manifest: str, epoch: int) -> Non
     if note.published:
         raise SnapshotError(
             f"{store.directory}: {', '.join(note.published)} has published checkpoint {epoch}, or a part of it, before "
-            f"{note.sink} failed; after a rollback its results are published again: files and streams hold them twice, "
-            "tables and keys get the same rows. To allow this, give --allow_repeated_results; or start the pipeline "
+            f"{note.sink} failed, or a process may have that was killed; after a rollback its results are published "
+            "again: files and streams hold them twice, tables and keys get the same rows. To allow this, give "
+            "--allow_repeated_results; or start the pipeline "
             "with --on_commit_error=dead_letter"
         )

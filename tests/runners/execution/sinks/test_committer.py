@@ -232,6 +232,40 @@ def test_a_commit_that_fails_in_its_second_transaction_has_published_a_part() ->
         roll_back(store)
 
 
+def test_what_a_killed_process_may_have_published_is_not_rolled_back() -> None:
+    """Until a process has failed whose predecessors have all told what they have published."""
+    disk = SimulatedDisk(Random(0))
+    store = SnapshotStore(disk, "dir")
+    store.take_over()
+    store.begin(1)
+    store.commit(1, [], {"previous": None})
+    SinkCommitter(plan_with(CollectingSink()), OpenTransactionsFile(disk, "dir")).begin("run-1")
+
+    def failed(recovers: bool) -> tuple[str, ...]:
+        file = OpenTransactionsFile(disk, "dir")
+        committer = SinkCommitter(plan_with(RecordingSink("commit run-1")), file)
+        committer.recover(file.read()) if recovers else committer.begin("run-1")
+        (label,) = committer.labels
+        with pytest.raises(SinkError):
+            committer.commit({label: [("run-1", "a")]}, ManifestDecision.of_checkpoint(store, 1))
+        note = FailedCommit.read(disk, "dir")
+        assert note is not None
+        return note.published
+
+    # The first process was killed; nobody knows what it had published then, nor later.
+    (label,) = failed(True)
+    assert (label,) == failed(True)
+    with pytest.raises(SnapshotError, match=f"{label} has published checkpoint 1, .*, or a process may have"):
+        roll_back(store)
+    # One that has begun the transaction knows, and so do those after it, unless one of them is killed.
+    assert () == failed(False)
+    assert () == failed(True)
+    ManifestDecision.of_checkpoint(store, 1).published_before([label])
+    assert (label,) == failed(True)
+    assert () == failed(False)
+    assert 1 == roll_back(store).epoch
+
+
 class CountingOpen(CollectingSink):
     """Counts how many transactions are open at once, and how many there were.
 
