@@ -186,7 +186,10 @@ def test_a_bundle_context_is_entered_before_the_first_element_and_left_after_the
     with pipeline as p:
         lit = p | beam.Create([1, 2, 3]) | beam.Reshuffle(1) | beam.ParDo(InLight())
         check([(1, "lamp"), (2, "lamp"), (3, "lamp")], lit)
-    assert {("on", "off")} == {tuple(lines) for lines in diary.read()}
+    # Streams may have a bundle for each element.
+    bundles = [tuple(lines[i : i + 2]) for lines in diary.read() for i in range(0, len(lines), 2)]
+    assert {("on", "off")} == set(bundles)
+    assert 1 <= len(bundles) <= 3
 
 
 def test_a_setup_context_spans_all_bundles_of_a_worker(pipeline: Any, tmp_path: pathlib.Path) -> None:
