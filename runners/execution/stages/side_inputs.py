@@ -2,8 +2,7 @@
 
 A snapshot is a list of changes: the values of a window, then additions and removals, in their order.  A removed value
 is identified by its place, because a value need not equal any other.  A retraction may come before its addition, which
-it then cancels.  Windows that no element of a main input can reach any more are freed; what comes for them later is
-ignored.
+it then cancels.  Windows that no main element can reach any more are freed, and later values for them are ignored.
 
 >>> from penstock.windowing import IntervalWindow
 >>> contents, window = SideInputContents(), IntervalWindow(0, 60)
