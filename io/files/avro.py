@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO
 
 from ...sdk.coders.coder import shortened
-from ...sdk.elements.row import rows_of_dicts
+from ...sdk.elements.row import Row, rows_of_dicts
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.options.value_provider import ValueProvider
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.typehints.arrow_schema import declared_schema
-from ..avro_types import column_type
+from ...sdk.typehints.schema import with_schema
+from ..avro_types import CommonFields, column_type
 from ..optional_package import optional_package
 from ..records import as_dicts
 from .compression import CompressionTypes, naming_the_file
@@ -41,6 +43,8 @@ _AVRO_TYPES = {
     "string": "string",
     "binary": "bytes",
 }
+# The number of files whose schemas are read at once.
+_READ_AT_ONCE = 16
 # In place of the schema of the elements' class, until it is known.
 _NO_FIELDS = {"type": "record", "name": "Record", "fields": []}
 
@@ -117,26 +121,43 @@ class AvroSource(FileSource[Any]):
             transform=transform,
         )
         self.as_rows = as_rows
+        # The fields of the Rows of all files, if they are known.
+        self._names: tuple[str, ...] = ()
         _fastavro(transform)
 
     def element_type(self, files: Sequence[FileMetadata]) -> Any:
+        if self.as_rows:
+            return self._common_type([file.path for file in files])
         fields = self._fields_of(files[0].path)
         if fields is None:
             return Any
-        # A field may be of another type in another file.
+        # A field of dicts may be of another type in another file.
         known = fields if len(files) == 1 else dict.fromkeys(fields)
-        return self.record_type(files, known.items(), self.as_rows, may_vary=True)
+        return self.record_type(files, known.items(), as_rows=False, may_vary=True)
+
+    def _common_type(self, paths: Sequence[str]) -> Any:
+        """Return the type of the Rows of all files, by the schemas of each."""
+        with ThreadPoolExecutor(min(len(paths), _READ_AT_ONCE)) as threads:
+            found = [(path, fields) for path, fields in zip(paths, threads.map(self._fields_of, paths)) if fields]
+        if not found:
+            return Any
+        common = CommonFields()
+        for path, fields in found:
+            common.add(path, fields)
+        self._names = tuple(common.kinds)
+        return with_schema(Row, common.kinds.items(), unknown=common.unknown)
 
     def names_of(self, path: str) -> Sequence[str] | None:
         fields = self._fields_of(path)
         return None if fields is None else list(fields)
 
-    def _fields_of(self, path: str) -> dict[str, str | None] | None:
+    def _fields_of(self, path: str) -> dict[str, Any] | None:
         """Return the fields of a file's records, with their types as in `Schema`; None for a file without records."""
         try:
             with filesystem_for(path).open(path) as file:
-                schema = _fastavro(self.transform).reader(file).writer_schema
-            return {field["name"]: column_type(field["type"]) for field in schema["fields"]}
+                schema = _fastavro(self.transform).parse_schema(_fastavro(self.transform).reader(file).writer_schema)
+            named: dict[str, Any] = {}
+            return {field["name"]: column_type(field["type"], named) for field in schema["fields"]}
         except Exception:
             # Of fastavro, of a file system, or of values other than records.
             return None
@@ -153,9 +174,16 @@ class AvroSource(FileSource[Any]):
             try:
                 for block in fastavro.block_reader(_blocks_of(file, file_range)):
                     records = list(block)
-                    yield rows_of_dicts(records) if self.as_rows else records, block.size
+                    yield self._rows_of(records) if self.as_rows else records, block.size
             except (ValueError, KeyError, TypeError, IndexError, EOFError) as error:
                 raise SourceError(f"{self.transform}: {path!r} can't be read as Avro: {error}") from error
+
+    def _rows_of(self, records: list[dict[str, Any]]) -> list[Row]:
+        """Return records as Rows, which have the fields of all files."""
+        if self._names and records and records[0].keys() != dict.fromkeys(self._names).keys():
+            absent = dict.fromkeys(self._names)
+            records = [absent | record for record in records]
+        return rows_of_dicts(records)
 
 
 def _blocks_of(file: BinaryIO, file_range: FileRange) -> BinaryIO | _Excerpt:

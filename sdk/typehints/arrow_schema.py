@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from ..elements.row import Row
-from .schema import arrow_type, schemas_of
+from .schema import Schema, arrow_type, schemas_of
 from .simplified import NoneType, class_and_args, members, simplified
 
 
@@ -22,7 +22,7 @@ def schema_of(element_type: Any) -> Any:
     The hint has a `Schema`, or is a named tuple, a dataclass, an attrs class, a TypedDict or a `msgspec.Struct`.  Each
     field can be null.
 
-    Raises `TypeError`, naming the field, for one whose type has no one type of Arrow.
+    Raises `TypeError`, naming the field, for one whose type is unknown, or has no one type of Arrow.
 
     >>> class Sale(typing.NamedTuple):
     ...     item: str
@@ -36,7 +36,7 @@ def schema_of(element_type: Any) -> Any:
 
     types = _fields(simplified(element_type))
     if not types and len(found := schemas_of(element_type)) == 1:
-        return _of_fields(found[0][1].fields)
+        return _of_fields(found[0][1])
     return pyarrow.schema([(name, _arrow_type(hint, name)) for name, hint in types.items()]) if types else None
 
 
@@ -58,12 +58,16 @@ def declared_schema(element_type: Any, label: str, advice: str) -> Any:
     return schema
 
 
-def _of_fields(fields: tuple[tuple[str, Any], ...]) -> Any:
-    """Return the `pyarrow.Schema` of fields; None if the type of one is unknown."""
+def _of_fields(schema: Schema) -> Any:
+    """Return the `pyarrow.Schema` of fields; None without any.  Raises `TypeError` if the type of one is unknown."""
     import pyarrow
 
-    types = {name: arrow_type(kind) for name, kind in fields}
-    return None if None in types.values() or not types else pyarrow.schema(types.items())
+    types = {name: arrow_type(kind) for name, kind in schema.fields}
+    for name, kind in types.items():
+        if kind is None:
+            why = schema.unknown.get(name)
+            raise TypeError(f"the type of the field {name!r} isn't known" + (f": {why}" if why else ""))
+    return pyarrow.schema(types.items()) if types else None
 
 
 def _fields(kind: Any) -> dict[str, Any]:

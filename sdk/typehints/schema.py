@@ -51,17 +51,24 @@ class Schema:
     Args:
       fields: names, with the type of each: a `pyarrow.DataType`, the name of one, or None if it is unknown.
       others: returns True if some of the elements may have a field that isn't among these; None if none has.
+      unknown: by the name of a field without a type, why it has none.
 
     >>> schema = Schema((("item", "string"), ("price", None)))
     >>> schema.names, str(schema)
     (('item', 'price'), 'item: string, price')
     """
 
-    __slots__ = ("fields", "others")
+    __slots__ = ("fields", "others", "unknown")
 
-    def __init__(self, fields: tuple[tuple[str, Any], ...], others: Callable[[str], bool] | None = None) -> None:
+    def __init__(
+        self,
+        fields: tuple[tuple[str, Any], ...],
+        others: Callable[[str], bool] | None = None,
+        unknown: Mapping[str, str] | None = None,
+    ) -> None:
         self.fields = fields
         self.others = others
+        self.unknown = unknown or {}
 
     # `Annotated` returns a hint that it has made before for an equal schema.
     def __eq__(self, other: object) -> bool:
@@ -90,13 +97,18 @@ class Schema:
         return ", ".join(name if kind is None else f"{name}: {kind}" for name, kind in self.fields)
 
 
-def with_schema(hint: Any, fields: Iterable[tuple[str, Any]], others: Callable[[str], bool] | None = None) -> Any:
+def with_schema(
+    hint: Any,
+    fields: Iterable[tuple[str, Any]],
+    others: Callable[[str], bool] | None = None,
+    unknown: Mapping[str, str] | None = None,
+) -> Any:
     """Return the hint of elements with these fields; see `Schema`.
 
     >>> schemas_of(with_schema(dict, [("item", "string")]))
     [(<class 'dict'>, Schema(fields=(('item', 'string'),)))]
     """
-    return Annotated[hint, Schema(tuple(fields), others)]
+    return Annotated[hint, Schema(tuple(fields), others, unknown)]
 
 
 def schemas_of(hint: Any) -> list[tuple[Any, Schema]]:
