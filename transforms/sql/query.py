@@ -103,7 +103,7 @@ def planned(text: str, tables: Mapping[str, Any], label: str) -> Query:
             (text,) = (statement.query for statement in statements)
             relation = cursor.sql(text)
             schema = _schema(relation, label)
-            return Query(text, dict(tables), schema, _by_row(text, tables, schema), _used(cursor, text))
+            return Query(text, dict(tables), schema, _by_row(text, tables, schema), _used(cursor, text, tables))
     except duckdb.Error as error:
         raise PipelineError(f"{label}: DuckDB refuses the query: {error}") from error
 
@@ -169,11 +169,14 @@ def _by_row(text: str, tables: Mapping[str, Any], schema: Any) -> str | None:
     return numbered if is_by_row and result.names[-1] == _ROW and kept == schema.names else None
 
 
-def _used(cursor: Any, text: str) -> frozenset[str]:
+def _used(cursor: Any, text: str, tables: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the columns that a query reads."""
     scans = [found for found in _plan(cursor, text, "unused_columns") if found["name"] == "PYTHON_ARROW_SCAN"]
     found = [scan["extra_info"].get("Projections", []) for scan in scans]
-    return frozenset(name for names in found for name in ([names] if isinstance(names, str) else names))
+    read = {name for names in found for name in ([names] if isinstance(names, str) else names)}
+    # Of a struct, DuckDB names the fields that are read: `place.city`.
+    columns = {column for schema in tables.values() for column in schema.names}
+    return frozenset(column for column in columns if any(f"{name}.".startswith(f"{column}.") for name in read))
 
 
 def _plan(cursor: Any, text: str, optimized: str) -> Iterator[dict[str, Any]]:

@@ -183,3 +183,14 @@ def test_results_are_tuples_under_beams_name() -> None:
     with beam.Pipeline() as p:
         found = p | POINTS | namespace("transforms.sql").SqlTransform("SELECT `x`, `name` FROM PCOLLECTION")
         assert_that(found, equal_to([(1, "a"), (2, "b")]))
+
+
+def test_fields_of_structs_are_read(tmp_path: Path) -> None:
+    """Of other columns with dots in their names, too."""
+    places = {"place": [{"city": "Rome", "at": {"x": 1}}], "a.b": [{"c": 5}], "x": [1]}
+    pyarrow.parquet.write_table(pyarrow.table(places), tmp_path / "places.parquet")
+    query = 'SELECT MAX(place.city) AS city, SUM(place."at".x) AS x, SUM("a.b".c) AS c FROM PCOLLECTION'
+    with beam.Pipeline() as p:
+        rows = p | beam.io.ReadFromParquet(tmp_path / "places.parquet", as_rows=True)
+        found = rows | SqlTransform(query) | beam.Map(lambda row: (row.city, row.x, row.c))
+        assert_that(found, equal_to([("Rome", 1, 5)]))
