@@ -13,6 +13,7 @@ from ..sdk.columns.column_bundle import ColumnBundle, Elements, Pairs, as_values
 from ..sdk.columns.expressions import Column, ColumnOperation, OfFields, Projection, values_of_pairs
 from ..sdk.dofn.dofn import ColumnDoFn, DoFn, ExpressionDoFn, MapDoFn
 from ..sdk.dofn.signature import check_signature
+from ..sdk.elements.bundle import Bundle
 from ..sdk.pvalue import PCollection
 from ..sdk.user_code.signatures import label_of
 from .group_by_key import pair_types
@@ -107,16 +108,19 @@ class Keying(OfFields):
     is_needed: bool = True
     columns = property(lambda self: self.keys)
 
-    def apply(self, bundle: ColumnBundle) -> ColumnBundle:
+    def apply(self, bundle: ColumnBundle) -> Bundle:
         """Return the bundle after this operation.  Raises `ColumnError`."""
         fields = tuple((f"key{i}", column) for i, column in enumerate(self.keys))
         keys = Projection(fields, self.elements).apply(bundle)
+        if not isinstance(keys, ColumnBundle):
+            pairs = list(zip(keys.values, bundle.values, strict=True))
+            return Bundle(pairs, keys.timestamps, keys.windows, keys.panes, keys.signs)
         names = [*keys.batch.schema.names, *bundle.batch.schema.names]
         batch = type(bundle.batch).from_arrays([*keys.batch.columns, *bundle.batch.columns], names)
-        pairs = bundle.with_batch(batch, Pairs(len(fields), self.elements, bundle.elements))
+        keyed = bundle.with_batch(batch, Pairs(len(fields), self.elements, bundle.elements))
         if not bundle.has_elements:
-            return pairs
-        return pairs.with_values(list(zip(keys.values, bundle.values, strict=True)))
+            return keyed
+        return keyed.with_values(list(zip(keys.values, bundle.values, strict=True)))
 
 
 class WithKeys(ParDo):

@@ -296,7 +296,9 @@ def of_columns(batch: Any) -> list[tuple[Any, ...]]:
 
 
 def values_of(column: Any) -> list[Any]:
-    """Return the values of an Arrow array as Python objects."""
+    """Return the values of an Arrow array, or of a list, as Python objects."""
+    if type(column) is list:
+        return column
     from pyarrow import types
 
     if types.is_dictionary(column.type):

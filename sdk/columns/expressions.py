@@ -8,17 +8,29 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import date
 from typing import Any, TypeAlias
 
 import attrs
 
 from ...windowing.microseconds import MICROS_PER_SECOND
 from ...windowing.timestamp import in_range, micros_of
+from ..elements.bundle import Bundle
 from ..elements.row import fields_of
 from ..errors import ColumnError, missing_extra
 from ..user_code.signatures import label_of
 from .arrow_arithmetic import floored_quotient, quotient, remainder, scalar_of
-from .column_bundle import ColumnBundle, Elements, Pairs, array_of, as_dicts, as_rows, as_values, of_columns
+from .column_bundle import (
+    ColumnBundle,
+    Elements,
+    Pairs,
+    array_of,
+    as_dicts,
+    as_rows,
+    as_values,
+    of_columns,
+    values_of,
+)
 
 
 class Column:
@@ -244,7 +256,11 @@ def _field(batch: Any, name: str) -> Any:
 
     place = batch.schema.get_field_index(name)
     if place < 0:
-        raise ColumnError(f"there is no field {name!r}; the elements have {', '.join(batch.schema.names) or 'none'}")
+        why = (batch.schema.metadata or {}).get(f"{_WITHOUT}{name}".encode())
+        if why is not None:
+            raise ColumnError(f"the elements can't be converted to columns: the field {name!r}: {why.decode()}")
+        names = [own for own in batch.schema.names if own != _WITHOUT]
+        raise ColumnError(f"there is no field {name!r}; the elements have {', '.join(names) or 'none'}")
     column = batch.column(place)
     if types.is_integer(column.type) and column.type.bit_width < 64:
         return column.cast("int64")
@@ -297,17 +313,32 @@ class Projection(OfFields):
     makes_elements = True
     columns = property(lambda self: [column for _, column in self.fields])
 
-    def apply(self, bundle: ColumnBundle) -> ColumnBundle:
+    def apply(self, bundle: ColumnBundle) -> Bundle:
         """Return the bundle after this operation.  Raises `ColumnError`."""
         import pyarrow
 
         n = len(bundle)
+        given = given_fields(bundle, self.columns)
+        if not all(map(_is_kept, given.values())):
+            return self._applied_to_given(bundle, given)
         columns = [_array(_computed(column, bundle), n) for _, column in self.fields]
         # Groupings take keys with a dictionary.
         width = self.elements.width if isinstance(self.elements, Pairs) else 0
         columns[width:] = map(_decoded, columns[width:])
         batch = pyarrow.RecordBatch.from_arrays(columns, [name for name, _ in self.fields])
         return bundle.with_batch(batch, self.elements)
+
+    def _applied_to_given(self, bundle: ColumnBundle, given: dict[str, list[Any]]) -> Bundle:
+        """Return a bundle whose elements have the values of fields as they were given."""
+        columns = []
+        for column in self.columns:
+            (name,) = column.fields if column.is_field else ("",)
+            computed = given.get(name)
+            if computed is None:
+                computed = values_of(_decoded(_array(_computed(column, bundle), len(bundle))))
+            columns.append(computed)
+        elements = self.elements(ValueColumns([name for name, _ in self.fields], columns, len(bundle)))
+        return Bundle(elements, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
 
 
 @attrs.frozen(eq=False)
@@ -435,22 +466,71 @@ def micros_of_column(column: Any) -> Any:
     return numpy.array([in_range(micros_of(value)) for value in column.to_pylist()], numpy.int64)
 
 
+def given_fields(bundle: ColumnBundle, columns: Iterable[Column]) -> dict[str, list[Any]]:
+    """Return the values of the fields that are among these columns, if the elements were given; otherwise none."""
+    names = {name for column in columns if column.is_field for name in column.fields}
+    if not bundle.has_given_elements or not names:
+        return {}
+    records = [_fields(value) for value in bundle.values]
+    # A field that no element has is an error of the columns.
+    return {name: [record.get(name) for record in records] for name in names if any(name in one for one in records)}
+
+
+# Classes whose values Arrow gives back as they were.
+_KEPT = frozenset({bool, int, float, str, bytes, date})
+
+
+def _is_kept(values: list[Any]) -> bool:
+    """Return True if the values of a field are the same behind Arrow: a whole number beside others is not."""
+    kinds = {*map(type, values)} - {type(None)}
+    return len(kinds) <= 1 and kinds <= _KEPT
+
+
+class ValueColumns:
+    """Columns of Python's values, of which elements are made as of a record batch.
+
+    >>> as_rows(ValueColumns(["a", "b"], [[1, 2], [{"x": 1}, {}]], 2))
+    [Row(a=1, b={'x': 1}), Row(a=2, b={})]
+    """
+
+    def __init__(self, names: list[str], columns: list[list[Any]], num_rows: int) -> None:
+        self.names = names
+        self.columns = columns
+        self.num_rows = num_rows
+        self.num_columns = len(columns)
+        self.schema = self
+
+    def column(self, place: int) -> list[Any]:
+        return self.columns[place]
+
+    def select(self, places: list[int]) -> ValueColumns:
+        return ValueColumns([self.names[i] for i in places], [self.columns[i] for i in places], self.num_rows)
+
+
 def bundle_of_records(values: list[Any]) -> ColumnBundle:
     """Return elements with named fields as a bundle of columns.
 
-    Raises `ColumnError` for other elements, and for fields whose values have no common Arrow type.
+    Fields whose values have no common Arrow type are left out; `_field` tells why.  Raises `ColumnError` for other
+    elements.
     """
     import pyarrow
 
     records = [_fields(value) for value in values]
-    columns = {}
+    columns, without = {}, {}
     for name in records[0] if records else ():
         try:
             columns[name] = array_of([record.get(name) for record in records])
         except (pyarrow.ArrowException, OverflowError) as error:
-            raise ColumnError(f"the elements can't be converted to columns: the field {name!r}: {error}") from error
-    batch = pyarrow.RecordBatch.from_pydict(columns)
+            without[f"{_WITHOUT}{name}"] = str(error)
+    if not columns:
+        # A batch has the length of its columns.
+        columns[_WITHOUT] = pyarrow.nulls(len(records))
+    batch = pyarrow.RecordBatch.from_pydict(columns).replace_schema_metadata(without or None)
     return ColumnBundle(batch, as_rows).with_values(values)
+
+
+# Before the name of a field that isn't a column, in the metadata of a batch.
+_WITHOUT = "penstock.without."
 
 
 def _fields(value: Any) -> dict[str, Any]:
