@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..sdk.typehints.schema import arrow_type, list_of
+from ..sdk.typehints.arrow_schema import arrow_type
+from ..sdk.typehints.schema import list_of
 
 _COLUMN_TYPES = {
     "boolean": "bool",

@@ -17,7 +17,7 @@ import attrs
 
 from ...stored import restores, stored_as
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
-from ...windowing.timestamp import MIN_MICROS
+from ...windowing.timestamp import MIN_MICROS, Timestamp
 from ..elements.bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, Windows
 from ..elements.defensive_copy import defensive_copies
 from ..elements.row import Row, rows_of_dicts
@@ -321,6 +321,9 @@ def array_of(values: list[Any], kind: Any = None) -> Any:
     """
     import pyarrow
 
+    if kind is not None and (pyarrow.types.is_timestamp(kind) or pyarrow.types.is_nested(kind)):
+        # Arrow takes a Timestamp for a number of microseconds.
+        values = list(map(_convertible, values))
     try:
         return pyarrow.array(values, kind)
     except OverflowError:
@@ -330,6 +333,20 @@ def array_of(values: list[Any], kind: Any = None) -> Any:
         if not all(value is None or isinstance(value, UUID) for value in values):
             raise
         return pyarrow.array([None if value is None else value.bytes for value in values], kind or pyarrow.uuid())
+
+
+def _convertible(value: Any) -> Any:
+    """Return a value of a known type as Arrow takes it: Timestamps as datetimes, Rows as dicts, and sets as lists."""
+    kind = type(value)
+    if isinstance(value, Timestamp):
+        return value.to_utc_datetime(has_tz=True)
+    if kind is Row:
+        return {name: _convertible(part) for name, part in value._asdict().items()}
+    if kind is dict:
+        return {key: _convertible(part) for key, part in value.items()}
+    if kind is tuple:
+        return tuple(map(_convertible, value))
+    return list(map(_convertible, value)) if kind in (list, set, frozenset) else value
 
 
 def in_microseconds(table: Any) -> Any:

@@ -6,14 +6,52 @@ import sys
 import typing
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import date
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import attrs
 
+from ...windowing.timestamp import Timestamp
+from ..columns.nested_values import struct_of_tuple
 from ..elements.row import Row
-from .schema import Schema, arrow_type, schemas_of
+from .schema import DIGITS, UTC_TIMES, Schema, decimals_of, item_of, scale_of, schemas_of
 from .simplified import NoneType, class_and_args, members, simplified
+
+# Classes with one type of Arrow.  A decimal has digits as in SQL's NUMERIC of most databases.
+_UNAMBIGUOUS: dict[Any, str] = {
+    time: "time64[us]",
+    timedelta: "duration[us]",
+    Timestamp: UTC_TIMES,
+    Decimal: decimals_of(9),
+}
+
+
+def arrow_type(kind: Any) -> Any:
+    """Return the `pyarrow.DataType` of a field of a `Schema`; None if it is unknown.
+
+    >>> arrow_type("list<item: int64>"), arrow_type(dict[str, int]), arrow_type(None)
+    (ListType(list<item: int64>), MapType(map<string, int64>), None)
+    """
+    import pyarrow
+
+    if kind is None or isinstance(kind, pyarrow.DataType):
+        return kind
+    if not isinstance(kind, str):
+        try:
+            return _arrow_type(kind, "")
+        except TypeError:
+            return None
+    item = item_of(kind)
+    if item is not None:
+        return pyarrow.list_(arrow_type(item))
+    if kind == UTC_TIMES:
+        return pyarrow.timestamp("us", "UTC")
+    scale = scale_of(kind)
+    if scale is not None:
+        return pyarrow.decimal128(DIGITS, scale)
+    return pyarrow.type_for_alias(kind)
 
 
 def schema_of(element_type: Any) -> Any:
@@ -32,12 +70,42 @@ def schema_of(element_type: Any) -> Any:
     prices: list<item: double>
       child 0, item: double
     """
+    schema, unknown = partial_schema_of(element_type)
+    if unknown:
+        raise TypeError(next(iter(unknown.values())))
+    return schema
+
+
+def partial_schema_of(element_type: Any) -> tuple[Any, dict[str, str]]:
+    """Return the schema as `schema_of` does, with nulls for fields without a type; and why these have none, by name.
+
+    >>> partial_schema_of(typing.NamedTuple("Sale", [("item", str), ("key", object)]))
+    (item: string
+    key: null, {'key': "the field 'key' is of the type object, for which there is no one type of Arrow"})
+    """
     import pyarrow
 
-    types = _fields(simplified(element_type))
-    if not types and len(found := schemas_of(element_type)) == 1:
-        return _of_fields(found[0][1])
-    return pyarrow.schema([(name, _arrow_type(hint, name)) for name, hint in types.items()]) if types else None
+    hints = _fields(simplified(element_type))
+    found = schemas_of(element_type)
+    fields = hints.items() if hints or len(found) != 1 else found[0][1].fields
+    types: dict[str, Any] = {}
+    unknown: dict[str, str] = {}
+    for name, kind in fields:
+        try:
+            types[name] = _arrow_type(kind, name) if hints else _known_type(found[0][1], name, kind)
+        except TypeError as error:
+            types[name], unknown[name] = pyarrow.null(), str(error)
+    return pyarrow.schema(types.items()) if types else None, unknown
+
+
+def _known_type(schema: Schema, name: str, kind: Any) -> Any:
+    """Return the type of a field of a schema.  Raises `TypeError` if it is unknown."""
+    if kind is not None and not isinstance(kind, str) and (isinstance(kind, type) or typing.get_origin(kind)):
+        return _arrow_type(kind, name)
+    if kind is None:
+        why = schema.unknown.get(name)
+        raise TypeError(f"the type of the field {name!r} isn't known" + (f": {why}" if why else ""))
+    return arrow_type(kind)
 
 
 def declared_schema(element_type: Any, label: str, advice: str) -> Any:
@@ -56,18 +124,6 @@ def declared_schema(element_type: Any, label: str, advice: str) -> Any:
             "fields by with_output_types"
         )
     return schema
-
-
-def _of_fields(schema: Schema) -> Any:
-    """Return the `pyarrow.Schema` of fields; None without any.  Raises `TypeError` if the type of one is unknown."""
-    import pyarrow
-
-    types = {name: arrow_type(kind) for name, kind in schema.fields}
-    for name, kind in types.items():
-        if kind is None:
-            why = schema.unknown.get(name)
-            raise TypeError(f"the type of the field {name!r} isn't known" + (f": {why}" if why else ""))
-    return pyarrow.schema(types.items()) if types else None
 
 
 def _fields(kind: Any) -> dict[str, Any]:
@@ -92,10 +148,21 @@ def _arrow_type(hint: Any, name: str) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(hint, type) and issubclass(hint, (numpy.number, numpy.bool_)):
         return pyarrow.from_numpy_dtype(hint)
+    if hint in _UNAMBIGUOUS:
+        return arrow_type(_UNAMBIGUOUS[hint])
+    if hint is UUID:
+        return pyarrow.uuid()
     alternatives = [one for one in members(hint) or () if one is not NoneType]
     if len(alternatives) == 1:
         return _arrow_type(alternatives[0], name)
+    if len(alternatives) == 2 and {*alternatives} == {int, float}:
+        return pyarrow.float64()
+    found = schemas_of(hint)
+    if found:
+        return pyarrow.struct([(own, _known_type(found[0][1], own, kind)) for own, kind in found[0][1].fields])
     kind, arguments = class_and_args(hint)
+    if kind is tuple and arguments and arguments[1:] != (...,):
+        return struct_of_tuple([_arrow_type(argument, name) for argument in arguments])
     if kind is not None and issubclass(kind, Mapping) and len(arguments) == 2:
         return pyarrow.map_(*(_arrow_type(argument, name) for argument in arguments))
     is_list = kind is not None and issubclass(kind, (Sequence, AbstractSet))

@@ -11,7 +11,8 @@ from typing import Any
 from ..columns.column_bundle import in_microseconds
 from ..columns.expressions import Column, OfFields, Selection
 from ..errors import ColumnError
-from .schema import Schema, arrow_type, schemas_of
+from .arrow_schema import arrow_type
+from .schema import Schema, schemas_of
 
 # Types for which a column of Python's values has the functions of the source's column.
 _CHECKED = ("boolean", "integer", "floating", "string", "date", "timestamp")

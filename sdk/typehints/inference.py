@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
 from ..elements.row import Row
-from .schema import ARROW_NAMES, list_of, with_schema
+from .schema import ARROW_NAMES, DIGITS, UTC_TIMES, decimals_of, list_of, with_schema
 from .simplified import union_of
 
 # The number of inspected values, the depth of the inspection, and the largest number of types in a union.
 _VALUES = 100
 _DEPTH = 2
+_DEPTH_OF_FIELDS = 4
 _ALTERNATIVES = 4
+# The decimals that a field of decimals has room for, at least.
+_DECIMALS = 9
 
 
 def infer_type(values: Iterable[Any]) -> Any:
@@ -64,11 +69,29 @@ def _with_fields(rows: list[Any]) -> Any:
     names = rows[0]._fields
     if any(row._fields != names for row in rows):
         return Row
-    fields = []
-    for name in names:
-        fields.append((name, _arrow_name([getattr(row, name) for row in rows])))
+    fields = [(name, _field_type([getattr(row, name) for row in rows])) for name in names]
     # Others among the values may have other fields.
     return with_schema(Row, fields, _may_be)
+
+
+def _field_type(values: list[Any]) -> Any:
+    """Return the type of a field of Rows, as in `Schema`; None if it is unknown."""
+    found = _arrow_name(values)
+    values = [value for value in values if value is not None]
+    kinds = {type(value) for value in values}
+    if found is not None or len(kinds) != 1:
+        return found
+    (kind,) = kinds
+    if kind is datetime.datetime:
+        zones = {value.tzinfo is None for value in values}
+        return None if len(zones) > 1 else "timestamp[us]" if True in zones else UTC_TIMES
+    if kind is Decimal:
+        exponents = [value.as_tuple().exponent for value in values]
+        scale = max((-exponent for exponent in exponents if isinstance(exponent, int)), default=0)
+        return decimals_of(max(scale, _DECIMALS)) if scale <= DIGITS else None
+    found = _hint(kind, values, _DEPTH_OF_FIELDS)
+    # Of containers without anything in them, others may have items of any type.
+    return None if found in (list, dict, set, frozenset, tuple) else found
 
 
 def _arrow_name(values: list[Any]) -> str | None:

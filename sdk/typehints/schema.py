@@ -6,8 +6,9 @@ A schema is part of a type hint, `Annotated[Row, Schema]`, which is otherwise th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
+from .describe import describe
 from .simplified import class_and_args, members, simplified
 
 # The names of Arrow's types for those of Python.
@@ -31,25 +32,33 @@ def item_of(kind: str) -> str | None:
     return kind[len(_LIST) : -1] if kind.startswith(_LIST) else None
 
 
-def arrow_type(kind: Any) -> Any:
-    """Return the `pyarrow.DataType` of a field of a `Schema`; None if it is unknown.
+# The name of Arrow's type of datetimes with a time zone.
+UTC_TIMES = "timestamp[us, tz=UTC]"
+# The digits of decimals: the most that Arrow's decimal128 has.
+DIGITS = 38
 
-    >>> arrow_type("list<item: int64>"), arrow_type(None)
-    (ListType(list<item: int64>), None)
+
+def decimals_of(scale: int) -> str:
+    """Return the name of Arrow's type of decimals.
+
+    >>> decimals_of(9), scale_of("decimal128(38, 9)"), scale_of("int64")
+    ('decimal128(38, 9)', 9, None)
     """
-    import pyarrow
+    return f"decimal128({DIGITS}, {scale})"
 
-    if not isinstance(kind, str):
-        return kind
-    item = item_of(kind)
-    return pyarrow.type_for_alias(kind) if item is None else pyarrow.list_(arrow_type(item))
+
+def scale_of(kind: str) -> int | None:
+    """Return the number of decimals of a type of decimals; None for the name of another type."""
+    prefix = f"decimal128({DIGITS}, "
+    return int(kind[len(prefix) : -1]) if kind.startswith(prefix) else None
 
 
 class Schema:
     """The fields of elements.
 
     Args:
-      fields: names, with the type of each: a `pyarrow.DataType`, the name of one, or None if it is unknown.
+      fields: names, with the type of each: a `pyarrow.DataType`, the name of one, a type hint, or None if it is
+        unknown.
       others: returns True if some of the elements may have a field that isn't among these; None if none has.
       unknown: by the name of a field without a type, why it has none.
 
@@ -94,7 +103,11 @@ class Schema:
         return name in self.names or (self.others is not None and self.others(name))
 
     def __str__(self) -> str:
-        return ", ".join(name if kind is None else f"{name}: {kind}" for name, kind in self.fields)
+        return ", ".join(name if kind is None else f"{name}: {_shown(kind)}" for name, kind in self.fields)
+
+
+def _shown(kind: Any) -> str:
+    return str(kind) if isinstance(kind, str) or not (isinstance(kind, type) or get_origin(kind)) else describe(kind)
 
 
 def with_schema(

@@ -81,7 +81,7 @@ def test_fields_of_rows_may_be_lists() -> None:
     assert ["List[<class 'int'>]", "List[List[<class 'str'>]]", "List[<class 'float'>]", "Any"] == [
         repr(kind) for _, kind in rows.element_type.fields
     ]
-    assert fields_of(mixed) == "a"
+    assert fields_of(mixed) == "a: list[int | str]"
     constraint = RowTypeConstraint.from_fields([("a", List[int]), ("b", List[Any])])
     assert fields_of(p | "declared" >> beam.Create([]).with_output_types(constraint)) == "a: list<item: int64>, b"
 

@@ -238,6 +238,9 @@ def conformed(batch: Any, schema: Any) -> Any:
 def _cast(column: Any, kind: Any) -> Any:
     import pyarrow
 
+    if pyarrow.types.is_null(kind):
+        # Of a field without a type, which the query doesn't read.
+        return pyarrow.nulls(len(column))
     # DuckDB gives UUIDs as text, for which Arrow has no cast.
     if isinstance(kind, pyarrow.UuidType) and pyarrow.types.is_string(column.type):
         return array_of([None if text is None else UUID(text) for text in column.to_pylist()], kind)
@@ -256,7 +259,8 @@ def rows_of_elements(elements: list[Any], schema: Any) -> Any:
     for field in schema:
         try:
             values = [record[field.name] for record in records]  # type: ignore[index]
-            columns.append(array_of(values, field.type).cast(field.type))
+            is_read = not pyarrow.types.is_null(field.type)
+            columns.append(array_of(values, field.type).cast(field.type) if is_read else pyarrow.nulls(len(values)))
         except (KeyError, TypeError) as error:
             raise ColumnError(f"expected elements with a field {field.name!r}: {error}") from error
         except (pyarrow.ArrowException, OverflowError) as error:

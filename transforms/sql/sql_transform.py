@@ -10,13 +10,14 @@ import attrs
 
 from ...sdk.columns.column_bundle import ColumnBundle, Pairs, as_rows, as_values
 from ...sdk.columns.column_groups import Lists
-from ...sdk.columns.expressions import Column, OfFields, Projection, field_of
+from ...sdk.columns.expressions import Column, OfFields, Projection, ValueColumns, field_of
+from ...sdk.columns.nested_values import is_converted, python_values
 from ...sdk.dofn.dofn import ColumnDoFn, DoFn, MapDoFn
 from ...sdk.errors import PipelineError, TypeHintError, UnsupportedError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.typehints import describe
-from ...sdk.typehints.arrow_schema import schema_of
+from ...sdk.typehints.arrow_schema import partial_schema_of
 from ...sdk.typehints.column_types import fields_of
 from ...sdk.typehints.schema import with_schema
 from ...triggers import AccumulationMode, DefaultTrigger
@@ -90,7 +91,11 @@ class SqlTransform(PTransform):
             return self._evaluated(single | "Key" >> ParDo(MapDoFn(lambda v: (v, []))), query)
         pcolls = _by_name(inputs, self.label)
         label = next(iter(pcolls.values())).pipeline.full_label
-        query = planned(self.query, {name: _schema(pcoll, name, label) for name, pcoll in pcolls.items()}, label)
+        found = {name: _schema(pcoll, name, label) for name, pcoll in pcolls.items()}
+        query = planned(self.query, {name: schema for name, (schema, _) in found.items()}, label)
+        for name, (_, unknown) in found.items():
+            for field in unknown.keys() & query.used:
+                raise TypeHintError(f"{label}: {name}: {unknown[field]}")
         for pcoll in pcolls.values():
             if pcoll.retracted_by:
                 raise UnsupportedError(f"{label}: {pcoll.retracted_by} may retract its input, which SQL can't")
@@ -130,18 +135,18 @@ def _by_name(inputs: Any, label: str) -> dict[str, PCollection[Any]]:
     return pcolls
 
 
-def _schema(pcoll: PCollection[Any], name: str, label: str) -> Any:
-    """Return the `pyarrow.Schema` of the elements.  Raises `TypeHintError` if it is unknown."""
-    try:
-        schema = schema_of(pcoll.hint)
-    except TypeError as error:
-        raise TypeHintError(f"{label}: {name}: {error}") from None
+def _schema(pcoll: PCollection[Any], name: str, label: str) -> tuple[Any, dict[str, str]]:
+    """Return the `pyarrow.Schema` of the elements; and by the names of fields without a type, why they have none.
+
+    Raises `TypeHintError` if no field is known.
+    """
+    schema, unknown = partial_schema_of(pcoll.hint)
     if schema is None:
         raise TypeHintError(
             f"{label}: {name}: the fields of {pcoll.producer_label}'s elements, or their types, aren't known: "
             f"the type is {describe(pcoll.hint)}; declare a class with typed fields by with_output_types"
         )
-    return schema
+    return schema, unknown
 
 
 def _check_windowing(pcoll: PCollection[Any], n: int, label: str) -> None:
@@ -179,6 +184,18 @@ def _elements(query: Query) -> NamedTuples:
     return NamedTuples("Result", tuple(query.schema.names))
 
 
+def _results(bundle: ColumnBundle, batch: Any, query: Query) -> ColumnBundle:
+    """Return a bundle with the rows of a result as its elements."""
+    elements = _elements(query)
+    found = bundle.with_batch(batch, elements)
+    return found.with_values(elements(_values(batch))) if any(map(is_converted, batch.schema.types)) else found
+
+
+def _values(batch: Any) -> ValueColumns:
+    """Return the columns of a result as Python's values: of maps, dicts."""
+    return ValueColumns(batch.schema.names, list(map(python_values, batch.columns)), batch.num_rows)
+
+
 def _keyed(pcoll: PCollection[Any], name: str, schema: Any) -> PCollection[Any]:
     """Return pairs of one key and the elements, which are columns of the schema's fields if these aren't nested."""
     from pyarrow import types
@@ -209,7 +226,7 @@ class RowQuery(OfFields):
         """Return the bundle after this operation.  Raises `ColumnError`, and the errors of DuckDB."""
         (name,) = self.query.tables
         batch, places = self.query.result_by_row(self.query.rows_of(name, bundle))
-        return bundle.taken(places).with_batch(batch, _elements(self.query))
+        return _results(bundle.taken(places), batch, self.query)
 
 
 class _OfGroups(DoFn):
@@ -226,7 +243,7 @@ class _OfGroups(DoFn):
             for i, name in enumerate(names):
                 rows = [row for tag, row in chunk if tag == i]
                 batches[name].append(rows_of_elements(rows, self.query.tables[name]))
-        return _elements(self.query)(self.query.result(_tables(batches, self.query)))
+        return _elements(self.query)(_values(self.query.result(_tables(batches, self.query))))
 
 
 def _chunks(elements: Iterable[Any]) -> Iterator[list[Any]]:
@@ -261,7 +278,7 @@ class GroupQuery:
 
         results = [self.query.result(tables) for tables in self._groups(bundle)]
         places = numpy.repeat(numpy.arange(len(results)), [len(result) for result in results])
-        return bundle.taken(places).with_batch(pyarrow.concat_batches(results), _elements(self.query))
+        return _results(bundle.taken(places), pyarrow.concat_batches(results), self.query)
 
     def _groups(self, bundle: ColumnBundle) -> Iterator[dict[str, Any]]:
         """Yield the tables of each group."""

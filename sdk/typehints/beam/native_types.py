@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import collections
 import collections.abc as abc
+import datetime
 import types
 import typing
+from decimal import Decimal
 from typing import Any, Final, ForwardRef, NewType, TypeVar, get_args, get_origin
+from uuid import UUID
 
 from ...elements.row import Row
 from ..row_classes import is_named_tuple, is_row_dataclass
@@ -44,7 +47,12 @@ _CONSTRAINTS: Final[dict[Any, tuple[type[TypeConstraint], tuple[TypeConstraint, 
 }
 
 # By the name of Arrow's type.
-_CLASSES: Final[dict[str, Any]] = {name: kind for kind, name in ARROW_NAMES.items()}
+_CLASSES: Final[dict[str, Any]] = {name: kind for kind, name in ARROW_NAMES.items()} | {
+    "date32[day]": datetime.date,
+    "time64[us]": datetime.time,
+    "extension<arrow.uuid>": UUID,
+}
+_BY_PREFIX: Final[dict[str, Any]] = {"timestamp[us": datetime.datetime, "decimal128(": Decimal}
 
 
 def convert_to_beam_type(typ: Any) -> Any:
@@ -91,15 +99,22 @@ def _row_type(typ: Any) -> Any:
     found = schemas_of(typ)
     if len(found) != 1 or not isinstance(found[0][0], type) or not issubclass(found[0][0], Row):
         return typ
-    fields = [(name, _of_arrow(str(kind))) for name, kind in found[0][1].fields]
+    fields = [(name, _of_field(kind)) for name, kind in found[0][1].fields]
     rows = GeneratedClassRowTypeConstraint(fields)
     rows.hint = typ
     return rows
 
 
-def _of_arrow(name: str) -> Any:
+def _of_field(kind: Any) -> Any:
+    """Return the constraint of a field of a `Schema`."""
+    if isinstance(kind, type) or get_origin(kind) is not None:
+        return convert_to_beam_type(kind)
+    name = str(kind)
     item = item_of(name)
-    return _CLASSES.get(name, beam.AnyTypeConstraint()) if item is None else beam.ListConstraint(_of_arrow(item))
+    if item is not None:
+        return beam.ListConstraint(_of_field(item))
+    unknown = beam.AnyTypeConstraint()
+    return next((kind for prefix, kind in _BY_PREFIX.items() if name.startswith(prefix)), _CLASSES.get(name, unknown))
 
 
 def _constraint(kind: Any, args: tuple[Any, ...], is_empty: bool = False) -> TypeConstraint:

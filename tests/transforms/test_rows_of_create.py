@@ -1,0 +1,96 @@
+"""Rows of Create: the types of their fields, and what transforms that need them make of the rows."""
+
+from __future__ import annotations
+
+import datetime
+import typing
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+import penstock as beam
+from penstock.dataframe.convert import to_dataframe, to_pcollection
+from penstock.sdk.errors import TypeHintError
+from penstock.testing import assert_that, equal_to
+from penstock.transforms.sql import SqlTransform
+from penstock.typehints import Any as BeamAny
+from penstock.typehints import Dict, FrozenSet, List, RowTypeConstraint, Set, Tuple, Union
+from penstock.windowing.timestamp import Timestamp
+
+NOON = datetime.datetime(2026, 1, 2, 12)
+# By the name of a field: two values, its type in Beam, and the values in a result of SQL, if they are of other types.
+FIELDS: dict[str, tuple[list[Any], Any] | tuple[list[Any], Any, list[Any]]] = {
+    "pair": ([(1, "a"), (2, None)], Tuple[int, typing.Optional[str]]),  # noqa: UP006, UP045
+    "numbers": ([(1, 2), (3, 4)], Tuple[int, int]),
+    "tags": ([{"x": 1}, {"y": 2, "z": 3}], Dict[str, int]),
+    "nested": ([{"x": [(1, 2.5)]}, {}], Dict[str, List[Tuple[int, float]]]),
+    "weight": ([Decimal("1.5"), Decimal("1234567.000000001")], Decimal),
+    "fine": ([Decimal("1e-12"), Decimal(1)], Decimal),
+    "day": ([NOON.date(), None], datetime.date),
+    "time": ([NOON.time(), datetime.time(1, 2, 3, 4)], datetime.time),
+    "local": ([NOON, NOON], datetime.datetime),
+    "aware": ([NOON.replace(tzinfo=datetime.UTC)] * 2, datetime.datetime),
+    "at": ([Timestamp(3), Timestamp.of_micros(1)], Timestamp, [datetime.datetime.fromtimestamp(3, datetime.UTC)] * 2),
+    "uuid": ([UUID(int=7), UUID(int=8)], UUID),
+    "place": ([beam.Row(x=1), beam.Row(x=2)], RowTypeConstraint.from_fields([("x", int)]), [{"x": 1}, {"x": 2}]),
+    "set": ([{1}, {2}], Set[int], [[1], [2]]),
+    "frozen": ([frozenset("a"), frozenset("b")], FrozenSet[str], [["a"], ["b"]]),
+}
+FIELDS["at"][2][1] = datetime.datetime(1970, 1, 1, 0, 0, 0, 1, datetime.UTC)  # type: ignore[misc]
+
+
+def rows(name: str) -> list[beam.Row]:
+    return [beam.Row(id=i, value=value) for i, value in enumerate(FIELDS[name][0])]
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_fields_have_the_types_that_they_have_in_beam(name: str) -> None:
+    found = (beam.Pipeline() | beam.Create(rows(name))).element_type
+    assert [("id", int), ("value", FIELDS[name][1])] == list(found._fields)
+
+
+def test_fields_of_several_types_are_of_any() -> None:
+    """A dict of values of several types is known as such."""
+    values = [beam.Row(a=1, b={"x": 1, "y": "z"}), beam.Row(a="x", b={})]
+    found = (beam.Pipeline() | beam.Create(values)).element_type
+    assert [("a", BeamAny), ("b", Dict[str, Union[int, str]])] == list(found._fields)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("by", ["by row", "by group"])
+def test_queries_take_the_fields(name: str, by: str, pipeline: Any) -> None:
+    given, _, *other = FIELDS[name]
+    query = "SELECT id, value FROM PCOLLECTION" + ("" if by == "by row" else " ORDER BY id LIMIT 2")
+    with pipeline as p:
+        found = p | beam.Create(rows(name)) | SqlTransform(query)
+        # As they are behind other operations on columns, too.
+        values = found | beam.Filter(beam.col("id") >= 0) | beam.Select("value") | beam.Map(lambda row: row.value)
+        assert_that(values, equal_to(other[0] if other else given))
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_frames_have_the_fields_as_they_are(name: str, pipeline: Any) -> None:
+    with pipeline as p:
+        df = to_dataframe(p | beam.Create(rows(name)))
+        df["next"] = df.id + 1
+        found = to_pcollection(df[df.id >= 0]) | beam.Map(lambda row: (row.next, repr(row.value)))
+        assert_that(found, equal_to([(i + 1, repr(value)) for i, value in enumerate(FIELDS[name][0])]))
+
+
+def test_a_query_may_leave_out_fields_without_a_type_of_columns() -> None:
+    """One that has them in its result is refused with their names."""
+    values = [beam.Row(id=1, value={"x": 1, "y": "z"}), beam.Row(id=2, value={})]
+    with beam.Pipeline() as p:
+        created = p | beam.Create(values)
+        assert_that(created | SqlTransform("SELECT id FROM PCOLLECTION") | beam.Map(lambda r: r.id), equal_to([1, 2]))
+        total = created | "Sum" >> SqlTransform("SELECT SUM(id) AS total FROM PCOLLECTION")
+        assert_that(total | "Total" >> beam.Map(lambda row: row.total), equal_to([3]), "total")
+        for query in (
+            "SELECT * FROM PCOLLECTION",
+            "SELECT value FROM PCOLLECTION",
+            "SELECT MAX(value) AS m FROM PCOLLECTION",
+        ):
+            with pytest.raises(TypeHintError, match=r"^Ask: PCOLLECTION: .*the field 'value'"):
+                _ = created | "Ask" >> SqlTransform(query)
