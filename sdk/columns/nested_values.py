@@ -48,8 +48,10 @@ def _converter(kind: Any) -> Callable[[Any], Any] | None:
         of_key, of_item = (_of_part(part) for part in (kind.key_type, kind.item_type))
         return lambda pairs: {of_key(key): of_item(item) for key, item in pairs}
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        of_item = _converter(kind.value_type) and _of_part(kind.value_type)
-        return of_item and (lambda items: list(map(of_item, items)))
+        if _converter(kind.value_type) is None:
+            return None
+        of_value = _of_part(kind.value_type)
+        return lambda items: list(map(of_value, items))
     if not types.is_struct(kind):
         return None
     names = [field.name for field in kind]

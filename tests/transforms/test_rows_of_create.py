@@ -22,7 +22,7 @@ from penstock.windowing.timestamp import Timestamp
 NOON = datetime.datetime(2026, 1, 2, 12)
 # By the name of a field: two values, its type in Beam, and the values in a result of SQL, if they are of other types.
 FIELDS: dict[str, tuple[list[Any], Any] | tuple[list[Any], Any, list[Any]]] = {
-    "pair": ([(1, "a"), (2, None)], Tuple[int, typing.Optional[str]]),  # noqa: UP006, UP045
+    "pair": ([(1, "a"), (2, None)], Tuple[int, typing.Optional[str]]),  # noqa: UP045
     "numbers": ([(1, 2), (3, 4)], Tuple[int, int]),
     "tags": ([{"x": 1}, {"y": 2, "z": 3}], Dict[str, int]),
     "nested": ([{"x": [(1, 2.5)]}, {}], Dict[str, List[Tuple[int, float]]]),
