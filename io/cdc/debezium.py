@@ -50,8 +50,8 @@ class FromDebezium(PTransform):
     """The rows of a changing table: each is an element from its insert on, and is retracted by its update or delete.
 
     So a pipeline behind it maintains its results as a database maintains a view.  An element of the input is an
-    envelope: bytes or text with JSON, or a dict, with or without `schema` and `payload`; or a pair of a key and an
-    envelope, as `ReadFromKafka` gives them; or a `KafkaRecord`.
+    envelope: bytes or text with JSON, a dict or a Row, with or without `schema` and `payload`; or a pair of a key and
+    an envelope, as `ReadFromKafka` gives them; or a `KafkaRecord`.
 
     Creates and snapshot reads add a row, updates retract the former row and add the new one, and deletes retract it.
     Tombstones, logical messages, heartbeats, schema changes and transactions' begin and end become nothing.  A truncate
@@ -361,6 +361,9 @@ def _envelope_of(message: Any) -> tuple[dict[str, Any] | None, Any]:
             raise TypeError(_not_an_envelope(message)) from None
         except msgspec.DecodeError as error:
             raise ValueError(f"expected an envelope as JSON, got {shortened(message)}: {error}") from error
+    if isinstance(message, Row):
+        # Of Avro, by ReadFromKafka or ReadFromAvro.
+        message = message._asdict()
     if isinstance(message, dict):
         if "payload" in message and "op" not in message:
             return _dict_or_none(message["payload"], message), message.get("schema")
@@ -379,7 +382,7 @@ def _dict_or_none(value: Any, message: Any) -> dict[str, Any] | None:
 
 def _not_an_envelope(message: Any) -> str:
     return (
-        "expected an envelope of Debezium as bytes, text or a dict, or a pair of a key and an envelope, got "
+        "expected an envelope of Debezium as bytes, text, a dict or a Row, or a pair of a key and an envelope, got "
         f"{shortened(message)} of type {type(message).__name__}"
     )
 

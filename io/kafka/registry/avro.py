@@ -33,7 +33,8 @@ class AvroFormat(RegistryFormat):
         found = json.loads(schema.schema_str)
         if not isinstance(found, dict) or found.get("type") != "record":
             return None
-        return [(field["name"], column_type(field["type"])) for field in found["fields"]]
+        named: dict[str, Any] = {}
+        return [(field["name"], column_type(field["type"], named)) for field in found["fields"]]
 
     def element_type(self, schema: Any) -> Any:
         found = json.loads(schema.schema_str)

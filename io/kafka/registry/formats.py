@@ -14,7 +14,7 @@ import attrs
 
 from ....sdk.elements.row import Row
 from ....sdk.errors import SinkError, SourceError
-from ....sdk.typehints.schema import with_schema
+from ....sdk.typehints.schema import item_of, with_schema
 from ...optional_package import optional_package
 from ...records import as_dict, is_record
 from .client import EXTRA, WAITED_FOR, RegistrySettings, is_unknown, package
@@ -179,7 +179,8 @@ class RegistryReader:
         except Exception as error:
             raise SourceError(f"{self.label}: the schema of {self.field}s can't be read: {error}") from error
         self._names = None if fields is None else tuple(name for name, _ in fields)
-        self.column_types = {name: kind for name, kind in fields or () if isinstance(kind, str)}
+        simple = {name: kind for name, kind in fields or () if isinstance(kind, str) and item_of(kind) is None}
+        self.column_types = simple
         self.element_type = self.format.element_type(self.schema) if fields is None else with_schema(Row, fields)
 
     def __call__(self, data: bytes) -> Any:

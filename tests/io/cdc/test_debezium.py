@@ -317,8 +317,8 @@ def test_a_connector_may_have_a_placeholder_of_its_own(given: str, sent: Any) ->
         (envelope("c"), "expected the new row in 'after'"),
         (b"{", "expected an envelope as JSON, got b'{'"),
         (b"\xff", "expected an envelope as JSON"),
-        (b"[1]", "expected an envelope of Debezium as bytes, text or a dict"),
-        (7, "expected an envelope of Debezium as bytes, text or a dict, or a pair"),
+        (b"[1]", "expected an envelope of Debezium as bytes, text, a dict or a Row"),
+        (7, "expected an envelope of Debezium as bytes, text, a dict or a Row, or a pair"),
         ({"id": 1, "price": 3}, "if the connector has the transform ExtractNewRecordState, remove it"),
     ],
 )
