@@ -25,7 +25,7 @@ from ...execution.plan.execution_graph import Edge, EdgeKind
 from ...execution.shuffle.blocks import decode_bundle, encode_bundle
 from ...execution.shuffle.partitioner import Partitioner
 from ...execution.shuffle.pre_aggregation import PATIENCE, PreAggregation
-from .channel import Channel
+from .channel import MANY_ELEMENTS, Channel
 from .messages import Elements, Message, Origin, WatermarkMoved
 
 # Records for each channel at which the buffer is sent.
@@ -65,6 +65,8 @@ class Exchange:
         is_shuffle = edge.kind is EdgeKind.SHUFFLE
         self._pre_aggregation = PreAggregation.of(edge.step, time_slice) if is_shuffle else None
         self._is_timed = is_timed
+        # Elements that the subtask has taken and sent; of older ones half.
+        self._taken = self._sent = 0
         self._watermark: int | None = None
         self._has_emitted = False
         self._buffer: list[Bundle] = []
@@ -79,11 +81,26 @@ class Exchange:
 
     @property
     def room(self) -> int | None:
-        """About how many elements may be sent before some receiver is behind; None if that needs no limit."""
+        """About how many elements the subtask may take before some receiver is behind; None if that needs no limit.
+
+        For each of the last elements it has sent so many: filters, windows and tables send fewer than they take.
+        """
         if self._overflow is not None:
             return None
         rooms = [room for channel in self.channels if (room := channel.room) is not None]
-        return min(rooms) * len(self.channels) if rooms else None
+        if not rooms:
+            return None
+        may_send = min(rooms) * (len(self.channels) if self.edge.kind is EdgeKind.SHUFFLE else 1)
+        # What is in the buffer will be sent, or folded into the table.
+        sent = self._sent + (0 if self.folds else self._count)
+        return may_send * (self._taken + 1) // (sent + 1)
+
+    def took(self, elements: int) -> None:
+        """Count elements that the subtask has taken, of which it sends something or nothing."""
+        self._taken += elements
+        while self._taken > MANY_ELEMENTS:
+            self._taken //= 2
+            self._sent //= 2
 
     def pump(self) -> None:
         """Send what has overflowed on a back-edge, as far as there is room."""
@@ -106,8 +123,9 @@ class Exchange:
         if self._overflow is not None:
             self._send_back(Elements(bundle))
         elif self.edge.kind is not EdgeKind.SHUFFLE:
+            self._sent += len(bundle)
             for channel in self.channels:
-                channel.put(Elements(bundle))
+                self._put(channel, bundle, None)
         else:
             self._buffer.append(bundle)
             self._count += len(bundle)
@@ -136,6 +154,7 @@ class Exchange:
             self._send_parts(rest, origin)
 
     def _send_parts(self, bundle: Bundle, origin: Origin | None) -> None:
+        self._sent += len(bundle)
         parts = [bundle] if len(self.channels) == 1 else self._partitioner.parts(bundle)
         for channel, part in zip(self.channels, parts, strict=True):
             if len(part):

@@ -118,6 +118,7 @@ class NumberedExchange(Exchange):
         origin = self._numbering.origin
         assert origin is not None
         if self.edge.kind is not EdgeKind.SHUFFLE:
+            self._sent += len(bundle)
             for channel in self.channels:
                 self._put(channel, bundle, origin)
             return

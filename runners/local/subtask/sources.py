@@ -298,6 +298,7 @@ class SubtaskSources:
 
     Attributes:
       is_paused: true while nothing may be read.
+      read: how many elements the last poll has read.
     """
 
     def __init__(
@@ -334,6 +335,7 @@ class SubtaskSources:
         self._unpaced: tuple[Pace, int, int] | None = None
         self._asked_at = 0
         self.is_paused = False
+        self.read = 0
         self._may_play = False
 
     @property
@@ -365,8 +367,9 @@ class SubtaskSources:
         """Read a bundle of some source.  Return True if there was one, or if a source has just ended.
 
         Args:
-          room: how many elements the subtask may send before some receiver is behind; None for any number.
+          room: how many elements the subtask may take before some receiver is behind; None for any number.
         """
+        self.read = 0
         if self.is_paused:
             return False
         for reader in [reader for reader in self.readers if not reader.is_finished]:
@@ -377,6 +380,7 @@ class SubtaskSources:
                 if self._numbering is not None:
                     self._numbering.origin = reader.label, reader.polled
                 count = self._by_reader[reader.label]
+                self.read = len(bundle)
                 count.read += len(bundle)
                 count.written += len(bundle)
                 self._execution.dataflow.send_to(reader.output)(bundle)

@@ -169,7 +169,7 @@ class Subtask:
 
     @property
     def _room(self) -> int | None:
-        """About how many elements it may send before some receiver is behind; None if that needs no limit."""
+        """About how many elements it may take before some receiver is behind; None if that needs no limit."""
         rooms = [room for exchange in self.exchanges if (room := exchange.room) is not None]
         return max(1, min(rooms)) if rooms else None
 
@@ -390,6 +390,7 @@ class Subtask:
         if isinstance(message, Elements):
             if self._throughput is not None:
                 self._throughput.took(len(message.bundle))
+            self._count_taken(len(message.bundle))
             bundle = message.bundle if message.origin is None else self._without_repetitions(id, message)
             if bundle is not None:
                 self._receivers[id.edge](bundle)
@@ -405,6 +406,11 @@ class Subtask:
         else:
             self._process_control(message, id)
         self._moved()
+
+    def _count_taken(self, elements: int) -> None:
+        """Count elements that it has taken or read."""
+        for exchange in self.exchanges:
+            exchange.took(elements)
 
     def _without_repetitions(self, id: ChannelId, message: Elements) -> Bundle | None:
         """Return the numbered elements that haven't been processed before."""
@@ -462,6 +468,7 @@ class Subtask:
 
     def _poll(self) -> bool:
         if self._sources.poll(self._clock.now, self._room):
+            self._count_taken(self._sources.read)
             # If watermarks aren't read now, the next `tick` reads them.
             self._moved(reads_watermarks=self._sources.may_ask(self._clock.now))
             self._sources.done()

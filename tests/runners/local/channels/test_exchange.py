@@ -11,7 +11,7 @@ from subtasks_by_hand import graph_of
 import penstock as beam
 from penstock.runners.execution.plan.execution_graph import Edge, EdgeKind
 from penstock.runners.execution.shuffle.partitioner import owner
-from penstock.runners.local.channels.channel import CAPACITY, Channel, ChannelId
+from penstock.runners.local.channels.channel import CAPACITY, MANY_ELEMENTS, Channel, ChannelId
 from penstock.runners.local.channels.exchange import FRAME, Exchange
 from penstock.runners.local.channels.messages import (
     Barrier,
@@ -136,6 +136,54 @@ def test_an_error_of_a_key_names_the_step_that_groups_by_it(element: Any, kind: 
     with pytest.raises(kind) as raised:
         exchange.send(bundle_of([("a", 1), element]))
     assert "by key" == raised.value.transform  # type: ignore[attr-defined]
+
+
+def test_there_is_room_for_as_many_elements_as_the_receivers_take_of_what_becomes_of_them() -> None:
+    """At first each element may become one; a filter takes more than it sends, and a FlatMap less."""
+    exchange, channels = exchange_of(EdgeKind.SHUFFLE, 2)
+    assert exchange.room is None
+    for channel in channels:
+        channel.limit_to(32)
+    assert 64 == exchange.room
+    exchange.took(999)
+    assert 64 * 1000 == exchange.room
+    exchange.send(bundle_of([("a", n) for n in range(9)]))
+    # The key's owner has room for 23 more.
+    assert 23 * 2 * 1000 // 10 == exchange.room
+    for channel in channels:
+        while channel.queue:
+            channel.take()
+    exchange.is_buffering = True
+    exchange.send(bundle_of([("a", n) for n in range(990)]))
+    assert 64 == exchange.room
+    exchange.flush()
+    for channel in channels:
+        while channel.queue:
+            channel.take()
+    assert 64 == exchange.room
+
+
+def test_what_an_edge_has_sent_long_ago_counts_for_little() -> None:
+    """A filter that has passed nothing passes everything from now on."""
+    exchange, (channel,) = exchange_of(EdgeKind.FORWARD, 1)
+    channel.limit_to(32)
+    exchange.took(1_000_000)
+    for _ in range(3 * MANY_ELEMENTS // 100):
+        exchange.took(100)
+        exchange.send(bundle_of(range(100)))
+        channel.take()
+    room = exchange.room
+    assert room is not None
+    # What is taken is counted before it is sent.
+    assert 30 <= room <= 40
+
+
+def test_each_channel_of_a_broadcast_has_room_for_all_elements() -> None:
+    """Every receiver gets each of them."""
+    exchange, channels = exchange_of(EdgeKind.BROADCAST, 3)
+    for limit, channel in zip((50, 7, 32), channels, strict=True):
+        channel.limit_to(limit)
+    assert 7 == exchange.room
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])

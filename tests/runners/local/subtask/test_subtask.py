@@ -13,7 +13,14 @@ from subtasks_by_hand import ByHand, graph_of
 import penstock as beam
 from penstock.runners.execution.plan.execution_graph import EdgeKind
 from penstock.runners.local.channels.channel import CAPACITY
-from penstock.runners.local.channels.messages import Barrier, BarrierKind, ClockMoved, SignalCame, WatermarkMoved
+from penstock.runners.local.channels.messages import (
+    Barrier,
+    BarrierKind,
+    ClockMoved,
+    Elements,
+    SignalCame,
+    WatermarkMoved,
+)
 from penstock.runners.local.subtask.reports import Completed, Played, Quiesced
 from penstock.testing import TestStream
 from penstock.windowing import FixedWindows, TimestampedValue
@@ -146,6 +153,28 @@ def test_a_subtask_waits_for_a_full_channel_and_barriers_wait_with_it() -> None:
     while channel.is_full:
         channel.take()
     assert source.step()
+
+
+def groups_of_groups(p: Any) -> None:
+    pairs = p | beam.Create([(n % 7, n) for n in range(2_000)])
+    totals = pairs | "first" >> beam.GroupByKey() | beam.Map(lambda group: (group[0] % 2, sum(group[1])))
+    totals | "second" >> beam.GroupByKey()
+
+
+def test_what_waits_for_a_window_is_taken_whole_though_receivers_take_little() -> None:
+    """The channels of a receiver that has got nothing yet have room for few elements."""
+    found = ByHand(graph_of(groups_of_groups, parallelism=1))
+    for channel in found[2, 0].inputs:
+        found.channels[channel].limit_to(32)
+    (channel,) = (found.channels[channel] for channel in found[1, 0].inputs)
+    while found[0, 0].step():
+        pass
+    assert [2_000] == [len(message.bundle) for message in channel.queue if isinstance(message, Elements)]
+    taken = 0
+    while channel.elements:
+        assert found[1, 0].step()
+        taken += 1
+    assert taken <= 5
 
 
 def test_news_are_passed_on_once_however_often_they_come() -> None:
