@@ -33,7 +33,7 @@ help:
 	@echo 'make changelog     move the files of changes into CHANGELOG.md, for a release'
 	@echo 'make bench         run the benchmarks'
 	@echo 'make properties    try the properties on EXAMPLES examples each, 1000 if not said'
-	@echo 'make simulate      run six pipelines in all modes under SEEDS seeds, with all that can go wrong'
+	@echo 'make simulate      run seven pipelines in all modes under SEEDS seeds, with all that can go wrong'
 	@echo 'make kills         kill 100 workers and 20 coordinators of a running pipeline'
 	@echo 'make spark_kills   kill 10 drivers of micro-batches, and one at each point of a commit'
 	@echo 'make executor_kills  kill executors of a cluster during 40 runs of pipelines in batch'

@@ -1,7 +1,7 @@
-"""The matrix of the simulation: six pipelines by checkpoint mode or delivery.
+"""The matrix of the simulation: seven pipelines by checkpoint mode or delivery.
 
 Weak productions may come twice, which is for what is behind them to bear: under them the pipelines run in a form
-to which twice is as good as once.  Three cells are empty, and `REFUSED` says why.
+to which twice is as good as once.  Four cells are empty, and `REFUSED` says why.
 
 A simulation has too few elements to be worth a fold.  Under odd seeds all elements are folded that may be.
 """
@@ -14,7 +14,8 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import attrs
-from simulation.six_pipelines import IDEMPOTENT, PIPELINES
+from simulation.prefixes import PREFIXES
+from simulation.simulated_pipelines import IDEMPOTENT, PIPELINES
 
 import penstock as beam
 from penstock.runners.execution.shuffle import pre_aggregation
@@ -33,6 +34,7 @@ REFUSED = {
     ("loop", "unaligned"): "checkpoints of a loop are aligned; --checkpoint_mode=unaligned is refused with one",
     ("loop", "regions"): "a loop restarts as a whole; --recovery=region is refused with one",
     ("sessions_with_retractions", "weak"): "what is taken back twice isn't what is taken back once",
+    ("transfers", "weak"): "what is taken back twice isn't what is taken back once",
 }
 
 
@@ -55,7 +57,8 @@ class Cell:
         """Return the simulation of this cell."""
         pipeline = beam.Pipeline()
         self.build(pipeline)
-        return Simulation(pipeline.graph(), SimulationSettings(**COLUMNS[self.column], **settings))
+        settings = COLUMNS[self.column] | {"is_prefix": PREFIXES.get(self.pipeline)} | settings
+        return Simulation(pipeline.graph(), SimulationSettings(**settings))
 
 
 CELLS = [Cell(name, column) for name in PIPELINES for column in COLUMNS if (name, column) not in REFUSED]
@@ -66,7 +69,7 @@ def shares(seeds: int) -> dict[Cell, range]:
 
     >>> own = shares(100)
     >>> sorted({len(seeds) for seeds in own.values()}), len({seed for seeds in own.values() for seed in seeds})
-    ([3, 4], 100)
+    ([2, 3], 100)
     """
     begins = [seeds * i // len(CELLS) for i in range(len(CELLS) + 1)]
     return {cell: range(*pair) for cell, *pair in zip(CELLS, begins, begins[1:], strict=False)}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from simulation.negative_controls import WorkersWithDuplicates
-from simulation.six_pipelines import BETWEEN, PIPELINES, script
+from simulation.simulated_pipelines import BETWEEN, PIPELINES, script
 
 import penstock as beam
 from penstock.runners.local.productions.producer import Producer

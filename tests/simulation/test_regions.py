@@ -6,7 +6,7 @@ import attrs
 import pytest
 from simulation.matrix import folding
 from simulation.negative_controls import WorkersWithoutReplayDedup
-from simulation.six_pipelines import join, script
+from simulation.simulated_pipelines import join, script
 
 import penstock as beam
 from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings

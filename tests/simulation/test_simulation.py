@@ -20,7 +20,8 @@ from simulation.negative_controls import (
     WorkersWithoutAlignment,
     WorkersWithoutFeedbackLog,
 )
-from simulation.six_pipelines import PIPELINES
+from simulation.prefixes import PREFIXES
+from simulation.simulated_pipelines import PIPELINES
 
 import penstock as beam
 from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
@@ -28,6 +29,7 @@ from penstock.runners.local.channels.exchange import Exchange
 from penstock.runners.local.channels.messages import Barrier, Message
 from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
 from penstock.runners.local.simulation.world import Faults
+from penstock.runners.local.subtask.barriers import Barriers
 from penstock.sdk.errors import PenstockError, UnsupportedError
 from penstock.testing import TestStream, simulate_pipeline
 from penstock.triggers import AccumulationMode, AfterProcessingTime, AfterWatermark
@@ -38,7 +40,7 @@ SEEDS = 200
 
 
 def simulation_of(name: str, **settings: Any) -> Simulation:
-    """Return the simulation of one of the six pipelines."""
+    """Return the simulation of one of the seven pipelines, without the rule of its prefixes."""
     pipeline = beam.Pipeline()
     PIPELINES[name](pipeline)
     return Simulation(pipeline.graph(), SimulationSettings(**settings))
@@ -59,14 +61,17 @@ def failing(simulation: Simulation, seeds: range, enough: int = 3) -> list[str]:
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_two_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> None:
-    """In each checkpoint mode and delivery, at any parallelism, with crashes, errors, hangs and duplicates."""
+    """In each checkpoint mode and delivery, at any parallelism, with crashes, errors, hangs and duplicates.
+
+    Each commit of aligned checkpoints publishes the results of a prefix, if the pipeline has a rule that tells it.
+    """
     found = [tried(cell, seeds) for cell, seeds in shares(SEEDS).items() if cell.pipeline == name]
     happened = sum((each.totals for each in found), Counter[str]())
 
     assert [] == [failure for each in found for failure in each.failures]
     assert sum(each.seeds for each in found) > 20
     assert happened["starts"] > 50
-    if name not in ("join", "sessions_with_retractions"):
+    if name not in ("join", "sessions_with_retractions", "transfers"):
         # Of these no grouping can be folded.
         assert 0 < happened["accumulators"] < happened["folded"]
     for kind in ("checkpoints", "deaths", "failures", "hangs", "zombies", "repetitions", "settings of the wall clock"):
@@ -74,8 +79,8 @@ def test_two_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> Non
 
 
 def test_the_matrix_leaves_out_only_what_cannot_be() -> None:
-    """Six pipelines in six columns; the runner refuses two cells by name, and another has no meaning."""
-    assert 6 * 6 == len(CELLS) + len(REFUSED)
+    """Seven pipelines in six columns; the runner refuses two cells by name, and two others have no meaning."""
+    assert 7 * 6 == len(CELLS) + len(REFUSED)
     pipeline = beam.Pipeline(argv=["--checkpoint_mode=unaligned", "--checkpoint_dir=unused"])
     PIPELINES["loop"](pipeline)
 
@@ -132,6 +137,23 @@ def test_without_alignment_results_are_wrong() -> None:
     assert any("in the end" in error or "too much" in error or "missing" in error for error in errors), errors
 
 
+@pytest.mark.parametrize("name", PREFIXES)
+def test_without_alignment_commits_are_of_no_prefix(name: str) -> None:
+    """A negative control: records from behind the barrier on one input are published."""
+    errors = failing(Cell(name, "aligned").simulation(workers=WorkersWithoutAlignment), range(200))
+
+    assert any("the result of no prefix of the input is visible" in error for error in errors), errors
+
+
+@pytest.mark.parametrize("name", PREFIXES)
+def test_if_barriers_overtake_left_work_commits_are_of_no_prefix(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative control: what is left is in the snapshot, so the end is right, and the commits before aren't."""
+    monkeypatch.setattr(Barriers, "waits_for_records", property(lambda self: False))
+    (error,) = failing(Cell(name, "aligned").simulation(), range(200), enough=1)
+
+    assert "the result of no prefix of the input is visible" in error
+
+
 def test_if_a_barrier_overtakes_a_table_results_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """A negative control: folded elements are neither in the snapshot nor behind it in the source."""
     broadcast = Exchange.broadcast
@@ -177,7 +199,7 @@ import hashlib
 import penstock as beam
 from penstock.runners.local.simulation.run import Simulation
 from simulation.matrix import CELLS, REFUSED, Cell, folding, shares, tried
-from simulation.six_pipelines import PIPELINES
+from simulation.simulated_pipelines import PIPELINES
 
 for name, build in PIPELINES.items():
     pipeline = beam.Pipeline()

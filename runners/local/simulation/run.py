@@ -19,10 +19,11 @@ Source: the method is that of FoundationDB's simulator.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
+from typing import TypeAlias
 
 import attrs
 
@@ -57,6 +58,10 @@ DIRECTORY = "checkpoints"
 
 MODES = ("aligned", "unaligned", "synchronous")
 
+# By the label of a table, its visible rows, and those that it has at the end: whether the visible rows are the result
+# of a prefix of the input.
+PrefixRule: TypeAlias = Callable[[str, Mapping[Row, int], Mapping[Row, int]], bool]
+
 
 @attrs.frozen
 class SimulationSettings:
@@ -69,6 +74,8 @@ class SimulationSettings:
       faults: limits of faults; None for those that the seed draws.
       recovery: what restarts when a worker dies: the whole "graph", or the failover "region".
       workers: the class of the workers; negative controls replace it.
+      is_prefix: tells whether rows are the result of a prefix of each source partition; checked after each commit,
+        unless checkpoints are unaligned or delivery is by productions.
     """
 
     mode: str | None = None
@@ -77,6 +84,7 @@ class SimulationSettings:
     delivery: str = "barriers"
     recovery: str = "graph"
     workers: type[SimulatedWorkers] = SimulatedWorkers
+    is_prefix: PrefixRule | None = None
 
 
 @attrs.frozen
@@ -189,6 +197,9 @@ class _Run:
         self.mode = settings.mode or random.choice(modes)
         if settings.delivery != "barriers":
             self.mode = settings.delivery
+        if settings.is_prefix is not None and self.mode in ("aligned", "synchronous"):
+            for label, table in self.tables.items():
+                table.is_prefix = partial(settings.is_prefix, label, table.visible, expected[label])
         self.parallelism = settings.parallelism or random.choice([1, 2, 2, 3])
         # Microseconds.
         self.interval = random.choice([2_000, 10_000, 50_000])

@@ -9,7 +9,8 @@ The rules of the two-phase commit:
   never visible;
 - whenever a transaction begins, the same transactions have been committed to every table: the visible rows of all
   tables are the result up to one barrier;
-- at every moment the visible rows are part of the whole result, and no row is retracted that wasn't there.
+- at every moment the visible rows are part of the whole result, and no row is retracted that wasn't there;
+- after each commit the visible rows are the result of a prefix of the input, if it is known how to tell.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ....sdk.elements.bundle import Bundle
@@ -43,6 +44,7 @@ class SimulatedTable:
       visible: the count of each row: additions less retractions.
       committed: the tokens of committed transactions.
       together: the tables that take part in the same transactions.
+      is_prefix: tells whether the visible rows are the result of a prefix of the input.
     """
 
     def __init__(self, name: str, expected: Mapping[Row, int] | None = None) -> None:
@@ -50,6 +52,7 @@ class SimulatedTable:
         self.visible: Counter[Row] = Counter()
         self.committed: dict[str, tuple[str, ...]] = {}
         self.together: Sequence[SimulatedTable] = ()
+        self.is_prefix: Callable[[], bool] = _unknown
         self._expected = expected
         self._prepared: set[str] = set()
         self._aborted: set[str] = set()
@@ -109,6 +112,7 @@ class SimulatedTable:
             if self._expected is not None:
                 least = self._expected.get(row, 0)
                 self._require(count <= least, f"{row} is there {count} times, and {least} times in the end")
+        self._require(self.is_prefix(), f"the result of no prefix of the input is visible: {_shown(+self.visible)}")
 
     def abort(self, transaction: str) -> None:
         """Remove the staged rows of a transaction, unless it was committed."""
@@ -132,6 +136,10 @@ class SimulatedTable:
     def _require(self, holds: bool, otherwise: str) -> None:
         if not holds:
             raise RuleViolated(f"{self.name}: {otherwise}")
+
+
+def _unknown() -> bool:
+    return True
 
 
 def _shown(rows: Counter[Row]) -> str:

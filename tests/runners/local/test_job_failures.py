@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from simulation.six_pipelines import script
+from simulation.simulated_pipelines import script
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk

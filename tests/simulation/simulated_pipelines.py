@@ -1,6 +1,6 @@
 """The pipelines that are simulated.  As a program it builds and runs them all:
 
-`penstock simulate tests/simulation/six_pipelines.py --seeds 100`
+`penstock simulate tests/simulation/simulated_pipelines.py --seeds 100`
 """
 
 from __future__ import annotations
@@ -162,9 +162,65 @@ def loop(p: beam.Pipeline, combined: Combined = sum, offset: float = 0) -> None:
     )
 
 
+def _transfers(seed: int) -> dict[str, list[tuple[str, str, int]]]:
+    """Return the partitions of two sources by name: credits of accounts, and the same as debits in another order.
+
+    Each element is the name of its partition, an account and an amount.
+    """
+    random = Random(seed)
+    entries = [(random.choice("abcd"), random.randint(1, 1_000_000)) for _ in range(24)]
+    partitions: dict[str, list[tuple[str, str, int]]] = {}
+    for name, sign in (("credit", 1), ("debit", -1)):
+        random.shuffle(entries)
+        for number in range(2):
+            own = f"{name} {number}"
+            partitions[own] = [(own, account, sign * amount) for account, amount in entries[number::2]]
+    return partitions
+
+
+TRANSFERS = _transfers(8)
+
+
+def transfers(p: beam.Pipeline) -> None:
+    """Balances of accounts, whose credits and debits cancel in the end, and their totals, by panes for each element.
+
+    Each sum has the number of elements of each partition beside it, so a state tells which prefix it belongs to.
+    """
+
+    def read(name: str) -> Any:
+        partitions = [own for partition, own in TRANSFERS.items() if partition.startswith(name)]
+        times = [[beam.window.TimestampedValue(element, i) for i, element in enumerate(own)] for own in partitions]
+        return p | name >> beam.io.Read(ScriptedSource(times))
+
+    each = beam.WindowInto(
+        beam.window.GlobalWindows(),
+        trigger=Repeatedly(AfterCount(1)),
+        accumulation_mode=AccumulationMode.RETRACTING,
+    )
+    entries = (read("credit"), read("debit")) | beam.Flatten() | beam.FlatMap(entries_of)
+    balances = entries | each | "Balances" >> beam.CombinePerKey(sum)
+    _ = balances | "Shown" >> beam.Map(lambda pair: pair)
+    _ = balances | beam.Map(lambda pair: (total_of(pair[0]), pair[1])) | "Totals" >> beam.CombinePerKey(sum)
+
+
+def entries_of(transfer: tuple[str, str, int]) -> list[tuple[str, int]]:
+    """Return what a transfer adds to: an account's balance, and the number of elements of its partition."""
+    partition, account, amount = transfer
+    return [(account, amount), (partition, 1)]
+
+
+def total_of(key: str) -> str:
+    """Return the total that a balance is part of; numbers of elements are their own.
+
+    >>> total_of("b"), total_of("credit 0")
+    ('ab', 'credit 0')
+    """
+    return next((total for total in ("ab", "cd") if key in total), key)
+
+
 PIPELINES: dict[str, Callable[[beam.Pipeline], None]] = {
     build.__name__: build
-    for build in (windowed_sums, sessions_with_retractions, stateful_with_timers, join, loop, two_sinks)
+    for build in (windowed_sums, sessions_with_retractions, stateful_with_timers, join, loop, two_sinks, transfers)
 }
 
 # Windows that end between two of a script's times, which are whole seconds: the watermark never stops at an end.
