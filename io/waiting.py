@@ -32,14 +32,14 @@ class Busy(ConnectionError):
 # When the program was asked to stop; None while it may wait.
 _stopped_at: float | None = None
 
-# How long a call is tried again after that, in seconds.
+# How long, after that and after the last answer, a server is waited for, in seconds.
 _GRACE = 2.0
 
 
 def stop_waiting() -> None:
     """End what waits for servers: the program was asked to stop, by a signal.
 
-    A commit that waits fails soon; the next start commits what is staged.
+    A commit that waits fails soon; the next start commits what is staged.  One to which a server answers goes on.
     """
     global _stopped_at
     _stopped_at = time.monotonic()
@@ -51,9 +51,13 @@ def wait_again() -> None:
     _stopped_at = None
 
 
-def is_stopping() -> bool:
-    """Return True if nothing is waited for any more."""
-    return _stopped_at is not None and time.monotonic() - _stopped_at > _GRACE
+def is_stopping(answered: float = 0.0) -> bool:
+    """Return True if nothing is waited for any more.
+
+    Args:
+      answered: when a server has answered last, or when the wait for its answer began, by `time.monotonic`.
+    """
+    return _stopped_at is not None and time.monotonic() - max(_stopped_at, answered) > _GRACE
 
 
 def paused(seconds: float) -> None:

@@ -241,7 +241,8 @@ class Producer:
 
     def _waiting(self, name: str, seconds: float) -> None:
         """Call a method that serves no reports, and goes on with what it has begun when it is called again."""
-        until = time.monotonic() + seconds
+        called = time.monotonic()
+        until = called + seconds
         while True:
             began = time.monotonic()
             wanted = min(_UNREPORTED, until - began)
@@ -251,7 +252,7 @@ class Producer:
                 error, now = error_of(exception), time.monotonic()
                 has_waited = error is not None and error.name() == "_TIMED_OUT" and now - began > 0.9 * wanted
                 # Another time-out is that of a request.
-                if not has_waited or now >= until or is_stopping():
+                if not has_waited or now >= until or is_stopping(called):
                     raise
                 self.poll(0)
             else:

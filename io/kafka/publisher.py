@@ -251,11 +251,11 @@ class Publisher:
 
     def _flush(self) -> None:
         """Wait until all records are delivered; raise the client's error if none is for a while."""
-        left, until = None, 0.0
+        left, answered = None, 0.0
         while remaining := self._producer.flush(1.0):
             if left is None or remaining < left:
-                left, until = remaining, time.monotonic() + _ENDED_WITHIN
-            elif time.monotonic() > until or is_stopping():
+                left, answered = remaining, time.monotonic()
+            elif time.monotonic() > answered + _ENDED_WITHIN or is_stopping(answered):
                 raise timed_out()
 
     def _delivered(self, error: Any, message: Any) -> None:

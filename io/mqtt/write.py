@@ -143,14 +143,16 @@ class Publisher:
         for id, topic, payload in messages:
             properties = _properties(id) if writing.connection.is_version_5 else None
             waiting.append(self._client.client.publish(topic, payload, writing.qos, writing.retain, properties))
-        until = time.monotonic() + WAITS
+        answered = time.monotonic()
         for info in waiting:
             while not info.is_published():
                 self._client.raise_refusal(what, SinkError)
                 self._raise_refused(what)
-                if time.monotonic() > until or is_stopping():
-                    raise writing.connection.error(what, f"no answer for {WAITS:.0f} s", SinkError)
+                if time.monotonic() > answered + WAITS or is_stopping(answered):
+                    waited = time.monotonic() - answered
+                    raise writing.connection.error(what, f"no answer for {waited:.0f} s", SinkError)
                 info.wait_for_publish(0.2)
+            answered = time.monotonic()
         self._raise_refused(what)
 
     def _raise_refused(self, what: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -67,6 +68,7 @@ class Connection:
 
     Attributes:
       max_payload: the size of a message that the server accepts, in bytes; None before the first connection.
+      answered: when it has done last what it was asked for, by `time.monotonic`.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Connection:
         self.credentials = dict(credentials)
         self.tls = tls
         self.max_payload: int | None = None
+        self.answered = 0.0
 
     @staticmethod
     def of(transform: str, servers: Any, tls: Any, **credentials: Any) -> Connection:
@@ -268,15 +271,16 @@ async def _cancelled(tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None
     await asyncio.wait(tasks, timeout=seconds)
 
 
-def _result(future: Future[T]) -> T:
-    """Return the result of a coroutine; raise `Lost` instead if the program is to stop."""
+def _result(connection: Connection, future: Future[T]) -> T:
+    """Return the result of a coroutine; raise `Lost` instead if the program is to stop, and no server answers."""
+    began = time.monotonic()
     while True:
         try:
             return future.result(0.2)
         except FutureTimeoutError:
             if future.done():
                 raise
-            if is_stopping():
+            if is_stopping(max(began, connection.answered)):
                 future.cancel()
                 raise Stopped from None
 
@@ -301,7 +305,10 @@ def called(
     try:
         with connection.explained(what, kind):
             return patiently(
-                connection.transform, f"NATS at {connection.shown}", lambda: _result(loop.start(once())), seconds
+                connection.transform,
+                f"NATS at {connection.shown}",
+                lambda: _result(connection, loop.start(once())),
+                seconds,
             )
     finally:
         loop.close()

@@ -191,11 +191,13 @@ class NatsSink(LabelledSink):
             for future in done:
                 future.result()
                 del waiting[future]
+                self.writing.connection.answered = time.monotonic()
             if done or not waiting:
                 continue
             # The client drops answers that are errors.  The same message again, alone, gets its answer.
             first = min(waiting, key=waiting.__getitem__)
             await self._publish_one(js, *messages[waiting[first]])
+            self.writing.connection.answered = time.monotonic()
             first.cancel()
             del waiting[first]
             if time.monotonic() > until:

@@ -94,3 +94,37 @@ def test_a_cluster_that_is_not_there_is_said(
         ):
             p.run().wait_until_finish()
         assert "doesn't answer (" in caplog.text
+
+
+class AnswersLate:
+    """A client whose commits end so many seconds after they began."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+
+    def produce(self) -> None:
+        """It isn't called."""
+
+    purge = produce
+
+    def poll(self, seconds: float) -> int:
+        return 0
+
+    def commit_transaction(self, seconds: float) -> None:
+        from confluent_kafka import KafkaError, KafkaException
+
+        time.sleep(max(0.0, min(seconds, self._ends - time.monotonic())))
+        if time.monotonic() < self._ends:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+def test_a_commit_that_ends_soon_is_waited_for_though_the_program_is_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that doesn't is given up after two seconds; the next start finds out what became of it."""
+    from confluent_kafka import KafkaException
+
+    monkeypatch.setattr("penstock.io.waiting._stopped_at", time.monotonic() - 60.0)
+    Producer(AnswersLate(1.5), has_transactions=True).commit_transaction(60.0)
+    began = time.monotonic()
+    with pytest.raises(KafkaException, match="_TIMED_OUT"):
+        Producer(AnswersLate(60.0), has_transactions=True).commit_transaction(60.0)
+    assert 2.0 < time.monotonic() - began < 20

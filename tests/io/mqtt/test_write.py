@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from side_by_side import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import WriteToMqtt
+from penstock.io.waiting import stop_waiting, wait_again
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.elements.bundle import Bundle
@@ -103,6 +105,46 @@ def test_a_repeated_commit_doubles_messages_with_their_ids(
     assert [b"1", b"2", b"1", b"2"] == [message.payload for message in subscriber.found]
     assert ids[:2] == ids[2:]
     assert ids[0] != ids[1]
+
+
+class Answer:
+    """The broker's answer to a message, which comes at a given time."""
+
+    def __init__(self, comes: float) -> None:
+        self._comes = comes
+
+    def is_published(self) -> bool:
+        return time.monotonic() >= self._comes
+
+    def wait_for_publish(self, seconds: float) -> None:
+        time.sleep(min(seconds, max(0.0, self._comes - time.monotonic())))
+
+
+@pytest.mark.parametrize("stops_answering", [False, True])
+def test_a_commit_goes_on_while_the_broker_answers_though_the_program_is_to_stop(
+    mosquitto: Mosquitto, topic: str, stops_answering: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may take longer than a broker that doesn't answer is waited for."""
+    sink = WriteToMqtt(mosquitto.url, f"{topic}/a").sink
+    sink.prepare("run/1")
+    writer = sink.open_writer("run/1", "unit")
+    writer.write(Bundle([b"%d" % n for n in range(8)]))
+    token = writer.stage()
+    began = time.monotonic()
+    answers = [Answer(began + (600 if stops_answering and n > 3 else n / 2)) for n in range(8)]
+    monkeypatch.setattr("paho.mqtt.client.Client.publish", lambda *_: answers[sent.pop(0)])
+    sent = list(range(8))
+    stop_waiting()
+    try:
+        if stops_answering:
+            with pytest.raises(SinkError, match="transaction 'run/1' can't be published: .*: no answer for [2-9] s"):
+                sink.commit("run/1", [token])
+        else:
+            sink.commit("run/1", [token])
+    finally:
+        wait_again()
+        sink.close()
+    assert 3.4 < time.monotonic() - began < 20
 
 
 def test_what_cannot_be_written_is_an_error(mosquitto: Mosquitto, topic: str, subscriber: Subscriber) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -18,6 +19,7 @@ from side_by_side import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import ReadFromNats, WriteToNats
+from penstock.io.nats.write import NatsSink
 from penstock.io.waiting import stop_waiting, wait_again
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkMicroBatchRunner
@@ -273,6 +275,28 @@ def test_a_commit_that_waits_for_a_server_ends_when_the_program_is_to_stop(strea
                 committed.result(20)
         finally:
             wait_again()
+
+
+def test_a_commit_goes_on_while_the_server_answers_though_the_program_is_to_stop(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes longer than a server that doesn't answer is waited for."""
+    publish = NatsSink._publish
+
+    async def slowly(sink: NatsSink, js: Any, messages: Any) -> None:
+        await asyncio.sleep(0.5)
+        await publish(sink, js, messages)
+
+    monkeypatch.setattr(NatsSink, "_publish", slowly)
+    monkeypatch.setattr("penstock.io.nats.write._AT_ONCE", 1)
+    sink = WriteToNats(stream.url, f"{stream.name}.n").sink
+    token = staged(sink, [b"%d" % n for n in range(8)])
+    stop_waiting()
+    try:
+        sink.commit("1", [token])
+    finally:
+        wait_again()
+    assert list(range(8)) == stream.values()
 
 
 def staged(sink: Any, messages: list[bytes]) -> Any:
