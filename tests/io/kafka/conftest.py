@@ -1,4 +1,4 @@
-"""A real Kafka broker, and topics of a test's own."""
+"""A schema registry, and topics of a test's own."""
 
 from __future__ import annotations
 
@@ -6,18 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from kafka.broker import KafkaBroker
-from kafka.packages import why_there_is_no_broker
 from kafka.registry import Registry, why_there_is_no_registry
 from kafka.topics import Topic
-
-
-@pytest.fixture(scope="session")
-def broker() -> Iterator[KafkaBroker]:
-    """A broker, fetched from Maven Central and started for the first test that asks."""
-    if reason := why_there_is_no_broker():
-        pytest.skip(reason)
-    with KafkaBroker.running() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")

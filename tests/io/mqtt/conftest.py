@@ -1,23 +1,12 @@
-"""A real MQTT broker, and topics of a test's own."""
+"""Topics of a test's own."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
-from servers.mosquitto import Mosquitto, why_there_is_no_mosquitto
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def mosquitto() -> Iterator[Mosquitto]:
-    """A broker, started for the first test that asks."""
-    if reason := why_there_is_no_mosquitto():
-        pytest.skip(reason)
-    with Mosquitto.running() as server:
-        yield server
 
 
 @pytest.fixture

@@ -1,17 +1,15 @@
-"""A commit publishes the results of a prefix of the input: a reader sees no state that no prefix has."""
+"""An aligned barrier waits for the records before it, unless that takes too long."""
 
 from __future__ import annotations
 
-import os
 import pathlib
 import signal
-import sqlite3
 from typing import Any
 
 import pytest
 from drawn_slices import Looks
 from recording import Recording
-from running_program import RunningProgram, children
+from running_program import RunningProgram
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
@@ -21,85 +19,6 @@ from penstock.runners.local.channels.messages import Barrier, BarrierKind
 from penstock.sdk.errors import OptionsError
 from penstock.testing import ScriptedSource
 from penstock.windowing import TimestampedValue
-
-# Each number is a credit of one account and a debit of another.  The step behind the sums is slow, so that there is
-# always something to process.
-ACCOUNTS = """
-import sys
-import time
-import penstock as beam
-from penstock.options.pipeline_options import PipelineOptions
-from penstock.trigger import AccumulationMode, AfterCount, Repeatedly
-
-def slow(pair):
-    time.sleep(0.0003)
-    return pair
-
-def entries(n):
-    yield n % 100, 1
-    yield (7 * n + 3) % 100, -1
-
-def each(pcoll):
-    mode = AccumulationMode.RETRACTING
-    windows = beam.window.GlobalWindows()
-    return pcoll | beam.WindowInto(windows, trigger=Repeatedly(AfterCount(1)), accumulation_mode=mode)
-
-def sums(numbers):
-    return each(numbers | beam.FlatMap(entries)) | beam.CombinePerKey(sum)
-
-def joined(numbers):
-    # Both sides of each number are joined, and then summed.
-    left = numbers | "Left" >> beam.Map(lambda n: (n, n % 100))
-    right = numbers | "Right" >> beam.Map(lambda n: (n, (7 * n + 3) % 100))
-    both = each((left, right) | beam.Flatten()) | beam.GroupByKey()
-    pairs = both | beam.FlatMap(lambda pair: [tuple(pair[1])] if len(list(pair[1])) == 2 else [])
-    return pairs | beam.FlatMap(lambda pair: [(pair[0], 1), (pair[1], -1)]) | "Sum" >> beam.CombinePerKey(sum)
-
-if __name__ == "__main__":
-    with beam.Pipeline(options=PipelineOptions(checkpoint_interval=0.1, restart_delay=0.01, max_restarts=50)) as p:
-        numbers = p | beam.io.GenerateSequence(0, None, 3_000, 1)
-        rows = {build}(numbers) | beam.Map(slow) | beam.Map(lambda pair: {"account": pair[0], "total": pair[1]})
-        _ = rows | beam.io.WriteToSQL("sqlite:///out.db", "totals", key=["account"], columns=["account", "total"])
-"""
-
-
-def total(directory: pathlib.Path) -> tuple[int, int]:
-    """Return the number of transactions that a reader sees, and the sum of the accounts."""
-    try:
-        connection = sqlite3.connect(f"file:{directory / 'out.db'}?mode=rw", uri=True, timeout=5)
-    except sqlite3.OperationalError:
-        return 0, 0
-    try:
-        connection.execute("BEGIN")
-        (last,) = connection.execute("SELECT coalesce(max(committed_at), 0) FROM _penstock_transactions").fetchone()
-        (found,) = connection.execute("SELECT coalesce(sum(total), 0) FROM totals").fetchone()
-        return last, found
-    except sqlite3.OperationalError:
-        return 0, 0
-    finally:
-        connection.close()
-
-
-@pytest.mark.parametrize("build", ["sums", "joined"])
-@pytest.mark.parametrize("flags", [(), ("--parallelism=2",)], ids=["one worker", "two workers"])
-def test_a_reader_sees_the_results_of_prefixes_only(build: str, flags: tuple[str, ...], tmp_path: pathlib.Path) -> None:
-    """Credits and debits cancel in each state of the table, also if workers are killed."""
-    states: dict[int, int] = {}
-    with RunningProgram(tmp_path, ACCOUNTS.replace("{build}", build), "--checkpoint_dir=kept", *flags) as running:
-
-        def has_seen(count: int) -> bool:
-            at, found = total(tmp_path)
-            states[at] = found
-            return len(states) >= count
-
-        running.wait_until(lambda: has_seen(4), "commits")
-        if flags:
-            os.kill(children(running.process.pid)[0], signal.SIGKILL)
-            running.wait_until(lambda: has_seen(8), "commits after a worker was killed")
-        running.signal(signal.SIGTERM)
-        assert 0 == running.ended()
-        has_seen(0)
-    assert [0] == sorted(set(states.values()))
 
 
 def slow_stream(p: Any) -> None:
