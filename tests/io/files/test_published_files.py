@@ -166,19 +166,24 @@ def test_windows_have_the_given_number_of_shards(tmp_path: pathlib.Path) -> None
     assert [f"out-[0.0, 8.0)-0000{shard}-of-00002" for shard in range(2)] == names_of(tmp_path)
 
 
-def test_later_panes_have_files_of_their_own(tmp_path: pathlib.Path) -> None:
-    """The second pane doesn't replace the first one's file."""
+@pytest.mark.parametrize("write", [beam.io.WriteToText, fileio.WriteToFiles], ids=["text", "by destination"])
+@pytest.mark.parametrize(("mode", "of_both"), [("DISCARDING", ["a", "b"]), ("ACCUMULATING", ["a", "ab"])])
+def test_later_panes_have_files_of_their_own(tmp_path: pathlib.Path, write: Any, mode: str, of_both: list[str]) -> None:
+    """The second pane doesn't replace the first one's file.  It has what the accumulation mode gives it."""
     late = TestStream().add_elements([beam.window.TimestampedValue("a", 1)]).advance_watermark_to(9)
     late = late.add_elements([beam.window.TimestampedValue("b", 2)]).advance_watermark_to_infinity()
     windows = beam.WindowInto(
         beam.window.FixedWindows(8),
         trigger=beam.trigger.AfterWatermark(late=beam.trigger.AfterCount(1)),
-        accumulation_mode=beam.trigger.AccumulationMode.DISCARDING,
+        accumulation_mode=beam.trigger.AccumulationMode[mode],
         allowed_lateness=100,
     )
     with TestPipeline() as p:
-        _ = p | late | windows | beam.io.WriteToText(str(tmp_path / "out"))
-    assert ["out-[0.0, 8.0)-00000-of-00001", "out-[0.0, 8.0)-1-00000-of-00001"] == names_of(tmp_path)
+        _ = p | late | windows | write(str(tmp_path / "out"))
+    files = sorted(path for path in tmp_path.rglob("out*") if path.is_file()) or sorted((tmp_path / "out").iterdir())
+    assert of_both == ["".join(sorted(path.read_text().split())) for path in files]
+    if write is beam.io.WriteToText:
+        assert ["out-[0.0, 8.0)-00000-of-00001", "out-[0.0, 8.0)-1-00000-of-00001"] == [path.name for path in files]
 
 
 @pytest.mark.parametrize("write", [beam.io.WriteToText, fileio.WriteToFiles], ids=["text", "by destination"])
