@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import attrs
 
 from ...sdk.claims import Claim
+from .filesystem import local_path
 
 
 @attrs.frozen
@@ -29,4 +31,14 @@ class FinalNames(Claim):
         if not isinstance(other, FinalNames):
             return False
         mine, theirs = self.shards or other.shards or 1, other.shards or self.shards or 1
-        return self.first(mine) == other.first(theirs)
+        return _place(self.first(mine)) == _place(other.first(theirs))
+
+
+def _place(path: str) -> str:
+    """Return one name for all that lead to a local file: relative ones, and those behind symbolic links.
+
+    >>> _place("file:///out/./part"), _place("s3://out//part")
+    ('/out/part', 's3://out//part')
+    """
+    plain = local_path(path)
+    return plain if "://" in plain else os.path.realpath(plain)

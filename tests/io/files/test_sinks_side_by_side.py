@@ -33,7 +33,7 @@ WRITES: dict[str, Callable[[str, str], Any]] = {
     "changelog": beam.io.WriteToChangelog,
     "json": lambda prefix, suffix: beam.io.WriteToJson(prefix, file_name_suffix=suffix),
     "files": lambda prefix, suffix: fileio.WriteToFiles(
-        str(pathlib.Path(prefix).parent), fileio.default_file_naming(pathlib.Path(prefix).name, suffix)
+        prefix.rpartition("/")[0], fileio.default_file_naming(prefix.rpartition("/")[2], suffix)
     ),
 }
 
@@ -84,6 +84,17 @@ def test_two_sinks_of_the_same_files_are_refused_when_the_pipeline_is_built(tmp_
     _ = p | "Create3" >> beam.Create([{"n": 3}]) | "Third" >> write(str(tmp_path / "out"), ".y")
     p.run()
     assert 2 == len(written(tmp_path))
+
+
+@pytest.mark.parametrize("kind", WRITES)
+@pytest.mark.parametrize("other", ["{}/./out", "{}//out", "{}/x/../out", "file://{}/out", "{}-link/out"])
+def test_two_names_of_the_same_files_are_refused(tmp_path: pathlib.Path, kind: str, other: str) -> None:
+    """One output would replace the other at the commit."""
+    pathlib.Path(f"{tmp_path}-link").symlink_to(tmp_path)
+    p, write = TestPipeline(), WRITES[kind]
+    _ = p | beam.Create([{"n": 1}]) | "First" >> write(str(tmp_path / "out"), ".x")
+    with pytest.raises(PipelineError, match=r"^Second/.*: it writes the files '.*out-.*', and so on, as First/.* does"):
+        _ = p | "Create2" >> beam.Create([{"n": 2}]) | "Second" >> write(other.format(tmp_path), ".x")
 
 
 def test_one_write_applied_twice_is_refused(tmp_path: pathlib.Path) -> None:
