@@ -16,7 +16,7 @@ import attrs
 from ...windowing.timestamp import Timestamp
 from ..columns.nested_values import struct_of_tuple
 from ..elements.row import Row
-from .schema import DIGITS, UTC_TIMES, Schema, decimals_of, item_of, scale_of, schemas_of
+from .schema import DIGITS, UTC_TIMES, Schema, decimals_of, is_hint, item_of, scale_of, schemas_of
 from .simplified import NoneType, class_and_args, members, simplified
 
 # Classes with one type of Arrow.  A decimal has digits as in SQL's NUMERIC of most databases.
@@ -100,7 +100,7 @@ def partial_schema_of(element_type: Any) -> tuple[Any, dict[str, str]]:
 
 def _known_type(schema: Schema, name: str, kind: Any) -> Any:
     """Return the type of a field of a schema.  Raises `TypeError` if it is unknown."""
-    if kind is not None and not isinstance(kind, str) and (isinstance(kind, type) or typing.get_origin(kind)):
+    if is_hint(kind):
         return _arrow_type(kind, name)
     if kind is None:
         why = schema.unknown.get(name)

@@ -106,8 +106,17 @@ class Schema:
         return ", ".join(name if kind is None else f"{name}: {_shown(kind)}" for name, kind in self.fields)
 
 
+def is_hint(kind: Any) -> bool:
+    """Return True for a type of a field that is a type hint, and no type of Arrow.
+
+    >>> is_hint(dict[str, int]), is_hint("int64"), is_hint(Any)
+    (True, False, False)
+    """
+    return kind is not Any and (isinstance(kind, type) or get_origin(kind) is not None)
+
+
 def _shown(kind: Any) -> str:
-    return str(kind) if isinstance(kind, str) or not (isinstance(kind, type) or get_origin(kind)) else describe(kind)
+    return describe(kind) if is_hint(kind) else str(kind)
 
 
 def with_schema(

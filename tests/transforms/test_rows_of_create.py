@@ -94,3 +94,13 @@ def test_a_query_may_leave_out_fields_without_a_type_of_columns() -> None:
         ):
             with pytest.raises(TypeHintError, match=r"^Ask: PCOLLECTION: .*the field 'value'"):
                 _ = created | "Ask" >> SqlTransform(query)
+
+
+@pytest.mark.parametrize("name", ["pair", "tags", "day", "time", "uuid", "nested", "set"])
+def test_rows_that_a_function_makes_have_the_types_of_what_they_are_made_of(name: str) -> None:
+    with beam.Pipeline() as p:
+        made = p | beam.Create(rows(name)) | beam.Map(lambda row: beam.Row(key=(row.id, "x"), value=row.value))
+        assert [("key", Tuple[int, str]), ("value", FIELDS[name][1])] == list(made.element_type._fields)
+        values = made | SqlTransform("SELECT value, key FROM PCOLLECTION WHERE key.item0 >= 0")
+        expected = [(value, (i, "x")) for i, value in enumerate(FIELDS[name][-1 if name == "set" else 0])]
+        assert_that(values | beam.Map(tuple), equal_to(expected))

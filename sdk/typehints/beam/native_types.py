@@ -13,7 +13,7 @@ from uuid import UUID
 
 from ...elements.row import Row
 from ..row_classes import is_named_tuple, is_row_dataclass
-from ..schema import ARROW_NAMES, item_of, schemas_of
+from ..schema import ARROW_NAMES, is_hint, item_of, schemas_of
 from . import constraints as beam
 from .constraints import CompositeTypeHint, TypeConstraint
 from .row_type import GeneratedClassRowTypeConstraint
@@ -107,7 +107,7 @@ def _row_type(typ: Any) -> Any:
 
 def _of_field(kind: Any) -> Any:
     """Return the constraint of a field of a `Schema`."""
-    if isinstance(kind, type) or get_origin(kind) is not None:
+    if is_hint(kind):
         return convert_to_beam_type(kind)
     name = str(kind)
     item = item_of(name)

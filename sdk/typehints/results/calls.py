@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ...elements.row import Row
 from ..parts import element_of
-from ..schema import ARROW_NAMES, schemas_of, with_schema
+from ..schema import ARROW_NAMES, is_hint, schemas_of, with_schema
 from ..simplified import NoneType, class_and_args, members, simplified, union_of
 
 _NUMBERS: Final = (bool, int, float, complex)
@@ -159,8 +159,10 @@ def _of_all(hint: Any) -> Any:
 def of_attribute(hint: Any, name: str) -> Any:
     """Return the type of a field of a named tuple, a dataclass or a Row; `Any` for other attributes."""
     for _, schema in schemas_of(hint):
-        declared = str(dict(schema.fields).get(name))
-        return next((kind for kind, alias in ARROW_NAMES.items() if alias == declared), Any)
+        declared = dict(schema.fields).get(name)
+        if is_hint(declared):
+            return declared
+        return next((kind for kind, alias in ARROW_NAMES.items() if alias == str(declared)), Any)
     kind, _ = class_and_args(simplified(hint))
     return _fields_of(kind).get(name, Any) if isinstance(kind, type) else Any
 
@@ -204,6 +206,17 @@ def of_method(hint: Any, name: str, args: list[Any]) -> Any:
     return element_of(hint) if result is _ELEMENT else result
 
 
+def _kind_of_field(hint: Any) -> Any:
+    """Return the type of a field of Rows, as in `Schema`; None if it is unknown."""
+    kind = hint if schemas_of(hint) else simplified(hint)
+    alternatives = [one for one in members(kind) or () if one is not NoneType]
+    if len(alternatives) == 1:
+        return _kind_of_field(alternatives[0])
+    if kind in ARROW_NAMES:
+        return ARROW_NAMES[kind]
+    return kind if is_hint(kind) and kind not in (object, NoneType) else None
+
+
 def of_call(fn: Any, args: list[Any], keywords: Mapping[str, Any]) -> Any:
     """Return the result type of a built-in function or class; `Any` for others.
 
@@ -219,7 +232,7 @@ def of_call(fn: Any, args: list[Any], keywords: Mapping[str, Any]) -> Any:
     if owner in _METHODS and args:
         return of_method(args[0] if class_and_args(simplified(args[0]))[0] is owner else owner, fn.__name__, args[1:])
     if fn is Row and keywords and not args:
-        return with_schema(Row, [(name, ARROW_NAMES.get(simplified(one))) for name, one in keywords.items()])
+        return with_schema(Row, [(name, _kind_of_field(one)) for name, one in keywords.items()])
     if isinstance(fn, type):
         return _of_class(fn, args)
     first = args[0] if args else Any
