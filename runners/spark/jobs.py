@@ -110,7 +110,9 @@ def raise_original(error: Exception) -> None:
     text = str(error)
     found = original(text)
     if found is not None:
-        raise found from found.__cause__
+        # Of what a task unpickles; an error of user code has its transform.
+        lacking = environment_error(str(found)) if str(found).startswith(ModuleNotFoundError.__name__) else None
+        raise lacking or found from found.__cause__
     differs = environment_error(text)
     if differs is not None:
         raise differs from redacted_cause(error)

@@ -248,11 +248,21 @@ def _is_installed(name: str, file: str, roots: tuple[str, ...]) -> bool:
         or not _PACKAGE_FOLDERS.isdisjoint(file.split(os.sep))
     ):
         return True
-    # The folder that the module was found in; that of a package is a part of its path.
-    top = os.path.dirname(file)
+    return _has_distributions(_folder_of(name, file))
+
+
+def _folder_of(name: str, file: str) -> str:
+    """Return the folder that a module was found in; that of a package is a part of its path."""
+    folder = os.path.dirname(file)
     for _ in range(name.count(".") + file.endswith(f"{os.sep}__init__.py")):
-        top = os.path.dirname(top)
-    return _has_distributions(top)
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _is_in(roots: tuple[str, ...], name: str, file: str) -> bool:
+    """Return True for a module in one of these folders; below the root of the file system are all modules."""
+    folders = tuple(root for root in roots if os.path.dirname(root) != root)
+    return file.startswith(folders) or (len(folders) < len(roots) and _folder_of(name, file) in roots)
 
 
 def _is_example_of_beam(module: ModuleType) -> bool:
@@ -278,7 +288,7 @@ def local_modules_by_value() -> Iterator[None]:
         if name == "__main__" or file is None or module.__name__ != name or is_ours:
             continue
         file = os.path.abspath(file)
-        is_own = file.startswith(own) and not _is_installed(name, file, installed)
+        is_own = _is_in(own, name, file) and not _is_installed(name, file, installed)
         if not is_own and not _is_example_of_beam(module):
             continue
         if name not in cloudpickle.list_registry_pickle_by_value():

@@ -136,6 +136,25 @@ def test_modules_of_the_program_go_by_value_and_installed_ones_do_not(
     assert (f"{expected}\n{' '.join(named)}\n", "") == (done.stdout, done.stderr)
 
 
+def test_the_root_directory_is_not_the_programs(tmp_path: pathlib.Path) -> None:
+    """Below it are all libraries; a program in a container may be started there."""
+    program, libraries = tmp_path / "job", tmp_path / "libraries"
+    _written(program, "beside.py")
+    _written(libraries, "elsewhere.py")
+    (program / "program.py").write_text(
+        _PROGRAM.replace("below.here, elsewhere, vendored, vendored.inner", "elsewhere")
+    )
+    done = subprocess.run(
+        [sys.executable, str(program / "program.py")],
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": str(libraries)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ("beside\n\n", "") == (done.stdout, done.stderr)
+
+
 _PROGRAM_OF_BEAM = """
 import cloudpickle
 from penstock.sdk.compat import install_import_hook
