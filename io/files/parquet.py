@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from ...sdk.coders.coder import shortened
-from ...sdk.columns.column_bundle import ColumnBundle
+from ...sdk.columns.column_bundle import ColumnBundle, array_of
 from ...sdk.errors import SinkError
 from ...sdk.options.value_provider import ValueProvider
 from ...sdk.pvalue import PCollection
@@ -141,7 +141,8 @@ class _ParquetWriter(RecordWriter):
         if unknown:
             raise SinkError(f"the field {min(unknown)!r} is not in the Parquet schema ({', '.join(schema.names)})")
         try:
-            return self._arrow.Table.from_pylist(records, schema=schema)
+            columns = [array_of([record.get(field.name) for record in records], field.type) for field in schema]
+            return self._arrow.Table.from_arrays(columns, schema=schema)
         except (self._arrow.ArrowException, OverflowError) as error:
             raise SinkError(f"a record doesn't fit the Parquet schema: {error}") from error
 

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from ...sdk.coders.coder import shortened
-from ...sdk.columns.column_bundle import ColumnBundle
+from ...sdk.columns.column_bundle import ColumnBundle, array_of
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
 from ..records import as_dicts
@@ -49,7 +49,7 @@ class ColumnsOf:
         for field in self.schema:
             column = [each.get(field.name) for each in dicts]
             try:
-                array = pyarrow.array(column, field.type)
+                array = array_of(column, field.type)
             except (pyarrow.ArrowException, OverflowError, TypeError, ValueError) as error:
                 raise self._misfit(field, f"{shortened(self._culprit(field, column), 100)}: {error}") from None
             if array.null_count and not field.nullable:
@@ -102,11 +102,9 @@ class ColumnsOf:
 
     @staticmethod
     def _culprit(field: Any, column: list[Any]) -> Any:
-        import pyarrow
-
         for value in column:
             try:
-                pyarrow.array([value], field.type)
+                array_of([value], field.type)
             except Exception:
                 return value
         return column

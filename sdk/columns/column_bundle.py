@@ -327,6 +327,8 @@ def array_of(values: list[Any], kind: Any = None) -> Any:
     try:
         return pyarrow.array(values, kind)
     except OverflowError:
+        if kind is not None:
+            raise
         return pyarrow.array(values, pyarrow.uint64())
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
         # Older versions convert UUIDs to Python's only.

@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import penstock as beam
+from penstock.windowing.timestamp import Timestamp
 
 
 class Tuple(NamedTuple):
@@ -108,3 +109,21 @@ def test_a_type_without_columns_is_an_error_that_asks_for_a_schema(
 def test_tables_need_a_schema(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"WriteToParquetBatched: schema must be a pyarrow.Schema, got None"):
         beam.io.WriteToParquetBatched(tmp_path / "out")
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_values_that_arrow_takes_for_others_are_converted(tmp_path: Path, is_declared: bool) -> None:
+    """A Timestamp isn't a number of microseconds; nested rows are structs, and sets lists."""
+    row = beam.Row(at=Timestamp(3), inner=beam.Row(at=Timestamp(4), tags={1}), pair=(1, "a"))
+    instant, inner = pyarrow.timestamp("us", "UTC"), [("at", pyarrow.timestamp("us", "UTC")), ("tags", WHOLES)]
+    pair = pyarrow.struct([("item0", WHOLE), ("item1", pyarrow.string())])
+    schema = pyarrow.schema([("at", instant), ("inner", pyarrow.struct(inner)), ("pair", pair)])
+    with beam.Pipeline() as p:
+        _ = p | beam.Create([row]) | beam.io.WriteToParquet(tmp_path / "out", schema if is_declared else None)
+
+    (file,) = tmp_path.glob("out*")
+    table = pyarrow.parquet.read_table(file)
+    assert schema == table.schema
+    at = [datetime.datetime.fromtimestamp(seconds, datetime.UTC) for seconds in (3, 4)]
+    expected = {"at": at[0], "inner": {"at": at[1], "tags": [1]}, "pair": {"item0": 1, "item1": "a"}}
+    assert [expected] == table.to_pylist()
