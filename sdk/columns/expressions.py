@@ -318,9 +318,8 @@ class Projection(OfFields):
         import pyarrow
 
         n = len(bundle)
-        given = given_fields(bundle, self.columns)
-        if not all(map(_is_kept, given.values())):
-            return self._applied_to_given(bundle, given)
+        if changed := changed_fields(bundle, self.columns):
+            return self._applied_to_given(bundle, changed)
         columns = [_array(_computed(column, bundle), n) for _, column in self.fields]
         # Groupings take keys with a dictionary.
         width = self.elements.width if isinstance(self.elements, Pairs) else 0
@@ -328,12 +327,14 @@ class Projection(OfFields):
         batch = pyarrow.RecordBatch.from_arrays(columns, [name for name, _ in self.fields])
         return bundle.with_batch(batch, self.elements)
 
-    def _applied_to_given(self, bundle: ColumnBundle, given: dict[str, list[Any]]) -> Bundle:
-        """Return a bundle whose elements have the values of fields as they were given."""
+    def _applied_to_given(self, bundle: ColumnBundle, changed: set[str]) -> Bundle:
+        """Return a bundle whose elements have the values of these fields as they were given."""
+        records = [_fields(value) for value in bundle.values]
+        kept = {name: [record.get(name) for record in records] for name in changed}
         columns = []
         for column in self.columns:
             (name,) = column.fields if column.is_field else ("",)
-            computed = given.get(name)
+            computed = kept.get(name)
             if computed is None:
                 computed = values_of(_decoded(_array(_computed(column, bundle), len(bundle))))
             columns.append(computed)
@@ -466,14 +467,11 @@ def micros_of_column(column: Any) -> Any:
     return numpy.array([in_range(micros_of(value)) for value in column.to_pylist()], numpy.int64)
 
 
-def given_fields(bundle: ColumnBundle, columns: Iterable[Column]) -> dict[str, list[Any]]:
-    """Return the values of the fields that are among these columns, if the elements were given; otherwise none."""
-    names = {name for column in columns if column.is_field for name in column.fields}
-    if not bundle.has_given_elements or not names:
-        return {}
-    records = [_fields(value) for value in bundle.values]
-    # A field that no element has is an error of the columns.
-    return {name: [record.get(name) for record in records] for name in names if any(name in one for one in records)}
+def changed_fields(bundle: ColumnBundle, columns: Iterable[Column]) -> set[str]:
+    """Return the fields among these columns whose values aren't the ones of the elements, which were given."""
+    told = (bundle.batch.schema.metadata or {}).get(_CHANGED, b"") if bundle.has_given_elements else b""
+    names = {name for column in columns if column.is_field for name in column.fields} if told else set()
+    return names.intersection(told.decode().split("\0"))
 
 
 # Classes whose values Arrow gives back as they were.
@@ -516,21 +514,39 @@ def bundle_of_records(values: list[Any]) -> ColumnBundle:
     import pyarrow
 
     records = [_fields(value) for value in values]
-    columns, without = {}, {}
+    columns, told, changed = {}, {}, []
     for name in records[0] if records else ():
+        own = [record.get(name) for record in records]
+        if not _is_kept(own):
+            changed.append(name)
         try:
-            columns[name] = array_of([record.get(name) for record in records])
+            columns[name] = array_of(own)
         except (pyarrow.ArrowException, OverflowError) as error:
-            without[f"{_WITHOUT}{name}"] = str(error)
+            told[f"{_WITHOUT}{name}"] = str(error)
     if not columns:
         # A batch has the length of its columns.
         columns[_WITHOUT] = pyarrow.nulls(len(records))
-    batch = pyarrow.RecordBatch.from_pydict(columns).replace_schema_metadata(without or None)
-    return ColumnBundle(batch, as_rows).with_values(values)
+    batch = pyarrow.RecordBatch.from_pydict(columns).replace_schema_metadata(told or None)
+    return given(ColumnBundle(batch, as_rows), values, changed)
+
+
+def given(bundle: ColumnBundle, values: list[Any], changed: list[str]) -> ColumnBundle:
+    """Return a bundle whose elements were given.
+
+    Args:
+      changed: the fields for which the columns have other values than the elements.
+    """
+    if not changed:
+        return bundle.with_values(values)
+    told = (bundle.batch.schema.metadata or {}) | {_CHANGED: "\0".join(changed).encode()}
+    batch = bundle.batch.replace_schema_metadata(told)
+    return bundle.with_batch(batch, bundle.elements).with_values(values)
 
 
 # Before the name of a field that isn't a column, in the metadata of a batch.
 _WITHOUT = "penstock.without."
+# The fields whose values Arrow changes, in the metadata of a batch.
+_CHANGED = b"penstock.changed"
 
 
 def _fields(value: Any) -> dict[str, Any]:

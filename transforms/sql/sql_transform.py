@@ -10,7 +10,7 @@ import attrs
 
 from ...sdk.columns.column_bundle import ColumnBundle, Pairs, as_rows, as_values
 from ...sdk.columns.column_groups import Lists
-from ...sdk.columns.expressions import Column, OfFields, Projection, ValueColumns, field_of
+from ...sdk.columns.expressions import Column, OfFields, Projection, ValueColumns, field_of, given
 from ...sdk.columns.nested_values import is_converted, python_values
 from ...sdk.dofn.dofn import ColumnDoFn, DoFn, MapDoFn
 from ...sdk.errors import PipelineError, TypeHintError, UnsupportedError
@@ -188,7 +188,8 @@ def _results(bundle: ColumnBundle, batch: Any, query: Query) -> ColumnBundle:
     """Return a bundle with the rows of a result as its elements."""
     elements = _elements(query)
     found = bundle.with_batch(batch, elements)
-    return found.with_values(elements(_values(batch))) if any(map(is_converted, batch.schema.types)) else found
+    converted = [field.name for field in batch.schema if is_converted(field.type)]
+    return given(found, elements(_values(batch)), converted) if converted else found
 
 
 def _values(batch: Any) -> ValueColumns:
