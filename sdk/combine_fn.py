@@ -1,7 +1,7 @@
 """CombineFn: an aggregation computed in parts, and the combiners of sum, min, max, any, all and count.
 
 `CombinePerKey(sum)` is `CombinePerKey(SumCombineFn())`. A plain callable buffers its inputs; the combiners of built-in
-functions fold each input into one value, by an expression that a fused stage pastes into its loop.
+functions fold each input into one value.
 
 >>> MinCombineFn().apply([3, 1, 2])
 1
@@ -18,9 +18,8 @@ from numbers import Rational
 from operator import add
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-import attrs
-
 from ..stored import restores
+from ..windowing.window_fn import overrides
 from .columns.arrow_fold import ALL, ANY, COUNT, MAX, MIN, SUM, ArrowFolds
 from .errors import InputError, PenstockError
 
@@ -29,25 +28,14 @@ AccT = TypeVar("AccT")
 OutT = TypeVar("OutT")
 
 
-@attrs.frozen
-class InlineFold:
-    """The fold of a combiner as expressions, without a call for each element.
-
-    The fused stage pastes these Python expressions into its loop: `first` over `x` (the accumulator for the first value
-    of a cell), `step` over `acc` and `x`.  Their results must equal those of `add_input`.  `merge`, if given, is an
-    expression over two accumulators, `acc` and `x`, of at least one element each, and equals `merge_accumulators`.
-
-    >>> InlineFold(first="0 + x", step="acc + x").step
-    'acc + x'
-    """
-
-    first: str
-    step: str
-    merge: str | None = None
-
-
-# A subclass with a method of its own among these has another fold.
-_FOLDING = ("create_accumulator", "add_input", "add_inputs", "merge_accumulators", "extract_output")
+# What a class says about its methods, which doesn't hold for a subclass that overrides one of them.
+_SAID_OF = {
+    "add_inputs": ("add_input",),
+    "arrow_fold": ("create_accumulator", "add_input", "add_inputs", "merge_accumulators", "extract_output"),
+    "infer_output_type": ("extract_output",),
+    "output_is_accumulator": ("extract_output",),
+    "retract_input": ("add_input",),
+}
 
 
 class CombineFn(Generic[InT, AccT, OutT]):
@@ -69,28 +57,16 @@ class CombineFn(Generic[InT, AccT, OutT]):
     2.3) is optional: for a combiner without it, runners keep the inputs that may be retracted, and recombine the rest.
     """
 
-    # An expression form of the fold, for combiners that have one.
-    inline_fold: ClassVar[InlineFold | None] = None
     # The fold of columns, for combiners that have one.
     arrow_fold: ClassVar[ArrowFolds | None] = None
     # Whether `extract_output(accumulator)` is the accumulator itself.
     output_is_accumulator: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        # A subclass that overrides the fold doesn't inherit its expressions.
         super().__init_subclass__(**kwargs)
-        own = vars(cls)
-        if "arrow_fold" not in own and not own.keys().isdisjoint(_FOLDING):
-            cls.arrow_fold = None
-        if "add_input" in own:
-            if "inline_fold" not in own:
-                cls.inline_fold = None
-            if "retract_input" not in own:
-                cls.retract_input = None
-        if "merge_accumulators" in own and "inline_fold" not in own and cls.inline_fold is not None:
-            cls.inline_fold = attrs.evolve(cls.inline_fold, merge=None)
-        if "extract_output" in own and "output_is_accumulator" not in own:
-            cls.output_is_accumulator = False
+        for name, methods in _SAID_OF.items():
+            if any(overrides(cls, method, name) for method in methods):
+                setattr(cls, name, vars(CombineFn)[name])
 
     def setup(self, *args: Any, **kwargs: Any) -> None:
         """Prepare the combiner.  Called once in each worker, before the other methods."""
@@ -242,7 +218,6 @@ class SumCombineFn(CombineFn[Any, Any, Any]):
     6
     """
 
-    inline_fold = InlineFold(first="0 + x", step="acc + x", merge="acc + x")
     arrow_fold = SUM
     output_is_accumulator = True
 
@@ -284,7 +259,6 @@ class CountCombineFn(CombineFn[Any, int, int]):
     3
     """
 
-    inline_fold = InlineFold(first="0 + 1", step="acc + 1", merge="acc + x")
     arrow_fold = COUNT
     output_is_accumulator = True
 
@@ -371,7 +345,7 @@ class MinCombineFn(_ExtremeCombineFn):
     1
     """
 
-    inline_fold = InlineFold(first="x", step="x if x < acc else acc", merge="x if x < acc else acc")
+    add_inputs = _ExtremeCombineFn.add_inputs
     arrow_fold = MIN
     _extreme = staticmethod(min)
 
@@ -388,7 +362,7 @@ class MaxCombineFn(_ExtremeCombineFn):
     3
     """
 
-    inline_fold = InlineFold(first="x", step="x if x > acc else acc", merge="x if x > acc else acc")
+    add_inputs = _ExtremeCombineFn.add_inputs
     arrow_fold = MAX
     _extreme = staticmethod(max)
 
@@ -403,7 +377,6 @@ class AnyCombineFn(CombineFn[Any, bool, bool]):
     True
     """
 
-    inline_fold = InlineFold(first="not not x", step="acc or not not x", merge="acc or x")
     arrow_fold = ANY
     output_is_accumulator = True
 
@@ -430,7 +403,6 @@ class AllCombineFn(CombineFn[Any, bool, bool]):
     False
     """
 
-    inline_fold = InlineFold(first="not not x", step="acc and not not x", merge="acc and x")
     arrow_fold = ALL
     output_is_accumulator = True
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from ..windowing.buckets import bucketing
 from ..windowing.duration import Duration
 from .combine_fn import CombineFn
 from .dofn.dofn import DoFn
@@ -211,7 +212,7 @@ class Transform:
     def understands_columns(self) -> bool:
         """Whether it can be applied to columns whatever elements they were made of."""
         if isinstance(self.primitive, AssignWindows):
-            return self.primitive.windowing.window_fn.bucket_expression("t") is not None
+            return bucketing(self.primitive.windowing.window_fn) is not None
         operation = self.column_operation
         return operation is not None and operation.takes_records
 

@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Union
 
+from ..sdk.dofn.arrangement import ArrangementDoFn
 from ..sdk.dofn.dofn import (
     CallableDoFn,
     ColumnDoFn,
     DoFn,
     DoFnParam,
-    ExpressionDoFn,
     FlatMapTupleDoFn,
     MapTupleDoFn,
     WrappingDoFn,
@@ -80,7 +80,7 @@ def _violation(label: str, expected: Any, found: Any, name: str) -> str:
 
 def _called(fn: DoFn) -> tuple[list[inspect.Parameter], dict[str, Any]] | None:
     """Return the parameters of a function or `process`, without those that the runner fills, and their annotations."""
-    if isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn, WrappingDoFn, ColumnDoFn, ExpressionDoFn)):
+    if isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn, WrappingDoFn, ColumnDoFn, ArrangementDoFn)):
         return None
     function: Callable[..., Any] = fn.fn if isinstance(fn, CallableDoFn) else fn.process
     try:

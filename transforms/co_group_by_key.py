@@ -12,7 +12,8 @@ import attrs
 from ..sdk import typehints
 from ..sdk.columns.column_bundle import ColumnBundle
 from ..sdk.columns.expressions import Rearrangement
-from ..sdk.dofn.dofn import DoFn, ExpressionDoFn, MapDoFn
+from ..sdk.dofn.arrangement import FIRST, SECOND, ArrangementDoFn, Constant
+from ..sdk.dofn.dofn import DoFn, MapDoFn
 from ..sdk.errors import InputError, PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
@@ -80,7 +81,7 @@ class CoGroupByKey(PTransform):
 
 def tagging(i: int) -> DoFn:
     """Return the DoFn from (key, value) to (key, (i, value))."""
-    dofn = ExpressionDoFn(f"(v[0], ({i}, v[1]))", "Tag", plain=True)
+    dofn = ArrangementDoFn((FIRST, (Constant(i), SECOND)), "Tag")
 
     def tagged(batch: Any, of: Any) -> tuple[Any, Any]:
         from ..sdk.columns.column_groups import Tagged

@@ -9,7 +9,8 @@ from typing import Any, Tuple  # noqa: UP035
 from ..sdk.columns.column_bundle import Pairs, as_nones
 from ..sdk.columns.expressions import Rearrangement
 from ..sdk.combine_fn import CombineFn
-from ..sdk.dofn.dofn import DoFn, ExpressionDoFn
+from ..sdk.dofn.arrangement import SECOND, WHOLE, ArrangementDoFn, Constant
+from ..sdk.dofn.dofn import DoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.side_inputs import AsList, AsSideInput, AsSingleton, SingletonOrMade
@@ -192,13 +193,13 @@ class CombineGlobally(PTransform):
 
 
 def _key_with_void() -> DoFn:
-    dofn = ExpressionDoFn("(None, v)", "KeyWithVoid", plain=True)
+    dofn = ArrangementDoFn((Constant(None), WHOLE), "KeyWithVoid")
     dofn.column_operation = Rearrangement(lambda batch, of: (batch, Pairs(0, as_nones, of)), of_pairs=False)
     return dofn
 
 
 def _un_key() -> DoFn:
-    dofn = ExpressionDoFn("v[1]", "UnKey")
+    dofn = ArrangementDoFn(SECOND, "UnKey")
     dofn.column_operation = Rearrangement(lambda batch, of: (of.values_of(batch), of.values))
     return dofn
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..sdk import typehints
 from ..sdk.combine_fn import CountCombineFn
-from ..sdk.dofn.dofn import ExpressionDoFn
+from ..sdk.dofn.arrangement import WHOLE, ArrangementDoFn, Constant
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from .combine import CombinePerKey
@@ -25,7 +25,7 @@ class Distinct(PTransform):
     """
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        to_pairs = ParDo(ExpressionDoFn("(v, None)", "ToPairs", plain=True))
+        to_pairs = ParDo(ArrangementDoFn((WHOLE, Constant(None)), "ToPairs"))
         return (  # type: ignore[no-any-return]
             pcoll
             | "ToPairs" >> to_pairs.with_output_types(typehints.pair_of(pcoll.hint, None))

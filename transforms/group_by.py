@@ -14,7 +14,8 @@ from ..sdk import typehints
 from ..sdk.columns.column_bundle import Elements, Pairs, as_rows, as_values, of_columns
 from ..sdk.columns.expressions import Column, Projection, Rearrangement, field_of
 from ..sdk.combine_fn import CombineFn
-from ..sdk.dofn.dofn import ColumnDoFn, DoFn, ExpressionDoFn, MapDoFn
+from ..sdk.dofn.arrangement import WHOLE, ArrangementDoFn, Part
+from ..sdk.dofn.dofn import ColumnDoFn, DoFn, MapDoFn
 from ..sdk.elements.row import Row
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
@@ -92,7 +93,7 @@ class GroupBy(PTransform):
             key_of = _named(exprs, names)
             dofn = MapDoFn(lambda v: (key_of(v), v))
         elif isinstance(exprs[0], str):
-            dofn = ExpressionDoFn(f"(v.{exprs[0]}, v)", "Key", plain=True)
+            dofn = ArrangementDoFn((Part((exprs[0],)), WHOLE), "Key")
         else:
             single = _getter(exprs[0])
             dofn = MapDoFn(lambda v: (single(v), v))
@@ -205,9 +206,8 @@ def _keys_and_values(keys: list[Field], values: list[Field]) -> DoFn:
         operation = Projection(fields, Pairs(len(keys), of_columns, of_columns), is_needed)
         if is_needed:
             return ColumnDoFn(operation, "Key")
-        names = [f"v.{expr}, " for expr in keys]
-        inputs = [f"v.{expr}, " for expr in values]
-        dofn: DoFn = ExpressionDoFn(f"(({''.join(names)}), ({''.join(inputs)}))", "Key", plain=True)
+        key, value = (tuple(Part((name,)) for name in fields if isinstance(name, str)) for fields in (keys, values))
+        dofn: DoFn = ArrangementDoFn((key, value), "Key")
         dofn.column_operation = operation
         return dofn
     key_of, value_of = _together(keys), _together(values)

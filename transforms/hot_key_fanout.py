@@ -7,7 +7,8 @@ from operator import index
 from typing import Any
 
 from ..sdk.combine_fn import CombineFn
-from ..sdk.dofn.dofn import DoFn, ExpressionDoFn
+from ..sdk.dofn.arrangement import SECOND, ArrangementDoFn, Part
+from ..sdk.dofn.dofn import DoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.task_name import worker_id
@@ -76,7 +77,7 @@ def checked_fanout(fanout: Any, what: str) -> int:
 
 
 def _gather(label: str) -> PTransform:
-    return ParDo(ExpressionDoFn("(v[0][0], v[1])", label, plain=True))
+    return ParDo(ArrangementDoFn((Part((0, 0)), SECOND), label))
 
 
 class _PreCombine(PTransform):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +10,11 @@ import attrs
 from ..sdk import typehints
 from ..sdk.columns.column_bundle import ColumnBundle, Elements, Pairs, as_values
 from ..sdk.columns.expressions import Column, ColumnOperation, OfFields, Projection, values_of_pairs
-from ..sdk.dofn.dofn import ColumnDoFn, DoFn, ExpressionDoFn, MapDoFn
+from ..sdk.dofn.arrangement import FIRST, SECOND, WHOLE, ArrangementDoFn, Constant, Term
+from ..sdk.dofn.dofn import ColumnDoFn, DoFn, MapDoFn
 from ..sdk.dofn.signature import check_signature
 from ..sdk.elements.bundle import Bundle
+from ..sdk.elements.defensive_copy import IMMUTABLE
 from ..sdk.pvalue import PCollection
 from ..sdk.user_code.signatures import label_of
 from .group_by_key import pair_types
@@ -21,14 +22,12 @@ from .pardo import ParDo
 
 
 class _OfPairs(ParDo):
-    """A ParDo that is an expression over a (key, value) pair."""
+    """A ParDo that arranges the items of a (key, value) pair."""
 
-    expression: str
-    # Whether the result is a pair, and so certainly a plain value.
-    plain = False
+    term: Term
 
     def __init__(self, label: str | None = None) -> None:
-        super().__init__(ExpressionDoFn(self.expression, type(self).__name__, plain=self.plain))
+        super().__init__(ArrangementDoFn(self.term, type(self).__name__))
         self.fn.column_operation = self.column_operation()
         self._label = label
 
@@ -55,7 +54,7 @@ class Keys(_OfPairs):
     ['a', 'b']
     """
 
-    expression = "v[0]"
+    term = FIRST
 
     def infer_output_type(self, input_type: Any) -> Any:
         return typehints.key_type(input_type)
@@ -69,7 +68,7 @@ class Values(_OfPairs):
     [1, 2]
     """
 
-    expression = "v[1]"
+    term = SECOND
 
     def column_operation(self) -> ColumnOperation | None:
         return values_of_pairs()
@@ -86,8 +85,7 @@ class KvSwap(_OfPairs):
     [(1, 'a'), (2, 'b')]
     """
 
-    expression = "(v[1], v[0])"
-    plain = True
+    term = (SECOND, FIRST)
 
     def infer_output_type(self, input_type: Any) -> Any:
         return typehints.pair_of(typehints.value_type(input_type), typehints.key_type(input_type))
@@ -164,17 +162,10 @@ def _pairing(k: Any, has_arguments: bool) -> DoFn:
     if isinstance(k, Column):
         return ColumnDoFn(Keying([k], as_values), f"WithKeys({k.text})")
     if not callable(k):
-        if _is_literal(k):
-            return ExpressionDoFn(f"({k!r}, v)", "WithKeys", plain=True)
+        if type(k) in IMMUTABLE:
+            return ArrangementDoFn((Constant(k), WHOLE), "WithKeys")
         return MapDoFn(lambda v: (k, v))
     key: Callable[..., Any] = k
     if has_arguments:
         return MapDoFn(lambda v, *args, **kwargs: (key(v, *args, **kwargs), v))
     return MapDoFn(lambda v: (key(v), v))
-
-
-def _is_literal(value: Any) -> bool:
-    """Return whether `repr` of the value is an expression for the value."""
-    if type(value) is float:
-        return math.isfinite(value)
-    return type(value) in (bool, bytes, int, str, type(None))

@@ -11,13 +11,13 @@ from typing import Any
 from ..sdk import graph, typehints
 from ..sdk.columns.expressions import Selection
 from ..sdk.combine_fn import CombineFn, CountCombineFn
+from ..sdk.dofn.arrangement import SECOND, WHOLE, ArrangementDoFn, Constant
 from ..sdk.dofn.async_dofn import check_async, is_async
 from ..sdk.dofn.batched_dofn import BatchedDoFn, batched, takes_arrays
 from ..sdk.dofn.dofn import (
     CallableDoFn,
     ColumnDoFn,
     DoFn,
-    ExpressionDoFn,
     FilterDoFn,
     FlatMapDoFn,
     MapDoFn,
@@ -191,7 +191,7 @@ class ParDo(PTransform):
         """Return a DoFn that checks each element and output, and that outputs are an iterable."""
         from .runtime_type_check import TypeCheckedDoFn
 
-        if isinstance(fn, (ExpressionDoFn, ColumnDoFn)):
+        if isinstance(fn, (ArrangementDoFn, ColumnDoFn)):
             return fn
         return TypeCheckedDoFn(fn, label, *self.element_types(), self.tagged_types())
 
@@ -479,9 +479,9 @@ class _Count(PTransform):
     """Count elements, with the labels of `CombineGlobally`, by which checkpoints know the state."""
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        keyed = pcoll | "KeyWithVoid" >> ParDo(ExpressionDoFn("(None, v)", "KeyWithVoid", plain=True))
+        keyed = pcoll | "KeyWithVoid" >> ParDo(ArrangementDoFn((Constant(None), WHOLE), "KeyWithVoid"))
         counted = keyed | "CombinePerKey" >> _CountPerKey()
-        return counted | "UnKey" >> ParDo(ExpressionDoFn("v[1]", "UnKey"))  # type: ignore[no-any-return]
+        return counted | "UnKey" >> ParDo(ArrangementDoFn(SECOND, "UnKey"))  # type: ignore[no-any-return]
 
 
 class _CountPerKey(PTransform):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..sdk import graph, typehints
-from ..sdk.dofn.dofn import DoFn, ExpressionDoFn, FlatMapDoFn
+from ..sdk.dofn.arrangement import WHOLE, ArrangementDoFn, Constant
+from ..sdk.dofn.dofn import DoFn, FlatMapDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import NOT_KNOWN, PCollection
 from ..sdk.side_input_views import ContentsView, DictView, MultiMapView, PanesSeen, SingletonView
@@ -25,7 +26,7 @@ class LatestFiring(PTransform):
     """The elements in panes of the PCollection's own trigger, which no grouping has applied to them yet."""
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        keyed = pcoll | "Key" >> _Each(ExpressionDoFn("(None, v)", "Key", plain=True), Any)
+        keyed = pcoll | "Key" >> _Each(ArrangementDoFn((Constant(None), WHOLE), "Key"), Any)
         fired: PCollection[Any] = keyed | GroupByKey() | "Elements" >> _Each(FlatMapDoFn(_values), pcoll.hint)
         return fired
 

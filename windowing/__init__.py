@@ -15,6 +15,7 @@ fixed_windows.py        FixedWindows: windows of one size
 sliding_windows.py      SlidingWindows: overlapping windows of one size
 sessions.py             Sessions: activity up to a gap; the windows that merge
 calendar_windows.py     CalendarDays, CalendarMonths, CalendarYears: in a time zone
+buckets.py              buckets of timestamps that have the same windows
 timestamp_combiner.py   TimestampCombiner: the timestamp of a window's result
 """
 

@@ -88,10 +88,9 @@ class CalendarWindows(TimestampWindowFn, NonMergingWindowFn):
         except (ValueError, OverflowError):
             return MIN_MICROS if number < self._number_of(_EPOCH_DATE) else MAX_MICROS + 1
 
-    # In UTC all windows begin at midnight.  Other zones have changed their offsets too often for one expression.
-    def bucket_expression(self, t: str) -> str | None:
-        """Return the expression of the day in UTC, or None in other time zones."""
-        return f"{t} // {_DAY}" if self.time_zone == "UTC" else None
+    def bucket_of(self, micros: Any) -> Any:
+        """Return the number of the day in UTC: there all windows begin at midnight."""
+        return micros // _DAY
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_recent": {}}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .duration import Duration, DurationTypes
-from .microseconds import MICROS_PER_SECOND
 from .timestamp import Timestamp, micros_of
-from .timestamp_window_fn import TimestampWindowFn, positive_duration
+from .timestamp_window_fn import TimestampWindowFn, positive_duration, quotient
 from .window_fn import NonMergingWindowFn
 from .windows import IntervalWindow
 
@@ -38,15 +39,6 @@ class FixedWindows(TimestampWindowFn, NonMergingWindowFn):
         start = micros - (micros - self._offset) % size
         return (_new_window(IntervalWindow, (start, start + size)),)
 
-    def bucket_expression(self, t: str) -> str:
-        """Return the expression of the window's number."""
-        since = f"({t} - {self._offset})" if self._offset else t
-        return f"{since} // {self._size}"
-
-    def bucket_of_seconds(self, seconds: str) -> str | None:
-        """Return the same for seconds instead of microseconds, or None if size or offset aren't whole seconds."""
-        (size, a), (offset, b) = divmod(self._size, MICROS_PER_SECOND), divmod(self._offset, MICROS_PER_SECOND)
-        if a or b:
-            return None
-        since = f"({seconds} - {offset})" if offset else seconds
-        return f"{since} // {size}"
+    def bucket_of(self, micros: Any) -> Any:
+        """Return the number of the window of a timestamp, or of each of an array of timestamps."""
+        return quotient(micros, self._offset, self._size)

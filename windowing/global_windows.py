@@ -45,9 +45,9 @@ class GlobalWindows(TimestampWindowFn, NonMergingWindowFn):
         """
         return _windowed_value(value, timestamp, _WINDOWS, **pane)
 
-    def bucket_expression(self, t: str) -> str:
-        """Return the expression of a single bucket."""
-        return "0"
+    def bucket_of(self, micros: Any) -> Any:
+        """Return the same bucket for all timestamps."""
+        return 0
 
     def side_input_window(self, main_window: BoundedWindow) -> BoundedWindow:
         """Return the global window."""

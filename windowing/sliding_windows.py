@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .duration import Duration, DurationTypes
 from .timestamp import Timestamp, micros_of
-from .timestamp_window_fn import TimestampWindowFn, positive_duration
+from .timestamp_window_fn import TimestampWindowFn, positive_duration, quotient
 from .window_fn import NonMergingWindowFn
 from .windows import IntervalWindow
 
@@ -44,9 +46,10 @@ class SlidingWindows(TimestampWindowFn, NonMergingWindowFn):
 
     # The windows change when one starts and when one ends.  Both counts grow with time, so their sum identifies every
     # combination.
-    def bucket_expression(self, t: str) -> str:
-        """Return the expression of the number of started windows plus that of ended windows."""
-        started = f"({t} - {self._offset}) // {self._period}"
+    def bucket_of(self, micros: Any) -> Any:
+        """Return the number of started windows, plus that of ended ones where these change apart."""
+        started = quotient(micros, self._offset, self._period)
         if self._size % self._period == 0:
             return started
-        return f"({started} + ({t} - {self._offset + self._size}) // {self._period})"
+        before, offset = divmod(self._offset + self._size, self._period)
+        return started + quotient(micros, offset, self._period) - before

@@ -42,6 +42,18 @@ class TimestampWindowFn(WindowFn):
         return f"{type(self).__name__}({arguments})"
 
 
+def quotient(micros: Any, offset: int, size: int) -> Any:
+    """Return `(micros - offset) // size` of a timestamp or an array of timestamps; their difference may overflow.
+
+    Args:
+      offset: at least 0, and less than the size.
+
+    >>> quotient(25, 5, 10), quotient(24, 5, 10)
+    (2, 1)
+    """
+    return micros // size - (micros % size < offset) if offset else micros // size
+
+
 def positive_duration(name: str, seconds: Any) -> Duration:
     """Return an argument as a Duration.  Raises `ValueError` unless it is positive.
 

@@ -68,24 +68,23 @@ class WindowFn:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        own = vars(cls)
         _override_both(cls, "merge_windows", "merge")
         _override_both(cls, "assign_windows", "assign")
         # A class that overrides assignment must not inherit other methods of assignment, nor its base class's
         # declarations about assignment and merging.
-        if "assign_windows" in own and "assign_micros" not in own:
-            cls.assign_micros = WindowFn.assign_micros  # type: ignore[method-assign]
-            if "depends_only_on_timestamp" not in own:
+        if overrides(cls, "assign_windows", "assign_micros"):
+            if overrides(cls, "assign_windows", "depends_only_on_timestamp"):
                 cls.depends_only_on_timestamp = False
-        elif "assign_micros" in own and "assign_windows" not in own:
-            cls.assign_windows = cls.assign = _by_micros(own["assign_micros"])  # type: ignore[method-assign]
-        if "assign_micros" in own and "bucket_expression" not in own:
-            cls.bucket_expression = WindowFn.bucket_expression  # type: ignore[method-assign]
-        if "merge_windows" in own and "merges_by_overlap" not in own:
+            cls.assign_micros = WindowFn.assign_micros  # type: ignore[method-assign]
+        elif overrides(cls, "assign_micros", "assign_windows"):
+            by_micros = _by_micros(inspect.getattr_static(cls, "assign_micros"))
+            cls.assign_windows = cls.assign = by_micros  # type: ignore[method-assign]
+        if overrides(cls, "merge_windows", "merges_by_overlap"):
             cls.merges_by_overlap = False
         # Beam has a method of this name, which as an attribute would always be true.
-        if inspect.isfunction(own.get("is_merging")):
-            cls.is_merging = property(own["is_merging"])  # type: ignore[assignment, method-assign]
+        is_merging = inspect.getattr_static(cls, "is_merging")
+        if inspect.isfunction(is_merging):
+            cls.is_merging = property(is_merging)  # type: ignore[assignment, method-assign]
 
     def assign_windows(self, context: AssignContext) -> Iterable[BoundedWindow]:
         """Return the windows of an element.  An element without windows is dropped."""
@@ -120,14 +119,6 @@ class WindowFn:
         context = WindowFn.AssignContext(Timestamp.of_micros(micros))
         return checked_windows(self, self.assign_windows(context))
 
-    def bucket_expression(self, t: str) -> str | None:
-        """Return a Python expression over `t`, a timestamp in microseconds, that determines the windows, or None.
-
-        Two timestamps with the same value have the same windows.  Generated code of runners assigns windows once for
-        each bucket instead of once for each element.
-        """
-        return None
-
     def side_input_window(self, main_window: BoundedWindow) -> BoundedWindow:
         """Return the window of a side input, windowed by this function, for an element in `main_window`.
 
@@ -147,12 +138,29 @@ class WindowFn:
         return windows[-1]
 
 
+def overrides(cls: type, name: str, other: str) -> bool:
+    """Return True if a class has an attribute from a class before the one that it has another attribute from.
+
+    So a method that a subclass, or a class mixed in before the base class, overrides is told from what the base class
+    declares about its own method.
+
+    >>> class Fast:
+    ...     speed = 9
+    ...     def move(self): ...
+    >>> class Lame(Fast):
+    ...     def move(self): ...
+    >>> overrides(Lame, "move", "speed"), overrides(Fast, "move", "speed")
+    (True, False)
+    """
+    places = [next(i for i, each in enumerate(cls.__mro__) if attribute in vars(each)) for attribute in (name, other)]
+    return places[0] < places[1]
+
+
 def _override_both(cls: type[WindowFn], ours: str, beams: str) -> None:
-    own = vars(cls)
-    if ours in own and beams not in own:
-        setattr(cls, beams, own[ours])
-    elif beams in own and ours not in own:
-        setattr(cls, ours, own[beams])
+    if overrides(cls, ours, beams):
+        setattr(cls, beams, inspect.getattr_static(cls, ours))
+    elif overrides(cls, beams, ours):
+        setattr(cls, ours, inspect.getattr_static(cls, beams))
 
 
 # Of exactly this class, so that `super().assign(context)` doesn't call the subclass again.

@@ -9,8 +9,8 @@ import copy
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from importlib.util import find_spec
+from operator import attrgetter
 from typing import Any, BinaryIO, get_type_hints
 
 import msgspec
@@ -261,17 +261,10 @@ def _columns(kinds: Mapping[str, str], values: list[Any]) -> Any:
     import pyarrow
 
     try:
-        columns = [pyarrow.array(_getter(name)(values), kind) for name, kind in kinds.items()]
+        columns = [pyarrow.array(list(map(attrgetter(name), values)), kind) for name, kind in kinds.items()]
     except OverflowError:
         return None
     return pyarrow.RecordBatch.from_arrays(columns, list(kinds))
-
-
-@lru_cache(256)
-def _getter(name: str) -> Callable[[list[Any]], list[Any]]:
-    """Return the function that gets a field of each value, in half the time of `attrgetter`."""
-    get: Callable[[list[Any]], list[Any]] = eval(f"lambda values: [value.{name} for value in values]")
-    return get
 
 
 def _joined(batches: list[Any]) -> Iterator[Bundle]:

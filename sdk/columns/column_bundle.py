@@ -7,8 +7,7 @@ sees rows: `values`, `timestamps` and `windows` are made of the columns when the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
 from itertools import compress
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -438,19 +437,12 @@ def dicts_of(names: list[str], columns: list[list[Any]], n: int) -> list[dict[st
     """
     if not names:
         return [{} for _ in range(n)]
-    dicts: list[dict[str, Any]] = _dict_maker(tuple(names))(zip(*columns, strict=True))
+    # By columns, which takes half the time of `dict(zip(names, row))` for each row.
+    dicts = [{names[0]: value} for value in columns[0]]
+    for name, column in zip(names[1:], columns[1:], strict=True):
+        for row, value in zip(dicts, column, strict=True):
+            row[name] = value
     return dicts
-
-
-@lru_cache(64)
-def _dict_maker(names: tuple[str, ...]) -> Callable[[Iterable[tuple[Any, ...]]], list[dict[str, Any]]]:
-    """Return a function that makes dictionaries with these keys, in a third of the time of `dict(zip(names, row))`."""
-    fields = ", ".join(f"{name!r}: v{i}" for i, name in enumerate(names))
-    variables = "".join(f"v{i}, " for i in range(len(names)))
-    make: Callable[[Iterable[tuple[Any, ...]]], list[dict[str, Any]]] = eval(
-        f"lambda rows: [{{{fields}}} for {variables}in rows]"
-    )
-    return make
 
 
 @restores("values-of-columns", 1)

@@ -2,6 +2,7 @@
 
 dofn.py             DoFn, and the markers of its parameters
 signature.py        the arguments of a user's function
+arrangement.py      a DoFn that arranges the parts of an element
 hints.py            the types of a DoFn's elements
 stateful_dofn.py    the states and timers of a DoFn
 splittable_dofn.py  splittable DoFns: restrictions and their trackers

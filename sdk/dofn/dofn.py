@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from ...windowing.timestamp import Timestamp
@@ -464,26 +464,6 @@ class TimestampDoFn(CallableDoFn):
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
         return (TimestampedValue(element, self.fn(element, *args, **kwargs)),)
-
-
-class ExpressionDoFn(DoFn):
-    """One output for each element, given as a Python expression over `v`.
-
-    The expression is pasted into the fused stage, so it costs no call.  `plain` promises that its result is never a
-    `TimestampedValue` or the like.  `names` are the values of its other names, which all expressions of a stage share.
-    """
-
-    def __init__(self, expression: str, name: str, plain: bool = False, names: Mapping[str, Any] | None = None) -> None:
-        self.expression = expression
-        self.name = name
-        self.plain = plain
-        self.names = dict(names or {})
-
-    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
-        return (eval(self.expression, {"v": element, **self.names}),)
-
-    def default_label(self) -> str:
-        return self.name
 
 
 class ColumnDoFn(DoFn):

@@ -12,13 +12,13 @@ from ..typehints.callables import POSITIONAL
 from ..typehints.schema import schemas_of
 from ..typehints.simplified import NoneType, class_and_args, members, simplified, union_of
 from ..user_code.signatures import signature
+from .arrangement import ArrangementDoFn
 from .async_dofn import is_coroutine_function
 from .dofn import (
     CallableDoFn,
     ColumnDoFn,
     DoFn,
     DoFnParam,
-    ExpressionDoFn,
     FilterDoFn,
     FlatMapDoFn,
     FlatMapTupleDoFn,
@@ -45,7 +45,7 @@ def hints_of_dofn(dofn: DoFn) -> tuple[Any, Any]:
     declared_input, declared_output = declared_hints(dofn)
     if isinstance(dofn, CallableDoFn):
         accepted, produced = _of_wrapped(dofn)
-    elif isinstance(dofn, (ColumnDoFn, ExpressionDoFn)):
+    elif isinstance(dofn, (ColumnDoFn, ArrangementDoFn)):
         accepted, produced = None, None
     else:
         accepted, produced = _of_process(dofn)
@@ -84,7 +84,7 @@ def inferred_output(dofn: DoFn, input_type: Any) -> Any:
     >>> inferred_output(FlatMapDoFn(lambda line: [(word, 1) for word in line.split()]), str)
     tuple[str, int]
     """
-    if overrides(dofn.infer_output_type) or isinstance(dofn, (ColumnDoFn, ExpressionDoFn, WrappingDoFn)):
+    if overrides(dofn.infer_output_type) or isinstance(dofn, (ColumnDoFn, ArrangementDoFn, WrappingDoFn)):
         return dofn.infer_output_type(input_type)
     # It isn't needed to start a pipeline whose functions have annotations.
     from ..typehints.results import infer_result

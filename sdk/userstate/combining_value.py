@@ -45,7 +45,6 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
     """The accumulator of one key and window."""
 
     __slots__ = ()
-    lends_itself = False
 
     def read(self) -> Any:
         """Return the combiner's result, for a state without inputs that of an empty accumulator."""

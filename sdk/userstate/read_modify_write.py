@@ -19,7 +19,6 @@ class ReadModifyWriteRuntimeState(RuntimeState):
     """One value of one key and window."""
 
     __slots__ = ()
-    lends_itself = False
 
     def read(self) -> Any:
         """Return the value, or None.  A change of it in place is no change of the state before it is written."""

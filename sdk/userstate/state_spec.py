@@ -18,11 +18,9 @@ class RuntimeState:
 
     Attributes:
       column, key: the runner's: the values of the state in the window, and the key.
-      lends_itself: True if the result of a method may use the accessor later, as an iterator does.
     """
 
     __slots__ = ("_spec", "column", "key")
-    lends_itself: ClassVar[bool] = True
 
     def __init__(self, spec: Any, column: StateColumn, key: Any) -> None:
         self._spec = spec

@@ -38,7 +38,7 @@ PACKAGE = os.path.join(os.path.dirname(os.path.abspath(beam.__file__)), "")
 _CO_OPTIMIZED = 1
 
 # Functions that set up what a run has once, that write and restore snapshots, or that report to the coordinator.
-_SET_UP = {"__init__", "setup", "teardown", "_compile"}
+_SET_UP = {"__init__", "setup", "teardown", "_kernel"}
 _SNAPSHOTS = {"snapshot", "_snapshot", "restore", "write_part"}
 _REPORTS = {"counted", "_report"}
 _ASIDE = _SET_UP | _SNAPSHOTS | _REPORTS

@@ -25,6 +25,7 @@ from penstock.sdk.combine_fn import (
     SumCombineFn,
 )
 from penstock.sdk.errors import PenstockError
+from penstock.transforms.combiners.mean import MeanCombineFn
 
 numbers = st.lists(st.integers() | st.floats(), min_size=1)
 
@@ -60,13 +61,6 @@ def test_an_extreme_of_empty_parts_ignores_them(fn: Any) -> None:
 def test_there_is_one_nothing() -> None:
     """Wherever it has been."""
     assert [NOTHING] * 3 == [pickle.loads(pickle.dumps(NOTHING)), copy.copy(NOTHING), copy.deepcopy(NOTHING)]
-
-
-@pytest.mark.parametrize("fn", [MinCombineFn(), MaxCombineFn()])
-def test_the_inline_step_replaces_nothing_by_any_element(fn: Any) -> None:
-    """A stage may fold into an accumulator that was created empty."""
-    for x in (1, -1.5, "a", (), np.int64(3), Fraction(1, 3)):
-        assert eval(fn.inline_fold.step, {"acc": NOTHING, "x": x}) is x
 
 
 @pytest.mark.parametrize(
@@ -111,3 +105,32 @@ def test_counting_takes_any_iterable() -> None:
 def test_any_and_all_give_bools() -> None:
     """Not the element that decided it."""
     assert [True, True] == [AnyCombineFn().apply(["", "a"]), AllCombineFn().apply(["a", 1])]
+
+
+class Doubling:
+    def add_input(self, accumulator: Any, element: Any) -> Any:
+        return super().add_input(accumulator, 2 * element)  # type: ignore[misc]
+
+
+class Negating:
+    def extract_output(self, accumulator: Any) -> Any:
+        return -super().extract_output(accumulator)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("bases", [(Doubling, SumCombineFn), (SumCombineFn,)], ids=["mixed in", "overridden"])
+def test_an_overridden_method_counts_and_not_what_the_base_class_says_of_its_own(bases: tuple[type, ...]) -> None:
+    """Inputs that are added together are those that are added one by one."""
+    own = {} if len(bases) > 1 else {"add_input": lambda self, acc, x: acc + 2 * x}
+    fn: Any = type("Own", bases, own)()
+    assert (12, None, None) == (fn.apply([1, 2, 3]), fn.retract_input, fn.arrow_fold)
+
+
+def test_an_extraction_that_is_mixed_in_is_called() -> None:
+    """The result isn't the accumulator any more, nor of its type."""
+    fn: Any = type("Negative", (Negating, MeanCombineFn), {})()
+    assert (-2.0, False, None, Any) == (
+        fn.apply([1, 3]),
+        fn.output_is_accumulator,
+        fn.arrow_fold,
+        fn.infer_output_type(int),
+    )

@@ -149,13 +149,6 @@ def test_a_second_look_at_a_window_gives_the_same_object():
     assert fn.assign_micros(1_000_000) is fn.assign_micros(2_000_000)
 
 
-def test_only_utc_has_a_bucket_expression():
-    assert ("t // 86400000000", None) == (
-        CalendarMonths().bucket_expression("t"),
-        CalendarMonths(time_zone="Europe/Berlin").bucket_expression("t"),
-    )
-
-
 def test_a_zone_may_be_an_object():
     assert CalendarDays(time_zone="Asia/Tokyo") == CalendarDays(time_zone=ZoneInfo("Asia/Tokyo"))
 

@@ -14,10 +14,6 @@ def test_all_of_time_is_in_the_global_window():
     assert [(GLOBAL_WINDOW,)] * 3 == [GlobalWindows().assign_micros(t) for t in (MIN_MICROS, 0, MAX_MICROS)]
 
 
-def test_one_bucket_holds_everything():
-    assert 0 == eval(GlobalWindows().bucket_expression("t"))
-
-
 def test_it_does_not_merge():
     assert isinstance(GlobalWindows(), NonMergingWindowFn)
     assert not GlobalWindows().is_merging

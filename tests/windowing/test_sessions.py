@@ -78,12 +78,8 @@ def test_the_gap_can_be_read():
     assert (Duration(5), 5_000_000) == (Sessions(5).gap_size, Sessions(5).gap_micros)
 
 
-def test_sessions_merge_by_overlap_and_have_no_buckets():
-    assert (True, True, None) == (
-        Sessions(5).is_merging,
-        Sessions(5).merges_by_overlap,
-        Sessions(5).bucket_expression("t"),
-    )
+def test_sessions_merge_by_overlap():
+    assert (True, True) == (Sessions(5).is_merging, Sessions(5).merges_by_overlap)
 
 
 @pytest.mark.parametrize("gap", [0, -1])

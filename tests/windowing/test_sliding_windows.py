@@ -33,10 +33,6 @@ def test_the_windows_are_all_of_those_that_hold_the_timestamp(size, period, offs
     assert (expected, len(expected)) == (set(assigned), len(assigned))
 
 
-def test_whole_multiples_need_one_count_only():
-    assert "(t - 0) // 30000000" == SlidingWindows(60, 30).bucket_expression("t")
-
-
 @pytest.mark.parametrize(("size", "period", "name"), [(0, 5, "size"), (5, 0, "period"), (5, -1, "period")])
 def test_arguments_that_are_not_positive_are_refused(size, period, name):
     with pytest.raises(ValueError, match=f"{name} must be positive"):

@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from penstock.windowing import (
     Sessions,
     SlidingWindows,
 )
+from penstock.windowing.buckets import bucketing
 
 spans = st.integers(1, 10_000) | st.integers(1, 10**12).map(lambda n: n / 1_000_000)
 offsets = st.integers(-10_000, 10_000)
@@ -48,10 +50,9 @@ def test_every_timestamp_lies_in_its_windows(fn, micros):
 
 @given(window_fns, st.lists(timestamps, min_size=2))
 def test_timestamps_in_one_bucket_have_the_same_windows(fn, all_micros):
-    expression = fn.bucket_expression("t")
-    if expression is None:
+    bucket = bucketing(fn)
+    if bucket is None:
         return
-    bucket = eval(f"lambda t: {expression}")
     windows = {}
     for micros in all_micros:
         for near in (micros, micros + 1, micros - micros % 1_000_000):
@@ -63,7 +64,7 @@ def test_timestamps_in_one_bucket_have_the_same_windows(fn, all_micros):
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 30), st.integers(-200, 100))
 def test_sliding_buckets_are_exact_where_windows_begin_and_end(size, period, offset, first):
     fn = SlidingWindows(size, period, offset)
-    bucket = eval(f"lambda t: {fn.bucket_expression('t')}")
+    bucket = fn.bucket_of
     windows = {}
     for second in range(first, first + 100):
         for micros in (second * 1_000_000, second * 1_000_000 - 1):
@@ -73,10 +74,24 @@ def test_sliding_buckets_are_exact_where_windows_begin_and_end(size, period, off
     assert size < period or len(windows) == len(set(windows.values()))
 
 
-@given(window_fns)
-def test_an_expression_holds_no_name_but_the_one_given(fn):
-    expression = fn.bucket_expression("when")
-    assert expression is None or set(compile(expression, "", "eval").co_names) <= {"when"}
+@given(window_fns, st.lists(timestamps, min_size=1))
+def test_the_buckets_of_an_array_are_those_of_its_timestamps(fn, all_micros):
+    bucket = bucketing(fn)
+    if bucket is not None:
+        of_array = numpy.broadcast_to(bucket(numpy.array(all_micros)), len(all_micros))
+        assert [bucket(micros) for micros in all_micros] == of_array.tolist()
+
+
+def test_these_functions_have_buckets():
+    fns = [GlobalWindows(), FixedWindows(60), SlidingWindows(60, 30), CalendarDays(), CalendarMonths(), CalendarYears()]
+    assert None not in [bucketing(fn) for fn in fns]
+
+
+def test_a_function_of_a_user_and_a_calendar_of_another_zone_have_no_buckets():
+    class Own(FixedWindows):
+        pass
+
+    assert [None] * 3 == [bucketing(fn) for fn in (Own(60), Sessions(60), CalendarDays(1, "Europe/Berlin"))]
 
 
 @given(window_fns, timestamps)

@@ -73,18 +73,13 @@ def test_a_function_that_overrides_neither_is_told_so():
 
 def test_a_users_function_promises_nothing_to_the_runner():
     fn = OurSpelling()
-    assert (False, False, None, True) == (
-        fn.depends_only_on_timestamp,
-        fn.merges_by_overlap,
-        fn.bucket_expression("t"),
-        fn.is_merging,
-    )
+    assert (False, False, True) == (fn.depends_only_on_timestamp, fn.merges_by_overlap, fn.is_merging)
 
 
 @pytest.mark.parametrize("name", ["assign", "assign_windows"])
 def test_a_built_in_function_that_is_overridden_loses_its_promises(name):
     other = type("Other", (FixedWindows,), {name: lambda self, context: [IntervalWindow(0, 1)]})(60)
-    assert (False, None) == (other.depends_only_on_timestamp, other.bucket_expression("t"))
+    assert not other.depends_only_on_timestamp
     assert (IntervalWindow(0, 1),) == other.assign_micros(100_000_000)
     assert [IntervalWindow(0, 1)] == other.assign(WindowFn.AssignContext(100))
 
@@ -193,7 +188,25 @@ def test_overriding_the_fast_method_overrides_the_others():
     windows = [IntervalWindow(60, 120)]
     context = WindowFn.AssignContext(40)
     assert windows == Doubled(60).assign(context) == Doubled(60).assign_windows(context)
-    assert Doubled(60).bucket_expression("t") is None
+
+
+@pytest.mark.parametrize("name", ["assign", "assign_windows", "assign_micros"])
+def test_a_class_mixed_in_before_a_built_in_one_overrides_it(name):
+    """Its methods count, and not what the built-in class says of its own."""
+    windows = (IntervalWindow(0, 1),)
+    mixin = type("Mixin", (), {name: lambda self, context_or_micros: windows})
+    fn = type("Other", (mixin, FixedWindows), {})(60)
+    assert name == "assign_micros" or not fn.depends_only_on_timestamp
+    assert [windows] * 3 == [
+        fn.assign_micros(100_000_000),
+        tuple(fn.assign(WindowFn.AssignContext(100))),
+        tuple(fn.assign_windows(WindowFn.AssignContext(100))),
+    ]
+
+
+def test_a_merge_that_is_mixed_in_is_called():
+    mixin = type("Mixin", (), {"merge": lambda self, context: None})
+    assert not type("Other", (mixin, Sessions), {})(60).merges_by_overlap
 
 
 def test_the_window_of_a_side_input_may_depend_on_that_of_the_main_input():

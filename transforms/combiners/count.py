@@ -7,7 +7,7 @@ from typing import Any
 from ...sdk.columns.column_bundle import Pairs, as_nones
 from ...sdk.columns.expressions import Rearrangement
 from ...sdk.combine_fn import CountCombineFn
-from ...sdk.dofn.dofn import ExpressionDoFn
+from ...sdk.dofn.arrangement import WHOLE, ArrangementDoFn, Constant
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ...sdk.typehints import pair_of
@@ -62,7 +62,7 @@ class Count:
             return type(self).__qualname__
 
         def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-            dofn = ExpressionDoFn("(v, None)", "PairWithVoid", plain=True)
+            dofn = ArrangementDoFn((WHOLE, Constant(None)), "PairWithVoid")
             dofn.column_operation = Rearrangement(
                 lambda batch, of: (batch, Pairs(batch.num_columns, of, as_nones)), of_pairs=False
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...sdk.combine_fn import CombineFn, InlineFold
+from ...sdk.combine_fn import CombineFn
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.pvalue import PCollection
 from ...windowing import MIN_TIMESTAMP
@@ -21,8 +21,6 @@ class LatestCombineFn(CombineFn[tuple[Any, Any], tuple[Any, Any], Any]):
     >>> LatestCombineFn().apply([("old", 1), ("new", 5), ("middling", 3)])
     'new'
     """
-
-    inline_fold = InlineFold(first="x", step="acc if acc[1] > x[1] else x", merge="acc if acc[1] > x[1] else x")
 
     def create_accumulator(self) -> tuple[Any, Any]:
         return None, MIN_TIMESTAMP

@@ -7,7 +7,7 @@ from numbers import Number
 from typing import Any
 
 from ...sdk.columns.arrow_fold import MEAN
-from ...sdk.combine_fn import CombineFn, InlineFold, inexact_retraction, retracts_exactly
+from ...sdk.combine_fn import CombineFn, inexact_retraction, retracts_exactly
 from ...sdk.typehints import with_input_types
 from ...sdk.typehints.simplified import members
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
@@ -23,9 +23,6 @@ class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
     3.0
     """
 
-    inline_fold = InlineFold(
-        first="(0 + x, 1)", step="(acc[0] + x, acc[1] + 1)", merge="(acc[0] + x[0], acc[1] + x[1])"
-    )
     arrow_fold = MEAN
 
     def create_accumulator(self) -> tuple[Any, int]:

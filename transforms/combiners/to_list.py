@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-from ...sdk.combine_fn import CombineFn, InlineFold
+from ...sdk.combine_fn import CombineFn
 from ...stored import restores
 from .equal_copies import equals_its_copies
 from .globally_and_per_key import GlobalCombiner
@@ -41,8 +41,6 @@ class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
     [3, 1, 3]
     """
 
-    # `append` and `extend` return None.
-    inline_fold = InlineFold(first="[x]", step="acc.append(x) or acc", merge="acc.extend(x) or acc")
     output_is_accumulator = True
 
     def create_accumulator(self) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -10,17 +9,14 @@ from typing import Any
 import attrs
 
 from ...sdk.columns.arrow_fold import ArrowFold, ArrowFolds
-from ...sdk.combine_fn import CombineFn, InlineFold
+from ...sdk.combine_fn import CombineFn
 
 
 class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
     """Base class of combiners of tuples.  A subclass defines the input of each combiner."""
 
-    # The expression of the k-th combiner's input, for `inline_fold`.
-    _input_expression: str
-
     def __init__(self, *combiners: Any, merge_accumulators_batch_size: int | None = None) -> None:
-        self._combiners = tuple(CombineFn.maybe_from_callable(combiner) for combiner in combiners)
+        self.combiners = tuple(CombineFn.maybe_from_callable(combiner) for combiner in combiners)
         self._names = [getattr(combiner, "__name__", type(combiner).__name__) for combiner in combiners]
         # The number of accumulators, which are tuples, that a merge has in memory.
         self._batch_size = merge_accumulators_batch_size or max(10, 1000 // max(1, len(combiners)))
@@ -30,28 +26,9 @@ class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
         raise NotImplementedError
 
     @property
-    def inline_fold(self) -> InlineFold | None:  # type: ignore[override]
-        """The tuple of all combiners' expressions, if each has one."""
-        folds = [combiner.inline_fold for combiner in self._combiners]
-        parts = [fold for fold in folds if fold is not None]
-        if len(parts) < len(folds):
-            return None
-        merges = [fold.merge for fold in parts if fold.merge is not None]
-        return InlineFold(
-            first=_tuple_display(self._part(fold.first, k) for k, fold in enumerate(parts)),
-            step=_tuple_display(self._part(fold.step, k) for k, fold in enumerate(parts)),
-            merge=_tuple_display(_item(merge, k, f"x[{k}]") for k, merge in enumerate(merges))
-            if len(merges) == len(parts)
-            else None,
-        )
-
-    def _part(self, expression: str, k: int) -> str:
-        return _item(expression, k, self._input_expression.format(k=k))
-
-    @property
     def arrow_fold(self) -> ArrowFolds | None:  # type: ignore[override]
         """The folds of all combiners, if each has one."""
-        folds = [self._taking(combiner.arrow_fold, k) for k, combiner in enumerate(self._combiners)]
+        folds = [self._taking(combiner.arrow_fold, k) for k, combiner in enumerate(self.combiners)]
         found = [fold for fold in folds if fold is not None]
         return tuple(found) if found and len(found) == len(folds) else None
 
@@ -60,16 +37,16 @@ class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
         return fold if isinstance(fold, ArrowFold) else None
 
     def setup(self, *args: Any, **kwargs: Any) -> None:
-        for combiner in self._combiners:
+        for combiner in self.combiners:
             combiner.setup(*args, **kwargs)
 
     def create_accumulator(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        return tuple(combiner.create_accumulator(*args, **kwargs) for combiner in self._combiners)
+        return tuple(combiner.create_accumulator(*args, **kwargs) for combiner in self.combiners)
 
     def add_input(self, accumulator: tuple[Any, ...], element: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         return tuple(
             combiner.add_input(part, value, *args, **kwargs)
-            for combiner, part, value in zip(self._combiners, accumulator, self._inputs(element))
+            for combiner, part, value in zip(self.combiners, accumulator, self._inputs(element))
         )
 
     def merge_accumulators(self, accumulators: Iterable[tuple[Any, ...]], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -80,27 +57,27 @@ class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
         while batch := list(islice(rest, self._batch_size)):
             merged = tuple(
                 combiner.merge_accumulators(parts, *args, **kwargs)
-                for combiner, parts in zip(self._combiners, zip(merged, *batch))
+                for combiner, parts in zip(self.combiners, zip(merged, *batch))
             )
         return merged
 
     def compact(self, accumulator: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        return tuple(combiner.compact(part, *args, **kwargs) for combiner, part in zip(self._combiners, accumulator))
+        return tuple(combiner.compact(part, *args, **kwargs) for combiner, part in zip(self.combiners, accumulator))
 
     def extract_output(self, accumulator: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         return tuple(
-            combiner.extract_output(part, *args, **kwargs) for combiner, part in zip(self._combiners, accumulator)
+            combiner.extract_output(part, *args, **kwargs) for combiner, part in zip(self.combiners, accumulator)
         )
 
     @property
     def retract_input(self) -> Any:  # type: ignore[override]
         """The retraction from each part; None unless every combiner has one."""
-        if any(combiner.retract_input is None for combiner in self._combiners):
+        if any(combiner.retract_input is None for combiner in self.combiners):
             return None
         return self._retract_from_each
 
     def _retract_from_each(self, accumulator: tuple[Any, ...], element: Any) -> tuple[Any, ...]:
-        combiners: Any = self._combiners
+        combiners: Any = self.combiners
         return tuple(
             combiner.retract_input(part, value)
             for combiner, part, value in zip(combiners, accumulator, self._inputs(element))
@@ -108,7 +85,7 @@ class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
 
     def retracts_exactly(self, element: Any) -> bool:
         """Return whether every combiner can retract its part of `element` exactly."""
-        combiners: Any = self._combiners
+        combiners: Any = self.combiners
         return all(
             combiner.retracts_exactly(value)
             for combiner, value in zip(combiners, self._inputs(element))
@@ -116,7 +93,7 @@ class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
         )
 
     def teardown(self, *args: Any, **kwargs: Any) -> None:
-        for combiner in reversed(self._combiners):
+        for combiner in reversed(self.combiners):
             combiner.teardown(*args, **kwargs)
 
     def display_data(self) -> dict[str, Any]:
@@ -135,8 +112,6 @@ class TupleCombineFn(_SideBySide):
     ('b', 3)
     """
 
-    _input_expression = "x[{k}]"
-
     def _taking(self, fold: ArrowFolds | None, k: int) -> ArrowFold | None:
         own = super()._taking(fold, k)
         return None if own is None else attrs.evolve(own, item=k)
@@ -150,7 +125,7 @@ class TupleCombineFn(_SideBySide):
         >>> TupleCombineFn(min, max, sum).with_common_input().apply([3, 1, 2])
         (1, 3, 6)
         """
-        return SingleInputTupleCombineFn(*self._combiners)
+        return SingleInputTupleCombineFn(*self.combiners)
 
 
 class SingleInputTupleCombineFn(_SideBySide):
@@ -160,16 +135,5 @@ class SingleInputTupleCombineFn(_SideBySide):
     (1, 3)
     """
 
-    _input_expression = "x"
-
     def _inputs(self, element: Any) -> Iterable[Any]:
-        return (element for _ in self._combiners)
-
-
-def _item(expression: str, k: int, value: str) -> str:
-    """Return an expression over `acc` and `x` for the k-th item of an accumulator and another value."""
-    return re.sub(r"\bx\b", value, re.sub(r"\bacc\b", f"acc[{k}]", expression))
-
-
-def _tuple_display(expressions: Iterable[str]) -> str:
-    return "(" + "".join(f"({expression}), " for expression in expressions) + ")"
+        return (element for _ in self.combiners)

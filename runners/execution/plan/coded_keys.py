@@ -17,7 +17,8 @@ from ....sdk import typehints
 from ....sdk.coders.coded_key import coded
 from ....sdk.coders.key_encoding import CodedKey
 from ....sdk.coders.typecoders import registry
-from ....sdk.dofn.dofn import DoFn, ExpressionDoFn
+from ....sdk.dofn.arrangement import Applied, ArrangementDoFn
+from ....sdk.dofn.dofn import DoFn
 from ....sdk.graph import Graph, GroupByKeyAndWindow, ParDo, PCollectionNode, Transform
 from ....sdk.user_code.serialization import Serialized
 from ..user_errors import not_a_pair, pair_type
@@ -25,9 +26,6 @@ from ..user_errors import not_a_pair, pair_type
 # Suffixes of the steps' labels, behind the label of the step that groups.
 ENCODE, DECODE = "EncodeKeys", "DecodeKeys"
 
-# Most keys are simple values, and pass without a call.
-_ENCODED = "v if type(v) is tuple and len(v) == 2 and type(v[0]) in SIMPLE_KEYS else with_coded_key(v)"
-_DECODED = "(v[0].key, v[1]) if type(v[0]) is CodedKey else v"
 
 _SIMPLE = frozenset({type(None), bool, int, float, str, bytes})
 
@@ -62,9 +60,6 @@ def _is_simple_hint(hint: Any, simple: frozenset[Any]) -> bool:
     return isinstance(hint, type) and hint in simple
 
 
-_decode = ExpressionDoFn(_DECODED, DECODE, plain=True, names={"CodedKey": CodedKey})
-
-
 class _Coding:
     """Adds the steps that encode and decode keys.
 
@@ -75,8 +70,8 @@ class _Coding:
     def __init__(self, pcollections: Mapping[int, PCollectionNode]) -> None:
         self.pcollections = dict(pcollections)
         self._numbers = count(max(pcollections, default=-1) + 1)
-        names = {"SIMPLE_KEYS": _SIMPLE - registry.deterministic_types(), "with_coded_key": with_coded_key}
-        self._encode = ExpressionDoFn(_ENCODED, ENCODE, plain=True, names=names)
+        self._encode = ArrangementDoFn(Applied(with_coded_key), ENCODE)
+        self._decode = ArrangementDoFn(Applied(_with_decoded_key), DECODE)
 
     def around(self, transform: Transform) -> Iterator[Transform]:
         """Yield a step that groups, with encoded keys, between the steps that encode and decode them."""
@@ -93,7 +88,7 @@ class _Coding:
         yield attrs.evolve(transform, inputs=(with_coded,), outputs=outputs)
         for tag, output in transform.outputs.items():
             name = DECODE if tag is None else f"{DECODE}[{tag}]"
-            yield _step(transform, name, _decode, outputs[tag], output)
+            yield _step(transform, name, self._decode, outputs[tag], output)
 
     def _new(self, like: int) -> int:
         number = next(self._numbers)
@@ -123,3 +118,7 @@ def with_coded_key(element: Any) -> Any:
         raise not_a_pair(element) from None
     own = coded(key)
     return element if own is key else (own, value)
+
+
+def _with_decoded_key(element: Any) -> Any:
+    return (element[0].key, element[1]) if type(element[0]) is CodedKey else element

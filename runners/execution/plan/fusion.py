@@ -17,9 +17,10 @@ from typing import TypeAlias
 import attrs
 
 from ....sdk import graph
+from ....sdk.dofn.arrangement import ArrangementDoFn
 from ....sdk.dofn.async_dofn import is_async
 from ....sdk.dofn.batched_dofn import BatchedDoFn, BundleDoFn
-from ....sdk.dofn.dofn import ExpressionDoFn, FilterDoFn, MapDoFn, TimestampDoFn
+from ....sdk.dofn.dofn import FilterDoFn, MapDoFn, TimestampDoFn
 from .coded_keys import with_coded_keys
 from .read_columns import with_read_columns
 
@@ -232,7 +233,7 @@ def before_shuffle(grouping: graph.GroupByKeyAndWindow, chain: Sequence[graph.Tr
     return shrinks(grouping) or (is_final(grouping) and not any(map(_multiplies, chain)))
 
 
-_ONE_TO_ONE = (MapDoFn, FilterDoFn, TimestampDoFn, ExpressionDoFn)
+_ONE_TO_ONE = (MapDoFn, FilterDoFn, TimestampDoFn, ArrangementDoFn)
 
 
 def _multiplies(transform: graph.Transform) -> bool:

@@ -29,6 +29,7 @@ from ....sdk.coders.coded_key import VALID_TYPES, check_keys, is_coded
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_group, key_groups
 from ....sdk.elements.bundle import Bundle
 from ....windowing import BoundedWindow
+from ..kernels.descriptions import KeyColumns
 from ..serialization.column_codec import (
     decode_column,
     decode_windows,
@@ -212,9 +213,9 @@ class ColumnWriter:
         number = prime_up_to(groups) if forked else groups
         stamped = fold.operation.stamped
         undivided = forked and not stamped and numpy_is_imported()
-        self._column_of_group = f"c[hash(k) % {number}]" if forked else "c[known[k]]"
-        fold.operation = attrs.evolve(fold.operation, column="c" if undivided else self._column_of_group)
-        fold.names = {"known": _KnownGroups(groups)}
+        self._columns_of_groups = KeyColumns(hashed=number) if forked else KeyColumns(known=_KnownGroups(groups))
+        columns = KeyColumns() if undivided else self._columns_of_groups
+        fold.operation = attrs.evolve(fold.operation, columns=columns)
         self.fold = fold
         self.cells = _ColumnCells(None if stamped else number, undivided, self.flush)
         self._numbers = NumberColumns(number)
@@ -261,7 +262,7 @@ class ColumnWriter:
         """Marshal the pairs of undivided columns; if they aren't all numbers, divide the columns and return False."""
         columns = self.cells.undivided_columns()
         if columns and not self._numbers.add(columns):
-            self.fold.operation = attrs.evolve(self.fold.operation, column=self._column_of_group)
+            self.fold.operation = attrs.evolve(self.fold.operation, columns=self._columns_of_groups)
             try:
                 self.cells.divide()
             except BaseException as error:

@@ -34,7 +34,6 @@ remaining elements are sent.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -80,20 +79,6 @@ def is_exact(transform: graph.Transform) -> bool:
     is_merging = primitive.windowing.window_fn.is_merging
     stamps_fold = primitive.windowing.timestamp_combiner in _FOLDING_STAMPS
     return shrinks(primitive) and stamps_fold and not is_merging and set(transform.outputs) == {None}
-
-
-class _CountingFold(Fold):
-    """A grouping's fold, of pairs of an accumulator and the number of its elements."""
-
-    counts = True
-
-    def __init__(self, transform: graph.Transform) -> None:
-        super().__init__(transform)
-        first, step = self.operation.first, self.operation.step
-        assert first is not None
-        assert step is not None
-        step = re.sub(r"\bacc\b", "acc[0]", step)
-        self.operation = attrs.evolve(self.operation, first=f"({first}, 1)", step=f"({step}, acc[1] + 1)")
 
 
 def _parts(trigger: Trigger) -> Iterator[Trigger]:
@@ -168,7 +153,7 @@ class PreAggregation:
 
     def __init__(self, transform: graph.Transform, time_slice: TimeSlice | None = None) -> None:
         self.label = transform.label
-        self._fold = _CountingFold(transform)
+        self._fold = Fold(transform, counts=True)
         fn = self._fold.combine_fn
         self._compacts = fn is not None and type(fn).compact is not CombineFn.compact
         self._cells = Cells()

@@ -23,8 +23,8 @@ from ....sdk.errors import PipelineError
 from ....sdk.metrics import at_step
 from ....sdk.typehints.batch import BatchConverter
 from ....windowing.timestamp import Timestamp
+from ..kernels.descriptions import ParDoOperation
 from ..user_errors import Attribution, attributed, reraise, shortened
-from .operations import ParDoOperation
 
 # Parameters whose values the elements of a batch share.
 _OF_ALL = frozenset({DoFn.TimestampParam, DoFn.WindowParam, DoFn.PaneInfoParam, DoFn.SignParam})

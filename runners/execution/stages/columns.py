@@ -18,9 +18,10 @@ from ....sdk.columns.expressions import ColumnOperation, bundle_of_records
 from ....sdk.dofn.batched_dofn import BatchedDoFn, BundleDoFn
 from ....sdk.elements.bundle import Bundle
 from ....windowing import WindowFn
+from ....windowing.buckets import bucketing
+from ..kernels.descriptions import Operation, ParDoOperation
 from ..user_errors import guarded, guarded_items
 from .batches import BatchOperation, Wrapped
-from .operations import Operation, ParDoOperation
 
 
 class ColumnOperations:
@@ -101,7 +102,7 @@ def _can_take(form: ColumnOperation | WindowFn, bundle: Bundle) -> bool:
 def _form(operation: Operation, arguments: Callable[[], Mapping[int, Any]]) -> Any:
     """Return the form of an operation for whole bundles, or None."""
     if not isinstance(operation, ParDoOperation):
-        return operation.window_fn if operation.window_fn.bucket_expression("t") is not None else None
+        return None if bucketing(operation.window_fn) is None else operation.window_fn
     if operation.remembers:
         return None
     form: ColumnOperation | BatchedDoFn | BundleDoFn | None = operation.fn.column_operation
@@ -128,8 +129,9 @@ def assigned(bundle: ColumnBundle, window_fn: WindowFn) -> ColumnBundle:
     if isinstance(micros, int):
         windows = tuple(window_fn.assign_micros(micros))
         return bundle.with_times(micros, windows) if windows else bundle.part(0, 0)
-    buckets = eval(window_fn.bucket_expression("t") or "", {"t": micros})
-    firsts, indices = _distinct(numpy.broadcast_to(buckets, micros.shape))
+    bucket_of = bucketing(window_fn)
+    assert bucket_of is not None
+    firsts, indices = _distinct(numpy.broadcast_to(bucket_of(micros), micros.shape))
     known = [tuple(window_fn.assign_micros(int(micros[first]))) for first in firsts]
     bundle = bundle.with_times(micros, (indices, known))
     is_in_any = numpy.array([bool(own) for own in known])

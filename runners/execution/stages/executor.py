@@ -8,8 +8,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import lru_cache, partial
-from types import CodeType
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ....sdk import graph
@@ -28,23 +27,22 @@ from ....sdk.elements.element_wrappers import (
     unwrapped,
 )
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
-from ....sdk.metrics import STEPS_OF_LINES
 from ....transforms.splittable_par_do import WorkToTheEnd
 from ....windowing import TimestampedValue
 from ..gc_tuning import NEW_OBJECTS, rarely_collected
+from ..kernels.descriptions import FoldOperation, Operation, ParDoOperation, Shape, operation_of
+from ..kernels.stages import StageDescription, StageKernel, stage_kernel
 from ..plan import fusion
 from ..plan.coded_keys import ENCODE
 from ..user_errors import Attribution, attributed, guarded, not_a_pair, reraise, shortened, start_bundle, unhashable
 from .batches import bundles_of
-from .codegen import Generated, Shape, generate
 from .columns import ColumnOperations
-from .operations import NAMES, Operation, ParDoOperation, names_of, names_of_fold, operation_of
 from .recorded_outputs import OutputMemory
 from .side_input_views import SideInputViews
 
 if TYPE_CHECKING:
     from ..windows.bounded_operator import Cells
-    from ..windows.combining import Fold, FoldOperation
+    from ..windows.combining import Fold
 
 Emit = Callable[[graph.Tag, Bundle], None]
 Passed = Callable[[int, int, Any], None]
@@ -319,9 +317,8 @@ class Chain:
         self._operations = operations
         self._tags = tags
         self._fold_operation: FoldOperation | None = None
-        self._compiled: dict[Shape, tuple[Callable[..., int | None], Generated]] = {}
-        # Functions that also count.
-        self._counting: dict[Shape, tuple[Callable[..., int | None], Generated]] = {}
+        # By shape and whether they count.
+        self._kernels: dict[tuple[Shape, bool], StageKernel] = {}
         # Operations whose outputs are mostly TimestampedValues.
         self._timestamped: set[int] = set()
         self._bundle_size = 0
@@ -342,57 +339,52 @@ class Chain:
         fold = self._executor.fold
         if fold is not None and fold.operation is not self._fold_operation:
             self._fold_operation = fold.operation
-            self._forget_functions()
-        known = self._compiled if passed is None else self._counting
-        compiled = known.get(shape)
-        if compiled is None:
-            compiled = known[shape] = self._compile(shape, passed is not None)
+            self._kernels.clear()
+        described = shape, passed is not None
+        kernel = self._kernels.get(described)
+        if kernel is None:
+            kernel = self._kernels[described] = self._kernel(*described)
         if self._has_bundle_arguments:
             self._bundle_arguments.update(self._executor.bundle_arguments())
-        run, generated = compiled
         self._bundle_size = len(bundle)
         try:
-            left = run(bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+            left = kernel.run(bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
         except BaseException as error:
-            reraise(self._attributed(error, run, generated))
+            reraise(self._attributed(error, kernel))
         n = len(bundle)
         if left:
             self._executor.leave(self._first, bundle.part(n - left, n))
         if passed is not None:
             passed(self._first, n - (left or 0), bundle)
 
-    def _forget_functions(self) -> None:
-        self._compiled.clear()
-        self._counting.clear()
-
-    def _compile(self, shape: Shape, counts: bool) -> tuple[Callable[..., int | None], Generated]:
+    def _kernel(self, shape: Shape, counts: bool) -> StageKernel:
         executor, fold = self._executor, self._executor.fold
-        operation = None if fold is None else fold.operation
         over = executor.over
-        generated = generate(
-            self._operations, operation, shape, BUNDLE_SIZE, self._first, self._timestamped, over is not None, counts
+        description = StageDescription(
+            executor.stage.label,
+            self._operations,
+            None if fold is None else fold.operation,
+            shape,
+            BUNDLE_SIZE,
+            self._first,
+            frozenset(self._timestamped),
+            over is not None,
+            counts,
         )
-        labels = [*(op.label for op in self._operations), "" if fold is None else fold.label]
-        names: dict[str, Any] = {
-            **NAMES,
+        memories = {
+            f"memory{i}": executor.memory(i)
+            for i, operation in enumerate(self._operations)
+            if isinstance(operation, ParDoOperation) and operation.remembers
+        }
+        names = {
             "B": self._bundle_arguments,
             "cells": executor.cells,
             "emit": self._emitted,
             "over": over,
             "passed": self._passed,
             "specials": self.specials,
-            STEPS_OF_LINES: [labels[index] for index, _ in generated.lines],
         }
-        if fold is not None:
-            names.update(names_of_fold(fold))
-        for i, op in enumerate(self._operations):
-            names.update(names_of(i, op))
-            if isinstance(op, ParDoOperation) and op.remembers:
-                names[f"memory{i}"] = executor.memory(i)
-        exec(_compiled(generated.source), names)
-        run = names["run"]
-        run.__code__ = run.__code__.replace(co_filename=f"<penstock stage {executor.stage.label}>")
-        return run, generated
+        return stage_kernel(description, names | memories)
 
     def _emitted(self, values: list[Any], timestamps: Any, windows: Any, panes: Any, signs: Any) -> None:
         self._executor.emit(None, Bundle(values, timestamps, windows, panes, signs))
@@ -406,7 +398,7 @@ class Chain:
         # Outside the loop an element costs three times as much (docs/decisions, timestamped values).
         if 2 * len(elements) > self._bundle_size and all(type(e[0]) is TimestampedValue for e in elements):
             self._timestamped.add(index)
-            self._forget_functions()
+            self._kernels.clear()
         by_tag: dict[graph.Tag, tuple[list[Any], ...]] = {}
         batches: dict[graph.Tag, list[Any]] = {}
         is_last = index == len(self._operations) - 1
@@ -473,13 +465,13 @@ class Chain:
                 "input, unless that can be retracted and it asks for DoFn.SignParam, or it says retracts = True"
             )
 
-    def _attributed(self, error: BaseException, run: Callable[..., int | None], generated: Generated) -> BaseException:
+    def _attributed(self, error: BaseException, kernel: StageKernel) -> BaseException:
         tb = error.__traceback__
-        while tb is not None and tb.tb_frame.f_code is not run.__code__:
+        while tb is not None and tb.tb_frame.f_code is not kernel.run.__code__:
             tb = tb.tb_next
         if tb is None:
             return error
-        index, variable = generated.lines[tb.tb_lineno - 1]
+        index, variable = kernel.lines[tb.tb_lineno - 1]
         if index < 0:
             return error
         operations = self._executor.stage.operations
@@ -496,9 +488,3 @@ class Chain:
             # An encoding step reports its errors as those of the grouping behind it.
             return attributed(error, Attribution(label.removesuffix(f"/{ENCODE}"), None))
         return attributed(error, Attribution(label, shortened(element)))
-
-
-# Long pipelines have many stages with the same source.
-@lru_cache(maxsize=256)
-def _compiled(source: str) -> CodeType:
-    return compile(source, "<penstock stage>", "exec")

@@ -1,131 +1,16 @@
-"""The methods of a stateful DoFn, as generated functions that are called with an element or a timer.
-
-The function of a method passes the arguments that its parameters ask for, such as states, timers, the key and the
-window, and creates no others.  `KeyedTimers` sets the timers of one key and window during a call.
-"""
+"""The callbacks of a stateful DoFn: `KeyedTimers` sets the timers of one key and window during a call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from types import CodeType
 from typing import Any, Protocol
 
-import attrs
-
-from ....sdk import graph
-from ....sdk.coders.coded_key import plain
 from ....sdk.dofn.signature import Argument
-from ....sdk.userstate.state_spec import StateSpec
-from ....sdk.userstate.timer import RuntimeTimer
 from ....sdk.userstate.timer_spec import TimeDomain
 from ....triggers import PaneInfo
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, Timestamp
 from ....windowing.windows import end_of_window
-from ..stages.operations import windowed_value
-from .keyed_state import KeyedState
-from .plain_methods import calls_methods_only
 from .timers import EVENT_TIME, Timer, Timers
-
-# The variables of generated code: the element, key, window, microseconds (of the element, or of the timer), pane, sign,
-# the timer's tag, and the `KeyedTimers`.
-_PARAMETERS = "e, k, w, t, p, s, tag, setter"
-
-_BY_MARKER = {
-    "ElementParam": "e",
-    "TimestampParam": "of_micros(t)",
-    "WindowParam": "w",
-    "WindowedValueParam": "windowed_value(e, t, (w,), p)",
-    "PaneInfoParam": "p",
-    "KeyParam": "k",
-    "SignParam": "s",
-    "DynamicTimerTagParam": "tag",
-}
-
-
-@attrs.frozen
-class MethodCode:
-    """The call of a method as generated code.
-
-    Attributes:
-      code: an expression over the variables `e, k, w, t, p, s, tag, setter`, and `state<j>` for each state.
-      names: the globals of the code.
-      specs: the worker's own specs of the states, by the index `j` of the parameter.
-      lasting: the indexes of the states whose accessors may still be used after the call.
-    """
-
-    code: str
-    names: dict[str, Any]
-    specs: dict[int, StateSpec]
-    lasting: frozenset[int]
-
-
-def method_code(
-    method: Callable[..., Any],
-    arguments: tuple[Argument, ...],
-    windowed_views: frozenset[int],
-    by_bundle: dict[str, Any],
-    specs: Mapping[int, StateSpec],
-    codes_keys: bool,
-) -> MethodCode:
-    """Return the code that calls a method.
-
-    Args:
-      by_bundle: by name, the arguments that may change from bundle to bundle (`StageExecutor.bundle_arguments`).
-      specs: the worker's own state specs, by the identity of those that the method's markers name.
-      codes_keys: True if `k` may be in coded form.
-    """
-    names: dict[str, Any] = {
-        "method": method,
-        "B": by_bundle,
-        "of_micros": Timestamp.of_micros,
-        "windowed_value": windowed_value,
-        "RuntimeTimer": RuntimeTimer,
-        "plain": plain,
-    }
-    codes = []
-    own: dict[int, StateSpec] = {}
-    lasting = set()
-    for j, argument in enumerate(arguments):
-        marker: Any = argument.marker
-        name = f"a0_{j}"
-        if marker is not None and marker.name in _BY_MARKER:
-            code = "plain(k)" if codes_keys and marker.name == "KeyParam" else _BY_MARKER[marker.name]
-        elif marker is not None and marker.name == "StateParam":
-            spec = own[j] = specs[id(marker.state_spec)]
-            names[f"spec{j}"] = spec
-            names[f"new_state{j}"] = spec.runtime
-            code = f"state{j}"
-            if spec.runtime.lends_itself or not calls_methods_only(method, argument.keyword or j, spec.runtime):
-                lasting.add(j)
-        elif marker is not None and marker.name == "TimerParam":
-            code = f"RuntimeTimer({marker.timer_spec.name!r}, setter)"
-        elif marker is not None:
-            code = f"B[{name!r}]"
-        elif isinstance(argument.value, graph.SideInputArgument):
-            code = f"B[{name!r}](w)" if argument.value.index in windowed_views else f"B[{name!r}]"
-        else:
-            names[name] = argument.value
-            code = name
-        codes.append(f"{argument.keyword}={code}" if argument.keyword else code)
-    return MethodCode(f"method({', '.join(codes)})", names, own, frozenset(lasting))
-
-
-def generated_call(method: MethodCode, state: KeyedState) -> Callable[..., Any]:
-    """Return a function `call(e, k, w, t, p, s, tag, setter)` for a method."""
-    lines = [f"def call({_PARAMETERS}):"]
-    lines += [f"    state{j} = new_state{j}(spec{j}, column(w, spec{j}.name), k)" for j in method.specs]
-    names = {**method.names, "column": state.column}
-    exec(compiled("\n".join([*lines, f"    return {method.code}"])), names)
-    return names["call"]  # type: ignore[no-any-return]
-
-
-# Methods with the same parameters have the same code.
-@lru_cache(maxsize=256)
-def compiled(source: str) -> CodeType:
-    """Compile generated code."""
-    return compile(source, "<penstock keyed call>", "exec")
 
 
 def asks_for_timers(arguments: tuple[Argument, ...]) -> bool:

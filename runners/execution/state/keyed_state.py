@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
-from sys import getrefcount
 from typing import Any, NamedTuple, TypeVar
 
 from ....sdk.errors import SerializationError
@@ -163,7 +162,10 @@ class KeyedState:
         return {name: column.values[key] for name, column in columns.items() if key in column.values}
 
     def take_out(self, namespace: Any, key: Any) -> tuple[dict[str, Any], list[str]]:
-        """Remove a key's values to spill them; return them, and the names of those that have changed."""
+        """Remove a key's values to spill them; return them, and the names of those that have changed.
+
+        Empty columns stay until their window expires, since user code may have accessors to them.
+        """
         taken: dict[str, Any] = {}
         changed: list[str] = []
         for name, column in self._columns.get(namespace, {}).items():
@@ -172,17 +174,7 @@ class KeyedState:
                 if column.dirty is not None and key in column.dirty:
                     del column.dirty[key]
                     changed.append(name)
-        self._drop_empty(namespace)
         return taken, changed
-
-    def _drop_empty(self, namespace: Any) -> None:
-        """Remove the empty columns of a namespace, except those that user code or the log of changes refers to."""
-        columns = self._columns.get(namespace, {})
-        for name in list(columns):
-            if not columns[name].values and getrefcount(columns[name]) <= _OWN_REFERENCES:
-                del columns[name]
-        if not columns:
-            self._columns.pop(namespace, None)
 
     def put_back(self, namespace: Any, key: Any, taken: dict[str, Any], changed: Iterable[str]) -> None:
         """Load a key's values again."""
@@ -235,7 +227,11 @@ class KeyedState:
             values = self.column(namespace, name).values
             if kind is ChangeKind.REMOVE:
                 values.pop(key, None)
-                self._drop_empty(namespace)
+                if not values:
+                    # Nothing has been run yet, so nothing refers to the column.
+                    self._columns[namespace].pop(name)
+                    if not self._columns[namespace]:
+                        del self._columns[namespace]
             elif kind is ChangeKind.APPEND:
                 values[key] = Chunks([*values.get(key, ()), *value])
             else:
@@ -274,9 +270,6 @@ class KeyedState:
 
 
 _CONTAINERS = frozenset({Chunks, Accumulator, Timeline, dict})
-
-# Those of the table of columns and of the call of `getrefcount`.
-_OWN_REFERENCES = 2
 
 # The number of values that are checked before the bundle ends, because they take memory.
 _MANY_UNCHECKED = 1_000

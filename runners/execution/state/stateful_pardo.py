@@ -33,9 +33,11 @@ from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.windows import end_of_window, expiry_of
 from ..gc_tuning import rarely_collected
+from ..kernels.descriptions import ParDoOperation
+from ..kernels.runtime import iterable_type
+from ..kernels.stateful import LoopDescription, MethodDescription, call_kernel
 from ..plan import fusion
 from ..stages.executor import Emit, StageExecutor
-from ..stages.operations import ParDoOperation, iterable_type
 from ..stages.output_buffer import OutputRows
 from ..stages.side_input_views import SideInputViews
 from ..user_errors import (
@@ -49,7 +51,7 @@ from ..user_errors import (
     start_bundle,
     unhashable,
 )
-from .callbacks import KeyedTimers, MethodCode, asks_for_timers, generated_call, method_code
+from .callbacks import KeyedTimers, asks_for_timers
 from .element_loop import ElementLoop
 from .key_types import KeyTypes
 from .keyed_state import Change, KeyedState
@@ -126,25 +128,32 @@ class StatefulExecutor(StageExecutor):
         specs = {id(spec): spec.for_worker() for spec in signature.states}
         self._specs = tuple(specs.values())
 
-        def code(name: str, arguments: tuple[Argument, ...], views: frozenset[int] = frozenset()) -> MethodCode:
-            return method_code(getattr(fn, name), arguments, views, self._by_bundle, specs, self._codes_keys)
+        def described(
+            name: str, arguments: tuple[Argument, ...], views: frozenset[int] = frozenset()
+        ) -> MethodDescription:
+            markers: list[Any] = [argument.marker for argument in arguments]
+            places = [j for j, marker in enumerate(markers) if marker is not None and marker.name == "StateParam"]
+            own = {j: specs[id(markers[j].state_spec)] for j in places}
+            return MethodDescription(getattr(fn, name), arguments, views, own, self._codes_keys)
+
+        def call(name: str, arguments: tuple[Argument, ...]) -> Call:
+            return call_kernel(described(name, arguments), self._by_bundle, self.state.column)
 
         self._on_timer: dict[str, Call] = {}
         for family, name in signature.on_timer.items():
-            self._on_timer[family] = generated_call(code(name, bind_callback(fn, name, self.label)), self.state)
+            self._on_timer[family] = call(name, bind_callback(fn, name, self.label))
         self._on_expiry: Call | None = None
         if signature.on_window_expiration is not None:
             name = signature.on_window_expiration
-            arguments = bind_callback(fn, name, self.label, is_expiry=True)
-            self._on_expiry = generated_call(code(name, arguments), self.state)
-        process = code("process", operation.arguments, operation.windowed_views)
+            self._on_expiry = call(name, bind_callback(fn, name, self.label, is_expiry=True))
+        process = described("process", operation.arguments, operation.windowed_views)
         self._columns = [spec.name for spec in process.specs.values()]
         marks_seen = self._on_expiry is not None
         if marks_seen:
             self._columns.append(_SEEN)
-        self._loop = ElementLoop(
-            self, process, asks_for_timers(operation.arguments), marks_seen, self._codes_keys, self._decides_signs
-        )
+        sets_timers = asks_for_timers(operation.arguments)
+        loop = LoopDescription(process, sets_timers, marks_seen, self._decides_signs, self.over is not None)
+        self._loop = ElementLoop(self, loop, self._by_bundle)
 
     # Lifecycle
 

@@ -31,7 +31,7 @@ from ..user_errors import Attribution, attributed, reraise
 from .columns.folded_columns import FoldedColumns
 from .columns.grouped_columns import GroupedColumns
 from .columns.number_groups import NumberGroups
-from .combining import Fold, merge_stamps, merging_into
+from .combining import Fold, merge_into, merge_stamps
 from .merging import BulkMerge, MergedWindow
 
 # The size of a bundle of merged windows: four objects each, which are to stay in the processor's cache, and to be gone
@@ -176,7 +176,6 @@ class WindowOperator:
         self._windowing = fold.windowing
         self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
         self._merge = BulkMerge(fold)
-        self._merge_into = merging_into(fold)
         # Merged windows that are not complete yet, by key.
         self._merged: dict[Any, list[MergedWindow]] = {}
 
@@ -217,7 +216,7 @@ class WindowOperator:
           stamps: the timestamps that are kept; empty if results are stamped with the end of the window.
         """
         cells = self.cells.of(window)
-        self._merge_into(cells.accumulators, keys, accumulators)
+        merge_into(self.fold, cells.accumulators, keys, accumulators)
         merge_stamps(self._combiner, cells.stamps, keys, stamps)
 
     def add(self, window: BoundedWindow, pairs: Iterable[tuple[Any, Any]]) -> None:
@@ -297,23 +296,19 @@ class WindowOperator:
         values: list[Any] = []
         timestamps: list[int] = []
         windows: list[Windows] = []
-        emits_runs = everything and self._merge.emits_runs
         for key in [*pending, *(key for key in held if key not in pending)]:
-            if emits_runs and key not in held:
-                self._merge.emit_runs(key, pending.pop(key), values, timestamps, windows)
-            else:
-                kept = []
-                for found in merge(pending.pop(key, []), held.pop(key, [])):
-                    window, accumulator, stamp = found
-                    if not everything and end_of_window(window) > watermark:
-                        kept.append(found)
-                        continue
-                    last = window.max_micros
-                    values.append((key, accumulator if extracted is None else extracted(accumulator)))
-                    timestamps.append(last if stamp is None else stamp)
-                    windows.append((window,))
-                if kept:
-                    self._merged[key] = kept
+            kept = []
+            for found in merge(pending.pop(key, []), held.pop(key, [])):
+                window, accumulator, stamp = found
+                if not everything and end_of_window(window) > watermark:
+                    kept.append(found)
+                    continue
+                last = window.max_micros
+                values.append((key, accumulator if extracted is None else extracted(accumulator)))
+                timestamps.append(last if stamp is None else stamp)
+                windows.append((window,))
+            if kept:
+                self._merged[key] = kept
             if len(values) >= MERGED_WINDOWS:
                 yield Bundle(values, timestamps, windows, ONLY_PANE)
                 values, timestamps, windows = [], [], []

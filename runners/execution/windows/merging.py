@@ -22,7 +22,7 @@ from ....windowing import BoundedWindow, IntervalWindow, WindowFn
 from ....windowing.overlap import overlapping, overlapping_runs
 from ....windowing.timestamp_combiner import KEEPING_LATEST, TimestampCombiner, for_element
 from ....windowing.windows import end_of_window, expiry_of
-from .combining import Fold, emitting_runs, folding_runs
+from .combining import Fold
 from .panes import RETRACTING
 from .retractions import SignedWindows
 from .trigger_state import Clocks, TriggerDecisions
@@ -116,16 +116,6 @@ class BulkMerge:
         self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
         self._stamped = fold.operation.stamped
         self._width = fold.operation.pending_width
-        self._fold_runs = folding_runs(fold)
-        self._emit_runs = emitting_runs(fold)
-        # Whether the results of a key whose windows are all complete are those of the runs of its elements.
-        self.emits_runs = self._by_overlap and not self._stamped
-
-    def emit_runs(
-        self, key: Any, entries: list[Any], values: list[Any], timestamps: list[int], windows: list[Any]
-    ) -> None:
-        """Append the results of a key's pending elements to those of a bundle, where `emits_runs`."""
-        self._emit_runs(key, sorted(self._unpacked(entries), key=_first), values, timestamps, windows)
 
     def folded(self, entries: list[Any], windows: list[MergedWindow]) -> list[MergedWindow]:
         """Fold a key's pending elements, and merge their windows with those that are there already."""
@@ -151,13 +141,11 @@ class BulkMerge:
 
     def _folded_runs(self, entries: list[Any]) -> list[MergedWindow]:
         """Fold elements by the windows that they merge into, without an accumulator for each of them."""
-        spans = sorted(self._unpacked(entries), key=_first)
+        runs = overlapping_runs(sorted(self._unpacked(entries), key=_first))
+        window_of, of = IntervalWindow.of_micros, self._fold.of
         if self._stamped:
-            window_of = IntervalWindow.of_micros
-            return [self._folded(window_of(begin, end), pairs) for begin, end, pairs in overlapping_runs(spans)]
-        found: list[MergedWindow] = []
-        self._fold_runs(spans, found)
-        return found
+            return [self._folded(window_of(begin, end), pairs) for begin, end, pairs in runs]
+        return [(window_of(begin, end), of(values), None) for begin, end, values in runs]
 
     def _unpacked(self, entries: list[Any]) -> Iterator[tuple[int, int, Any]]:
         """Yield start, size and value of each element; a pair of value and timestamp if the timestamp matters."""

@@ -27,7 +27,7 @@ from ....windowing.timestamp import MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner, combined, for_element
 from ....windowing.windows import lifetime_of
 from ..user_errors import not_a_pair, pair_type, unhashable
-from .combining import Fold, FoldedBundle, merging_two
+from .combining import Fold, FoldedBundle
 from .firing import DueWindows
 from .merging import IncrementalMerge
 from .panes import DISCARDING, LATE, RETRACTING, PaneBuffer, Panes
@@ -67,7 +67,7 @@ class TriggeredWindows:
         self._fold = fold
         self._fn = fold.combine_fn
         self._add_input = None if self._fn is None else self._fn.add_input
-        self._merge_two = merging_two(fold)
+        self._merge_two = fold.functions.merge
         self._retracted = retracted
         self._keep_late = keep_late
         self._trigger = windowing.trigger

@@ -1,13 +1,11 @@
-"""Folding of elements into uniform windows, by a generated loop.
+"""Folding of elements into uniform windows.
 
-The loop has the combiner's fold as expressions, and so no call for each element.  It takes elements of windows that are
-uniform, or may begin as such: no key of theirs has a state of its own, and the watermark has not reached their end.
-All other elements are left to the operator's own loop.
+The loop takes elements of windows that are uniform, or may begin as such: no key of theirs has a state of its own, and
+the watermark has not reached their end.  All other elements are left to the operator's own loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -17,8 +15,9 @@ from ....sdk.elements.defensive_copy import defensive_copy
 from ....windowing import BoundedWindow
 from ....windowing.timestamp_combiner import TimestampCombiner
 from ....windowing.windows import lifetime_of
+from ..kernels.folds import MISSING
 from ..user_errors import not_a_pair, pair_type, unhashable
-from .combining import MISSING, Fold, FoldedBundle, compiled, merge_of
+from .combining import Fold, FoldedBundle
 from .panes import RETRACTING
 from .trigger_state import Clocks, Decision, TriggerDecisions, fires_early
 from .window_state import UniformWindow, WindowState
@@ -27,51 +26,8 @@ from .window_table import WindowTable
 # The accumulators of a window, and its keys that have changed since the last snapshot.
 Cells = tuple[dict[Any, Any], dict[Any, None]]
 
-# Of the windows of an element: the cells if it is one uniform window; else those of the uniform ones, and the others.
-Place = tuple[dict[Any, Any] | None, dict[Any, None] | None, list[Cells], Windows]
-
-_LOOP = """
-def fold(values, timestamps, windows, over, places, place, others):
-    near = pair = cells = None
-    for element, micros, own in zip(values, timestamps, windows):
-        {unpack}
-        if own is not near:
-            near = own
-            cells, changed, several, missed = places.get(own) or place(own)
-        if cells is not None:
-            if over:
-                return values.__length_hint__() + 1
-            try:
-                acc = cells.get(key, MISSING)
-            except TypeError:
-                raise unhashable(key) from None
-            cells[key] = {first} if acc is MISSING else {step}
-            changed[key] = None
-            continue
-        if several and over:
-            return values.__length_hint__() + 1
-        for each, changed in several:
-            # A consumer of one of the windows may change the value.
-            x = unshared(x)
-            try:
-                acc = each.get(key, MISSING)
-            except TypeError:
-                raise unhashable(key) from None
-            each[key] = {first} if acc is MISSING else {step}
-            changed[key] = None
-        if missed:
-            others.append((element, micros, missed))
-    return 0
-"""
-
-_UNPACK = """
-        if type(element) is not pair:
-            pair = pair_type(element)
-        try:
-            key, x = element
-        except ValueError:
-            raise not_a_pair(element) from None
-"""
+# Of the windows of an element: the cells if it is one uniform window; those of all uniform ones, and the others.
+Place = tuple[dict[Any, Any] | None, Any, list[Cells], Windows]
 
 
 def may_be_uniform(fold: Fold, retracted: bool) -> bool:
@@ -98,10 +54,7 @@ class UniformFold:
         self._clocks = clocks
         self._decisions = decisions
         self._lateness = fold.windowing.allowed_lateness.micros
-        operation = fold.operation
-        first, step = operation.first or "[x]", operation.step or "acc.append(x) or acc"
-        self._folding = _loop(_UNPACK.strip(), first, step, fold.names)
-        self._merging = _loop("key, (x, _) = element", "x", *merge_of(fold))
+        self._functions = fold.functions
         # Of a bundle: its uniform windows and the number of their keys before, and the places of its windows.
         self._sizes: dict[UniformWindow, int] = {}
         self._places: dict[Windows, Place] = {}
@@ -111,22 +64,67 @@ class UniformFold:
 
         Returns the elements of other windows, and those left when the time slice was over.
         """
-        is_folded = type(bundle) is FoldedBundle
-        loop = self._merging if is_folded else self._folding
-        n, values = len(bundle), iter(bundle.values)
-        columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n)
+        n = len(bundle)
         others: list[tuple[Any, int, Windows]] = []
         try:
-            left = loop(values, *columns, over, self._places, self._place, others)
+            left = self._fold(bundle, over, others)
             self._check()
         finally:
             self._places.clear()
             self._sizes.clear()
-        kind = FoldedBundle if is_folded else Bundle
+        kind = FoldedBundle if type(bundle) is FoldedBundle else Bundle
         return (
             kind(*map(list, zip(*others, strict=True))) if others else None,
             bundle.part(n - left, n) if left else None,
         )
+
+    def _fold(self, bundle: Bundle, over: Any, others: list[tuple[Any, int, Windows]]) -> int:
+        """Fold the elements of uniform windows; return the number of those left when the time slice was over.
+
+        Args:
+          others: gets the elements of other windows.
+        """
+        functions, places, n = self._functions, self._places, len(bundle)
+        is_folded = type(bundle) is FoldedBundle
+        first, add = (_same, functions.merge) if is_folded else (functions.first, functions.add)
+        near: Windows | None = None
+        pair: type | None = None
+        values: Any = iter(bundle.values)
+        columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n)
+        for element, micros, own in zip(values, *columns, strict=True):
+            if type(element) is not pair:
+                pair = pair_type(element)
+            try:
+                key, x = element
+            except ValueError:
+                raise not_a_pair(element) from None
+            if own is not near:
+                near = own
+                cells, changed, several, missed = places.get(own) or self._place(own)
+            if several and over:
+                return int(values.__length_hint__()) + 1
+            if is_folded:
+                x, _ = x
+            if cells is not None:
+                try:
+                    acc = cells.get(key, MISSING)
+                except TypeError:
+                    raise unhashable(key) from None
+                cells[key] = first(x) if acc is MISSING else add(acc, x)
+                changed[key] = None
+                continue
+            for each, its_changed in several:
+                # A consumer of one of the windows may change the value.
+                x = defensive_copy(x)
+                try:
+                    acc = each.get(key, MISSING)
+                except TypeError:
+                    raise unhashable(key) from None
+                each[key] = first(x) if acc is MISSING else add(acc, x)
+                its_changed[key] = None
+            if missed:
+                others.append((element, micros, missed))
+        return 0
 
     def _place(self, windows: Windows) -> Place:
         """Return the place of an element's windows; called once for each bundle."""
@@ -140,7 +138,7 @@ class UniformFold:
                 several.append((uniform.accumulators, uniform.changed))
                 self._sizes.setdefault(uniform, len(uniform.accumulators))
         is_one = len(several) == len(windows) == 1
-        place: Place = (*several[0], [], ()) if is_one else (None, None, several, missed)
+        place: Place = (*(several[0] if is_one else (None, None)), several, missed)
         self._places[windows] = place
         return place
 
@@ -196,14 +194,5 @@ def _is_first(state: WindowState, decision: Decision) -> bool:
     )
 
 
-def _loop(unpack: str, first: str, step: str, names: dict[str, Any]) -> Callable[..., int]:
-    names = names | {
-        "MISSING": MISSING,
-        "not_a_pair": not_a_pair,
-        "pair_type": pair_type,
-        "unhashable": unhashable,
-        "unshared": defensive_copy,
-    }
-    exec(compiled(_LOOP.format(unpack=unpack, first=first, step=step), "exec"), names)
-    loop: Callable[..., int] = names["fold"]
-    return loop
+def _same(accumulator: Any) -> Any:
+    return accumulator

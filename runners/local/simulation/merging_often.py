@@ -76,7 +76,7 @@ def _is_users(fn: Any) -> bool:
     """Return True for a user-defined combiner, or one composed of some; this package's may be approximate."""
     if isinstance(fn, CallableCombineFn) or type(fn).__module__.partition(".")[0] != _PACKAGE:
         return True
-    parts = [getattr(fn, "fn", None), *getattr(fn, "_combiners", ())]
+    parts = [getattr(fn, "fn", None), *getattr(fn, "combiners", ())]
     return any(isinstance(part, CombineFn) and _is_users(part) for part in parts)
 
 

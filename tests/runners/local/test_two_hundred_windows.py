@@ -15,7 +15,7 @@ import restartable_streams
 import penstock as beam
 from penstock.coders import StrUtf8Coder, VarIntCoder
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.stages import operations
+from penstock.runners.execution.kernels import runtime
 from penstock.runners.execution.streaming import snapshot_chunks
 from penstock.runners.execution.windows import panes, trigger_state
 from penstock.runners.local.job import status
@@ -200,7 +200,7 @@ class Sizes:
 def test_nothing_grows_with_the_number_of_windows(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever keeps state, all in one stream: groups, ParDos, side inputs, recorded outputs, shuffles."""
     # Caches are full after a few windows, as after a day.
-    monkeypatch.setattr(operations, "_REMEMBERED_BUCKETS", 20)
+    monkeypatch.setattr(runtime, "_REMEMBERED_BUCKETS", 20)
     monkeypatch.setattr(trigger_state, "_REMEMBERED", 20)
     monkeypatch.setattr(status, "_KEPT_METRICS", 3)
     monkeypatch.setattr(panes, "pane_of", panes.pane_of.__wrapped__)

@@ -8,9 +8,9 @@ from typing import Any, Tuple, Union
 import pytest
 
 import penstock as beam
+from penstock.sdk.dofn.arrangement import WHOLE, ArrangementDoFn
 from penstock.sdk.dofn.dofn import (
     DoFn,
-    ExpressionDoFn,
     FilterDoFn,
     FlatMapDoFn,
     FlatMapTupleDoFn,
@@ -94,7 +94,7 @@ def declared(line): ...
         (MapDoFn(len), (None, None)),
         (MapDoFn(nothing), (int, NoneType)),
         (MapDoFn(Wrapper), (int, Wrapper)),
-        (ExpressionDoFn("v", "E"), (None, None)),
+        (ArrangementDoFn(WHOLE, "E"), (None, None)),
         (Splitting(), (str, int)),
         (MarkedFirst(), (str, None)),
         (Tagging(), (None, int)),

@@ -192,35 +192,6 @@ def test_the_combiner_itself_can_travel(case: Case, data: DataObject) -> None:
 
 @every_combiner
 @given(data=st.data())
-def test_the_inline_fold_is_add_input(case: Case, data: DataObject) -> None:
-    """The expressions that a fused stage pastes into its loop, which need no names but acc and x."""
-    fn = case.make()
-    if fn.inline_fold is None:
-        return
-    accumulator = fn.create_accumulator()
-    folded: Any = None
-    for i, x in enumerate(data.draw(case.elements, label="elements")):
-        expression = fn.inline_fold.step if i else fn.inline_fold.first
-        folded = eval(expression, {"__builtins__": {}, "acc": folded, "x": x})
-        accumulator = fn.add_input(accumulator, x)
-        assert (accumulator, type(accumulator)) == (folded, type(folded))
-
-
-@every_combiner
-@given(data=st.data())
-def test_the_inline_merge_is_merge_accumulators(case: Case, data: DataObject) -> None:
-    """Of accumulators that something has been added to."""
-    fn = case.make()
-    parts = data.draw(st.tuples(case.elements, case.elements), label="elements")
-    if fn.inline_fold is None or fn.inline_fold.merge is None or not all(parts):
-        return
-    expected = fn.merge_accumulators([fn.add_inputs(fn.create_accumulator(), part) for part in parts])
-    acc, x = (fn.add_inputs(fn.create_accumulator(), part) for part in parts)
-    assert expected == eval(fn.inline_fold.merge, {"__builtins__": {}, "acc": acc, "x": x})
-
-
-@every_combiner
-@given(data=st.data())
 def test_the_output_is_the_accumulator_where_that_is_said(case: Case, data: DataObject) -> None:
     """A runner then leaves the call out."""
     fn = case.make()
@@ -250,18 +221,6 @@ def test_retracting_inputs_leaves_the_output_of_the_others(case: Case, data: Dat
 def test_these_combiners_retract(name: str) -> None:
     """The law of retraction isn't empty."""
     assert CASES[name].make().retract_input is not None
-
-
-@pytest.mark.parametrize("name", ["sum", "count", "min", "max", "any", "all", "mean", "latest", "list", "tuple"])
-def test_these_combiners_are_folded_inline(name: str) -> None:
-    """The law of inline folds isn't empty."""
-    assert CASES[name].make().inline_fold is not None
-
-
-@pytest.mark.parametrize("name", ["tuple, of an uneven batch"])
-def test_a_tuple_is_folded_inline_only_if_all_its_parts_are(name: str) -> None:
-    """ToSetCombineFn has no expression."""
-    assert CASES[name].make().inline_fold is None
 
 
 @given(st.lists(st.fractions(max_denominator=12) | integers, min_size=1))

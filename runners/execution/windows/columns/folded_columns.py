@@ -31,7 +31,7 @@ from .....sdk.columns.arrow_lists import LIST, ListFold, numbered_cells
 from .....sdk.columns.column_bundle import ColumnBundle, Elements, Pairs, as_values, of_columns, values_of
 from .....sdk.elements.bundle import Bundle
 from .....windowing import BoundedWindow
-from ..combining import Fold, merge_stamps
+from ..combining import Fold, merge_into, merge_stamps
 from .windowed_columns import (
     LARGE,
     RESULTS,
@@ -81,14 +81,13 @@ class FoldedColumns(WindowedColumns):
     """
 
     def __init__(self, fold: Fold, cells_of: Callable[[BoundedWindow], Any]) -> None:
-        self._fold = fold
         folds = None if fold.combine_fn is None else fold.combine_fn.arrow_fold
         self._is_tuple = isinstance(folds, tuple)
         self._folds: tuple[ArrowFold, ...] = folds if isinstance(folds, tuple) else () if folds is None else (folds,)
         self._functions = [pair for each in self._folds for pair in each.functions]
         folds_of_parts = [each for each in self._folds for _ in each.functions]
         self._lists = {f"p{i}": each for i, each in enumerate(folds_of_parts) if isinstance(each, ListFold)}
-        if fold.counts:
+        if fold.operation.counts:
             self._functions.append((COUNT_ALL, "sum"))
         super().__init__(fold, cells_of)
 
@@ -256,7 +255,7 @@ class FoldedColumns(WindowedColumns):
                 part = ordered.slice(start, stop - start)
                 cells = self.cells_of(windows[places[start]])
                 keys = self._keys.of(part)
-                self.merge_into(cells.accumulators, keys, self._accumulators(part))
+                merge_into(self.fold, cells.accumulators, keys, self._accumulators(part))
                 if self.stamp is not None:
                     merge_stamps(self.combiner, cells.stamps, keys, values_of(part.column("s")))
 
@@ -264,7 +263,9 @@ class FoldedColumns(WindowedColumns):
         parts = iter([batch.column(f"p{i}") for i in range(len(self._functions))])
         items = [fold.accumulators(*islice(parts, len(fold.functions))) for fold in self._folds]
         accumulators: list[Any] = list(zip(*items, strict=True)) if self._is_tuple else items[0]
-        return list(zip(accumulators, values_of(next(parts)), strict=True)) if self._fold.counts else accumulators
+        if not self.fold.operation.counts:
+            return accumulators
+        return list(zip(accumulators, values_of(next(parts)), strict=True))
 
     # Results
 

@@ -22,7 +22,7 @@ from .....sdk.columns.arrow_fold import plain_column
 from .....sdk.columns.arrow_lists import list_array, numbered_cells
 from .....sdk.columns.column_bundle import ColumnBundle, Pairs, has_fields
 from .....sdk.columns.column_groups import Lists, Tagged
-from ..combining import merge_stamps
+from ..combining import merge_into, merge_stamps
 from .windowed_columns import (
     LARGE,
     RESULTS,
@@ -156,7 +156,7 @@ class GroupedColumns(WindowedColumns):
             for start, stop in runs_of(places):
                 cells = self.cells_of(windows[places[start]])
                 keys, values = map(list, zip(*own[start:stop], strict=True))
-                self.merge_into(cells.accumulators, keys, values)
+                merge_into(self.fold, cells.accumulators, keys, values)
                 if self.stamp is not None:
                     stamps = groups.column("s").slice(first + start, stop - start).to_pylist()
                     merge_stamps(self.combiner, cells.stamps, keys, stamps)

@@ -23,7 +23,7 @@ from .....windowing.timestamp import MAX_MICROS
 from .....windowing.timestamp_combiner import TimestampCombiner
 from .....windowing.windows import end_of_window
 from ...serialization.column_codec import decode_column, encode_column
-from ..combining import Fold, merging_into
+from ..combining import Fold
 
 # The functions of timestamps, by timestamp combiner.
 _STAMPS = {
@@ -60,9 +60,9 @@ class WindowedColumns:
     """
 
     def __init__(self, fold: Fold, cells_of: Callable[[BoundedWindow], Any]) -> None:
+        self.fold = fold
         self.combiner = fold.windowing.timestamp_combiner
         self.stamp = _STAMPS.get(self.combiner)
-        self.merge_into = merging_into(fold)
         self.cells_of = cells_of
         self.clear()
 

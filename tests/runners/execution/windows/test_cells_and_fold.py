@@ -105,20 +105,6 @@ def test_a_plain_grouping_folds_values_into_lists() -> None:
     assert [[1], [2]] == fold.compacted([[1], [2]])
 
 
-def test_a_combiner_that_is_an_expression_is_pasted() -> None:
-    """Nothing has to be called."""
-    operation = fold_of(beam.CombinePerKey(sum)).operation
-    assert ("0 + x", "acc + x") == (operation.first, operation.step)
-    assert {} == fold_of(beam.CombinePerKey(sum)).names
-
-
-def test_any_other_combiner_is_called() -> None:
-    """By names that the generated code knows."""
-    fold = fold_of(beam.CombinePerKey(Longest()))
-    assert ("add_input(create(), x)", "add_input(acc, x)") == (fold.operation.first, fold.operation.step)
-    assert {"create", "add_input"} == set(fold.names)
-
-
 def test_a_fold_makes_merges_compacts_and_extracts_accumulators() -> None:
     """As its combiner says."""
     fold = fold_of(beam.CombinePerKey(Longest()))

@@ -9,7 +9,7 @@ import pytest
 from stages import StageAlone
 
 import penstock as beam
-from penstock.runners.execution.stages.plain_results import returns_pair, returns_plain
+from penstock.runners.execution.kernels.plain_results import returns_plain
 from penstock.sdk.elements.bundle import Bundle
 from penstock.windowing import TimestampedValue
 
@@ -164,24 +164,6 @@ def test_a_new_value_by_an_operator_a_display_or_a_built_in_is_plain(fn: Callabl
 def test_what_might_be_anything_is_not_plain(fn: Callable[[Any], Any]) -> None:
     """Items, attributes, results of most calls, other arguments, and functions without bytecode."""
     assert not returns_plain(fn)
-
-
-@pytest.mark.parametrize(
-    ("fn", "expected"),
-    [
-        (lambda word: (word, 1), True),
-        (lambda word: (len(word), word), True),
-        (lambda word: (word, 1) if word else (word, 0), False),
-        (lambda word: (word,), False),
-        (lambda word: (word, 1, 2), False),
-        (lambda word: [word, 1], False),
-        (lambda word: word, False),
-        (tuple, False),
-    ],
-)
-def test_a_new_tuple_of_two_is_certainly_a_pair(fn: Callable[[Any], Any], expected: bool) -> None:
-    """Only of that a grouping needs no proof."""
-    assert expected == returns_pair(fn)
 
 
 @pytest.mark.parametrize("fn", [lambda x: x + 1, sometimes_special, with_a_default, lambda x: TimestampedValue(x, 7)])

@@ -1,4 +1,4 @@
-"""Generates the Python source of a fused stage.
+"""The kernel of a fused stage.
 
 One function is generated for each stage and each *shape* of bundle (which columns vary from element to element).  A
 stage of a Map, a Filter and a FlatMap becomes
@@ -24,15 +24,15 @@ While a page shows the run, some bundles go through a function that also counts 
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping
+from typing import Any
 
 import attrs
 
 from ....sdk import graph
+from ....sdk.dofn.arrangement import Applied, ArrangementDoFn, Constant, Part, Term
 from ....sdk.dofn.dofn import (
     DoFn,
-    ExpressionDoFn,
     FilterDoFn,
     FlatMapDoFn,
     FlatMapTupleDoFn,
@@ -40,108 +40,99 @@ from ....sdk.dofn.dofn import (
     MapTupleDoFn,
     TimestampDoFn,
 )
-from ....sdk.elements.bundle import Bundle
+from ....sdk.metrics import STEPS_OF_LINES
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ..windows.combining import FoldOperation
-from .operations import Operation, ParDoOperation, WindowOperation
-from .plain_results import returns_pair, returns_plain
-from .source_lines import Columns, Lines, unshare
-from .window_codegen import assign_windows, by_seconds, explode, fold_pair, micros_of_at
+from .descriptions import FoldOperation, Operation, ParDoOperation, Shape, WindowOperation
+from .plain_results import returns_plain
+from .runtime import NAMES, names_of, names_of_fold
+from .source import Columns, Lines, function, unshare
+from .windows import assign_windows, explode, fold_pair
 
 # The largest number of a function's output batches, each of which may be large, that are set aside.
 _BATCHES = 64
 
 
 @attrs.frozen
-class Shape:
-    """The columns of a bundle that vary from element to element.
-
-    `one_window` says that the windows don't vary and are a single one.
-    """
-
-    timestamps: bool
-    windows: bool
-    panes: bool
-    signs: bool
-    one_window: bool
-
-    @classmethod
-    def of(cls, bundle: Bundle) -> Shape:
-        """Return the shape of a bundle."""
-        windows = bundle.windows
-        return cls(
-            type(bundle.timestamps) is list,
-            type(windows) is list,
-            type(bundle.panes) is list,
-            type(bundle.signs) is list,
-            type(windows) is tuple and len(windows) == 1,
-        )
-
-
-@attrs.frozen
-class Generated:
-    """The source, with the operation of each line.
+class StageDescription:
+    """The description of a stage's kernel, for bundles of one shape.
 
     Attributes:
-      lines: for each line of the source, the index of its operation (the fold's is the number of operations; -1 for
-        none) and the variable of the operation's input.
-    """
-
-    source: str
-    lines: tuple[tuple[int, str], ...]
-
-
-def generate(
-    operations: tuple[Operation, ...],
-    fold: FoldOperation | None,
-    shape: Shape,
-    limit: int,
-    first: int = 0,
-    timestamped: Container[int] = (),
-    leaves: bool = False,
-    counts: bool = False,
-) -> Generated:
-    """Return the source of a function `run(values, t, w, p, s)` for the operations from `first` on.
-
-    The function emits bundles of about `limit` elements.  Its globals are: `f<i>`, each operation's function;
-    `a<i>_<j>`, its constant arguments; `B`, a dict of the arguments that change from bundle to bundle; and those that
-    `operations.py` and `executor.py` add.
-
-    Args:
+      label: the stage's label.
+      operations: all operations of the stage.
+      fold: the fold at its end; None if it has outputs.
+      limit: the kernel emits bundles of about so many elements.
+      first: the place of the kernel's first operation.
       timestamped: the operations whose `TimestampedValue`s stay in the loop.
-      leaves: True if the loop is left when `over` is true; then the function returns the number of elements that it has
+      leaves: True if the loop is left when `over` is true; then the kernel returns the number of elements that it has
         not reached.
       counts: True if it calls `passed(i, n, element)` for each operation `i` after the first: the number of elements
         that have reached the operation, and the last of them.
     """
+
+    label: str
+    operations: tuple[Operation, ...]
+    fold: FoldOperation | None
+    shape: Shape
+    limit: int
+    first: int = 0
+    timestamped: Container[int] = ()
+    leaves: bool = False
+    counts: bool = False
+
+
+@attrs.frozen
+class StageKernel:
+    """The kernel of a stage.
+
+    Attributes:
+      run: the function `run(values, timestamps, windows, panes, signs)`.
+      source: its source.
+      lines: for each line of the source, the index of its operation (the fold's is the number of operations; -1 for
+        none) and the variable of the operation's input.
+    """
+
+    run: Callable[..., int | None]
+    source: str
+    lines: tuple[tuple[int, str], ...]
+
+
+def stage_kernel(description: StageDescription, names: Mapping[str, Any]) -> StageKernel:
+    """Return the kernel of a stage.
+
+    Args:
+      names: what it calls: `emit`, `specials`, and, as the description says, `cells`, `over`, `passed` and `memory<i>`;
+        and `B`, a dict of the arguments that change from bundle to bundle.
+    """
     lines = Lines()
     with lines.block("def run(values, t, w, p, s):"):
-        _Generator(lines, operations, fold, shape, limit, first, timestamped, leaves, counts).write()
+        generator = _Generator(lines, description)
+        generator.write()
     lines.text[0] = f"def run({', '.join(['values, t, w, p, s', *lines.bound])}):"
-    return Generated("\n".join(lines.text), tuple(lines.about))
+    operations, fold = description.operations, description.fold
+    labels = [*(operation.label for operation in operations), "" if fold is None else fold.label]
+    known = {**NAMES, **names, **generator.names, STEPS_OF_LINES: [labels[index] for index, _ in lines.about]}
+    if fold is not None:
+        known.update(names_of_fold(fold))
+    for i, operation in enumerate(operations):
+        known.update(names_of(i, operation))
+    source = "\n".join(lines.text)
+    run = function(source, known, f"<penstock stage {description.label}>")
+    return StageKernel(run, source, tuple(lines.about))
 
 
 class _Generator:
-    def __init__(
-        self,
-        lines: Lines,
-        operations: tuple[Operation, ...],
-        fold: FoldOperation | None,
-        shape: Shape,
-        limit: int,
-        first: int,
-        timestamped: Container[int],
-        leaves: bool,
-        counts: bool,
-    ) -> None:
+    def __init__(self, lines: Lines, description: StageDescription) -> None:
         self.out = lines
-        self.leaves = leaves
-        self.counts = counts
-        self.timestamped = timestamped
-        self.first = first
-        self.operations = operations
-        self.fold = fold
-        self.limit = limit
+        self.leaves = description.leaves
+        self.counts = description.counts
+        self.timestamped = description.timestamped
+        self.first = description.first
+        self.operations = description.operations
+        self.fold = description.fold
+        self.limit = description.limit
+        shape = description.shape
+        # The constants and functions of arrangements.
+        self.names: dict[str, Any] = {}
         names = {"t": shape.timestamps, "w": shape.windows, "p": shape.panes, "s": shape.signs}
         self.inputs = [name for name, varies in names.items() if varies]
         current = {name: f"{name}0" if varies else name for name, varies in names.items()}
@@ -153,7 +144,7 @@ class _Generator:
         self.counted: dict[int, tuple[str, str]] = {}
         # The line, depth and input of the last operation.
         self.begun = 0, 0, ""
-        # The assignments of key and value, if the last operation is their expression.
+        # The assignments of key and value, if the last operation arranges them.
         self.pair: str | None = None
         self.certain_pair = False
         self.flat = False
@@ -230,8 +221,8 @@ class _Generator:
         self.pair, self.certain_pair = None, False
         if operation.observes_window:
             explode(out, self.columns, i, value)
-        if isinstance(fn, ExpressionDoFn):
-            return self._expression(i, fn, value, last)
+        if isinstance(fn, ArrangementDoFn):
+            return self._arrangement(i, fn, value, last)
         star = "*" if isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)) else ""
         call = f"{out.bind(f'f{i}')}({self._arguments(i, operation, value, star)})"
         if isinstance(fn, FilterDoFn) and not operation.remembers:
@@ -248,7 +239,6 @@ class _Generator:
         result = f"v{i + 1}"
         if isinstance(fn, MapDoFn):
             out.line(f"{result} = {call}")
-            self.certain_pair = returns_pair(fn.fn)
             if not returns_plain(fn.fn, of_element=not star):
                 self._look_at(i, result)
             return result
@@ -280,27 +270,35 @@ class _Generator:
         self._look_at(i, result)
         return result
 
-    def _expression(self, i: int, fn: ExpressionDoFn, value: str, last: bool) -> str:
-        tree = ast.parse(fn.expression, mode="eval")
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and node.id == "v":
-                node.id = value
-        if isinstance(tree.body, ast.Tuple) and len(tree.body.elts) == 2 and fn.plain:
+    def _arrangement(self, i: int, fn: ArrangementDoFn, value: str, last: bool) -> str:
+        term = fn.term
+        if type(term) is tuple and len(term) == 2:
             self.certain_pair = True
             if last and self.fold is not None:
-                key, item = tree.body.elts
-                if isinstance(item, ast.Constant):
+                key, item = term
+                self.pair = f"k = {self._term(i, key, value)}"
+                if type(item) is Constant:
                     self.is_constant = True
-                    self.out.before_loop(f"x = {item.value!r}")
-                    self.pair = f"k = {ast.unparse(key)}"
+                    self.out.before_loop(f"x = {self._term(i, item, value)}")
                 else:
-                    self.pair = f"k = {ast.unparse(key)}; x = {ast.unparse(item)}"
+                    self.pair += f"; x = {self._term(i, item, value)}"
                 return value
         result = f"v{i + 1}"
-        self.out.line(f"{result} = {ast.unparse(tree)}")
-        if not fn.plain:
+        self.out.line(f"{result} = {self._term(i, term, value)}")
+        if not fn.is_plain:
             self._look_at(i, result)
         return result
+
+    def _term(self, i: int, term: Term, value: str) -> str:
+        if isinstance(term, tuple):
+            return "(" + "".join(f"{self._term(i, part, value)}, " for part in term) + ")"
+        if isinstance(term, Part):
+            for step in term.path:
+                value += f"[{step}]" if isinstance(step, int) else f".{step}"
+            return value
+        name = self.out.bind(f"c{i}_{len(self.names)}")
+        self.names[name] = term.fn if isinstance(term, Applied) else term.value
+        return f"{name}({value})" if isinstance(term, Applied) else name
 
     def _timestamp(self, i: int, call: str) -> None:
         out = self.out
@@ -320,24 +318,14 @@ class _Generator:
         if i not in self.timestamped:
             self._set_special_aside(i, result)
             return
-        before = columns.t
-        keeps_seconds = before not in columns.varying and self._is_folded_by_seconds(i)
+        t = f"t{i + 1}"
         with out.block(f"if type({result}) is {out.bind('TIMESTAMPED')}:"):
             out.line(f"at = {result}.at; {result} = {result}.value")
-            if not keeps_seconds:
-                out.line(micros_of_at(f"t{i + 1}", "at"))
+            out.line(f"{t} = at * 1000000 if type(at) is int else at[0]")
         with out.block("else:"):
-            out.line(f"at = ({before},)" if keeps_seconds else f"t{i + 1} = {before}")
+            out.line(f"{t} = {columns.t}")
             self._set_special_aside(i, result)
-        columns.timestamp_in(f"t{i + 1}")
-        if keeps_seconds:
-            columns.at = "at"
-
-    def _is_folded_by_seconds(self, i: int) -> bool:
-        """Return whether all that follows operation `i` is a fold that finds its cells by windows of whole seconds."""
-        if self.fold is None or len(self.operations) != i + 2 or not isinstance(self.operations[-1], WindowOperation):
-            return False
-        return by_seconds(self.operations[-1].window_fn, self.fold) is not None
+        columns.timestamp_in(t)
 
     def _set_special_aside(self, i: int, result: str) -> None:
         out = self.out

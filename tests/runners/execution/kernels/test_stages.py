@@ -1,4 +1,4 @@
-"""stage_source: the generated function does what its operations say, one by one."""
+"""stages: the generated function does what its operations say, one by one."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from hypothesis import strategies as st
 from stages import GroupingAlone, Row, StageAlone, bundle, row, window
 
 import penstock as beam
-from penstock.runners.execution.stages import (
-    executor as stage_chain,
+from penstock.runners.execution.kernels import runtime
+from penstock.runners.execution.kernels import windows as window_source
+from penstock.runners.execution.kernels.descriptions import (
+    FoldOperation,
+    Operation,
+    ParDoOperation,
+    Shape,
+    WindowOperation,
 )
-from penstock.runners.execution.stages import (
-    operations as stage_names,
-)
-from penstock.runners.execution.stages import (
-    window_codegen as window_source,
-)
-from penstock.runners.execution.stages.codegen import Shape, generate
-from penstock.runners.execution.stages.operations import ParDoOperation, WindowOperation
-from penstock.sdk.dofn.dofn import ExpressionDoFn, FilterDoFn, FlatMapDoFn, MapDoFn
+from penstock.runners.execution.kernels.stages import StageDescription, StageKernel, stage_kernel
+from penstock.runners.execution.stages import executor as stage_chain
+from penstock.sdk.dofn.arrangement import FIRST, WHOLE, Applied, ArrangementDoFn, Constant
+from penstock.sdk.dofn.dofn import FilterDoFn, FlatMapDoFn, MapDoFn
 from penstock.sdk.dofn.signature import Argument
 from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.elements.element_wrappers import WindowedValue
@@ -49,6 +50,14 @@ A, B = window(0, 60), window(30, 90)
 def pardo(fn: Any) -> ParDoOperation:
     return ParDoOperation("label", fn, (Argument(beam.DoFn.ElementParam),))
 
+
+def generate(
+    operations: tuple[Operation, ...], fold: FoldOperation | None, shape: Shape, limit: int, **others: Any
+) -> StageKernel:
+    return stage_kernel(StageDescription("stage", operations, fold, shape, limit, **others), {})
+
+
+PAIR = ArrangementDoFn((WHOLE, Constant(1)), "pair")
 
 # The source
 
@@ -129,8 +138,7 @@ def test_a_fixed_window_before_a_fold_is_looked_up_by_its_number() -> None:
                 k, x = v0
                 b = t0 // 60000000
                 try: d = near[b]
-                except KeyError:
-                    d = near[b] = cells.open(assign0(t0)[0]).accumulators
+                except KeyError: d = near[b] = cells.open(assign0(t0)[0]).accumulators
                 d[k] = d.get(k, 0) + x"""
     assert dedent(expected) == generate(operations, fold, shape, 100).source
 
@@ -138,10 +146,10 @@ def test_a_fixed_window_before_a_fold_is_looked_up_by_its_number() -> None:
 def test_a_constant_value_of_a_pair_is_assigned_once() -> None:
     """And the window of all elements is taken once."""
     grouping = GroupingAlone(beam.CombinePerKey(sum))
-    operations = (pardo(ExpressionDoFn("(v, 1)", "pair", plain=True)),)
+    operations = (pardo(PAIR),)
     expected = """\
-        def run(values, t, w, p, s):
-            x = 1
+        def run(values, t, w, p, s, c0_0=c0_0):
+            x = c0_0
             d = cells.open(w[0]).accumulators
             get = d.get
             for v0 in values:
@@ -153,10 +161,7 @@ def test_a_constant_value_of_a_pair_is_assigned_once() -> None:
 def test_a_constant_value_of_a_pair_stays_beside_timestamps_from_a_function() -> None:
     """Their variables differ."""
     counted = (
-        ["a", "b", "a"]
-        | beam.WithTimestamps(lambda letter: ord(letter))
-        | beam.ParDo(ExpressionDoFn("(v, 1)", "pair", plain=True))
-        | beam.CombinePerKey(sum)
+        ["a", "b", "a"] | beam.WithTimestamps(lambda letter: ord(letter)) | beam.ParDo(PAIR) | beam.CombinePerKey(sum)
     )
     assert [("a", 2), ("b", 1)] == sorted(counted)
 
@@ -232,8 +237,8 @@ def test_the_rest_of_a_stage_can_be_had_by_itself() -> None:
         (beam.FlatMap(range), [0, 0, 1, 0, 1, 2]),
         (beam.FlatMap(lambda x: [x] if x > 1 else None), [2, 3]),
         (beam.FlatMap(lambda x: (y for y in (x, -x))), [1, -1, 2, -2, 3, -3]),
-        (beam.ParDo(ExpressionDoFn("(v, v + 1)", "pair", plain=True)), [(1, 2), (2, 3), (3, 4)]),
-        (beam.ParDo(ExpressionDoFn("v", "same")), [1, 2, 3]),
+        (beam.ParDo(ArrangementDoFn((WHOLE, (Constant("a"), WHOLE)), "pairs")), [(x, ("a", x)) for x in (1, 2, 3)]),
+        (beam.ParDo(ArrangementDoFn(WHOLE, "same")), [1, 2, 3]),
     ],
 )
 def test_each_operation_gives_its_outputs(transform: Any, expected: list[Any]) -> None:
@@ -347,7 +352,7 @@ def test_windows_of_one_timestamp_for_all_are_assigned_once() -> None:
 
 def test_many_windows_are_remembered_no_longer_than_memory_allows() -> None:
     """Forgotten windows are assigned again."""
-    with patch.object(stage_names, "_REMEMBERED_BUCKETS", 2):
+    with patch.object(runtime, "_REMEMBERED_BUCKETS", 2):
         alone = StageAlone(beam.WindowInto(FixedWindows(1)), beam.Map(lambda x: x))
         alone.process(bundle(*(row(i, i % 5) for i in range(10))))
     assert [(window(i % 5, i % 5 + 1),) for i in range(10)] == [r[2] for r in alone.rows()]
@@ -417,23 +422,6 @@ def test_a_special_right_before_a_fold_is_folded_where_it_belongs(end: Any) -> N
     )
     grouping.process(bundle(row(1, 5), row(2, 5), row(3, 7), row(4, 7)))
     assert [("a", 6), ("a", 4)] == [r[0] for r in grouping.advance()]
-
-
-@pytest.mark.parametrize("kept", [0, 2, 1024])
-@pytest.mark.parametrize("make", [int, float, lambda s: s if s % 3 else float(s), lambda s: s + 0.5], ids=range(4))
-def test_elements_find_their_windows_by_their_seconds(make: Callable[[int], Any], kept: int) -> None:
-    """Whether their cells were kept for the second or not; in the second bundle the values stay in the loop."""
-    seconds = [*range(-130, 300, 7), *range(-130, 300, 10), 5, 5, 5]
-    with patch.object(window_source, "_SECONDS", kept):
-        grouping = GroupingAlone(
-            beam.Map(lambda s: TimestampedValue(("a", 1), make(s))),
-            beam.WindowInto(FixedWindows(60)),
-            beam.CombinePerKey(sum),
-        )
-        grouping.process(Bundle(seconds), Bundle(seconds), Bundle([1]))
-    expected = {start: 2 * sum(start <= s < start + 60 for s in seconds) for start in range(-180, 300, 60)}
-    expected[0] += 1
-    assert expected == {r[2][0].start.seconds(): r[0][1] for r in grouping.advance()}
 
 
 # Any chain, against each operation by itself
@@ -510,8 +498,8 @@ KINDS = [
     function(lambda: beam.Filter(lambda x: x % 2), lambda r: [r[0]] if r[0] % 2 else []),
     function(lambda: beam.FlatMap(lambda x: [x, -x]), lambda r: [r[0], -r[0]]),
     function(lambda: beam.FlatMap(lambda x: [x] if x % 3 else None), lambda r: [r[0]] if r[0] % 3 else []),
-    function(lambda: beam.ParDo(ExpressionDoFn("v * 2", "double", plain=True)), lambda r: [r[0] * 2]),
-    function(lambda: beam.ParDo(ExpressionDoFn("v", "same")), lambda r: [r[0]]),
+    function(lambda: beam.ParDo(ArrangementDoFn(Applied(lambda x: x * 2), "double")), lambda r: [r[0] * 2]),
+    function(lambda: beam.ParDo(ArrangementDoFn(WHOLE, "same")), lambda r: [r[0]]),
     function(lambda: beam.Map(sometimes_later), lambda r: [sometimes_later(r[0])]),
     function(lambda: beam.FlatMap(in_windows), lambda r: list(in_windows(r[0]))),
     function(lambda: beam.WithTimestamps(lambda x: x % 150), lambda r: [TimestampedValue(r[0], r[0] % 150)]),
@@ -524,6 +512,7 @@ KINDS = [
     function(lambda: beam.Map(lambda x, t=beam.DoFn.TimestampParam: x + t.micros % 13), lambda r: [r[0] + r[1] % 13]),
     function(lambda: beam.Map(lambda x, p=beam.DoFn.PaneInfoParam: x + p.index), lambda r: [r[0] + r[3].index]),
     from_pair(lambda: beam.MapTuple(lambda a, b: a - b), lambda x: x - 1),
+    from_pair(lambda: beam.ParDo(ArrangementDoFn(FIRST, "first")), lambda x: x),
     from_pair(lambda: beam.FlatMapTuple(lambda a, b: [a + b]), lambda x: x + 1),
     from_pair(lambda: beam.Map(lambda pair, key=beam.DoFn.KeyParam: key), lambda x: x),
     *map(assignment, WINDOW_FNS),

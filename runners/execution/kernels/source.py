@@ -1,9 +1,12 @@
-"""The lines of a stage's function under construction, and its variables."""
+"""Source of a kernel: its lines under construction, the variables of an element, and the compilation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from types import CodeType
+from typing import Any
 
 import attrs
 
@@ -73,7 +76,6 @@ class Columns:
       bucket: the bucket that decides the window, and the operation that assigned it, where the fold finds its
         cells by the bucket.
       gap: set by Sessions: windows are [t, t + gap).
-      at: the variable of a `TimestampedValue.at`, from which `t` isn't computed before it is needed.
     """
 
     t: str
@@ -84,7 +86,6 @@ class Columns:
     one_window: bool
     bucket: tuple[str, int] | None = None
     gap: int | None = None
-    at: str | None = None
 
     @property
     def all(self) -> str:
@@ -95,7 +96,7 @@ class Columns:
         """Use another variable for the timestamp."""
         self.t = t
         self.varying.add(t)
-        self.bucket = self.gap = self.at = None
+        self.bucket = self.gap = None
 
 
 def unshare(out: Lines, value: str) -> None:
@@ -108,3 +109,25 @@ def unshare(out: Lines, value: str) -> None:
             out.line("break")
         with out.block("else:"):
             out.line(f"{value} = unshared({value})")
+
+
+def function(source: str, names: dict[str, Any], file: str = "<penstock kernel>") -> Callable[..., Any]:
+    """Return the function `run` that some source defines.
+
+    Args:
+      names: its globals.
+      file: its file in tracebacks.
+
+    >>> function("def run(x): return x + y", {"y": 1})(2)
+    3
+    """
+    exec(_compiled(source), names)
+    run: Callable[..., Any] = names["run"]
+    run.__code__ = run.__code__.replace(co_filename=file)
+    return run
+
+
+# Long pipelines have many kernels with the same source.
+@lru_cache(maxsize=256)
+def _compiled(source: str) -> CodeType:
+    return compile(source, "<penstock kernel>", "exec")

@@ -1,4 +1,4 @@
-"""Bytecode analysis: functions that can't return, or yield, a TimestampedValue or another special element.
+"""Bytecode analysis: functions that can't return a TimestampedValue or another special element.
 
 A stage has to check the type of each result of a function.  The bytecode of many functions shows that the result is a
 new number, string, tuple or list, and the check can be omitted (a sixth of the time of a chain of small functions).
@@ -10,9 +10,8 @@ import builtins
 import dis
 from collections.abc import Callable, Hashable
 from functools import lru_cache
-from inspect import isgeneratorfunction
 from itertools import pairwise
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType
 from typing import Any
 
 # Instructions whose result is a new plain value.  Operators on objects of users' classes could return anything, but no
@@ -37,17 +36,11 @@ _PLAIN = {
     "UNARY_NOT",
 }
 
-# Those whose result can't be an object of a user's class.
-_DISPLAYS = frozenset(name for name in _PLAIN if name.startswith("BUILD_")) | {"CONTAINS_OP", "IS_OP", "UNARY_NOT"}
-
 # Built-ins whose result is always new and plain.
 _PLAIN_CALLS = frozenset(
     {abs, bool, bytes, chr, dict, divmod, float, format, frozenset, hash, hex, int, len, list, ord, pow}
     | {repr, round, set, sorted, str, sum, tuple}
 )
-
-# The same of these: the others return what an operator of a user's class does, and `sum` its start.
-_CONSTRUCTORS = _PLAIN_CALLS - {abs, divmod, pow, round, sum}
 
 
 def returns_plain(fn: Callable[..., Any], of_element: bool = True) -> bool:
@@ -61,42 +54,11 @@ def returns_plain(fn: Callable[..., Any], of_element: bool = True) -> bool:
     return _every_return(fn, _is_plain if of_element else _is_new)
 
 
-def returns_pair(fn: Callable[..., Any]) -> bool:
-    """Return True if every result of `fn` is certainly a new tuple of two.
-
-    >>> returns_pair(lambda word: (word, 1)), returns_pair(lambda word: word)
-    (True, False)
-    """
-    return _every_return(fn, lambda fn, code, i: code[i].opname == "BUILD_TUPLE" and code[i].arg == 2)
-
-
-def yields_plain(fn: Callable[..., Any]) -> bool:
-    """Return True if a generator function, or a method that is one, certainly yields new plain values only.
-
-    >>> def pair(x):
-    ...     yield x, 1
-    >>> def same(x):
-    ...     yield x
-    >>> yields_plain(pair), yields_plain(same)
-    (True, False)
-    """
-    fn = fn.__func__ if isinstance(fn, MethodType) else fn
-    if not isinstance(fn, FunctionType) or not isgeneratorfunction(fn):
-        return False
-    code = instructions(fn.__code__)
-    yields = [i for i, instruction in enumerate(code) if instruction.opname == "YIELD_VALUE"]
-    # A `yield from` yields what another iterator does.
-    return not any(instruction.opname == "SEND" for instruction in code) and all(
-        not code[i].is_jump_target and (code[i - 1].opname in _DISPLAYS or _callee(fn, code, i - 1) in _CONSTRUCTORS)
-        for i in yields
-    )
-
-
 def _every_return(fn: Callable[..., Any], holds: Callable[[Any, list[dis.Instruction], int], bool]) -> bool:
     """Return True if a condition holds for the instruction before every return."""
     if not isinstance(fn, FunctionType) or fn.__code__.co_flags & 0x20:  # a generator
         return False
-    code = instructions(fn.__code__)
+    code = _instructions(fn.__code__)
     returns = 0
     for i, (_, instruction) in enumerate(pairwise(code)):
         if instruction.opname == "RETURN_CONST":
@@ -110,7 +72,7 @@ def _every_return(fn: Callable[..., Any], holds: Callable[[Any, list[dis.Instruc
 
 # Functions that are made in one place have equal code.
 @lru_cache(maxsize=64)
-def instructions(code: CodeType) -> list[dis.Instruction]:
+def _instructions(code: CodeType) -> list[dis.Instruction]:
     """Return the instructions of a function's code."""
     return list(dis.get_instructions(code))
 

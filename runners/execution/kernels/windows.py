@@ -1,4 +1,4 @@
-"""Generates the window assignment and the fold of a stage's function (Dataflow Model, section 2.2.1)."""
+"""The assignment of windows, and the fold, in the kernel of a stage (Dataflow Model, section 2.2.1)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from ....windowing import (
     SlidingWindows,
     WindowFn,
 )
+from ....windowing.buckets import bucketing
 from ....windowing.timestamp_combiner import TimestampCombiner
-from ..windows.combining import FoldOperation
-from .operations import WindowOperation
-from .source_lines import Columns, Lines
+from .descriptions import FoldOperation, KeyColumns, WindowOperation
+from .folds import fold_source
+from .source import Columns, Lines
 
 # Window functions that assign exactly one window to every timestamp.
 ONE_WINDOW = (FixedWindows, GlobalWindows, Sessions, CalendarDays, CalendarMonths, CalendarYears)
-
-# The seconds of a bundle whose cells are kept, at most: where each element has another second, that takes time.
-_SECONDS = 1024
 
 
 def assign_windows(
@@ -45,12 +43,12 @@ def assign_windows(
         columns.gap = fn.gap_micros
         columns.varying.add(w)
     else:
-        bucket = fn.bucket_expression(columns.t)
+        bucket = _bucket(fn, i, columns.t)
         columns.varying.add(w)
         if bucket is None:
             out.line(f"{w} = assign{i}({columns.t})")
         elif fold is not None and type(fn) in ONE_WINDOW and not _needs_window(fold):
-            columns.bucket = (by_seconds(fn, fold) or bucket if columns.at is not None else bucket, i)
+            columns.bucket = bucket, i
         else:
             out.line(f"b = {bucket}")
             out.line(f"{w} = cache{i}.get(b)")
@@ -61,20 +59,12 @@ def assign_windows(
         out.line(f"if not {w}: continue")
 
 
-def by_seconds(fn: WindowFn, fold: FoldOperation) -> str | None:
-    """Return the expression of the bucket by which the fold finds its cells from `at`, a `TimestampedValue.at`.
-
-    None if the fold looks at timestamps, or the windows don't begin and end with whole seconds.
-    """
-    if type(fn) is not FixedWindows or fold.stamped or fold.merging:
-        return None
-    seconds = fn.bucket_of_seconds("at")
-    return None if seconds is None else f"{seconds} if type(at) is int else {fn.bucket_expression('at[0]')}"
-
-
-def micros_of_at(t: str, at: str) -> str:
-    """Return the assignment to `t` of the microseconds of a `TimestampedValue.at`."""
-    return f"{t} = {at} * 1000000 if type({at}) is int else {at}[0]"
+def _bucket(fn: WindowFn, i: int, t: str) -> str | None:
+    """Return the expression of a timestamp's bucket; None if there are no buckets."""
+    if type(fn) is FixedWindows:
+        offset, size = fn.offset.micros, fn.size.micros
+        return f"({t} - {offset}) // {size}" if offset else f"{t} // {size}"
+    return None if bucketing(fn) is None else f"bucket_of{i}({t})"
 
 
 def _needs_window(fold: FoldOperation) -> bool:
@@ -127,14 +117,14 @@ def _fold_pending(out: Lines, columns: Columns, fold: FoldOperation) -> None:
 
 def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
     # Without stamps the accumulators are all that is needed of a window's cells.
-    cells, kept = ("c", "") if fold.stamped or fold.column is not None else ("d", ".accumulators")
+    cells, kept = ("c", "") if fold.stamped or fold.columns is not None else ("d", ".accumulators")
     parts = ["win = c.window"] if fold.stamped else []
-    if fold.stamped and fold.column is None:
+    if fold.stamped and fold.columns is None:
         parts.append("d = c.accumulators; st = c.stamps")
     get = "d.get"
     if columns.w not in columns.varying and columns.one_window:
         out.before_loop(f"{cells} = cells.open({columns.w}[0]){kept}", *parts)
-        if fold.column is None:
+        if fold.columns is None:
             out.before_loop("get = d.get")
         get = "get"
     elif columns.w not in columns.varying:
@@ -151,16 +141,20 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
     if fold.combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED:
         out.line(f"tt = transformed(win, {t})")
         t = "tt"
-    if fold.column is not None:
-        column = fold.column
-        if column != "c":
-            out.line(f"column = {column}")
-            column = "column"
-        out.line("; ".join(f"{column}.append({item})" for item in ("k", "x", t)[: 3 if fold.stamped else 2]))
+    if fold.columns is not None:
+        out.line(f"column = {_column(fold.columns)}")
+        out.line("; ".join(f"column.append({item})" for item in ("k", "x", t)[: 3 if fold.stamped else 2]))
         return
     _fold_one(out, fold, get)
     if fold.stamped:
         _keep_stamp(out, t, fold)
+
+
+def _column(columns: KeyColumns) -> str:
+    """Return the expression of the column of a key, among the columns `c` of its window."""
+    if columns.hashed is not None:
+        return f"c[hash(k) % {columns.hashed}]"
+    return "c" if columns.known is None else "c[known[k]]"
 
 
 def _unshare_in_windows(out: Lines, columns: Columns) -> None:
@@ -172,13 +166,6 @@ def _unshare_in_windows(out: Lines, columns: Columns) -> None:
 def _find_cells(out: Lines, columns: Columns, cells: str, kept: str) -> None:
     """Write how the cells of an element's window are found among those of the elements before."""
     out.before_loop("near = {}")
-    depth, at = out.depth, columns.at
-    if at is not None:
-        # Many elements have the same second, which is found in less time than its bucket is computed.
-        out.before_loop("at_seconds = {}; of_second = at_seconds.get")
-        out.line(f"{cells} = of_second({at}) if type({at}) is int else None")
-        out.line(f"if {cells} is None:")
-        out.depth += 1
     key, window = "win", "win"
     if columns.bucket is not None:
         bucket, i = columns.bucket
@@ -191,26 +178,22 @@ def _find_cells(out: Lines, columns: Columns, cells: str, kept: str) -> None:
         out.depth += 1
         _unshare_in_windows(out, columns)
     out.line(f"try: {cells} = near[{key}]")
-    with out.block("except KeyError:"):
-        if at is not None:
-            out.line(micros_of_at(columns.t, at))
-        out.line(f"{cells} = near[{key}] = cells.open({window}){kept}")
-    if at is not None:
-        out.line(f"if type({at}) is int and len(at_seconds) < {_SECONDS}: at_seconds[{at}] = {cells}")
-        out.depth = depth
+    out.line(f"except KeyError: {cells} = near[{key}] = cells.open({window}){kept}")
 
 
 def _fold_one(out: Lines, fold: FoldOperation, get: str) -> None:
-    if fold.first is None or fold.step is None:
-        out.line(f"acc = {get}(k)")
-        out.line("if acc is None: d[k] = [x]")
-        out.line("else: acc.append(x)")
-    elif fold.step.count("acc") == 1 and fold.first == fold.step.replace("acc", "0"):
-        # A new cell is a 0 that the step is applied to.
-        out.line(f"d[k] = {fold.step.replace('acc', f'{get}(k, 0)')}")
+    source = fold_source(fold.combine_fn, fold.counts)
+    if source.zero:
+        out.line(f"d[k] = {source.of(source.step, f'{get}(k, 0)')}")
+        return
+    missing = out.bind("MISSING")
+    out.line(f"acc = {get}(k, {missing})")
+    first = source.of(source.first)
+    if source.in_place:
+        out.line(f"if acc is {missing}: d[k] = {first}")
+        out.line(f"else: {source.step.format(acc='acc', x='x')}")
     else:
-        out.line(f"acc = {get}(k, {out.bind('MISSING')})")
-        out.line(f"d[k] = {fold.first} if acc is MISSING else {fold.step}")
+        out.line(f"d[k] = {first} if acc is {missing} else {source.of(source.step)}")
 
 
 def _keep_stamp(out: Lines, t: str, fold: FoldOperation) -> None:

@@ -1,89 +1,21 @@
-"""The operations of a fused stage, ready to be called, and the globals of the generated function."""
+"""Functions that kernels call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
-import attrs
-
-from ....sdk import graph
-from ....sdk.dofn.batched_dofn import BatchedDoFn
-from ....sdk.dofn.dofn import DoFn, ExpressionDoFn
-from ....sdk.dofn.signature import Argument, bind, called_function
+from ....sdk.dofn.arrangement import ArrangementDoFn
+from ....sdk.dofn.signature import called_function
 from ....sdk.elements.defensive_copy import IMMUTABLE, defensive_copy
 from ....sdk.elements.element_wrappers import SPECIAL_TYPES, WindowedValue
-from ....windowing import GlobalWindows, TimestampedValue, WindowFn, checked_windows
+from ....windowing import TimestampedValue, WindowFn, checked_windows
+from ....windowing.buckets import bucketing
 from ....windowing.timestamp import Timestamp, micros_of
 from ....windowing.timestamp_combiner import TimestampCombiner, for_element
 from ..user_errors import pair_type, shortened
-from ..windows.combining import MISSING, Fold
-
-
-@attrs.frozen
-class ParDoOperation:
-    """A ParDo, ready to be called.
-
-    Attributes:
-      label: its full label.
-      fn: the worker's own copy of the DoFn.
-      arguments: the arguments of its function.
-      windowed_views: indices of the side inputs whose view depends on the element's window.
-      remembers: True if its outputs are recorded, to be retracted unchanged.
-      batch_arguments: the arguments of its function of a batch.
-    """
-
-    label: str
-    fn: DoFn
-    arguments: tuple[Argument, ...]
-    windowed_views: frozenset[int] = frozenset()
-    remembers: bool = False
-    batch_arguments: tuple[Argument, ...] = ()
-
-    @property
-    def decides_signs(self) -> bool:
-        """Return True if it receives the sign; then its outputs are retractions only if it says so."""
-        return any(argument.marker is DoFn.SignParam for argument in self.arguments)
-
-    @property
-    def observes_window(self) -> bool:
-        """Return True if an element in several windows has to be processed in each of them."""
-        for argument in (*self.arguments, *self.batch_arguments):
-            if argument.marker is DoFn.WindowParam:
-                return True
-            if isinstance(argument.value, graph.SideInputArgument) and argument.value.index in self.windowed_views:
-                return True
-        return False
-
-
-@attrs.frozen
-class WindowOperation:
-    """An AssignWindows."""
-
-    label: str
-    window_fn: WindowFn
-
-
-Operation: TypeAlias = ParDoOperation | WindowOperation
-
-
-def operation_of(transform: graph.Transform) -> Operation:
-    """Return the operation of a ParDo or an AssignWindows, with a copy of the DoFn for this worker alone."""
-    primitive = transform.primitive
-    if isinstance(primitive, graph.AssignWindows):
-        return WindowOperation(transform.label, primitive.windowing.window_fn)
-    assert isinstance(primitive, graph.ParDo)
-    assert primitive.fn is not None
-    fn, args, kwargs = primitive.fn.load()
-    windowed = frozenset(
-        i for i, s in enumerate(primitive.side_inputs) if not isinstance(s.windowing.window_fn, GlobalWindows)
-    )
-    remembers = primitive.retracted and not fn.deterministic
-    of_batch: tuple[Argument, ...] = ()
-    if isinstance(fn.column_operation, BatchedDoFn):
-        of_batch = fn.column_operation.batch_arguments(args, kwargs, transform.label)
-    return ParDoOperation(transform.label, fn, bind(fn, args, kwargs, transform.label), windowed, remembers, of_batch)
-
+from .descriptions import FoldOperation, Operation, WindowOperation
+from .folds import MISSING, names_of_combiner
 
 # The number of timestamp buckets whose windows a stage caches.
 _REMEMBERED_BUCKETS = 1_000
@@ -93,15 +25,16 @@ def names_of(i: int, operation: Operation) -> Mapping[str, Any]:
     """Return the globals of operation `i`."""
     if isinstance(operation, WindowOperation):
         return _window_names(i, operation.window_fn)
-    if isinstance(operation.fn, ExpressionDoFn):
-        return operation.fn.names
+    if isinstance(operation.fn, ArrangementDoFn):
+        return {}
     arguments = {f"a{i}_{j}": argument.value for j, argument in enumerate(operation.arguments)}
     return {f"f{i}": called_function(operation.fn), **arguments}
 
 
-def names_of_fold(fold: Fold) -> Mapping[str, Any]:
+def names_of_fold(fold: FoldOperation) -> Mapping[str, Any]:
     """Return the globals of a fold."""
-    return {**fold.names, "transformed": _transformed(fold.operation.window_fn)}
+    known = None if fold.columns is None else fold.columns.known
+    return {**names_of_combiner(fold.combine_fn), "known": known, "transformed": _transformed(fold.window_fn)}
 
 
 def _window_names(i: int, window_fn: WindowFn) -> Mapping[str, Any]:
@@ -120,7 +53,13 @@ def _window_names(i: int, window_fn: WindowFn) -> Mapping[str, Any]:
         windows = cache[bucket] = window_fn.assign_micros(micros)
         return windows
 
-    return {f"assign{i}": window_fn.assign_micros, f"cache{i}": cache, f"remember{i}": remember}
+    bucket_of = bucketing(window_fn)
+    return {
+        f"assign{i}": window_fn.assign_micros,
+        f"bucket_of{i}": bucket_of,
+        f"cache{i}": cache,
+        f"remember{i}": remember,
+    }
 
 
 def _transformed(window_fn: WindowFn) -> Callable[[Any, int], int | None]:
