@@ -62,6 +62,7 @@ lint: $(FULL)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/python tests/package/check_privates.py
+	@$(BIN)/python tests/package/check_kernels.py
 	@$(MAKE) types floors
 
 format: $(FULL)
