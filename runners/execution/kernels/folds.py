@@ -139,11 +139,13 @@ class FoldFunctions:
       first: returns the accumulator of one input.
       add: returns an accumulator with one more input.
       merge: returns one accumulator of two, of at least one input each.
+      calls: True if they call the combiner's methods, which may add several inputs faster at once.
     """
 
     first: Callable[[Any], Any]
     add: Callable[[Any, Any], Any]
     merge: Callable[[Any, Any], Any]
+    calls: bool
 
 
 def fold_functions(fn: Combiner | None, counts: bool = False) -> FoldFunctions:
@@ -158,5 +160,6 @@ def fold_functions(fn: Combiner | None, counts: bool = False) -> FoldFunctions:
     def of(arguments: str, expression: str) -> Callable[..., Any]:
         return function(f"def run({arguments}): return {source.of(expression)}", {**names_of_combiner(fn)})
 
-    add = of("acc, x", source.step) if fn is None or counts or _known(fn) is not None else fn.add_input
-    return FoldFunctions(of("x", source.first), add, of("acc, x", source.merge))
+    calls = _known(fn) is None
+    add = of("acc, x", source.step) if fn is None or counts or not calls else fn.add_input
+    return FoldFunctions(of("x", source.first), add, of("acc, x", source.merge), calls)

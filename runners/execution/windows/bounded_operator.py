@@ -296,19 +296,23 @@ class WindowOperator:
         values: list[Any] = []
         timestamps: list[int] = []
         windows: list[Windows] = []
+        emits_runs = everything and self._merge.emits_runs
         for key in [*pending, *(key for key in held if key not in pending)]:
-            kept = []
-            for found in merge(pending.pop(key, []), held.pop(key, [])):
-                window, accumulator, stamp = found
-                if not everything and end_of_window(window) > watermark:
-                    kept.append(found)
-                    continue
-                last = window.max_micros
-                values.append((key, accumulator if extracted is None else extracted(accumulator)))
-                timestamps.append(last if stamp is None else stamp)
-                windows.append((window,))
-            if kept:
-                self._merged[key] = kept
+            if emits_runs and key not in held:
+                self._merge.emit_runs(key, pending.pop(key), values, timestamps, windows)
+            else:
+                kept = []
+                for found in merge(pending.pop(key, []), held.pop(key, [])):
+                    window, accumulator, stamp = found
+                    if not everything and end_of_window(window) > watermark:
+                        kept.append(found)
+                        continue
+                    last = window.max_micros
+                    values.append((key, accumulator if extracted is None else extracted(accumulator)))
+                    timestamps.append(last if stamp is None else stamp)
+                    windows.append((window,))
+                if kept:
+                    self._merged[key] = kept
             if len(values) >= MERGED_WINDOWS:
                 yield Bundle(values, timestamps, windows, ONLY_PANE)
                 values, timestamps, windows = [], [], []

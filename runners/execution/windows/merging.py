@@ -20,8 +20,10 @@ from typing import Any, TypeAlias, TypeVar
 from ....sdk.errors import PenstockError
 from ....windowing import BoundedWindow, IntervalWindow, WindowFn
 from ....windowing.overlap import overlapping, overlapping_runs
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.timestamp_combiner import KEEPING_LATEST, TimestampCombiner, for_element
 from ....windowing.windows import end_of_window, expiry_of
+from ..kernels.folds import MISSING
 from .combining import Fold
 from .panes import RETRACTING
 from .retractions import SignedWindows
@@ -36,6 +38,7 @@ T = TypeVar("T")
 MergedWindow: TypeAlias = tuple[BoundedWindow, Any, int | None]
 
 _first = itemgetter(0)
+_new = tuple.__new__
 
 
 def merged(window_fn: WindowFn, items: Iterable[tuple[BoundedWindow, T]]) -> list[tuple[BoundedWindow, list[T]]]:
@@ -116,6 +119,18 @@ class BulkMerge:
         self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
         self._stamped = fold.operation.stamped
         self._width = fold.operation.pending_width
+        # Whether the results of a key whose windows are all complete are those of the runs of its elements.
+        self.emits_runs = self._by_overlap and not self._stamped
+
+    def emit_runs(
+        self, key: Any, entries: list[Any], values: list[Any], timestamps: list[int], windows: list[Any]
+    ) -> None:
+        """Append the results of a key's pending elements to those of a bundle, where `emits_runs`."""
+        extracted = self._fold.extracted if self._fold.extracts else None
+        for begin, end, accumulator in self._runs(entries):
+            values.append((key, accumulator if extracted is None else extracted(accumulator)))
+            timestamps.append(end - 1 if end <= MAX_MICROS else MAX_MICROS)
+            windows.append((_new(IntervalWindow, (begin, end)),))
 
     def folded(self, entries: list[Any], windows: list[MergedWindow]) -> list[MergedWindow]:
         """Fold a key's pending elements, and merge their windows with those that are there already."""
@@ -141,11 +156,33 @@ class BulkMerge:
 
     def _folded_runs(self, entries: list[Any]) -> list[MergedWindow]:
         """Fold elements by the windows that they merge into, without an accumulator for each of them."""
-        runs = overlapping_runs(sorted(self._unpacked(entries), key=_first))
-        window_of, of = IntervalWindow.of_micros, self._fold.of
+        window_of = IntervalWindow.of_micros
         if self._stamped:
+            runs = overlapping_runs(sorted(self._unpacked(entries), key=_first))
             return [self._folded(window_of(begin, end), pairs) for begin, end, pairs in runs]
-        return [(window_of(begin, end), of(values), None) for begin, end, values in runs]
+        return [(window_of(begin, end), accumulator, None) for begin, end, accumulator in self._runs(entries)]
+
+    def _runs(self, entries: list[Any]) -> Iterator[tuple[int, int, Any]]:
+        """Yield begin, end and accumulator of the windows that a key's elements merge into.
+
+        They are those of `overlapping_runs`.
+        """
+        functions, of = self._fold.functions, self._fold.of
+        collects = functions.calls
+        first, add = (_alone, _with) if collects else (functions.first, functions.add)
+        begin = end = MIN_MICROS
+        accumulator: Any = MISSING
+        for start, size, value in sorted(self._unpacked(entries), key=_first):
+            if start < end:
+                accumulator = add(accumulator, value)
+                if start + size > end:
+                    end = start + size
+            else:
+                if accumulator is not MISSING:
+                    yield begin, end, of(accumulator) if collects else accumulator
+                begin, end, accumulator = start, start + size, first(value)
+        if accumulator is not MISSING:
+            yield begin, end, of(accumulator) if collects else accumulator
 
     def _unpacked(self, entries: list[Any]) -> Iterator[tuple[int, int, Any]]:
         """Yield start, size and value of each element; a pair of value and timestamp if the timestamp matters."""
@@ -158,6 +195,15 @@ class BulkMerge:
         combiner, window_fn = self._combiner, self._window_fn
         stamp = merged_timestamp(combiner, [for_element(combiner, window, micros, window_fn) for _, micros in pairs])
         return window, self._fold.of([value for value, _ in pairs]), stamp
+
+
+def _alone(value: Any) -> list[Any]:
+    return [value]
+
+
+def _with(values: list[Any], value: Any) -> list[Any]:
+    values.append(value)
+    return values
 
 
 class IncrementalMerge:

@@ -17,6 +17,7 @@ from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import PenstockError
 from penstock.triggers import AccumulationMode, AfterWatermark
 from penstock.windowing import IntervalWindow, Sessions, TimestampCombiner, WindowFn
+from penstock.windowing.overlap import overlapping_runs
 
 GAP = 10
 
@@ -90,6 +91,36 @@ class Merges(WindowFn):
 
 
 A, B, C, AB, ABC = (IntervalWindow(0, end) for end in (1, 2, 3, 4, 5))
+
+
+@given(st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 20), st.integers(-3, 3))))
+@pytest.mark.parametrize(
+    "transform",
+    [
+        beam.GroupByKey(),
+        beam.CombinePerKey(sum),
+        beam.CombinePerKey(max),
+        beam.combiners.Count.PerKey(),
+        beam.combiners.Top.LargestPerKey(2),
+    ],
+    ids=["values", "sum", "max", "count", "largest"],
+)
+def test_runs_are_folded_as_their_values_are(transform: beam.PTransform, elements: list[tuple[int, int, int]]) -> None:
+    """Windows that only touch, empty ones and those within another one among them."""
+    own = fold_of(transform, Sessions(5))
+    merge = BulkMerge(own)
+    spans = sorted(elements, key=lambda span: span[0])
+    expected = [((begin, end), own.extracted(own.of(values)), None) for begin, end, values in overlapping_runs(spans)]
+    entries = [part for span in elements for part in span]
+    folded = merge.folded(entries, [])
+    assert expected == [(window, own.extracted(accumulator), stamp) for window, accumulator, stamp in folded]
+    values: list[Any] = []
+    timestamps: list[int] = []
+    windows: list[Any] = []
+    merge.emit_runs("k", entries, values, timestamps, windows)
+    assert [("k", result) for _, result, _ in expected] == values
+    assert [(window,) for window, _, _ in expected] == windows
+    assert [window.max_micros for (window,) in windows] == timestamps
 
 
 def test_a_result_may_be_merged_again() -> None:
