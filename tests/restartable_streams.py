@@ -111,7 +111,7 @@ class Stream:
     ) -> Job:
         """Return a job that is ready to start, with a new disk as in a new process."""
         self.disk = FailingDisk()
-        world = SimulatedWorld(5, Faults())
+        world = self.world = SimulatedWorld(5, Faults())
         plan = fuse((self.pipeline() if pipeline is None else pipeline).graph(), lambda *_: False)
         workers = SimulatedWorkers(parallelism, world)
         start = workers.start

@@ -21,6 +21,9 @@ from ..windowing.duration import Duration
 from ..windowing.timestamp import Timestamp
 from .read import Read
 
+# Seconds that deferred work of a stream waits for before it is tried again.
+_MOMENT = 0.01
+
 
 def read_of_splittable(
     fn: DoFn, args: tuple[Any, ...], kwargs: dict[str, Any], signature: SplittableSignature, pcoll: PCollection[Any]
@@ -54,14 +57,16 @@ class WorkToTheEnd(DoFn):
 
     Deferred work is done after the waiting time.
 
-    In stages that may be interrupted, it can return between two claims: the last output is then a `Remainder` with the
-    unfinished work, with which `process` is called again.
+    In a stream it may return between two claims: the last output is then a `Remainder` with the unfinished work, with
+    which `process` is called again.
 
     Attributes:
-      over: set by the runner to interrupt the work.
+      most_claims: the number of claims after which it does so, as the runner says; None for never.
+      claims: the number of claims that were made.
     """
 
-    over: Any = ()
+    most_claims: int | None = None
+    claims: int = 0
 
     def __init__(self, fn: DoFn, label: str) -> None:
         self.fn = fn
@@ -85,7 +90,7 @@ class WorkToTheEnd(DoFn):
         while todo:
             restriction = todo.popleft()
             tracker = provider.create_tracker(restriction)
-            view = RestrictionTrackerView(tracker, self.over)
+            view = RestrictionTrackerView(tracker, self.most_claims)
             estimator = None
             if estimators is not None:
                 if state is None:
@@ -96,6 +101,7 @@ class WorkToTheEnd(DoFn):
                     estimator.observe_timestamp(Timestamp.of_micros(unwrapped(output, timestamp.micros)[1]))
                 yield output
             tracker.check_done()
+            self.claims += view.claims
             rest = view.rest
             if view.deferred is not None:
                 rest, until = view.deferred
@@ -103,18 +109,21 @@ class WorkToTheEnd(DoFn):
             if rest is not None:
                 todo.appendleft(rest)
                 state = None if estimator is None else estimator.get_estimator_state()
-                if view.rest is not None or self.over:
+                # In a stream, deferred work is tried again behind a short wait.
+                if view.rest is not None or self.most_claims is not None:
                     yield Remainder(element, tuple(todo), state)
                     return
 
     def _wait(self, until: Timestamp | Duration | None) -> None:
-        """Wait until the time that work is deferred to.  Other work of the stage interrupts it."""
+        """Wait until the time that work is deferred to; in a stream for a moment, since a step is short."""
         if until is None:
             return
         begin = Timestamp.now()
         end = until if isinstance(until, Timestamp) else begin + until
-        while not self.over and (left := (end - Timestamp.now()).micros) > 0:
-            time.sleep(min(left / 1_000_000, 0.05))
+        longest = None if self.most_claims is None else _MOMENT
+        seconds = (end - Timestamp.now()).micros / 1_000_000
+        if seconds > 0:
+            time.sleep(seconds if longest is None else min(seconds, longest))
 
     def finish_bundle(self) -> Iterable[Any] | None:
         return self.fn.finish_bundle()

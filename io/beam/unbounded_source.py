@@ -208,8 +208,6 @@ class _MarkingReader(OwnUnboundedReader[Any]):
                 break
             values.append(reader.get_current())
             timestamps.append(Timestamp.of(reader.get_current_timestamp()).micros)
-            if self.over:
-                break
         self._is_ahead = self._is_ahead or bool(values)
         return Bundle(values, timestamps) if values else None
 

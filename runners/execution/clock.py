@@ -1,4 +1,4 @@
-"""Clocks: processing time, which follows a script or the wall clock, the monotonic clock, and slices of time.
+"""Clocks: processing time, which follows a script or the wall clock, the monotonic clock, and the times of steps.
 
 The wall clock may be set, forward or back, while a pipeline runs.  Intervals and time-outs follow the monotonic clock
 and are unaffected.  Processing time follows the wall clock forward.  Where that is set back, processing time continues
@@ -15,19 +15,12 @@ at the pace of the monotonic clock.
 >>> now(), now.jumped
 (60000000, 54000000)
 
-A *slice of time* is the time that a loop over elements may run before it is left between two of them.  A subtask
-handles barriers, commands and signals between its steps.  So that they needn't wait for a whole bundle, each step has a
-slice.  Every loop over elements checks before each element whether the slice is over.  Then it leaves, and the
-remaining elements wait in their order, and are part of a snapshot.  The check costs a few nanoseconds: a thread ends
-the slice (`watch.py`) by making a list non-empty.
+A *step* is what a subtask does between two looks at barriers, commands and signals.  So that these needn't wait for
+long, bundles are as large as steps of about 10 ms allow, by the time that the last ones took (`Pace`).
 
->>> slice = TimeSlice()
->>> slice.begin()
->>> bool(slice.over)
-False
->>> slice.end()
->>> bool(slice.over)
-True
+>>> pace = StepClock().pace(most=16_384)
+>>> pace.took(pace.count, 100), pace.count
+(None, 128)
 """
 
 from __future__ import annotations
@@ -39,7 +32,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .wakeup import Wakeup
 
@@ -126,12 +119,15 @@ class ProcessingTime:
         return self._steady() + (self._ahead or 0)
 
 
-# The time that a step may take before its loops are left, in microseconds.
-SLICE = 10_000
+# The time that a step takes, in microseconds.
+STEP = 10_000
 
-# The slice of a bounded run.  There panes may depend on how the input is cut into bundles, which should rarely depend
-# on the speed of the machine.
-LONG_SLICE = 250_000
+# That of a bounded run.  There panes may depend on how the input is cut into bundles, which should rarely depend on the
+# speed of the machine.
+LONG_STEP = 250_000
+
+# The size of the first bundle of a pace.
+_FIRST = 16
 
 
 # The switch interval of Python's threads while one of them is sampled, in seconds.  With the usual one of 5 ms the
@@ -189,15 +185,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
 
-class TimeSlice:
-    """The slice of time of the current step of this process.
+class StepClock:
+    """Times the steps of the subtasks of this process.
 
     Args:
-      length: microseconds.
+      length: the time that a step takes, in microseconds.
       clock: microseconds, of any beginning.
 
     Attributes:
-      over: true once loops are to be left; the same object during the lifetime of this one.
       began: the time when the step began, in microseconds; None between steps.
       steps: the number of steps that have begun.
       task: the label of the step's task.
@@ -207,10 +202,9 @@ class TimeSlice:
 
     is_simulated: ClassVar[bool] = False
 
-    def __init__(self, length: int = SLICE, clock: Callable[[], int] = steady_time) -> None:
+    def __init__(self, length: int = STEP, clock: Callable[[], int] = steady_time) -> None:
         self.length = length
         self.clock = clock
-        self.over: Any = []
         self.began: int | None = None
         self.steps = 0
         self.task = ""
@@ -225,12 +219,10 @@ class TimeSlice:
         """Begin a step."""
         self.steps += 1
         self.began = self.clock()
-        self.over.clear()
 
-    def end(self) -> None:
-        """End the slice: loops are left."""
-        if not self.over:
-            self.over.append(True)
+    def must_yield(self) -> bool:
+        """Return True if the step has taken its time, and others have their turn."""
+        return self.began is not None and self.clock() - self.began >= self.length
 
     def rest(self) -> None:
         """End the step."""
@@ -239,33 +231,13 @@ class TimeSlice:
             self.busy += self.took
             self.began = None
 
-    @contextmanager
-    def renewed(self) -> Iterator[None]:
-        """Give the loop in this block a slice of its own, within a step or between two.
-
-        Then the step's slice continues.
-
-        >>> slice = TimeSlice()
-        >>> slice.begin(), slice.end()
-        (None, None)
-        >>> with slice.renewed():
-        ...     bool(slice.over)
-        False
-        >>> bool(slice.over)
-        True
-        """
-        began, was_over = self.began, bool(self.over)
-        self.begin()
-        try:
-            yield
-        finally:
-            self.began = began
-            if was_over:
-                self.end()
+    def pace(self, most: int, first: int = _FIRST) -> Pace:
+        """Return the pace of one kind of bundles."""
+        return Pace(most, first, self.length, growth=8)
 
 
 class Pace:
-    """The number of elements that take about as long as a slice.
+    """The number of elements of a bundle that takes about as long as a step.
 
     Args:
       most: the largest number.
@@ -288,7 +260,7 @@ class Pace:
 
     __slots__ = ("_growth", "_most", "_target", "count")
 
-    def __init__(self, most: int, first: int, target: int = SLICE, growth: int = 2) -> None:
+    def __init__(self, most: int, first: int = _FIRST, target: int = STEP, growth: int = 2) -> None:
         self._growth = growth
         self._most = most
         self._target = target

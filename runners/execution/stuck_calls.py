@@ -5,7 +5,7 @@ Otherwise the call has returned in between, and another one has begun.  The watc
 
 Calls of async DoFns run beside the thread.  A watch asks those that were given to `watch_too`.
 
-For a step of a stream, the watch of its time slice knows more (`runners/local/workers/watch.py`).
+For a step of a stream, the watch of its slot knows more (`runners/local/workers/watch.py`).
 """
 
 from __future__ import annotations

@@ -160,16 +160,17 @@ class RestrictionTrackerView:
     """The tracker that is passed to `process`.
 
     Args:
-      over: once it is true, and a position was claimed, the unclaimed rest is split off.
+      most_claims: the number of claims after which the unclaimed rest is split off, at least one; None for never.
 
     Attributes:
+      claims: the number of claims that were made.
       rest: the rest that was split off for that reason, or None.
     """
 
-    def __init__(self, tracker: RestrictionTracker, over: Any = ()) -> None:
+    def __init__(self, tracker: RestrictionTracker, most_claims: int | None = None) -> None:
         self._tracker = tracker
-        self._over = over
-        self._has_claimed = False
+        self._most_claims = most_claims
+        self.claims = 0
         self.rest: Any = None
         # The deferred restriction and its time, once `defer_remainder` was called.
         self.deferred: tuple[Any, Timestamp | Duration | None] | None = None
@@ -180,11 +181,11 @@ class RestrictionTrackerView:
 
     def try_claim(self, position: Any) -> bool:
         """Claim a position, and return True if it is part of the restriction.  After False, `process` must return."""
-        if self._has_claimed and self._over:
+        if self._most_claims is not None and self.claims >= max(1, self._most_claims):
             self.split_off()
         if self.deferred is not None or not self._tracker.try_claim(position):
             return False
-        self._has_claimed = True
+        self.claims += 1
         return True
 
     def split_off(self) -> None:

@@ -122,7 +122,7 @@ class SplittableReader(EventTimeReader[Any]):
             # Sets the time of a watermark estimator that follows the clock.
             self.estimator.at(now)
         tracker = self._signature.provider.create_tracker(self._restriction)
-        view = RestrictionTrackerView(tracker, self.over)
+        view = RestrictionTrackerView(tracker, max_elements)
         estimator = self.estimator if self._estimates else None
         values: list[Any] = []
         timestamps: list[int] = []

@@ -115,9 +115,6 @@ class UnboundedReader(ABC, Generic[T]):
 
     `EventTimeReader` is easier to subclass: it implements watermarks and idleness.
 
-    Attributes:
-      over: set by the runner when a long poll should return its elements.
-
     >>> from penstock.io import Bundle, UnboundedReader
     >>> class Numbers(UnboundedReader):
     ...     def __init__(self, next):
@@ -130,8 +127,6 @@ class UnboundedReader(ABC, Generic[T]):
     ...     def watermark(self, now):
     ...         return now.micros
     """
-
-    over: Any = ()
 
     @abstractmethod
     def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:

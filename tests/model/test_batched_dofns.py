@@ -86,8 +86,8 @@ def test_batches_are_not_made_of_elements_again(
     monkeypatch.setattr(
         NumpyBatchConverter, "explode_batch", lambda self, own: exploded.append(len(own)) or explode(self, own)
     )
-    # Of smaller bundles a Reshuffle distributes the elements.
-    n = 12_000
+    # Of smaller bundles a Reshuffle distributes the elements, as of the first ones of a job.
+    n = 40_000
 
     with pipeline as p:
         numbers = p | beam.Create(range(n))
@@ -100,9 +100,9 @@ def test_batches_are_not_made_of_elements_again(
         shuffled = both | "fifth" >> beam.ParDo(ToNumpy()) | beam.Reshuffle()
         _ = shuffled | "sixth" >> beam.ParDo(ToNumpy()) | "end" >> beam.ParDo(Ending())
     if runner_name in ("local", *IN_THIS_PROCESS):
-        assert n == sum(made)
+        assert n <= sum(made) < 1.1 * n
         # The first element of a bundle decides where it goes.
-        assert {1} == set(exploded)
+        assert sum(size for size in exploded if size > 1) < 0.1 * n
 
 
 class Item(NamedTuple):

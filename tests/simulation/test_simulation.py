@@ -70,7 +70,7 @@ def test_two_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> Non
 
     assert [] == [failure for each in found for failure in each.failures]
     assert sum(each.seeds for each in found) > 20
-    assert happened["starts"] > 50
+    assert happened["starts"] > 40
     if name not in ("join", "sessions_with_retractions", "transfers"):
         # Of these no grouping can be folded.
         assert 0 < happened["accumulators"] < happened["folded"]
@@ -145,9 +145,10 @@ def test_without_alignment_commits_are_of_no_prefix(name: str) -> None:
     assert any("the result of no prefix of the input is visible" in error for error in errors), errors
 
 
-@pytest.mark.parametrize("name", PREFIXES)
-def test_if_barriers_overtake_left_work_commits_are_of_no_prefix(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A negative control: what is left is in the snapshot, so the end is right, and the commits before aren't."""
+# Of transfers no window fires by the watermark, and so nothing is pending.
+@pytest.mark.parametrize("name", [name for name in PREFIXES if name != "transfers"])
+def test_if_barriers_overtake_pending_work_commits_are_of_no_prefix(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative control: what is pending is in the snapshot, so the end is right, and the commits before aren't."""
     monkeypatch.setattr(Barriers, "waits_for_records", property(lambda self: False))
     (error,) = failing(Cell(name, "aligned").simulation(), range(200), enough=1)
 

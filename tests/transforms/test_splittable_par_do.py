@@ -196,14 +196,14 @@ def test_bounded_work_that_is_deferred_is_done_later():
     assert time.monotonic() - begin > 0.6
 
 
-def test_the_wait_for_deferred_work_ends_when_other_work_is_due():
+def test_a_stream_does_not_wait_for_deferred_work():
     """The rest is processed later."""
     work = WorkToTheEnd(Letters(), "Work")
     work.setup()
-    work.over = ["something is due"]
+    work.most_claims = 10
     *_, remainder = work.process(3, put_off=True, timestamp=Timestamp(0))
     assert (OffsetRange(1, 3),) == remainder.restrictions
-    work.over = []
+    work.most_claims = None
     assert [1, 2] == list(work.process(remainder, timestamp=Timestamp(0)))
 
 

@@ -17,8 +17,6 @@ bytecode shows that it can't be one.  Such results are collected in a list and g
 separately.  (If a function returns mostly `TimestampedValue`s, these are unwrapped in the loop.)  And where the stage
 ends in a grouping, the fold into the grouping's cells is part of the loop.
 
-A loop that may be left checks `over` before each element, and returns the number of elements that it has not reached.
-
 While a page shows the run, some bundles go through a function that also counts the elements between its operations.
 """
 
@@ -63,8 +61,6 @@ class StageDescription:
       limit: the kernel emits bundles of about so many elements.
       first: the place of the kernel's first operation.
       timestamped: the operations whose `TimestampedValue`s stay in the loop.
-      leaves: True if the loop is left when `over` is true; then the kernel returns the number of elements that it has
-        not reached.
       counts: True if it calls `passed(i, n, element)` for each operation `i` after the first: the number of elements
         that have reached the operation, and the last of them.
     """
@@ -76,7 +72,6 @@ class StageDescription:
     limit: int
     first: int = 0
     timestamped: Container[int] = ()
-    leaves: bool = False
     counts: bool = False
 
 
@@ -91,7 +86,7 @@ class StageKernel:
         none) and the variable of the operation's input.
     """
 
-    run: Callable[..., int | None]
+    run: Callable[..., None]
     source: str
     lines: tuple[tuple[int, str], ...]
 
@@ -100,8 +95,8 @@ def stage_kernel(description: StageDescription, names: Mapping[str, Any]) -> Sta
     """Return the kernel of a stage.
 
     Args:
-      names: what it calls: `emit`, `specials`, and, as the description says, `cells`, `over`, `passed` and `memory<i>`;
-        and `B`, a dict of the arguments that change from bundle to bundle.
+      names: what it calls: `emit`, `specials`, and, as the description says, `cells`, `passed` and `memory<i>`; and
+        `B`, a dict of the arguments that change from bundle to bundle.
     """
     lines = Lines()
     with lines.block("def run(values, t, w, p, s):"):
@@ -123,7 +118,6 @@ def stage_kernel(description: StageDescription, names: Mapping[str, Any]) -> Sta
 class _Generator:
     def __init__(self, lines: Lines, description: StageDescription) -> None:
         self.out = lines
-        self.leaves = description.leaves
         self.counts = description.counts
         self.timestamped = description.timestamped
         self.first = description.first
@@ -157,14 +151,9 @@ class _Generator:
         out = self.out
         start = len(out.text)
         value = f"v{self.first}"
-        values = "it" if self.leaves else "values"
-        loop = f"for {value}, {', '.join(f'{n}0' for n in self.inputs)} in zip({values}, {', '.join(self.inputs)}):"
-        with out.block(loop if self.inputs else f"for {value} in {values}:"):
+        loop = f"for {value}, {', '.join(f'{n}0' for n in self.inputs)} in zip(values, {', '.join(self.inputs)}):"
+        with out.block(loop if self.inputs else f"for {value} in values:"):
             depth = out.depth
-            if self.leaves:
-                with out.block(f"if {out.bind('over')}:"):
-                    out.line("left = it.__length_hint__() + 1")
-                    out.line("break")
             for i, operation in list(enumerate(self.operations))[self.first :]:
                 out.operation, out.input = i, value
                 last = i == len(self.operations) - 1
@@ -192,9 +181,6 @@ class _Generator:
                 out.line(f"specials({i}, P{i})")
         for i, (number, element) in self.counted.items():
             out.line(f"passed({i}, {number}, {element})")
-        if self.leaves:
-            out.line("return left")
-            out.before_loop("it = iter(values); left = 0")
         head = [(f"P{i} = []; pend{i} = P{i}.append; k{i} = None", (-1, "v0")) for i in self.pends]
         for code, about in reversed([*head, *out.before]):
             out.text.insert(start, "    " + code)
@@ -203,8 +189,7 @@ class _Generator:
     def _count(self, i: int, value: str) -> None:
         """Count the elements that reach operation `i`, unless as many have reached the one before it."""
         out, (line, depth, before) = self.out, self.begun
-        all_values = "len(values) - left" if self.leaves else "len(values)"
-        number, element = self.counted.get(i - 1, (all_values, value))
+        number, element = self.counted.get(i - 1, ("len(values)", value))
         if out.depth == depth and not any(text.endswith("continue") for text in out.text[line:]):
             # The last element is in its variable after the loop.
             self.counted[i] = number, element if value == before else value

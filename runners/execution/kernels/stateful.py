@@ -82,7 +82,6 @@ class LoopDescription:
       sets_timers: True if it may set timers.
       marks_seen: True if the last column of `enter` marks the keys that have been seen in the window.
       decides_signs: True if outputs don't have the sign of their element.
-      leaves: True if the loop is left when `over` is true.
       shape: the shape of the bundle.
     """
 
@@ -90,7 +89,6 @@ class LoopDescription:
     sets_timers: bool
     marks_seen: bool
     decides_signs: bool
-    leaves: bool
     shape: Shape | None = None
 
 
@@ -111,10 +109,8 @@ def call_kernel(
 
 def loop_kernel(
     description: LoopDescription, by_bundle: dict[str, Any], names: Mapping[str, Any]
-) -> Callable[..., int]:
+) -> Callable[..., None]:
     """Return a function `run(values, timestamps, windows, panes, signs)` for a bundle of the described shape.
-
-    It returns the number of elements that it has not reached.
 
     Args:
       names: what it calls: the members of `LoopOwner` and its outputs, and `KeyedTimers`.
@@ -178,7 +174,6 @@ class _Loop:
         self._method = description.method
         self._sets_timers = description.sets_timers
         self._marks_seen = description.marks_seen
-        self._leaves = description.leaves
         self._where = f"own, p, {'1' if description.decides_signs else 's'}"
         self._call_of_method = _call(description.method)
 
@@ -194,22 +189,18 @@ class _Loop:
         # Outputs of one place and one timestamp are given it when they are flushed.
         same_time = one_place and not shape.timestamps
         with out.block(f"def run(values, {', '.join(f'{name}s' for name in columns)}):"):
-            out.line("q = kind = key_type = None; is_checked = False; near = {}; it = iter(values)")
+            out.line("q = kind = key_type = None; is_checked = False; near = {}")
             out.line("; ".join(f"{name} = {name}s" for name in columns if name not in varying) or "pass")
             if one_window:
                 out.line("own = windows; w = own[0]; found = enter(w)")
                 with out.block("if found is None:"):
                     out.line("owner.dropped += len(values)")
-                    out.line("return 0")
+                    out.line("return")
                 self._unpack(out)
             if one_place:
                 self._place(out)
-            items = f"zip({', '.join(['it', *(f'{name}s' for name in varying)])})" if varying else "it"
+            items = f"zip({', '.join(['values', *(f'{name}s' for name in varying)])})" if varying else "values"
             with out.block(f"for {', '.join(['e', *varying])} in {items}:"):
-                if self._leaves:
-                    with out.block("if over:"):
-                        self._complete(out, same_time)
-                        out.line("return it.__length_hint__() + 1")
                 out.line("k, v = e")
                 # Pairs whose keys are strings or the like need no check.
                 with out.block("if type(k) is not key_type or type(e) is not tuple:"):
@@ -241,7 +232,6 @@ class _Loop:
                 self._call(out, one_place, same_time)
             out.depth = 1
             self._complete(out, same_time)
-            out.line("return 0")
         out.text[0] = f"def run(values, {', '.join([*(f'{name}s' for name in columns), *out.bound])}):"
         return "\n".join(out.text)
 

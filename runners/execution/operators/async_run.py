@@ -1,9 +1,9 @@
 """A stage of one async DoFn: its calls run in the process's event loop, and their outputs are emitted as they end.
 
 The elements of unfinished calls are *in flight*.  An aligned barrier waits for them.  They are part of any other
-snapshot, like left work, so that a restart calls again for each of them; and they hold the watermark.  Up to
+snapshot, so that a restart calls again for each of them; and they hold the watermark.  Up to
 `concurrency` calls run at once.  As many elements again wait in the event loop, so that the next call starts as soon as
-one ends.  Elements beyond these are left, and the task takes no other input meanwhile.
+one ends.  Elements beyond these are pending, and the task takes no other input meanwhile.
 
 Where a worker does everything at once (a batch, a micro-batch, a script), it waits for the calls: when the limit is
 reached, at the end of a partition, and before a watermark advances.
@@ -18,7 +18,7 @@ from typing import Any
 from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.elements.bundle import Bundle
 from ....windowing.timestamp import MAX_MICROS
-from ..clock import TimeSlice
+from ..clock import StepClock
 from ..counters import Counts
 from ..plan.fusion import Stage
 from ..stages.executor import Emit
@@ -26,7 +26,7 @@ from ..stages.side_input_views import SideInputViews
 from ..user_errors import guarded, pair_type, unhashable
 from ..wakeup import Wakeup
 from .async_executor import AsyncExecutor
-from .dataflow import LeavingStep, Left, StageRun
+from .dataflow import Pending, PendingStep, StageRun
 from .running_calls import Call
 
 
@@ -40,16 +40,16 @@ class AsyncRun(StageRun):
         executor: AsyncExecutor,
         counts: Counts,
         wakeup: Wakeup,
-        time_slice: TimeSlice | None = None,
-        behind: set[LeavingStep] | None = None,
+        step_clock: StepClock | None = None,
+        unfinished: set[PendingStep] | None = None,
     ) -> None:
-        super().__init__(executor, counts, None, time_slice, behind)
-        self.waits_for_calls = time_slice is None or time_slice.is_simulated
+        super().__init__(executor, counts, None, step_clock, unfinished)
+        self.waits_for_calls = step_clock is None or step_clock.is_simulated
         self._wakeup = wakeup
         self._capacity = 2 * executor.fn.concurrency
         # In their order.
         self._in_flight: dict[Call, None] = {}
-        self._is_simulated = time_slice is not None and time_slice.is_simulated
+        self._is_simulated = step_clock is not None and step_clock.is_simulated
         # By lane, the calls that are not emitted; None if calls are emitted as they end.
         self._lanes: dict[Any, deque[Call]] | None = {} if executor.ordered or self._is_simulated else None
         self._earliest: int | None = None
@@ -61,7 +61,7 @@ class AsyncRun(StageRun):
             self._start(portion)
 
     def _start(self, bundle: Bundle) -> None:
-        """Start the calls of elements; leave those for which there is no room, or wait for room."""
+        """Start the calls of elements; those for which there is no room are pending, or wait for room."""
         done, n = 0, len(bundle)
         while done < n:
             room = self._capacity - len(self._in_flight)
@@ -72,7 +72,8 @@ class AsyncRun(StageRun):
             elif self.waits_for_calls:
                 self._wait()
             else:
-                self.leave([(0, bundle.part(done, n))])
+                self.pending.appendleft((0, bundle.part(done, n)))
+                self.note(True)
                 return
 
     def _uncut(self, bundle: Bundle, stop: int) -> int:
@@ -145,35 +146,34 @@ class AsyncRun(StageRun):
         self.emit_results()
 
     def drain(self) -> None:
-        """Wait for all calls, those of left elements included."""
-        while self.left or self._in_flight:
+        """Wait for all calls, those of pending elements included."""
+        while self.pending or self._in_flight:
             if self._in_flight:
                 self._wait()
             else:
                 self.resume()
 
     def resume(self) -> None:
-        while self.left and not self.is_full:
-            _, bundle = self.left.popleft()
-            self._process(bundle, 0)
-            if self.over:
+        while self.pending and not self.is_full:
+            self._process_next()
+            if self.must_yield():
                 break
-        self.note()
+        self.note(bool(self.pending))
 
-    def left_work(self) -> list[Left]:
-        """Return the elements in flight, and those that are left."""
+    def pending_elements(self) -> list[Pending]:
+        """Return the elements in flight, and those that wait for them."""
         if not self._in_flight:
-            return list(self.left)
+            return list(self.pending)
         rows = [call.row for call in self._in_flight]
-        return [(0, Bundle(*map(list, zip(*rows, strict=True)))), *self.left]
+        return [(0, Bundle(*map(list, zip(*rows, strict=True)))), *self.pending]
 
     @property
     def has_records(self) -> bool:
-        return bool(self.left or self._in_flight)
+        return bool(self.pending or self._in_flight)
 
     @property
     def waits_for_a_call(self) -> bool:
-        return self.is_full or not self.left
+        return self.is_full or not self.pending
 
     def hold(self) -> int | None:
         kept = super().hold()
@@ -221,12 +221,12 @@ class AsyncRuns:
         emit: Emit,
         counts: Counts,
         views: SideInputViews,
-        time_slice: TimeSlice | None,
-        behind: set[LeavingStep] | None,
+        step_clock: StepClock | None,
+        unfinished: set[PendingStep] | None,
     ) -> AsyncRun:
         """Return a stage at work, one of these from now on."""
-        wakeup = Wakeup() if time_slice is None else time_slice.wakeup
-        self.runs.append(AsyncRun(AsyncExecutor(stage, emit, views, wakeup), counts, wakeup, time_slice, behind))
+        wakeup = Wakeup() if step_clock is None else step_clock.wakeup
+        self.runs.append(AsyncRun(AsyncExecutor(stage, emit, views, wakeup), counts, wakeup, step_clock, unfinished))
         return self.runs[-1]
 
     @property
@@ -240,13 +240,13 @@ class AsyncRuns:
             if run.has_results:
                 run.emit_results()
 
-    def are_full(self, behind: set[LeavingStep]) -> bool:
-        """Return True if all steps that have left work are among these, and wait for the end of a call."""
-        return behind.issubset(self.runs) and all(run.is_full for run in self.runs if run.is_behind)
+    def are_full(self, unfinished: set[PendingStep]) -> bool:
+        """Return True if all steps that have pending work are among these, and wait for the end of a call."""
+        return unfinished.issubset(self.runs) and all(run.is_full for run in self.runs if run.has_pending)
 
     @property
     def has_records(self) -> bool:
-        """Return True if elements are in flight or left."""
+        """Return True if elements are in flight, or wait for these."""
         return any(run.has_records for run in self.runs)
 
     def drain(self) -> None:

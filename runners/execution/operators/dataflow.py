@@ -3,9 +3,10 @@
 A runner wires the steps that run in one place: all of them, or those between two shuffles.  It passes in the inputs of
 groupings and the sinks; stages and unions are the same in every runner.
 
-A step may process a large bundle in several slices, so that the task can answer heartbeats and barriers in between.
-Its *left work* are the elements and due timers that it leaves when its slice of time is over.  The task does left work
-before it processes any other input.
+A bundle is processed to its end, through all steps that follow, before the task looks at anything else.  So those who
+hand bundles in cut them to what a step of the task's may take (`clock.py`).  What a clock makes due in one step, and
+what waits for something else, may be more: a step then has *pending work*, which the task does part by part, before it
+processes any other input.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ....sdk import graph
-from ....sdk.elements.bundle import Bundle
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.elements.element_wrappers import Remainder
 from ....windowing import BoundedWindow
-from ..clock import TimeSlice
+from ..clock import Pace, StepClock
 from ..counters import Counts
 from ..plan.fusion import Back, Grouping, Head, Keyed, Output, Plan, Source, Stage, Step, Union
 from ..stages.executor import Emit, StageExecutor
@@ -30,56 +31,39 @@ if TYPE_CHECKING:
     from ..windows.bounded_operator import Cells
     from ..windows.combining import Fold
 
-# Elements, with the place of the next operation for them in a fused stage.
-Left: TypeAlias = tuple[int, Bundle]
+# Elements that wait, with the place of the next operation for them in a fused stage.
+Pending: TypeAlias = tuple[int, Bundle]
 
 
-class LeavingStep:
-    """A step that may leave work.
+class PendingStep:
+    """A step that may have pending work.
 
     Args:
-      time_slice: the worker's; None if the step processes everything at once.
-      behind: the steps of the task that have left work.
+      step_clock: the worker's; None if the step processes everything at once.
+      unfinished: the steps of the task that have pending work.
 
     Attributes:
-      left: the elements that it has left, in their order.
-      is_behind: True if it has left any work.
+      has_pending: True if it has pending work.
     """
 
-    def __init__(self, time_slice: TimeSlice | None, behind: set[LeavingStep] | None) -> None:
-        self.over = None if time_slice is None else time_slice.over
-        self.left: deque[Left] = deque()
-        self.is_behind = False
-        self._behind = set() if behind is None else behind
+    def __init__(self, step_clock: StepClock | None, unfinished: set[PendingStep] | None) -> None:
+        self.has_pending = False
+        self._step_clock = step_clock
+        self._unfinished = set() if unfinished is None else unfinished
 
-    @property
-    def waits(self) -> bool:
-        """Return True if new elements have to wait."""
-        return self.is_behind or bool(self.over)
+    def note(self, has_pending: bool) -> None:
+        """Update `has_pending`."""
+        self.has_pending = has_pending
+        (self._unfinished.add if has_pending else self._unfinished.discard)(self)
 
-    def put_off(self, bundle: Bundle, place: int = 0) -> None:
-        """Queue elements behind those that wait already."""
-        self.left.append((place, bundle))
-        self.note()
-
-    def leave(self, entries: Iterable[Left]) -> None:
-        """Queue elements before those that wait already."""
-        self.left.extendleft(reversed(list(entries)))
-        self.note()
-
-    def note(self, is_due: bool = False) -> None:
-        """Update `is_behind`: True if elements are left, or `is_due`."""
-        self.is_behind = is_due or bool(self.left)
-        (self._behind.add if self.is_behind else self._behind.discard)(self)
-
-    def left_work(self) -> list[Left]:
-        """Return the elements that a snapshot has to contain, in their order."""
-        return list(self.left)
+    def must_yield(self) -> bool:
+        """Return True if the rest of the pending work has to wait for the next step."""
+        return self._step_clock is not None and self._step_clock.must_yield()
 
     @property
     def has_records(self) -> bool:
         """True if it has records that an aligned barrier waits for."""
-        return self.is_behind
+        return self.has_pending
 
     @property
     def waits_for_a_call(self) -> bool:
@@ -87,7 +71,7 @@ class LeavingStep:
         return False
 
     def resume(self) -> None:
-        """Continue with the left work, until none remains or the slice is over."""
+        """Go on with the pending work, until none remains or the step has taken its time."""
         raise NotImplementedError
 
 
@@ -122,8 +106,8 @@ class AsyncStages(Protocol):
         emit: Emit,
         counts: Counts,
         views: SideInputViews,
-        time_slice: TimeSlice | None,
-        behind: set[LeavingStep] | None,
+        step_clock: StepClock | None,
+        unfinished: set[PendingStep] | None,
     ) -> StageRun: ...
 
 
@@ -162,11 +146,10 @@ class Dataflow:
         portions: Mapping[str, Cut] | None = None,
         arrivals: Collection[Arrival] = (),
         tracking: bool = False,
-        time_slice: TimeSlice | None = None,
-        behind: set[LeavingStep] | None = None,
+        step_clock: StepClock | None = None,
+        unfinished: set[PendingStep] | None = None,
         async_stages: AsyncStages | None = None,
     ) -> None:
-        over = None if time_slice is None else time_slice.over
         self.stages: dict[str, StageRun] = {}
         self.entries: dict[Arrival, Receiver] = {}
         self._arrivals = arrivals
@@ -175,14 +158,14 @@ class Dataflow:
         for step in steps:
             if isinstance(step, Stage) and step.is_async:
                 assert async_stages is not None
-                run = async_stages.open(step, self.emit_of(step, counts), counts, views, time_slice, behind)
+                run = async_stages.open(step, self.emit_of(step, counts), counts, views, step_clock, unfinished)
                 self.stages[step.id] = run
                 self._enter(step, step.input, run.receive)
             elif isinstance(step, Stage):
                 grouping = groupings[step.fold.label] if step.fold is not None else None
-                executor = StageExecutor(step, self.emit_of(step, counts), views, *_folding(grouping), over=over)
+                executor = StageExecutor(step, self.emit_of(step, counts), views, *_folding(grouping))
                 cut = None if step.fold is None else (portions or {}).get(step.fold.label)
-                run = self.stages[step.id] = StageRun(executor, counts, cut, time_slice, behind)
+                run = self.stages[step.id] = StageRun(executor, counts, cut, step_clock, unfinished)
                 self._enter(step, step.input, run.receive)
             elif isinstance(step, Grouping) and not step.fused:
                 (pcollection,) = step.transform.inputs
@@ -204,8 +187,8 @@ class Dataflow:
                 # Takes as long to import as a small pipeline without state runs.
                 from ..state.stateful_pardo import StatefulExecutor
 
-                stateful = StatefulExecutor(step.transform, self.emit_of(step.stage, counts), views, tracking, over)
-                self.stages[step.id] = StageRun(stateful, counts, None, time_slice, behind)
+                stateful = StatefulExecutor(step.transform, self.emit_of(step.stage, counts), views, tracking)
+                self.stages[step.id] = StageRun(stateful, counts, None, step_clock, unfinished)
                 self._enter(step, pcollection, self.stages[step.id].receive)
             elif isinstance(step, Head):
                 (looped,) = step.transform.outputs.values()
@@ -294,10 +277,12 @@ class _Hops:
             self._depth -= 1
 
 
-class StageRun(LeavingStep):
-    """A stage at work, with the bundles that wait for its side inputs or for its next slice of time.
+class StageRun(PendingStep):
+    """A stage at work, with the bundles that wait for its side inputs, and its pending work.
 
     Attributes:
+      pending: the elements that wait for their turn, in their order: those that follow an unfinished restriction, due
+        timers, or elements that side inputs have let through.
       waits_for_calls: True if its elements may be in an event loop, and have to be waited for (`drain`).
       is_ready: returns True if the side inputs are ready for elements of a window.
       is_late: returns True for a window whose side inputs were freed; None while none is.
@@ -311,10 +296,11 @@ class StageRun(LeavingStep):
         executor: StageExecutor,
         counts: Counts,
         cut: Cut | None = None,
-        time_slice: TimeSlice | None = None,
-        behind: set[LeavingStep] | None = None,
+        step_clock: StepClock | None = None,
+        unfinished: set[PendingStep] | None = None,
     ) -> None:
-        super().__init__(time_slice, behind)
+        super().__init__(step_clock, unfinished)
+        self.pending: deque[Pending] = deque()
         self.executor = executor
         self.waits_for_calls = False
         self._cut = cut
@@ -325,6 +311,10 @@ class StageRun(LeavingStep):
         self.traffic: StageTraffic | None = None
         self._count = counts.of(executor.stage.label)
         self._kept = Kept() if executor.stage.side_inputs else None
+        self._pace = None if step_clock is None else step_clock.pace(BUNDLE_SIZE)
+        self._splittable = [] if step_clock is None else executor.splittable
+        self._claims = None if step_clock is None or not self._splittable else step_clock.pace(BUNDLE_SIZE)
+        self._due_pace = None if step_clock is None else step_clock.pace(BUNDLE_SIZE)
 
     def receive(self, bundle: Bundle) -> None:
         """Process the elements of a bundle whose side inputs are ready, and keep the others."""
@@ -338,7 +328,7 @@ class StageRun(LeavingStep):
                 self._kept.add(later)
             if not len(bundle):
                 return
-        if self.waits:
+        if self.has_pending:
             self.put_off(bundle)
         elif self._cut is None:
             self._process(bundle, 0)
@@ -353,47 +343,90 @@ class StageRun(LeavingStep):
             if traffic.entered[place] >= traffic.due[place]:
                 traffic.sample(executor, place, n)
             traffic.entered[place] += n
-        executor.process(bundle, place)
+        if self._claims is None:
+            executor.process(bundle, place)
+        else:
+            self._process_claims(self._claims, bundle, place)
         if executor.passed is not None:
             assert traffic is not None
             traffic.sampled(executor)
         if not place:
             self._count.read += n
-        if executor.left:
-            left, executor.left = executor.left, []
-            for at, rest in left:
-                if traffic is not None:
-                    traffic.leave(at, len(rest))
-                if not at:
-                    self._count.read -= len(rest)
-            # Elements at later operations arrived earlier.
-            self.leave(sorted(left, key=lambda entry: -entry[0]))
-        if executor.is_behind:
-            self.look_at_due()
+        if executor.remainders:
+            # Those of later operations are of earlier elements.
+            remainders = sorted(executor.remainders, key=lambda entry: -entry[0])
+            executor.remainders = []
+            self.pending.extendleft(reversed(remainders))
+        if self.pending or executor.is_due:
+            self.look_at_pending()
+
+    def _process_claims(self, pace: Pace, bundle: Bundle, place: int) -> None:
+        """Process a bundle, with as many claims of a restriction as a step may take."""
+        clock = self._step_clock
+        assert clock is not None
+        for fn in self._splittable:
+            fn.most_claims, fn.claims = pace.count, 0
+        began = clock.clock()
+        self.executor.process(bundle, place)
+        pace.took(max(fn.claims for fn in self._splittable), clock.clock() - began)
+
+    def put_off(self, bundle: Bundle, place: int = 0) -> None:
+        """Add elements to the pending work."""
+        self.pending.append((place, bundle))
+        self.note(True)
 
     def stop_counting(self) -> None:
         """Count no more what passes between its operations."""
         self.traffic = self.executor.passed = None
 
-    def look_at_due(self) -> None:
-        """Update `is_behind` with the executor's due work."""
-        self.note(self.executor.is_behind)
+    def look_at_pending(self) -> None:
+        """Update `has_pending`."""
+        self.note(self.executor.is_due or bool(self.pending))
 
     def resume(self) -> None:
-        executor = self.executor
-        if executor.is_behind:
-            executor.catch_up()
-        while self.left and not executor.is_behind:
-            place, bundle = self.left.popleft()
-            self._process(bundle, place)
-            if self.over:
+        self.fire_due()
+        while self.pending and not self.executor.is_due:
+            self._process_next()
+            if self.must_yield():
                 break
-        self.look_at_due()
+        self.look_at_pending()
+
+    def _process_next(self) -> None:
+        """Process the first of the pending elements, as many as a step may take."""
+        place, bundle = self.pending.popleft()
+        pace, clock = self._pace, self._step_clock
+        if pace is None or clock is None:
+            self._process(bundle, place)
+            return
+        n = len(bundle)
+        if n > pace.count:
+            self.pending.appendleft((place, bundle.part(pace.count, n)))
+            bundle = bundle.part(0, pace.count)
+        began = clock.clock()
+        self._process(bundle, place)
+        pace.took(len(bundle), clock.clock() - began)
+
+    def fire_due(self) -> None:
+        """Fire the executor's due timers, until none remains or the step has taken its time."""
+        executor, pace, clock = self.executor, self._due_pace, self._step_clock
+        while executor.is_due:
+            if pace is None or clock is None:
+                executor.fire_due()
+                continue
+            began = clock.clock()
+            pace.took(executor.fire_due(pace.count), clock.clock() - began)
+            if self.must_yield():
+                break
+        self.look_at_pending()
 
     @property
     def has_records(self) -> bool:
         # The remainder of a restriction is a position, as a source's is, and so are the elements behind it.
-        return self.executor.is_behind or (bool(self.left) and not _is_remainder(self.left[0][1]))
+        return self.executor.is_due or (bool(self.pending) and not _is_remainder(self.pending[0][1]))
+
+    def pending_elements(self) -> list[Pending]:
+        """Return the elements that a snapshot has to contain, in their order."""
+        return list(self.pending)
 
     def drain(self) -> None:
         """Wait for the elements that are in an event loop."""
@@ -442,23 +475,29 @@ class StageRun(LeavingStep):
                 self._kept.add(bundle)
             return
         for bundle in bundles:
-            if self.over is None:
-                self.receive(bundle)
-            else:
-                self.put_off(bundle)
+            self.put_off(bundle)
+        if self._step_clock is None:
+            self.resume()
 
     def process_ready(self) -> None:
         """Process the kept bundles whose side inputs are ready now."""
         if self._kept is not None and any(map(self.is_ready, self._kept.windows)):
             kept, self._kept = self._kept, Kept()
-            for bundle in kept.bundles:
-                self.receive(bundle)
+            self._let_through(kept)
 
     def unblock(self) -> None:
         """Process all kept bundles: the side inputs are complete."""
         kept, self._kept = self._kept, None
-        for bundle in kept.bundles if kept is not None else ():
+        if kept is not None:
+            self._let_through(kept)
+
+    def _let_through(self, kept: Kept) -> None:
+        if self._step_clock is not None:
+            # There may be many: a part of them in each step.
+            self.note(True)
+        for bundle in kept.bundles:
             self.receive(bundle)
+        self.resume()
 
 
 class Kept:

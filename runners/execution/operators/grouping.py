@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import attrs
 
 from ....sdk import graph
-from ....sdk.elements.bundle import Bundle
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.metrics import MetricName, MetricsContainer
 from ....triggers import AccumulationMode, AfterCount, Repeatedly
 from ....windowing.timestamp import MAX_MICROS
-from ..clock import Clock, TimeSlice
+from ..clock import Clock, StepClock
 from ..plan.fusion import Grouping
 from ..state.key_types import KeyTypes
 from ..user_errors import guarded
 from ..windows.combining import Fold
 from ..windows.triggered_operator import TriggeredWindows
-from .dataflow import Dataflow, LeavingStep, Receiver
+from .dataflow import Dataflow, PendingStep, Receiver
 
 # The metric that counts late elements.
 DROPPED_LATE = MetricName("penstock", "dropped_late")
@@ -31,18 +33,19 @@ _AS_IT_ARRIVES: dict[str, Any] = {
 }
 
 
-class GroupingRun(LeavingStep):
-    """A grouping whose triggers decide when a window emits results, and how many."""
+class GroupingRun(PendingStep):
+    """A grouping whose triggers decide when a window emits results, and how many.  Due windows are its pending work."""
 
     def __init__(
         self,
         step: Grouping,
         clock: Clock,
         metrics: MetricsContainer,
-        time_slice: TimeSlice | None = None,
-        behind: set[LeavingStep] | None = None,
+        step_clock: StepClock | None = None,
+        unfinished: set[PendingStep] | None = None,
     ) -> None:
-        super().__init__(time_slice, behind)
+        super().__init__(step_clock, unfinished)
+        self._pace = None if step_clock is None else step_clock.pace(BUNDLE_SIZE)
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.GroupByKeyAndWindow)
         self.label = step.transform.label
@@ -58,7 +61,7 @@ class GroupingRun(LeavingStep):
         self.windows = self._new_windows()
 
     def _new_windows(self) -> TriggeredWindows:
-        return TriggeredWindows(self.fold, self._retracted, self._late is not None, self.over)
+        return TriggeredWindows(self.fold, self._retracted, self._late is not None)
 
     def wire(self, dataflow: Dataflow) -> None:
         """Connect the outputs."""
@@ -75,36 +78,38 @@ class GroupingRun(LeavingStep):
         if self.key_types is not None and len(bundle):
             guarded(self.label, partial(self.key_types.check_elements, bundle.values))
             self.key_types = self.key_types if self.key_types.left > 0 else None
-        if self.waits:
-            self.put_off(bundle)
-        else:
-            self._process(bundle)
-
-    def _process(self, bundle: Bundle) -> None:
         spilled = self.windows.table.spilled
         if spilled is not None:
             guarded(self.label, partial(spilled.load_for, bundle))
-        left = guarded(self.label, partial(self.windows.process, bundle))
+        guarded(self.label, partial(self.windows.process, bundle))
         self._flush()
-        if left:
-            self.leave([(0, part) for part in left])
 
     def look_at_restored(self) -> None:
         """Note whether work of the snapshot is due."""
         self.windows.unify_restored()
-        if self.over is not None:
-            self.windows.look_at_restored()
-            self.note(self.windows.is_behind)
+        self.windows.look_at_restored()
+        self.note(self.windows.is_due)
 
     def resume(self) -> None:
-        if self.windows.is_behind:
-            self._catch_up()
-        while self.left and not self.windows.is_behind:
-            _, bundle = self.left.popleft()
-            self._process(bundle)
-            if self.over:
+        while self.windows.is_due:
+            if self.windows.table.spilled is not None:
+                self.windows.table.spilled.spill_excess()
+            self._fire(self.windows.fire)
+            if self.must_yield():
                 break
-        self.note(self.windows.is_behind)
+        self.note(self.windows.is_due)
+
+    def _fire(self, work: Callable[[int], int]) -> None:
+        """Fire as many windows as a step may take; send the panes, in bundles that are no larger."""
+        pace, clock = self._pace, self._step_clock
+        if pace is None or clock is None:
+            guarded(self.label, partial(work, sys.maxsize))
+            self._flush()
+            return
+        began = clock.clock()
+        fired = guarded(self.label, partial(work, pace.count))
+        self._flush()
+        pace.took(fired, clock.clock() - began)
 
     # Clocks
 
@@ -113,9 +118,8 @@ class GroupingRun(LeavingStep):
         self._tick()
         # This is called after every message, and most messages advance no watermark.
         if watermark > self.windows.watermark:
-            guarded(self.label, partial(self.windows.advance_watermark, watermark))
-            self._flush()
-            self._catch_up()
+            self._fire(partial(self.windows.advance_watermark, watermark))
+            self._go_on()
         return self.windows.output_watermark()
 
     def finish(self) -> None:
@@ -137,19 +141,15 @@ class GroupingRun(LeavingStep):
 
     def _tick(self) -> None:
         if self._clock.now > self.windows.processing_time:
-            guarded(self.label, partial(self.windows.advance_processing_time, self._clock.now))
-            self._flush()
-            self._catch_up()
+            self._fire(partial(self.windows.advance_processing_time, self._clock.now))
+            self._go_on()
 
-    def _catch_up(self) -> None:
-        """Emit due results, in portions where they don't fit in memory together."""
-        while self.windows.is_behind and not self.over:
-            if self.windows.table.spilled is not None:
-                self.windows.table.spilled.spill_excess()
-            guarded(self.label, self.windows.catch_up)
-            self._flush()
-        if self.over is not None:
-            self.note(self.windows.is_behind)
+    def _go_on(self) -> None:
+        """Fire the rest of what a clock has made due, as far as the step has time for it."""
+        if self.windows.is_due and not self.must_yield():
+            self.resume()
+        else:
+            self.note(self.windows.is_due)
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
         """Advance a percentile watermark."""

@@ -61,10 +61,14 @@ class KeyedRun:
         self._tick()
         if watermark >= MAX_MICROS and not self._has_script:
             if not self._is_done:
-                self._is_done = executor.finish()
-        elif not self._is_batch:
-            executor.advance_watermark(watermark)
-        self._run.look_at_due()
+                executor.finish()
+                self._run.fire_due()
+                if not executor.is_due:
+                    executor.begin_anew()
+                    self._is_done = True
+        elif not self._is_batch and watermark > executor.watermark:
+            executor.watermark = watermark
+            self._run.fire_due()
         if executor.dropped:
             self._counters[DROPPED_LATE] += executor.dropped
             executor.dropped = 0
@@ -84,7 +88,7 @@ class KeyedRun:
 
     def look_at_restored(self) -> None:
         """Note whether work of the snapshot is due."""
-        self._run.look_at_due()
+        self._run.look_at_pending()
 
     def pass_time(self) -> None:
         """Advance the clock only."""
@@ -93,6 +97,5 @@ class KeyedRun:
     def _tick(self) -> None:
         executor = self._executor
         if self._clock.now > executor.processing_time:
-            executor.advance_processing_time(self._clock.now)
-            if executor.is_behind:
-                self._run.look_at_due()
+            executor.processing_time = self._clock.now
+            self._run.fire_due()

@@ -28,14 +28,13 @@ Otherwise it is sent when it `is_full`, when the worker has nothing else to do, 
 `patience`: 5 ms where a pane may fire before the end of its window, 100 ms where only a watermark that matters lets one
 fire.
 
-The fold of a bundle has a slice of time of its own, or two if half of it is done in the first.  Then the table and the
+Of a bundle as many elements are folded as a step may take, by the time that the last ones took.  Then the table and the
 remaining elements are sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -50,7 +49,7 @@ from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner
 from ....windowing.windows import end_of_window
-from ..clock import TimeSlice
+from ..clock import StepClock
 from ..plan.fusion import Grouping, Stage, Step, shrinks
 from ..spilling.memory import average, memory_of
 from ..stages.executor import StageExecutor
@@ -134,7 +133,7 @@ class PreAggregation:
     Elements of each origin have a table of their own.
 
     Args:
-      time_slice: the worker's; None if each bundle is folded to its end.
+      step_clock: the worker's; None if each bundle is folded to its end.
 
     Attributes:
       label: the grouping's full label.
@@ -151,16 +150,17 @@ class PreAggregation:
     [(None, [('a', (51, 51)), ('b', (100, 50))])]
     """
 
-    def __init__(self, transform: graph.Transform, time_slice: TimeSlice | None = None) -> None:
+    def __init__(self, transform: graph.Transform, step_clock: StepClock | None = None) -> None:
         self.label = transform.label
         self._fold = Fold(transform, counts=True)
         fn = self._fold.combine_fn
         self._compacts = fn is not None and type(fn).compact is not CombineFn.compact
         self._cells = Cells()
-        self._time_slice = time_slice
-        self._over = None if time_slice is None else time_slice.over
+        self._step_clock = step_clock
+        self._compacting = None if step_clock is None else step_clock.pace(BUNDLE_SIZE)
+        self._pace = None if step_clock is None else step_clock.pace(BUNDLE_SIZE, BUNDLE_SIZE)
         stage = Stage((), transform.inputs[0], transform)
-        self._executor = StageExecutor(stage, _no_output, None, self._cells, self._fold, self._over)
+        self._executor = StageExecutor(stage, _no_output, None, self._cells, self._fold)
         trigger = self._fold.windowing.trigger
         self._fires_early = fires_early(trigger)
         self._each_watermark = self._fold.operation.stamped or _is_of_users(trigger)
@@ -175,11 +175,11 @@ class PreAggregation:
         self._is_large = False
 
     @staticmethod
-    def of(step: Step | None, time_slice: TimeSlice | None = None) -> PreAggregation | None:
+    def of(step: Step | None, step_clock: StepClock | None = None) -> PreAggregation | None:
         """Return the pre-aggregation for a receiving step; None if that needs the elements."""
         if not isinstance(step, Grouping) or not is_exact(step.transform):
             return None
-        return PreAggregation(step.transform, time_slice)
+        return PreAggregation(step.transform, step_clock)
 
     def __bool__(self) -> bool:
         """Return True if a table holds elements."""
@@ -204,35 +204,30 @@ class PreAggregation:
             self._fold.setup()
         table = self._tables.setdefault(origin, _Table())
         self._cells.by_window, self._cells.columns = table.by_window, table.columns
-        left = self._left_of(bundle)
-        if left is not None and len(left) <= n // 2:
-            # The slice ends by the wall clock, and another process may have had the core.
-            left = self._left_of(left)
+        done = n if self._pace is None else min(n, self._pace.count)
+        self._process(bundle if done == n else bundle.part(0, done))
         table.columns = self._cells.columns
-        done = n - len(left or ())
         table.elements += done
         if done < n // 2:
             self._rest(n)
-        return left
+        return None if done == n else bundle.part(done, n)
 
     def _rest(self, elements: int) -> None:
         """Fold nothing of the next elements, of a multiple of this number."""
         self._resting = max(self._resting, self._rests * elements)
         self._rests = min(2 * self._rests, _MOST_RESTS)
 
-    def _left_of(self, bundle: Bundle) -> Bundle | None:
-        """Fold a bundle into the table at hand; return the elements that are left when the slice is over."""
+    def _process(self, bundle: Bundle) -> None:
+        """Fold a bundle into the table at hand."""
+        pace, clock = self._pace, self._step_clock
+        began = 0 if clock is None else clock.clock()
         try:
-            with self._slice():
-                self._executor.process(bundle)
+            self._executor.process(bundle)
         except BaseException:
             self.clear()
             raise
-        if not self._executor.left:
-            return None
-        ((_, left),) = self._executor.left
-        self._executor.left = []
-        return left
+        if pace is not None and clock is not None:
+            pace.took(len(bundle), clock.clock() - began)
 
     @property
     def is_full(self) -> bool:
@@ -264,8 +259,7 @@ class PreAggregation:
             return []
         tables = self._tables
         self.clear()
-        with self._slice() if self._compacts else nullcontext():
-            taken = [(origin, self._folded(table)) for origin, table in tables.items()]
+        taken = [(origin, self._folded(table)) for origin, table in tables.items()]
         elements = sum(table.elements for table in tables.values())
         # A barrier or a watermark may come early once, so earlier tables count too.
         self._elements = self._elements / 2 + elements
@@ -286,9 +280,6 @@ class PreAggregation:
         self._measured_at = 0
         self._is_large = False
 
-    def _slice(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._time_slice is None else self._time_slice.renewed()
-
     def _folded(self, table: _Table) -> FoldedBundle:
         self._cells.by_window, self._cells.columns = table.by_window, table.columns
         self._cells.settle()
@@ -308,15 +299,20 @@ class PreAggregation:
         return FoldedBundle(values, timestamps, windows)
 
     def _compacted(self, folded: Iterable[Any]) -> Iterable[Any]:
+        """Compact accumulators, as many as a step may take; the others are sent as they are."""
         fn = self._fold.combine_fn
         if fn is None or not self._compacts:
             return folded
-        return guarded(self.label, partial(self._compacted_in_time, fn.compact, folded))
+        return guarded(self.label, partial(self._compacted_in_time, fn.compact, list(folded)))
 
-    def _compacted_in_time(self, compact: Callable[[Any], Any], folded: Iterable[Any]) -> list[Any]:
-        """Compact accumulators until the slice is over; the others are sent as they are."""
-        over = self._over
-        return [(accumulator if over else compact(accumulator), count) for accumulator, count in folded]
+    def _compacted_in_time(self, compact: Callable[[Any], Any], folded: list[Any]) -> list[Any]:
+        pace, clock = self._compacting, self._step_clock
+        if pace is None or clock is None:
+            return [(compact(accumulator), count) for accumulator, count in folded]
+        began = clock.clock()
+        compacted = [(compact(accumulator), count) for accumulator, count in folded[: pace.count]]
+        pace.took(len(compacted), clock.clock() - began)
+        return compacted + folded[len(compacted) :]
 
     def teardown(self) -> None:
         """Tear down the combiner."""

@@ -7,19 +7,14 @@ from contextlib import suppress
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.elements.bundle import Bundle
 from ....sdk.sink import Sink, SinkWriter
-from ..clock import Pace, TimeSlice
 from ..counters import Counts
-from ..operators.dataflow import LeavingStep
 from ..user_errors import guarded
 from .committer import precommit
 
-# The number of elements of the first write, where work may be left between two writes.
-_FIRST = 64
 
-
-class OutputRun(LeavingStep):
+class OutputRun:
     """One worker's part of a sink; `SinkCommitter` is the part of the process that runs the pipeline.
 
     Attributes:
@@ -33,12 +28,7 @@ class OutputRun(LeavingStep):
         transaction: str,
         counts: Counts,
         unit: str = "0",
-        time_slice: TimeSlice | None = None,
-        behind: set[LeavingStep] | None = None,
     ) -> None:
-        super().__init__(time_slice, behind)
-        self._time_slice = time_slice
-        self._pace = Pace(BUNDLE_SIZE, _FIRST)
         primitive = transform.primitive
         assert isinstance(primitive, graph.ParDo)
         assert primitive.sink is not None
@@ -56,41 +46,9 @@ class OutputRun(LeavingStep):
         """Write a bundle."""
         if self._is_over:
             return
-        if self.waits:
-            self.put_off(bundle)
-        elif self._time_slice is None:
-            self._write_counted(bundle)
-        else:
-            self._write_in_parts(bundle, self._time_slice)
-
-    def _write_in_parts(self, bundle: Bundle, time_slice: TimeSlice) -> None:
-        """Write parts that take about a slice each; the elements that remain when the slice is over are left."""
-        pace, done, n = self._pace, 0, len(bundle)
-        while done < n:
-            stop = min(n, done + pace.count)
-            began = time_slice.clock()
-            self._write_counted(bundle if stop - done == n else bundle.part(done, stop))
-            pace.took(stop - done, time_slice.clock() - began)
-            done = stop
-            if done < n and time_slice.over:
-                self.leave([(0, bundle.part(done, n))])
-                return
-
-    def _write_counted(self, bundle: Bundle) -> None:
         self._count.read += len(bundle)
         guarded(self.label, lambda: self._write(bundle))
         self._count.written += len(bundle)
-
-    def resume(self) -> None:
-        if self._is_over:
-            self.left.clear()
-        assert self._time_slice is not None
-        while self.left:
-            _, bundle = self.left.popleft()
-            self._write_in_parts(bundle, self._time_slice)
-            if self.over:
-                break
-        self.note()
 
     def _write(self, bundle: Bundle) -> None:
         if self._writer is None:

@@ -6,6 +6,7 @@ A chain has the operations of a stage from one of them on, compiled for each sha
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -57,11 +58,9 @@ class StageExecutor:
       views: the side inputs' contents.
       fold: the fold that it ends in, if a grouping follows.
       cells: the cells that are folded into.
-      over: true when loops are to be left (`TimeSlice.over`); None for loops that run to their end.
 
     Attributes:
-      left: the elements that `process` has not reached, in their order: each bundle with the place of the next
-        operation for it.  The caller takes them.
+      remainders: unfinished restrictions, each with the place of their operation.  The caller takes them.
       passed: called with the place of an operation, the number of elements that it processes, and one of them or their
         bundle; None while nothing counts these.
     """
@@ -73,11 +72,9 @@ class StageExecutor:
         views: SideInputViews | None = None,
         cells: Cells | None = None,
         fold: Fold | None = None,
-        over: Any = None,
     ) -> None:
         self.stage = stage
-        self.over = over
-        self.left: list[tuple[int, Bundle]] = []
+        self.remainders: list[tuple[int, Bundle]] = []
         self.passed: Passed | None = None
         self.cells = cells
         self.emit = emit
@@ -101,9 +98,6 @@ class StageExecutor:
     def setup(self) -> None:
         """Set up the DoFns; the first bundle does it if the caller hasn't."""
         self._is_set_up = True
-        for operation in self._pardos():
-            if self.over is not None and isinstance(operation.fn, WorkToTheEnd) and not operation.remembers:
-                operation.fn.over = self.over
         for _, operation in _overriding(self._operations, "setup"):
             guarded(operation.label, operation.fn.setup)
         self._enter("setup")
@@ -218,17 +212,19 @@ class StageExecutor:
             chain = self._chains[place] = Chain(self, place, self._operations, self._tags)
         return chain
 
-    def leave(self, place: int, bundle: Bundle) -> None:
-        """Keep elements that the operation at this place has not reached."""
-        self.left.append((place, bundle))
-
     @property
-    def is_behind(self) -> bool:
-        """Return True if due work was left, other than elements."""
+    def is_due(self) -> bool:
+        """Return True if timers are due."""
         return False
 
-    def catch_up(self) -> None:
-        """Continue with due work."""
+    def fire_due(self, most: int = sys.maxsize) -> int:
+        """Fire due timers, at most so many; return their number."""
+        return 0
+
+    @property
+    def splittable(self) -> list[WorkToTheEnd]:
+        """Return the splittable DoFns that may leave a `Remainder`."""
+        return [op.fn for op in self._pardos() if isinstance(op.fn, WorkToTheEnd) and not op.remembers]
 
     def memory(self, index: int) -> OutputMemory:
         """Return the recorded outputs of a non-deterministic operation."""
@@ -348,18 +344,14 @@ class Chain:
             self._bundle_arguments.update(self._executor.bundle_arguments())
         self._bundle_size = len(bundle)
         try:
-            left = kernel.run(bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+            kernel.run(bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
         except BaseException as error:
             reraise(self._attributed(error, kernel))
-        n = len(bundle)
-        if left:
-            self._executor.leave(self._first, bundle.part(n - left, n))
         if passed is not None:
-            passed(self._first, n - (left or 0), bundle)
+            passed(self._first, len(bundle), bundle)
 
     def _kernel(self, shape: Shape, counts: bool) -> StageKernel:
         executor, fold = self._executor, self._executor.fold
-        over = executor.over
         description = StageDescription(
             executor.stage.label,
             self._operations,
@@ -368,7 +360,6 @@ class Chain:
             BUNDLE_SIZE,
             self._first,
             frozenset(self._timestamped),
-            over is not None,
             counts,
         )
         memories = {
@@ -380,7 +371,6 @@ class Chain:
             "B": self._bundle_arguments,
             "cells": executor.cells,
             "emit": self._emitted,
-            "over": over,
             "passed": self._passed,
             "specials": self.specials,
         }
@@ -404,7 +394,7 @@ class Chain:
         is_last = index == len(self._operations) - 1
         for element, micros, windows, pane, sign in elements:
             if type(element) is Remainder:
-                self._executor.leave(index, Bundle([element], micros, windows, pane, sign))
+                self._executor.remainders.append((index, Bundle([element], micros, windows, pane, sign)))
                 continue
             tag = None
             if type(element) is TaggedOutput:

@@ -100,10 +100,9 @@ class EdgeTraffic:
 class StageTraffic:
     """The traffic between the operations of a fused stage, estimated from some of its bundles.
 
-    The elements that enter the stage are known, and so are those that an operation has left at the end of a slice of
-    time, and those that come back to it later.  From samples it is known how many elements an operation outputs for
-    each that it processes.  All subtasks of a worker are counted together: those of a job with many have few samples
-    each, and the page shows their sum.
+    The elements that enter the stage are known, and so are restrictions that come back to an operation.  From samples
+    it is known how many elements an operation outputs for each that it processes.  All subtasks of a worker are counted
+    together: those of a job with many have few samples each, and the page shows their sum.
 
     Args:
       stage: the stage.
@@ -122,10 +121,9 @@ class StageTraffic:
         # All are by the place of an operation.
         self.entered = [0] * length
         self.due = [0] * length
-        # Of the elements that have entered there, those of sampled bundles, and those that were left; and how many had
-        # entered and weren't left at the last call of `traffic`.
+        # Of the elements that have entered there, those of sampled bundles, and how many there were at the last call of
+        # `traffic`.
         self._sampled = [0] * length
-        self._left = [0] * length
         self._told = [0] * length
         # Of recent samples: the elements that the operation has processed, and its outputs.
         self._processed = [0.0] * length
@@ -145,18 +143,12 @@ class StageTraffic:
         """Note what the copy has passed on of them."""
         executor.passed = None
         reached = list(self._passed)
-        for at, left in executor.left:
-            reached[at] += len(left)
         for place in range(self._begun, len(reached) - 1):
             self._processed[place] += self._passed[place]
             self._output[place] += reached[place + 1]
             if self._processed[place] >= _MEMORY:
                 self._processed[place] /= 2
                 self._output[place] /= 2
-
-    def leave(self, place: int, elements: int) -> None:
-        """Note that elements were left, which are to come again at the operation of this place."""
-        self._left[place] += elements
 
     def _take(self, place: int, elements: int, sample: Any) -> None:
         self._passed[place] += elements
@@ -167,7 +159,7 @@ class StageTraffic:
         """Return what has passed, by PCollection."""
         output = 0.0
         for place, edge in enumerate(self._edges):
-            come = self.entered[place] - self._left[place]
+            come = self.entered[place]
             processed = max(0.0, output + come - self._told[place])
             self._told[place] = come
             output = processed * self._output[place] / self._processed[place] if self._processed[place] else 0.0

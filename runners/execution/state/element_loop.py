@@ -21,13 +21,11 @@ class LoopOwner(TimerOwner, Protocol):
     """The executor of the ParDo.
 
     Attributes:
-      over: true when the loop is to be left; None if it never is.
       dropped: the number of late elements.
       is_overdue: True if a timer was set to a time that has passed.
       rows: its outputs.
     """
 
-    over: Any
     dropped: int
     is_overdue: bool
     rows: OutputRows
@@ -38,7 +36,7 @@ class LoopOwner(TimerOwner, Protocol):
     def check_keys(self, elements: list[Any]) -> None:
         """Raise an error if one of the elements has no valid key."""
 
-    def fire_due(self) -> None:
+    def fire_all(self) -> None:
         """Fire all due timers."""
 
     def emit_special(self, output: Any, micros: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
@@ -57,10 +55,10 @@ class ElementLoop:
         self._owner = owner
         self._description = description
         self._by_bundle = by_bundle
-        self._by_shape: dict[Shape, Callable[..., int]] = {}
+        self._by_shape: dict[Shape, Callable[..., None]] = {}
 
-    def run(self, bundle: Bundle) -> int:
-        """Process a bundle; return the number of elements that were not reached.
+    def run(self, bundle: Bundle) -> None:
+        """Process a bundle.
 
         Raises `TypeError` or `ValueError` for an element that is no pair.
         """
@@ -68,7 +66,7 @@ class ElementLoop:
         run = self._by_shape.get(shape)
         if run is None:
             run = self._by_shape[shape] = self._kernel(shape)
-        return run(bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+        run(bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
 
     def element_of(self, error: BaseException) -> Any:
         """Return the element that was processed when an error was raised; None if there was none."""
@@ -78,16 +76,15 @@ class ElementLoop:
             tb = tb.tb_next
         return None if tb is None else tb.tb_frame.f_locals.get("e")
 
-    def _kernel(self, shape: Shape) -> Callable[..., int]:
+    def _kernel(self, shape: Shape) -> Callable[..., None]:
         owner = self._owner
         names = {
             "KeyedTimers": KeyedTimers,
             "at": owner.rows.at,
             "check_keys": owner.check_keys,
             "enter": owner.enter,
-            "fire_due": owner.fire_due,
+            "fire_due": owner.fire_all,
             "flush": owner.rows.flush,
-            "over": owner.over,
             "owner": owner,
             "special": owner.emit_special,
         }

@@ -12,6 +12,7 @@ dropped, and counted.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from heapq import heappop, heappush
@@ -90,9 +91,8 @@ class StatefulExecutor(StageExecutor):
         emit: Emit,
         views: SideInputViews | None = None,
         tracking: bool = False,
-        over: Any = None,
     ) -> None:
-        super().__init__(fusion.Stage((transform,), transform.inputs[0]), emit, views, over=over)
+        super().__init__(fusion.Stage((transform,), transform.inputs[0]), emit, views)
         (operation,) = self._operations
         primitive = transform.primitive
         assert isinstance(operation, ParDoOperation)
@@ -152,7 +152,7 @@ class StatefulExecutor(StageExecutor):
         if marks_seen:
             self._columns.append(_SEEN)
         sets_timers = asks_for_timers(operation.arguments)
-        loop = LoopDescription(process, sets_timers, marks_seen, self._decides_signs, self.over is not None)
+        loop = LoopDescription(process, sets_timers, marks_seen, self._decides_signs)
         self._loop = ElementLoop(self, loop, self._by_bundle)
 
     # Lifecycle
@@ -186,15 +186,12 @@ class StatefulExecutor(StageExecutor):
 
     def _process_rows(self, bundle: Bundle) -> None:
         if self.is_overdue:
-            self.fire_due()
+            self.fire_all()
         try:
-            left = self._loop.run(bundle)
+            self._loop.run(bundle)
         except (TypeError, ValueError):
             self.check_keys(bundle.values)
             raise
-        if left:
-            n = len(bundle)
-            self.leave(0, bundle.part(n - left, n))
 
     def enter(self, window: BoundedWindow) -> tuple[StateColumn, ...] | None:
         """Return the columns of a window for the loop over elements; None if the window has expired."""
@@ -231,7 +228,7 @@ class StatefulExecutor(StageExecutor):
         """Track the expiry of a window; return False if it has expired.
 
         Args:
-          may_be_over: track it also if it has expired: a restored one, whose expiration was left.
+          may_be_over: track it also if it has expired: a restored one, whose expiration was due.
         """
         expiry = expiry_of(end_of_window(window), self._lateness)
         if expiry <= self.watermark and not may_be_over:
@@ -244,33 +241,30 @@ class StatefulExecutor(StageExecutor):
     # Clocks
 
     def advance_watermark(self, watermark: int) -> None:
-        """Advance the input watermark, in microseconds, and fire due timers; it never regresses."""
+        """Advance the input watermark, in microseconds, and fire all due timers; it never regresses."""
         if watermark > self.watermark:
             self.watermark = watermark
-            self._do_due()
+            self.fire_due()
 
     def advance_processing_time(self, processing_time: int) -> None:
-        """Advance processing time, in microseconds, and fire due timers; it never regresses."""
+        """Advance processing time, in microseconds, and fire all due timers; it never regresses."""
         if processing_time > self.processing_time:
             self.processing_time = processing_time
-            self._do_due()
+            self.fire_due()
 
-    def finish(self) -> bool:
-        """Finish a bounded input, after which no time passes.
+    def finish(self) -> None:
+        """Finish a bounded input, after which no time passes: the watermark advances to infinity.
 
-        The watermark advances to infinity.  A processing-time timer that is set then fires when its window expires.
-        Afterwards the clocks are reset, for the next range of keys.
-
-        Returns False if it has to be called again, because the slice is over.
+        A processing-time timer that is set fires when its window expires.  When no timer is due any more, `begin_anew`
+        is called.
         """
         self.watermark = MAX_MICROS
         self._is_finishing = True
-        self._do_due()
-        if self._is_due():
-            return False
+
+    def begin_anew(self) -> None:
+        """Reset the clocks after `finish`, for the next range of keys."""
         self._is_finishing = False
         self.watermark = MIN_MICROS
-        return True
 
     def next_event_time(self) -> int | None:
         """Return the watermark at which the next timer fires or window expires."""
@@ -298,40 +292,48 @@ class StatefulExecutor(StageExecutor):
 
     # Due timers
 
-    def _do_due(self) -> None:
-        if self._is_due():
-            self._in_bundle(self.fire_due)
-
-    def _is_due(self) -> bool:
+    @property
+    def is_due(self) -> bool:
         event, processing = self.next_event_time(), self.next_processing_time()
         return (event is not None and event <= self.watermark) or (
             processing is not None and processing <= self.processing_time
         )
 
-    @property
-    def is_behind(self) -> bool:
-        return self._is_due()
+    def fire_due(self, most: int = sys.maxsize) -> int:
+        """Fire timers and call keys of windows that expire, as far as they are due, at most so many.
 
-    def catch_up(self) -> None:
-        self._do_due()
-
-    def fire_due(self) -> None:
-        """Fire all due timers: by event time, in order, then by processing time, in order.
-
-        The loop is left between two timers when the slice is over.
+        By event time, in order, then by processing time, in order.  Returns their number.
         """
-        timers, expiries, over = self.timers, self._expiry_heap, self.over
-        while not over:
+        room = most
+        if self.is_due:
+
+            def fire() -> None:
+                nonlocal room
+                room = self._fire_due(most)
+
+            self._in_bundle(fire)
+        return most - room
+
+    def fire_all(self) -> None:
+        """Fire all due timers, between two elements."""
+        self._fire_due(sys.maxsize)
+
+    def _fire_due(self, room: int) -> int:
+        timers, expiries = self.timers, self._expiry_heap
+        while room > 0:
             event, processing = timers.next(EVENT_TIME), timers.next(PROCESSING_TIME)
             if expiries and expiries[0][0] <= self.watermark and (event is None or expiries[0][0] < event):
-                self._expire()
+                room = self._expire(room)
             elif event is not None and event <= self.watermark:
                 self._fire(timers.pop(EVENT_TIME), EVENT_TIME)
+                room -= 1
             elif processing is not None and processing <= self.processing_time:
                 self._fire(timers.pop(PROCESSING_TIME), PROCESSING_TIME)
+                room -= 1
             else:
                 self.is_overdue = False
-                return
+                break
+        return room
 
     def _fire(self, timer: Timer, domain: TimeDomain) -> None:
         fire, output, key, window, family, tag, pane = timer
@@ -343,7 +345,8 @@ class StatefulExecutor(StageExecutor):
         if outputs is not None:
             self._emit_outputs(outputs, output, (window,), pane, 1)
 
-    def _expire(self) -> None:
+    def _expire(self, room: int) -> int:
+        """Do what is due when the next window expires, in at most so many calls; return how many more there may be."""
         expiry, _, window = self._expiry_heap[0]
         timers = self.timers
         if self._is_finishing:
@@ -351,14 +354,16 @@ class StatefulExecutor(StageExecutor):
                 # An earlier timer may have cleared or moved it.
                 current = timers.get(window, timer.key, timer.family, timer.tag)
                 if current is not None:
+                    if room <= 0:
+                        return 0
+                    room -= 1
                     timers.clear(window, timer.key, timer.family, timer.tag)
                     self._fire(current, PROCESSING_TIME)
-                    if self.over:
-                        return
             while (event := timers.next(EVENT_TIME)) is not None and event <= expiry:
+                if room <= 0:
+                    return 0
+                room -= 1
                 self._fire(timers.pop(EVENT_TIME), EVENT_TIME)
-                if self.over:
-                    return
         timers.free(window)
         if self.spilled is not None:
             self.spilled.load_window(window)
@@ -366,17 +371,18 @@ class StatefulExecutor(StageExecutor):
             end, pane = window.max_micros, PANE_INFO_UNKNOWN
             seen = self.state.column(window, _SEEN)
             for key in list(seen.values):
-                if self.over:
-                    return
+                if room <= 0:
+                    return 0
+                room -= 1
                 outputs = self._on_expiry(None, key, window, end, pane, 1, "", None)
                 if outputs is not None:
                     self._emit_outputs(outputs, end, (window,), pane, 1)
-                if self.over is not None:
-                    # If the loop is left, only the remaining keys are called.
-                    seen.remove(key)
+                # The next call goes on with the remaining keys.
+                seen.remove(key)
         heappop(self._expiry_heap)
         del self.expiries[window]
         self.state.free_namespace(window)
+        return room - 1
 
     def set_timer(self, timer: Timer, domain: TimeDomain) -> None:
         """Set a timer, for one of the DoFn's methods."""

@@ -13,12 +13,13 @@ from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....sdk.elements.bundle import Bundle
 from ..operators.dataflow import Receiver
 from ..plan.execution_graph import Edge, EdgeKind, inputs_of, label_of
-from ..plan.fusion import Back, Plan
+from ..plan.fusion import Back, Grouping, Output, Plan
 from ..serialization.unpickling import cant_be_read
 from ..shuffle.blocks import decode_bundle, encode_bundle
 from ..shuffle.partitioner import Partitioner
+from ..windows.combining import FoldedBundle
 from .snapshot import Restored, name_of
-from .snapshot_chunks import IN_FLIGHT, IN_FLIGHT_BROADCAST, IN_FLIGHT_BY_KEY, Chunk
+from .snapshot_chunks import FOLDED, IN_FLIGHT, IN_FLIGHT_BROADCAST, IN_FLIGHT_BY_KEY, LEFT, Chunk
 from .task_execution import TaskExecution
 
 
@@ -47,6 +48,17 @@ def _label_and_kind(plan: Plan, edge: Edge) -> tuple[str, str]:
         return name, IN_FLIGHT_BROADCAST
     kind = IN_FLIGHT_BY_KEY if edge.kind is EdgeKind.SHUFFLE else IN_FLIGHT
     return label_of(edge.step), f"{kind} from {name}"
+
+
+def restored_in_front(execution: TaskExecution, restored: Restored) -> Iterator[tuple[Receiver, Bundle]]:
+    """Yield what earlier versions of penstock left in front of a grouping or a sink in the middle of a bundle."""
+    for step in reversed(execution.task.steps):
+        if isinstance(step, (Grouping, Output)):
+            receiver = execution.dataflow.entries[step.id, inputs_of(step)[0]]
+            for bundle in restored.bundles(label_of(step), FOLDED):
+                yield receiver, FoldedBundle(bundle.values, bundle.timestamps, bundle.windows)
+            for bundle in restored.bundles(label_of(step), LEFT):
+                yield receiver, bundle
 
 
 def restored_on_edge(execution: TaskExecution, edge: Edge, restored: Restored) -> Iterator[Bundle]:

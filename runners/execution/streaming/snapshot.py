@@ -14,7 +14,7 @@ from typing import Any
 from ....sdk.coders.key_encoding import key_groups
 from ....sdk.elements.bundle import Bundle
 from ..plan.execution_graph import label_of
-from ..plan.fusion import Grouping, Head, Keyed, Plan, Stage
+from ..plan.fusion import Head, Keyed, Plan, Stage
 from ..plan.source_identities import Identities
 from ..shuffle.partitioner import owner
 from ..stages.recorded_outputs import MemoryChanges, OutputMemory
@@ -23,7 +23,6 @@ from ..state import schema as state_shapes
 from ..state.key_types import KeyType, KeyTypes, types_of
 from ..state.schema import Mismatch
 from ..windows import snapshots as window_snapshots
-from ..windows.combining import FoldedBundle
 from ..windows.snapshots import WindowColumns
 from .snapshot_chunks import (
     CHAINED,
@@ -75,7 +74,7 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
             outputs = memory.snapshot() if is_whole else memory.changes()
             if outputs.removed or outputs.added:
                 chunks.append(Chunk(label_of(step), MEMORY, None, [(place, outputs)]))
-    chunks += _left(execution)
+    chunks += _pending(execution)
     for pcollection in sorted(execution.side_inputs):
         contents = execution.views.contents(pcollection)
         view = contents.snapshot() if is_whole else contents.changes()
@@ -94,16 +93,13 @@ def _kept(label: str, bundles: Iterable[Bundle], is_keyed: bool, kind: str = KEP
     return [Chunk(label, kind, None, rows)] if rows else []
 
 
-def _left(execution: TaskExecution) -> Iterator[Chunk]:
-    """Yield the work that steps left when their slice of time was over."""
-    for step, run in execution.leaving:
-        label, is_keyed = label_of(step), isinstance(step, (Keyed, Grouping))
-        left = run.left_work()
-        bundles = [bundle for place, bundle in left if not place]
-        folded = [bundle for bundle in bundles if isinstance(bundle, FoldedBundle)]
-        yield from _kept(label, [b for b in bundles if not isinstance(b, FoldedBundle)], is_keyed, LEFT)
-        yield from _kept(label, folded, is_keyed, FOLDED)
-        within = [(place, list(bundle.rows())) for place, bundle in left if place]
+def _pending(execution: TaskExecution) -> Iterator[Chunk]:
+    """Yield the elements that wait for their turn at a step: what async calls or unfinished restrictions hold up."""
+    for step, run in execution.stages():
+        label, pending = label_of(step), run.pending_elements()
+        bundles = [bundle for place, bundle in pending if not place]
+        yield from _kept(label, bundles, isinstance(step, Keyed), LEFT)
+        within = [(place, list(bundle.rows())) for place, bundle in pending if place]
         if within:
             yield Chunk(label, WITHIN, None, within)
     for label, waiting in execution.loops.waiting():
@@ -294,20 +290,19 @@ class Restored:
             if isinstance(step, (Stage, Keyed)):
                 self._into_stage(execution, step)
             if isinstance(step, Head):
-                for bundle in self._bundles(step.transform.label, LEFT):
+                for bundle in self.bundles(step.transform.label, LEFT):
                     execution.loops.restore(step.transform.label, bundle)
-        for step, run in execution.leaving:
+        for step, run in execution.stages():
             label = label_of(step)
             for within in self.newest(label, WITHIN):
                 for place, rows in within:
                     run.put_off(_bundle_of(rows), place)
-            for bundle in self._bundles(label, FOLDED):
-                run.put_off(FoldedBundle(bundle.values, bundle.timestamps, bundle.windows))
-            for bundle in self._bundles(label, LEFT):
+            for bundle in self.bundles(label, LEFT):
                 run.put_off(bundle)
         execution.look_at_restored()
 
-    def _bundles(self, label: str, kind: str) -> Iterator[Bundle]:
+    def bundles(self, label: str, kind: str) -> Iterator[Bundle]:
+        """Yield the elements that waited in front of a step."""
         for rows in self.newest(label, kind):
             if rows:
                 yield _bundle_of(rows)

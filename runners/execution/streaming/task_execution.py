@@ -4,13 +4,13 @@ Each bundle is pushed through all following steps before the next one is taken. 
 step in the graph's order: a step's output watermark is the minimum of its inputs' and of its holds, and never
 regresses.  A stage with side inputs waits until they are ready; elements that wait for them hold the watermark.
 
-A step that has left work at the end of its slice of time is behind.  While any step is, no watermark advances, so that
-left elements don't become late; only processing time passes.
+While any step has pending work, no watermark advances, so that pending elements don't become late; only processing time
+passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,9 @@ from ....triggers import DefaultTrigger
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.windows import end_of_window
-from ..clock import Clock, TimeSlice
+from ..clock import Clock, StepClock
 from ..counters import Counts
-from ..operators.dataflow import Arrival, Dataflow, LeavingStep, Receiver
+from ..operators.dataflow import Arrival, Dataflow, PendingStep, Receiver, StageRun
 from ..operators.grouping import DROPPED_LATE, GroupingRun
 from ..operators.keyed import KeyedRun
 from ..plan.execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, outputs_of
@@ -46,7 +46,7 @@ class TaskExecution:
       metrics: receives user code's metrics.
       counts: counts elements.
       transaction, unit: identify the output of the sinks' writers.
-      time_slice: the worker's, after which loops are left; None if each bundle is processed to its end.
+      step_clock: the worker's; None if everything is done at once.
       tracking: True if snapshots will be taken.
 
     Attributes:
@@ -65,12 +65,12 @@ class TaskExecution:
         counts: Counts,
         transaction: str,
         unit: str = "0",
-        time_slice: TimeSlice | None = None,
+        step_clock: StepClock | None = None,
         tracking: bool = True,
     ) -> None:
         self.plan = plan
-        self._over = None if time_slice is None else time_slice.over
-        self._behind: set[LeavingStep] = set()
+        self._step_clock = step_clock
+        self._unfinished: set[PendingStep] = set()
         self.task = task
         # By step, its outputs and, unless it is a sink, its label.
         self._outputs = {step.id: outputs_of(step) for step in task.steps}
@@ -86,15 +86,11 @@ class TaskExecution:
         is_batch = plan.graph.is_bounded and not plan.graph.loops()
         steps = task.steps
         self.groupings = {
-            s.transform.label: GroupingRun(s, clock, metrics, time_slice, self._behind)
+            s.transform.label: GroupingRun(s, clock, metrics, step_clock, self._unfinished)
             for s in steps
             if isinstance(s, Grouping)
         }
-        self.outputs = [
-            OutputRun(s.transform, transaction, counts, unit, time_slice, self._behind)
-            for s in steps
-            if isinstance(s, Output)
-        ]
+        self.outputs = [OutputRun(s.transform, transaction, counts, unit) for s in steps if isinstance(s, Output)]
         receivers = {output.label: output.receive for output in self.outputs}
         bundles: dict[str, Receiver] = {label: run.receive for label, run in self.groupings.items()}
         self.loops = TaskLoops(steps, lambda pcollection: self.dataflow.send_to(pcollection), self._input_watermark)
@@ -127,8 +123,8 @@ class TaskExecution:
             bundles,
             arrivals=self._by_arrival,
             tracking=tracking,
-            time_slice=time_slice,
-            behind=self._behind,
+            step_clock=step_clock,
+            unfinished=self._unfinished,
             async_stages=self.async_runs,
         )
         for grouping in self.groupings.values():
@@ -146,16 +142,18 @@ class TaskExecution:
         moves = [self._move_of(step) for step in steps]
         self._moves = [move for move in moves if move is not None]
         # The last steps come first, because their elements are earlier ones.
-        leaving = ((step, self._leaving(step)) for step in reversed(steps))
-        self.leaving = [(step, own) for step, own in leaving if own is not None]
+        self._pending: list[PendingStep] = []
+        for step in reversed(steps):
+            if isinstance(step, (Stage, Keyed)):
+                self._pending.append(self.dataflow.stages[step.id])
+            elif isinstance(step, Grouping):
+                self._pending.append(self.groupings[step.transform.label])
 
-    def _leaving(self, step: Step) -> LeavingStep | None:
-        """Return the part of a step that may leave work."""
-        if isinstance(step, (Stage, Keyed)):
-            return self.dataflow.stages[step.id]
-        if isinstance(step, Grouping):
-            return self.groupings[step.transform.label]
-        return next((o for o in self.outputs if isinstance(step, Output) and o.label == step.transform.label), None)
+    def stages(self) -> Iterator[tuple[Stage | Keyed, StageRun]]:
+        """Yield the stages and the ParDos with state; the last ones first, because their elements are earlier ones."""
+        for step in reversed(self.task.steps):
+            if isinstance(step, (Stage, Keyed)):
+                yield step, self.dataflow.stages[step.id]
 
     @property
     def side_inputs(self) -> set[int]:
@@ -172,17 +170,17 @@ class TaskExecution:
         windows = {label: len(run.windows.table) for label, run in self.groupings.items()}
         return windows | {label: run.kept for label, run in self.keyed.items()}
 
-    # Left work
+    # Pending work
 
     @property
-    def is_behind(self) -> bool:
-        """Return True if a step has left work, which comes before any other input."""
-        return bool(self._behind) or bool(self.loops.within and self.loops.are_waiting)
+    def has_pending(self) -> bool:
+        """Return True if a step has pending work, which comes before any other input."""
+        return bool(self._unfinished) or bool(self.loops.within and self.loops.are_waiting)
 
     @property
     def is_waiting_for_calls(self) -> bool:
-        """Return True if all steps that have left work wait for the end of a call."""
-        return self.async_runs is not None and bool(self._behind) and self.async_runs.are_full(self._behind)
+        """Return True if all steps that have pending work wait for the end of a call."""
+        return self.async_runs is not None and bool(self._unfinished) and self.async_runs.are_full(self._unfinished)
 
     @property
     def has_results(self) -> bool:
@@ -191,33 +189,33 @@ class TaskExecution:
 
     @property
     def has_records(self) -> bool:
-        """Return True if records are left or in calls, which an aligned barrier waits for."""
+        """Return True if records are pending or in calls, which an aligned barrier waits for."""
         if self.async_runs is not None and self.async_runs.has_records:
             return True
-        return any(run.has_records for run in self._behind) or bool(self.loops.within and self.loops.are_waiting)
+        return any(run.has_records for run in self._unfinished) or bool(self.loops.within and self.loops.are_waiting)
 
     def resume(self) -> None:
-        """Continue with left work, until none remains or the slice is over."""
-        for _, run in self.leaving:
-            if run.is_behind:
+        """Go on with pending work, until none remains or the step has taken its time."""
+        for run in self._pending:
+            if run.has_pending:
                 run.resume()
-                if self._over:
+                if self._must_yield():
                     return
         for label in self.loops.within:
             if not self.loops.process(label, self._stops):
                 return
 
     def resume_records(self) -> bool:
-        """Continue with the records that an aligned barrier waits for, as `resume` does with all left work.
+        """Go on with the records that an aligned barrier waits for, as `resume` does with all pending work.
 
         Returns whether there were any but those that wait for calls.
         """
         done = False
-        for _, run in self.leaving:
+        for run in self._pending:
             if run.has_records and not run.waits_for_a_call:
                 run.resume()
                 done = True
-                if self._over:
+                if self._must_yield():
                     return True
         for label, loop in self.loops.within.items():
             done |= bool(loop.waiting)
@@ -225,12 +223,15 @@ class TaskExecution:
                 return True
         return done
 
-    def _stops(self) -> object:
-        """Return True if feedback waits, since a step is behind or the slice is over."""
-        return self._behind or self._over
+    def _must_yield(self) -> bool:
+        return self._step_clock is not None and self._step_clock.must_yield()
+
+    def _stops(self) -> bool:
+        """Return True if feedback waits, since there is pending work or the step has taken its time."""
+        return bool(self._unfinished) or self._must_yield()
 
     def pass_time(self) -> None:
-        """Advance processing time only, while steps are behind."""
+        """Advance processing time only, while there is pending work."""
         for grouping in self.groupings.values():
             grouping.pass_time()
         for keyed in self.keyed.values():
@@ -330,23 +331,23 @@ class TaskExecution:
 
     def propagate(self) -> None:
         """Advance every watermark as far as it goes, in the graph's order, and process the due timers."""
-        if self._behind:
+        if self._unfinished:
             self.pass_time()
-            if self._behind:
+            if self._unfinished:
                 return
         if self._idle_inputs or self._idle:
             self._propagate_idleness()
         self._propagate_once()
-        while self.loops.within and not self._behind and self.loops.are_waiting:
-            if self._over:
+        while self.loops.within and not self._unfinished and self.loops.are_waiting:
+            if self._must_yield():
                 return
             self._propagate_once()
 
     def _propagate_once(self) -> None:
-        behind = self._behind
+        unfinished = self._unfinished
         for move_on in self._moves:
             move_on()
-            if behind:
+            if unfinished:
                 return
 
     # This runs after every message, and most messages advance little: constant lookups are done once, and only advances
@@ -403,8 +404,8 @@ class TaskExecution:
         if run.waits_for_calls:
             run.drain()
             kept = run.hold()
-        if run.is_behind:
-            # Elements that were let through and left are not among the kept ones.
+        if run.has_pending:
+            # Elements that were let through and are pending are not among the kept ones.
             return MIN_MICROS
         watermark = watermark if kept is None else min(watermark, kept)
         run.executor.expire(watermark)
@@ -419,7 +420,7 @@ class TaskExecution:
 
         def advance(watermark: int) -> int:
             kept = self._let_through(step)
-            if self.dataflow.stages[step.id].is_behind:
+            if self.dataflow.stages[step.id].has_pending:
                 return MIN_MICROS
             held = run.advance(watermark)
             self._pass_expiry(step, watermark if kept is None else min(watermark, kept))
@@ -492,7 +493,7 @@ class TaskExecution:
 
     def is_complete(self) -> bool:
         """Return True if all inputs are complete and no more output will be produced."""
-        if self.is_behind:
+        if self.has_pending:
             return False
         if any(self._edge_watermarks[edge.id] < MAX_MICROS for edge in self.task.inputs):
             return False

@@ -12,9 +12,9 @@ watermark stays there.  Of the keys that share such a window only one is schedul
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain
-from typing import Any, TypeVar, cast
+import sys
+from itertools import islice
+from typing import Any, cast
 
 from ....sdk.elements.bundle import Windows
 from ....windowing import BoundedWindow
@@ -28,8 +28,6 @@ from .window_state import UniformWindow, WindowState
 from .window_table import WindowTable
 from .window_timers import DueTimes
 
-T = TypeVar("T")
-
 
 class DueWindows:
     """Fires and closes a grouping's windows after a clock has moved, or a signal that triggers ask for has come.
@@ -38,10 +36,9 @@ class DueWindows:
       table: the windows.
       retracted: whether inputs may be retractions.
       panes: emits panes.
-      over: true when the time slice is over (`TimeSlice.over`); None for loops that run to their end.
 
     Attributes:
-      is_behind: whether `catch_up` has to be called: windows that are due were left, or are still on disk.
+      is_due: whether `fire` has to be called: windows are due, or are still on disk.
     """
 
     def __init__(
@@ -52,11 +49,9 @@ class DueWindows:
         clocks: Clocks,
         decisions: TriggerDecisions,
         panes: Panes,
-        over: Any = None,
     ) -> None:
         windowing = fold.windowing
-        self.is_behind = False
-        self._over = over
+        self.is_due = False
         self._table = table
         self._times = table.times
         self._extract = fold.extracted if fold.extracts else None
@@ -73,63 +68,62 @@ class DueWindows:
         self._fired: dict[BoundedWindow, None] = {}
         self._fired_end = MIN_MICROS
 
-    def catch_up(self) -> None:
-        """Process the next of the windows that are due."""
-        self.is_behind = False
-        self.pass_event_times()
-        self.pass_processing_times()
+    def fire(self, most: int = sys.maxsize) -> int:
+        """Process the next of the windows that are due, at most so many; return their number."""
+        self.is_due = False
+        done = self.pass_event_times(most)
+        return done + self.pass_processing_times(most - done)
 
-    def pass_event_times(self) -> None:
-        """Process the windows whose time the watermark has reached."""
+    def pass_event_times(self, most: int = sys.maxsize) -> int:
+        """Process windows whose time the watermark has reached, at most so many; return their number."""
         watermark, due = self._clocks.watermark, self._times.event_times
         until = watermark if self._table.spilled is None else self._loaded_until(EVENT_TIME, watermark)
-        over, fired, closes_at_once, uniform = self._over, self._fired, self._closes_at_once, self._table.uniform
-        while not over and (time := due.next()) is not None and time <= until:
-            due_here = due.pop()
-            here = self._uniform_closed(due_here, time) if uniform else cast(list[WindowState], due_here)
+        fired, closes_at_once, uniform = self._fired, self._closes_at_once, self._table.uniform
+        room = most
+        while room > 0 and (time := due.next()) is not None and time <= until:
+            due_here = due.pop(room)
+            room -= len(due_here)
+            if uniform:
+                here, room = self._uniform_closed(due_here, time, room)
+            else:
+                here = cast(list[WindowState], due_here)
             if closes_at_once:
                 here = self._fired_at(here, time) if self._is_end(time) else self._closed(here, time)
-            states = iter(here)
-            for state in states:
+            for state in here:
                 if state.event_time == time:
                     state.event_time = None
                     self._look(state)
                     if self._retracts and watermark < state.expiry:
                         self._panes.take_back_replaced(state)
-                if over:
-                    self._put_back(due, time, states)
             if fired:
                 self._let_go_fired()
         self._note(due, until)
+        return most - room
 
     def look_at_restored(self) -> None:
-        """Note whether windows of a snapshot are due: they were left when it was taken."""
+        """Note whether windows of a snapshot are due: they were when it was taken."""
         self._note(self._times.event_times, self._clocks.watermark)
         self._note(self._times.processing_times, self._clocks.processing_time)
 
-    def _put_back(self, due: DueTimes[T], time: int, states: Iterable[T]) -> None:
-        """Schedule the rest of the windows that are due at a time again."""
-        for state in states:
-            due.add(time, state)
-
     def _note(self, due: DueTimes[Any], until: int) -> None:
-        """Note whether windows are left that are due up to a time."""
+        """Note whether there are windows that are due up to a time."""
         if (time := due.next()) is not None and time <= until:
-            self.is_behind = True
+            self.is_due = True
 
-    def pass_processing_times(self) -> None:
-        """Process the windows whose time the clock has reached."""
+    def pass_processing_times(self, most: int = sys.maxsize) -> int:
+        """Process windows whose time the clock has reached, at most so many; return their number."""
         now, due = self._clocks.processing_time, self._times.processing_times
         until = now if self._table.spilled is None else self._loaded_until(PROCESSING_TIME, now)
-        while not self._over and (time := due.next()) is not None and time <= until:
-            states = iter(due.pop())
+        room = most
+        while room > 0 and (time := due.next()) is not None and time <= until:
+            states = due.pop(room)
+            room -= len(states)
             for state in states:
                 if state.processing_time == time:
                     state.processing_time = None
                     self._look(state)
-                if self._over:
-                    self._put_back(due, time, states)
         self._note(due, until)
+        return most - room
 
     def _loaded_until(self, order: int, time: int) -> int:
         """Load the first of the windows on disk that are due, and return the time up to which all are in memory."""
@@ -137,7 +131,7 @@ class DueWindows:
         left = self._table.spilled.load_due(order, time)
         if left is None or left > time:
             return time
-        self.is_behind = True
+        self.is_due = True
         return left
 
     def look_at_all(self) -> None:
@@ -148,39 +142,35 @@ class DueWindows:
         for state in self._table.all():
             self._look(state)
 
-    def _uniform_closed(self, due: list[WindowState | UniformWindow], time: int) -> list[WindowState]:
-        """Emit and remove the uniform windows among those that are due, and return the others.
+    def _uniform_closed(
+        self, due: list[WindowState | UniformWindow], time: int, room: int
+    ) -> tuple[list[WindowState], int]:
+        """Emit and remove the uniform windows among those that are due, and return the others, and the room.
 
         Those that have not expired are separated, and so due again.
+
+        Args:
+          room: the number of panes that may be emitted, but for the first of each window.
         """
-        left: list[WindowState] = []
-        waiting = iter(due)
-        for window in waiting:
+        others: list[WindowState] = []
+        for window in due:
             if isinstance(window, WindowState):
-                left.append(window)
-            elif self._over:
-                self._put_back(self._times.event_times, time, chain([window], waiting))
-                break
+                others.append(window)
             elif self._clocks.watermark < window.expiry:
                 self._table.separate(window)
             else:
-                self._close(window)
-        return left
+                room -= self._close(window, room + 1) - 1
+        return others, room
 
-    def _close(self, window: UniformWindow) -> None:
-        """Emit the only pane of each key of a uniform window, and remove it."""
-        over, extract, accumulators = self._over, self._extract, window.accumulators
-        pairs: list[Any] = []
-        if extract is None:
-            pairs = list(accumulators.items())
-        else:
-            for key, accumulator in accumulators.items():
-                pairs.append((key, extract(accumulator)))
-                if over:
-                    break
+    def _close(self, window: UniformWindow, most: int) -> int:
+        """Emit the only pane of keys of a uniform window, at most so many, and remove them; return their number."""
+        extract, accumulators = self._extract, window.accumulators.items()
+        cells = accumulators if most >= len(accumulators) else islice(accumulators, max(1, most))
+        pairs = list(cells) if extract is None else [(key, extract(accumulator)) for key, accumulator in cells]
         timing = LATE if self._times.watermark >= window.end else ON_TIME
         self._panes.out.add_all(pairs, window.windows[0].max_micros, window.windows, pane_of(0, 0, timing, True))
         self._table.close(window, len(pairs))
+        return len(pairs)
 
     def _closed(self, due: list[WindowState], time: int) -> list[WindowState]:
         """Close windows that emit their first pane as they expire, as most windows do, and return the others.
@@ -199,11 +189,7 @@ class DueWindows:
         windows: Windows | None = None
         states: dict[Any, WindowState] = {}
         last, pane = MIN_MICROS, on_time
-        over, waiting = self._over, iter(due)
-        for state in waiting:
-            if over:
-                self._put_back(self._times.event_times, time, chain([state], waiting))
-                break
+        for state in due:
             if state.panes or not state.has_new or state.was_on_time or state.held is not None:
                 left.append(state)
                 continue
@@ -288,11 +274,7 @@ class DueWindows:
         decision = decisions.start
         fires = is_first = False
         last, expiry = time - 1, time + 1
-        over, waiting = self._over, iter(due)
-        for state in waiting:
-            if over:
-                self._put_back(self._times.event_times, time, chain([state], waiting))
-                break
+        for state in due:
             if state.panes or not state.has_new or state.was_on_time or state.held is not None:
                 left.append(state)
                 continue

@@ -16,6 +16,7 @@ input into bundles, and lose no data silently:
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ....sdk.coders.coded_key import check_keys
@@ -53,16 +54,14 @@ class TriggeredWindows:
       fold: the grouping's fold.
       retracted: whether inputs may be retractions.
       keep_late: whether elements of expired windows are kept for `taken_late`.
-      over: true when the time slice is over (`TimeSlice.over`); None for loops that run to their end.
 
     Attributes:
       dropped: the number of elements of expired windows.
       table: the windows.
     """
 
-    def __init__(self, fold: Fold, retracted: bool = False, keep_late: bool = False, over: Any = None) -> None:
+    def __init__(self, fold: Fold, retracted: bool = False, keep_late: bool = False) -> None:
         windowing = fold.windowing
-        self._over = over
         self.dropped = 0
         self._fold = fold
         self._fn = fold.combine_fn
@@ -94,7 +93,7 @@ class TriggeredWindows:
         self._uniform: UniformFold | None = None
         if may_be_uniform(fold, retracted):
             self._uniform = UniformFold(self.table, fold, clocks, self._decisions)
-        self._due = DueWindows(self.table, fold, retracted, clocks, self._decisions, self._panes, over)
+        self._due = DueWindows(self.table, fold, retracted, clocks, self._decisions, self._panes)
         self._new_keys: list[Any] = []
         self._late = PaneBuffer()
         self._pair: type | None = None
@@ -111,24 +110,17 @@ class TriggeredWindows:
 
     # Elements
 
-    def process(self, bundle: Bundle) -> list[Bundle]:
-        """Process a bundle of elements, or of accumulators; `taken` has the panes afterwards.
+    def process(self, bundle: Bundle) -> None:
+        """Process a bundle of elements, or of accumulators; `taken` has the panes afterwards."""
+        others: Bundle | None = bundle
+        if self._uniform is not None and self.table.spilled is None:
+            self._times.output_watermark()
+            others = self._uniform.process(bundle)
+        if others is not None:
+            (self._merge if type(others) is FoldedBundle else self._process)(others)
 
-        Returns the elements left when the time slice was over.
-        """
-        work = self._merge if type(bundle) is FoldedBundle else self._process
-        if self._uniform is None or self.table.spilled is not None:
-            return _left_of(bundle, work(bundle))
-        self._times.output_watermark()
-        others, left = self._uniform.process(bundle, self._over)
-        left_of_others = [] if others is None else _left_of(others, work(others))
-        return left_of_others if left is None else [*left_of_others, left]
-
-    def _process(self, bundle: Bundle) -> int:  # noqa: C901 - one loop, which is the hot one
-        """Process elements one by one.
-
-        Returns the number of elements left at its end when the time slice was over.
-        """
+    def _process(self, bundle: Bundle) -> None:  # noqa: C901 - one loop, which is the hot one
+        """Process elements one by one."""
         touched, merging, add_input = self._touched, self._merging, self._add_input
         retracted, stamps, element_wise = self._retracted, self._stamps, self._element_wise
         keeps_earliest = self._combiner is TimestampCombiner.OUTPUT_AT_EARLIEST and not (retracted or self._retracts)
@@ -143,12 +135,7 @@ class TriggeredWindows:
         own: Windows = ()
         n = len(bundle)
         columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n), expanded(bundle.signs, n)
-        values: Any = iter(bundle.values)
-        over, left = self._over, 0
-        for element, micros, windows, sign in zip(values, *columns, strict=True):
-            if over:
-                left = values.__length_hint__() + 1
-                break
+        for element, micros, windows, sign in zip(bundle.values, *columns, strict=True):
             if type(element) is not pair:
                 pair = self._pair = pair_type(element)
             try:
@@ -194,14 +181,11 @@ class TriggeredWindows:
         check_keys(new_keys)
         new_keys.clear()
         self._ask(None)
-        return left
 
-    def _merge(self, bundle: Bundle) -> int:
+    def _merge(self, bundle: Bundle) -> None:
         """Merge accumulators that were folded before a shuffle: `(key, (accumulator, count))`.
 
         Only where results are the same (`pre_aggregation.py`), so for windows that don't merge.
-
-        Returns the number of values left at its end when the time slice was over.
         """
         touched, by_window, new_keys, merge_two = self._touched, self.table.by_window, self._new_keys, self._merge_two
         watermark, lateness, start = self._clocks.watermark, self._lateness, self._decisions.start
@@ -213,12 +197,7 @@ class TriggeredWindows:
         end = expiry = MIN_MICROS
         n = len(bundle)
         columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n)
-        values: Any = iter(bundle.values)
-        over, left = self._over, 0
-        for (key, (accumulator, count)), stamp, windows in zip(values, *columns, strict=True):
-            if over:
-                left = values.__length_hint__() + 1
-                break
+        for (key, (accumulator, count)), stamp, windows in zip(bundle.values, *columns, strict=True):
             if windows is not near:
                 near = windows
                 end, expiry = lifetime_of(windows[0], lateness)
@@ -244,7 +223,6 @@ class TriggeredWindows:
         check_keys(new_keys)
         new_keys.clear()
         self._ask(None)
-        return left
 
     def _place(self, window: BoundedWindow, places: dict[BoundedWindow, Place]) -> Place:
         """Return the states and the lifetime of a window that doesn't merge; called once for each bundle."""
@@ -364,31 +342,36 @@ class TriggeredWindows:
 
     # Clocks
 
-    def advance_watermark(self, watermark: int) -> None:
-        """Advance the input watermark; an earlier one changes nothing."""
+    def advance_watermark(self, watermark: int, most: int = sys.maxsize) -> int:
+        """Advance the input watermark, and fire due windows, at most so many; return their number.
+
+        An earlier watermark changes nothing.
+        """
         if watermark > self._clocks.watermark:
             # Panes that are due now are ahead of the new watermark.
             self._times.output_watermark()
             self._clocks.watermark = watermark
             self._decisions.forget()
-            self._due.pass_event_times()
+            return self._due.pass_event_times(most)
+        return 0
 
-    def advance_processing_time(self, processing_time: int) -> None:
-        """Advance processing time; an earlier time changes nothing."""
+    def advance_processing_time(self, processing_time: int, most: int = sys.maxsize) -> int:
+        """Advance processing time, as `advance_watermark` does with the watermark."""
         if processing_time > self._clocks.processing_time:
             self._times.output_watermark()
             self._clocks.processing_time = processing_time
             self._decisions.forget()
-            self._due.pass_processing_times()
+            return self._due.pass_processing_times(most)
+        return 0
 
     @property
-    def is_behind(self) -> bool:
-        """Return whether `catch_up` has to be called: windows that are due were left, or are still on disk."""
-        return self._due.is_behind
+    def is_due(self) -> bool:
+        """Return whether `fire` has to be called: windows are due, or are still on disk."""
+        return self._due.is_due
 
-    def catch_up(self) -> None:
-        """Process the next of the windows that are due."""
-        self._due.catch_up()
+    def fire(self, most: int = sys.maxsize) -> int:
+        """Process the next of the windows that are due, at most so many; return their number."""
+        return self._due.fire(most)
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
         """Advance a percentile watermark."""
@@ -429,7 +412,7 @@ class TriggeredWindows:
             self._uniform.unify_restored()
 
     def look_at_restored(self) -> None:
-        """Note whether windows of a snapshot are due: they were left when it was taken."""
+        """Note whether windows of a snapshot are due: they were when it was taken."""
         self._due.look_at_restored()
 
     def next_processing_time(self) -> int | None:
@@ -442,8 +425,8 @@ class TriggeredWindows:
 
     def output_watermark(self) -> int:
         """Return the output watermark: the input watermark, unless windows hold it.  It never goes back."""
-        # Windows that are due don't hold it, since they fire at once as a rule; while some are left it stays.
-        return self._times.watermark if self._due.is_behind else self._times.output_watermark()
+        # Windows that are due don't hold it, since they fire at once as a rule; while some still are it stays.
+        return self._times.watermark if self._due.is_due else self._times.output_watermark()
 
     # Output
 
@@ -454,11 +437,6 @@ class TriggeredWindows:
     def taken_late(self) -> Bundle | None:
         """Remove and return the kept elements of expired windows; None if there are none."""
         return self._late.taken()
-
-
-def _left_of(bundle: Bundle, count: int) -> list[Bundle]:
-    """Return the last elements of a bundle."""
-    return [bundle.part(len(bundle) - count, len(bundle))] if count else []
 
 
 def _own_windows(states: dict[Any, WindowState], windows: Windows) -> Windows:

@@ -59,27 +59,20 @@ class UniformFold:
         self._sizes: dict[UniformWindow, int] = {}
         self._places: dict[Windows, Place] = {}
 
-    def process(self, bundle: Bundle, over: Any) -> tuple[Bundle | None, Bundle | None]:
-        """Fold a bundle of elements, or of accumulators.
-
-        Returns the elements of other windows, and those left when the time slice was over.
-        """
-        n = len(bundle)
+    def process(self, bundle: Bundle) -> Bundle | None:
+        """Fold a bundle of elements, or of accumulators.  Return the elements of other windows; None if none are."""
         others: list[tuple[Any, int, Windows]] = []
         try:
-            left = self._fold(bundle, over, others)
+            self._fold(bundle, others)
             self._check()
         finally:
             self._places.clear()
             self._sizes.clear()
         kind = FoldedBundle if type(bundle) is FoldedBundle else Bundle
-        return (
-            kind(*map(list, zip(*others, strict=True))) if others else None,
-            bundle.part(n - left, n) if left else None,
-        )
+        return kind(*map(list, zip(*others, strict=True))) if others else None
 
-    def _fold(self, bundle: Bundle, over: Any, others: list[tuple[Any, int, Windows]]) -> int:
-        """Fold the elements of uniform windows; return the number of those left when the time slice was over.
+    def _fold(self, bundle: Bundle, others: list[tuple[Any, int, Windows]]) -> None:
+        """Fold the elements of uniform windows.
 
         Args:
           others: gets the elements of other windows.
@@ -89,9 +82,8 @@ class UniformFold:
         first, add = (_same, functions.merge) if is_folded else (functions.first, functions.add)
         near: Windows | None = None
         pair: type | None = None
-        values: Any = iter(bundle.values)
         columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n)
-        for element, micros, own in zip(values, *columns, strict=True):
+        for element, micros, own in zip(bundle.values, *columns, strict=True):
             if type(element) is not pair:
                 pair = pair_type(element)
             try:
@@ -101,8 +93,6 @@ class UniformFold:
             if own is not near:
                 near = own
                 cells, changed, several, missed = places.get(own) or self._place(own)
-            if several and over:
-                return int(values.__length_hint__()) + 1
             if is_folded:
                 x, _ = x
             if cells is not None:
@@ -124,7 +114,6 @@ class UniformFold:
                 its_changed[key] = None
             if missed:
                 others.append((element, micros, missed))
-        return 0
 
     def _place(self, windows: Windows) -> Place:
         """Return the place of an element's windows; called once for each bundle."""
@@ -149,7 +138,7 @@ class UniformFold:
         if found is not None:
             if found.end > watermark:
                 return found
-            # It is due, but was left when a time slice was over.
+            # It is due, but others were first.
             table.separate(found)
         if window in table.by_window:
             return None

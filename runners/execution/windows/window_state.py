@@ -6,8 +6,8 @@ key costs an entry of a dictionary instead of a `WindowState`, and the window fi
 
 Before keys differ otherwise, the table *separates* the window into a `WindowState` for each key
 (`WindowTable.separate`), which the rest of the operator processes.  That happens when the watermark is at the end of
-the window and has not passed its expiry, when a signal or a percentile watermark concerns all windows, and when the
-time slice is over while the window closes.
+the window and has not passed its expiry, when a signal or a percentile watermark concerns all windows, and when its
+panes are more than may be emitted at once.
 
 >>> from penstock.windowing import IntervalWindow
 >>> decision = Decision(False, True, False, 60_000_000, None)

@@ -7,6 +7,7 @@ the window's own `event_time` and `processing_time` say whether an entry still c
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
@@ -49,9 +50,18 @@ class DueTimes(Generic[T]):
         """Return the earliest time at which anything is due."""
         return self._times[0] if self._times else None
 
-    def pop(self) -> list[T]:
-        """Remove and return the things that are due at the earliest time, in the order in which they were added."""
-        return self._at.pop(heappop(self._times))
+    def pop(self, most: int = sys.maxsize) -> list[T]:
+        """Remove and return the first things that are due at the earliest time, in the order in which they were added.
+
+        Args:
+          most: the largest number of them.
+        """
+        at = self._at[self._times[0]]
+        if len(at) <= most:
+            return self._at.pop(heappop(self._times))
+        first = at[:most]
+        del at[:most]
+        return first
 
     def discard(self, time: int, thing: T) -> None:
         """Remove a thing that is due at a time, if it is there."""

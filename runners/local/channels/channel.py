@@ -302,7 +302,7 @@ class ReceivingEnd(Channel):
       seen: the number of the last barrier that has arrived.
     """
 
-    __slots__ = ("_data", "_has_paused", "_taken", "_untold", "seen", "socket")
+    __slots__ = ("_data", "_has_paused", "_parts", "_taken", "_untold", "_was_cut", "seen", "socket")
 
     def __init__(self, id: ChannelId, pipe: socket.socket) -> None:
         super().__init__(id)
@@ -310,8 +310,11 @@ class ReceivingEnd(Channel):
         self.socket = pipe
         self._data = bytearray()
         self._has_paused = False
-        # The frames of elements that were taken, and the elements of those that the sender doesn't know of.
+        # The frames of elements that were taken as a whole, and the elements of those that the sender doesn't know of.
         self._taken = self._untold = 0
+        # The elements that were taken of a frame, and whether more of it follows behind the next part.
+        self._parts = 0
+        self._was_cut = False
         self.seen = -1
 
     def pause(self, is_paused: bool) -> None:
@@ -335,8 +338,13 @@ class ReceivingEnd(Channel):
     def take(self) -> Message:
         message = super().take()
         if type(message) is Elements:
+            self._parts += len(message.bundle)
+            if self._was_cut:
+                self._was_cut = False
+                return message
             self._taken += 1
-            self._untold += len(message.bundle)
+            self._untold += self._parts
+            self._parts = 0
             # The sender goes on before the channel is empty, and has few numbers to keep without a limit.
             limit = self.limit
             if 2 * self._untold >= (_RARELY if limit is None else limit) or (limit is not None and not self.queue):
@@ -344,7 +352,7 @@ class ReceivingEnd(Channel):
         return message
 
     def _was_split(self) -> None:
-        self._taken -= 1
+        self._was_cut = True
 
     @property
     def is_full(self) -> bool:
@@ -479,7 +487,7 @@ class Throughput:
 
     >>> throughput = Throughput()
     >>> throughput.took(50)
-    >>> throughput.worked(500_000, is_behind=False)
+    >>> throughput.worked(500_000, has_pending=False)
     >>> throughput.capacity(channels=1), throughput.capacity(channels=5)
     (50, 10)
     """
@@ -492,14 +500,14 @@ class Throughput:
         """Count elements that it has taken."""
         self._elements += elements
 
-    def worked(self, micros: int, is_behind: bool) -> None:
+    def worked(self, micros: int, has_pending: bool) -> None:
         """Count the time of a step, and of the wait before it.
 
         Args:
-          is_behind: whether a part of the elements is left.
+          has_pending: whether there is more to be done for the elements.
         """
         self._micros += micros
-        if self._micros > _MEMORY and not is_behind:
+        if self._micros > _MEMORY and not has_pending:
             self._elements /= 2
             self._micros /= 2
 

@@ -20,7 +20,7 @@ from typing import IO, Any
 from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.elements.bundle import Bundle, expanded
 from ....windowing.timestamp import MAX_MICROS
-from ...execution.clock import TimeSlice
+from ...execution.clock import StepClock
 from ...execution.plan.execution_graph import Edge, EdgeKind
 from ...execution.shuffle.blocks import decode_bundle, encode_bundle
 from ...execution.shuffle.partitioner import Partitioner
@@ -41,7 +41,7 @@ class Exchange:
     Args:
       channels: one to each subtask at the edge's end; of a FORWARD edge the one with the same number.
       label: the step that made the elements, for errors.
-      time_slice: the worker's, for folding; None if each bundle is folded to its end.
+      step_clock: the worker's; None if each bundle is folded to its end.
       is_timed: true if processing time passes by itself, and tables may wait.
 
     Attributes:
@@ -53,7 +53,7 @@ class Exchange:
         edge: Edge,
         channels: Sequence[Channel],
         label: str,
-        time_slice: TimeSlice | None = None,
+        step_clock: StepClock | None = None,
         is_timed: bool = False,
     ) -> None:
         self.edge = edge
@@ -63,7 +63,7 @@ class Exchange:
         self._folds = True
         self._partitioner = Partitioner(len(channels), label)
         is_shuffle = edge.kind is EdgeKind.SHUFFLE
-        self._pre_aggregation = PreAggregation.of(edge.step, time_slice) if is_shuffle else None
+        self._pre_aggregation = PreAggregation.of(edge.step, step_clock) if is_shuffle else None
         self._is_timed = is_timed
         # Elements that the subtask has taken and sent; of older ones half.
         self._taken = self._sent = 0

@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from ...execution.shuffle.blocks import encode_bundle
 from ...execution.sinks.committer import by_transaction
 from ...execution.sinks.errors import PRODUCTION
 from ...execution.sinks.writer import OutputRun
+from ...execution.streaming.in_flight import in_flight_chunks
 from ...execution.streaming.snapshot_chunks import CHAINED, Chunk, records_of
 from ..channels.channel import ChannelId
 from ..subtask.reports import TaskMetrics, sum_of
@@ -306,6 +308,7 @@ class Producer:
         if is_whole:
             self._diff.forget()
         chunks, positions = self.subtask.snapshots.chunks(is_whole)
+        chunks += self._rests()
         data, gone = self._diff.of(chunks)
         gone = () if is_whole else gone
         fresh, self._fresh = self._fresh, []
@@ -333,6 +336,15 @@ class Producer:
             for sender in self._senders.values():
                 sender.cut()
         return _Pending(production, taken, {id: sender.last for id, sender in senders}, positions, reports, now)
+
+    def _rests(self) -> list[Chunk]:
+        """Return the rests of messages of which the steps have taken a part, whose ids are in the production."""
+        chunks: list[Chunk] = []
+        for edge in self.subtask.task.inputs:
+            rests = [receiver.rest() for id, receiver in self._receivers.items() if id.edge == edge.id]
+            blocks = [block for rest in rests if rest is not None for block in encode_bundle(rest)]
+            chunks += in_flight_chunks(self.subtask.execution.plan, edge, blocks)
+        return chunks
 
     def _append_pending(self, now: int) -> bool:
         """Append the pending productions that are due.  Returns whether there were any."""

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from ....sdk.elements.bundle import Bundle
 from ..channels.channel import Channel, ChannelId, message_of
-from ..channels.messages import Message
+from ..channels.messages import Elements, Message
 from .dedup import MEMORY_IDS, KeptIds, SeenIds
 from .production import Delivery, Sent, Taken, Wire
 
@@ -70,6 +71,17 @@ class Receiver(Channel):
             self._taken.append(number)
             self.has_taken += 1
         return super().take()
+
+    def _was_split(self) -> None:
+        # The id is that of the first part.  The rest has none: a production has it itself.
+        self._numbers.insert(1, 0)
+
+    def rest(self) -> Bundle | None:
+        """Return the rest of a message of which a part was taken; None if there is none."""
+        if not self.queue or self._numbers[0]:
+            return None
+        message = self.queue[0]
+        return message.bundle if isinstance(message, Elements) else None
 
     def taken(self) -> KeptIds:
         """Return the ids that were taken since the last production."""

@@ -197,17 +197,17 @@ class ProductionSlot(Slot):
                     if not self._produce(id):
                         break
                     done = True
-                    if self.time_slice.over:
+                    if self.step_clock.took >= self.step_clock.length:
                         break
         if done:
             self._tick_while_busy()
         return done
 
     def _produce(self, id: SubtaskId) -> bool:
-        """Let a producer do one step within a time slice.  Returns whether it did anything."""
-        self._begin_slice(self.subtasks[id])
+        """Let a producer do one step.  Returns whether it did anything."""
+        self._begin_step(self.subtasks[id])
         done = self.producers[id].step()
-        self._end_slice(self.subtasks[id])
+        self._end_step(self.subtasks[id])
         return done
 
     def _last_first(self) -> Iterable[SubtaskId]:

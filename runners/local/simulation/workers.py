@@ -40,7 +40,7 @@ from ..workers.protocol import (
 )
 from ..workers.slot import Slot, Start
 from .channels import Pipe, ShortChannel
-from .world import SimulatedSlice, SimulatedWorld
+from .world import SimulatedSteps, SimulatedWorld
 
 # Takes a step, if there is one.  Returns True if it did.
 Actor = Callable[[], bool]
@@ -224,7 +224,7 @@ class SimulatedWorkers(Workers):
             world.step(f"reports {type(sent[1]).__name__}")
 
         clock = ProcessingTime(world.wall, world.clock)
-        start = attrs.evolve(start, time_slice=SimulatedSlice(world))
+        start = attrs.evolve(start, step_clock=SimulatedSteps(world))
         slot.slot = self.make_slot(execution_graph, ids, start, partial(self._channel, slot.number), report, clock)
         for subtask in slot.slot.subtasks.values():
             subtask.choose = world.random.choice

@@ -15,7 +15,7 @@ from random import Random
 import attrs
 
 from ...execution.checkpoints.simulated_storage import SimulatedCrash, SimulatedDisk
-from ...execution.clock import TimeSlice
+from ...execution.clock import Pace, StepClock
 
 # Microseconds after which a run is taken to have no end: most last for less than a second.
 _LONGEST = 600_000_000
@@ -72,14 +72,14 @@ class SimulatedWorld:
       is_over: true after the job's process has died, and with it all others.
       harm: the number of faults that a run may fail because of.
       counts: the number of faults by kind.
-      slices: decides where loops are left.
+      sizes: draws the sizes of bundles, and what one step does.
       trace: the events of the run, line by line.
     """
 
     def __init__(self, seed: int, faults: Faults | None = None, limit: int = 300_000) -> None:
         self.random = Random(seed)
         # Separate, since the number of draws depends on the number of elements.
-        self.slices = Random(f"slices of {seed}")
+        self.sizes = Random(f"sizes of {seed}")
         self.now = 0
         self.running: int | None = None
         self.is_zombie = False
@@ -244,28 +244,40 @@ class DiskOfWorld(SimulatedDisk):
                 self.failures = 0.0
 
 
-class SimulatedSlice(TimeSlice):
-    """Slice of time that is over at random: in some worlds never, in some before every third element."""
+class SimulatedSteps(StepClock):
+    """Steps that take their time at random: in some worlds bundles are never cut, in others nearly always."""
 
     is_simulated = True
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(clock=world.clock)
-        self.over = _RandomFlag(world.slices)
+        self._random = world.sizes
+        self._share = world.sizes.choice([0.0, 0.1, 0.3, 0.6])
 
-    def end(self) -> None:
-        """Do nothing: the slice ends at random."""
-
-
-class _RandomFlag:
-    """Flag that is true with some probability, each time it is read."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._share = random.choice([0.0, 0.01, 0.1, 0.3])
-
-    def __bool__(self) -> bool:
+    def must_yield(self) -> bool:
+        """Return True with some probability."""
         return self._share > 0 and self._random.random() < self._share
 
-    def clear(self) -> None:
-        """Do nothing: a step begins."""
+    def pace(self, most: int, first: int = 0) -> Pace:
+        """Return a pace with sizes at random."""
+        return _RandomPace(most, self._random, self._share)
+
+
+class _RandomPace(Pace):
+    """Pace of which each size is drawn."""
+
+    __slots__ = ("_random", "_share")
+
+    def __init__(self, most: int, random: Random, share: float) -> None:
+        super().__init__(most, most)
+        self._random = random
+        self._share = share
+        self._draw()
+
+    def _draw(self) -> None:
+        is_cut = self._share > 0 and self._random.random() < self._share
+        self.count = self._random.choice([1, 2, 3, 10]) if is_cut else self._most
+
+    def took(self, elements: int, micros: int) -> None:
+        """Draw the next size, however long this one took."""
+        self._draw()

@@ -1,7 +1,7 @@
 """Backlog: the elements that wait for each step of a subtask, while a page shows them.
 
-They wait in the channels of its inputs, with their senders while a pipe is full, as left work at the end of a slice of
-time, for side inputs, for the end of an asynchronous call, and as feedback of a loop.  A source tells how many elements
+They wait in the channels of its inputs, with their senders while a pipe is full, as pending work, for side inputs, for
+the end of an asynchronous call, and as feedback of a loop.  A source tells how many elements
 it has yet to read.  Elements in another process's encoding are counted by the size of one in a sample.
 """
 
@@ -14,7 +14,6 @@ from itertools import chain
 from typing import Any
 
 from ....sdk.elements.bundle import Bundle
-from ...execution.operators.dataflow import StageRun
 from ...execution.plan.execution_graph import Edge, Task, label_of
 from ...execution.plan.fusion import Keyed, Stage
 from ...execution.shuffle.blocks import decode_bundle
@@ -84,7 +83,7 @@ class BacklogMeter:
             for label, elements in _to_read(subtask):
                 found[label] = found.get(label, StepBacklog()).plus(StepBacklog(elements, None))
             _add_edges(subtask, edges)
-            _add_left(subtask, labels)
+            _add_pending(subtask, labels)
         of_edges = ((self._receiver(edge), edge.id, waiting) for edge, waiting in edges.items())
         of_labels = ((label, label, waiting) for label, waiting in labels.items())
         for label, where, waiting in chain(of_edges, of_labels):
@@ -139,11 +138,9 @@ def _add_edges(subtask: Subtask, waiting: defaultdict[Edge, _Waiting]) -> None:
             own.uncounted += unsent
 
 
-def _add_left(subtask: Subtask, waiting: defaultdict[str, _Waiting]) -> None:
-    for step, run in subtask.execution.leaving:
-        bundles = [bundle for _, bundle in run.left_work()]
-        if isinstance(run, StageRun):
-            bundles += run.kept()
+def _add_pending(subtask: Subtask, waiting: defaultdict[str, _Waiting]) -> None:
+    for step, run in subtask.execution.stages():
+        bundles = [bundle for _, bundle in run.pending_elements()] + run.kept()
         if bundles:
             waiting[label_of(step)].add(bundles)
     for label, loop in subtask.execution.loops.within.items():

@@ -253,7 +253,7 @@ class SubtaskSnapshots:
         chunks += [Chunk(label, POSITIONS, None, own) for label, own in positions.items()]
         if self._numbering is not None:
             chunks += [Chunk(label, NUMBERS, None, self._numbers(self._numbering, label)) for label in positions]
-            if self._execution.is_behind and self._numbering.origin is not None:
+            if self._execution.has_pending and self._numbering.origin is not None:
                 label, partition = self._numbering.origin
                 chunks.append(Chunk(label, ORIGIN, None, (self._id.index, self._parallelism, partition)))
         chunks += [Chunk(script.label, SCRIPT, None, script.position) for script in self._scripts if script.is_player]
@@ -301,7 +301,7 @@ class Barriers:
       back: the inputs from back-edges.
       alignment, feedback_log: the alignment of the other inputs, and the log of these.
       expected: the number of the last aligned barrier that was injected anywhere, as far as that is known.
-      due: the aligned barriers that have arrived on all inputs, while records from before them are left or in calls.
+      due: the aligned barriers that have arrived on all inputs, while records from before them are pending or in calls.
     """
 
     def __init__(
@@ -350,7 +350,7 @@ class Barriers:
 
     @property
     def waits_for_records(self) -> bool:
-        """True if an aligned barrier can't pass now: records from before it are left, or in calls."""
+        """True if an aligned barrier can't pass now: records from before it are pending, or in calls."""
         return self._waits and self._execution.has_records
 
     def before_expected(self, ready: Sequence[ChannelId]) -> ChannelId | None:

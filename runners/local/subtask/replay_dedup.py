@@ -8,7 +8,7 @@ whenever a partition is read again, so after a restart the same elements have th
 >>> repetitions.resumed(channel, {})
 >>> repetitions.new_elements(channel, Elements(Bundle(["a", "b"], [0, 0]), origin, 1)).values
 ['a', 'b']
->>> repetitions.expect_replay([channel])
+>>> repetitions.expect_replay({channel: None})
 >>> repetitions.resumed(channel, {})
 >>> repetitions.new_elements(channel, Elements(Bundle(["a"], [0]), origin, 1)) is None, repetitions.is_replaying
 (True, True)
@@ -18,12 +18,13 @@ whenever a partition is read again, so after a restart the same elements have th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ....sdk.elements.bundle import Bundle
 from ....sdk.errors import PenstockError
-from ...execution.clock import TimeSlice
+from ....windowing.timestamp import MIN_MICROS
+from ...execution.clock import StepClock
 from ...execution.plan.execution_graph import Edge, EdgeKind
 from ...execution.streaming.snapshot_chunks import PLAIN, register_body
 from ...execution.windows.combining import FoldedBundle
@@ -100,10 +101,10 @@ class NumberedExchange(Exchange):
         channels: Sequence[Channel],
         label: str,
         numbering: Numbering,
-        time_slice: TimeSlice | None = None,
+        step_clock: StepClock | None = None,
         is_timed: bool = False,
     ) -> None:
-        super().__init__(edge, channels, label, time_slice, is_timed)
+        super().__init__(edge, channels, label, step_clock, is_timed)
         assert edge.kind is not EdgeKind.BACK
         self._numbering = numbering
         self._folds = False
@@ -158,15 +159,30 @@ class Repetitions:
         self._processed: dict[ChannelId, dict[Origin, int]] = {}
         # For channels whose senders have restarted, the numbers up to which they replay; None until those are known.
         self._awaited: dict[ChannelId, dict[Origin, int] | None] = {}
+        # For the same channels, the watermarks that the senders had sent.
+        self._watermarks: dict[ChannelId, int] = {}
 
     @property
     def is_replaying(self) -> bool:
         """True if a sender has not caught up with this subtask yet."""
-        return bool(self._awaited)
+        return bool(self._awaited or self._watermarks)
 
-    def expect_replay(self, channels: Iterable[ChannelId]) -> None:
-        """Expect repetitions on these channels, whose senders have restarted."""
+    def expect_replay(self, channels: Mapping[ChannelId, int | None]) -> None:
+        """Expect repetitions on these channels, whose senders have restarted.
+
+        The windows that a watermark has closed here are to be closed by it in the restarted subtasks, too, before the
+        next barrier: a checkpoint has the results of one prefix of the input.
+
+        Args:
+          channels: with the watermark of each, which is to come again; None for that of an idle sender.
+        """
         self._awaited.update(dict.fromkeys(channels))
+        self._watermarks.update({id: micros for id, micros in channels.items() if micros not in (None, MIN_MICROS)})
+
+    def moved(self, channel: ChannelId, watermark: int | None) -> None:
+        """Take in the watermark of a channel; None if its sender is idle."""
+        if watermark is None or watermark >= self._watermarks.get(channel, watermark):
+            self._watermarks.pop(channel, None)
 
     def resumed(self, channel: ChannelId, sent: Mapping[Origin, int]) -> None:
         """Take in where a sender's numbers continue."""

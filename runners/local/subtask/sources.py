@@ -15,7 +15,7 @@ from ....sdk.sources.scripted_source import ClockMoves, PercentileMoves, SignalA
 from ....sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ....windowing.duration import micros_of_span
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
-from ...execution.clock import Pace, TimeSlice
+from ...execution.clock import Pace, StepClock
 from ...execution.plan.execution_graph import Task
 from ...execution.plan.fusion import Plan, Source
 from ...execution.plan.source_identities import PartitionPosition, rescaled
@@ -44,11 +44,8 @@ _NUMBERS = 1 << 12
 # task downstream, as the record.
 _RARELY = 2_000
 
-# Elements of a stream to read at first.
-_FIRST = 64
-
-# The same in a pipeline with a loop, and the most.  A task behind a shuffle may be slower than the sources know.
-_FIRST_IN_LOOPS, _MOST_IN_LOOPS = 16, 256
+# The most elements to read in a pipeline with a loop.  A task behind a shuffle may be slower than the sources know.
+_MOST_IN_LOOPS = 256
 
 
 class _Partition:
@@ -71,7 +68,6 @@ class SourceReader:
     Args:
       step: the source.
       index, parallelism: which of how many subtasks this is.
-      over: true when a poll is to return what it has (`TimeSlice.over`).
 
     Attributes:
       output: the PCollection that it makes.
@@ -80,7 +76,7 @@ class SourceReader:
       bundles: how many bundles it has read.
     """
 
-    def __init__(self, step: Source, index: int, parallelism: int, over: Any = ()) -> None:
+    def __init__(self, step: Source, index: int, parallelism: int) -> None:
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.Read)
         self.label = step.transform.label
@@ -92,7 +88,6 @@ class SourceReader:
         if not isinstance(source, UnboundedSource):
             source = BoundedPartitions(source, parallelism)
         self._source: UnboundedSource[Any] = source
-        self._over = over
         self._index = index
         self._parallelism = parallelism
         self._partitions: dict[Any, _Partition] = {}
@@ -126,8 +121,6 @@ class SourceReader:
         partition, offset, watermark, is_finished = position
         self._close(self._partitions.get(partition))
         reader = None if is_finished else guarded(self.label, lambda: self._source.open(partition, offset))
-        if reader is not None:
-            reader.over = self._over
         self._partitions[partition] = _Partition(partition, reader, watermark)
 
     def _discover(self, now: int, is_restored: bool) -> None:
@@ -293,7 +286,7 @@ class SubtaskSources:
       index, parallelism: which of how many subtasks it is.
       numbering: of its output, if that is numbered.
       is_timed: whether processing time passes while they are read.
-      time_slice: the worker's; None where a script has the clock.
+      step_clock: the worker's; None where a script has the clock.
       has_loops: whether each bundle is processed to its end, through all loops: bundles are small then.
 
     Attributes:
@@ -310,26 +303,21 @@ class SubtaskSources:
         metrics: TaskMetrics,
         numbering: Numbering | None,
         is_timed: bool,
-        time_slice: TimeSlice | None = None,
+        step_clock: StepClock | None = None,
         has_loops: bool = False,
     ) -> None:
-        self._time_slice = time_slice
+        self._step_clock = step_clock
         self._execution = execution
         self._counts = metrics.counts
         self._numbering = numbering
-        over = () if time_slice is None else time_slice.over
         self.scripts = [ScriptReader(step, index) for step in task.sources if script_of(step) is not None]
-        self.readers = [
-            SourceReader(step, index, parallelism, over) for step in task.sources if script_of(step) is None
-        ]
+        self.readers = [SourceReader(step, index, parallelism) for step in task.sources if script_of(step) is None]
         self._by_reader = {reader.label: metrics.counts.of(reader.label) for reader in self.readers}
         self._is_timed = is_timed and not self.scripts
-        # Where no time passes, the size of bundles doesn't depend on how fast this machine is.
-        is_paced = self._is_timed and time_slice is not None
-        first, most = (_FIRST, BUNDLE_SIZE) if is_paced else (BUNDLE_SIZE, BUNDLE_SIZE)
-        if is_paced and has_loops:
-            first, most = _FIRST_IN_LOOPS, _MOST_IN_LOOPS
-        self._paces = {reader.label: Pace(most, first) for reader in self.readers}
+        most = _MOST_IN_LOOPS if has_loops and self._is_timed else BUNDLE_SIZE
+        self._paces: dict[str, Pace] = {}
+        if step_clock is not None:
+            self._paces = {reader.label: step_clock.pace(most) for reader in self.readers}
         self._has_loops = has_loops
         # Pace, size and begin of the last bundle, if it ends with the last of its feedback.
         self._unpaced: tuple[Pace, int, int] | None = None
@@ -373,9 +361,10 @@ class SubtaskSources:
         if self.is_paused:
             return False
         for reader in [reader for reader in self.readers if not reader.is_finished]:
-            time_slice, pace = self._time_slice, self._paces[reader.label]
-            began = 0 if time_slice is None else time_slice.clock()
-            bundle = reader.poll(pace.count if room is None else min(pace.count, room), now)
+            clock, pace = self._step_clock, self._paces.get(reader.label)
+            began = 0 if clock is None else clock.clock()
+            most = BUNDLE_SIZE if pace is None else pace.count
+            bundle = reader.poll(most if room is None else min(most, room), now)
             if bundle is not None:
                 if self._numbering is not None:
                     self._numbering.origin = reader.label, reader.polled
@@ -384,11 +373,11 @@ class SubtaskSources:
                 count.read += len(bundle)
                 count.written += len(bundle)
                 self._execution.dataflow.send_to(reader.output)(bundle)
-                if time_slice is not None and self._is_timed and self._has_loops:
-                    self._unpaced = pace, len(bundle), began
-                elif time_slice is not None and self._is_timed:
-                    done = len(bundle) if not self._execution.is_behind else max(1, len(bundle) // 8)
-                    pace.took(done, time_slice.clock() - began)
+                if pace is not None and clock is not None:
+                    if self._has_loops:
+                        self._unpaced = pace, len(bundle), began
+                    else:
+                        pace.took(len(bundle), clock.clock() - began)
                 return True
             # The end moves the watermark, at once.
             if reader.is_finished:
@@ -397,10 +386,10 @@ class SubtaskSources:
 
     def done(self) -> None:
         """Measure the pace of the last bundle: all that follows from it has been done here."""
-        if self._unpaced is not None and self._time_slice is not None:
+        if self._unpaced is not None and self._step_clock is not None:
             pace, n, began = self._unpaced
             self._unpaced = None
-            pace.took(n, self._time_slice.clock() - began)
+            pace.took(n, self._step_clock.clock() - began)
 
     def may_ask(self, now: int) -> bool:
         """Return True if it is time, after elements, to read the sources' watermarks."""

@@ -9,13 +9,14 @@ Source: ABS, section 3.2 (tasks and channels) and algorithm 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from ....sdk.elements.bundle import Bundle
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....windowing.timestamp import MAX_MICROS
-from ...execution.clock import Clock, TimeSlice
+from ...execution.clock import Clock, Pace, StepClock
 from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
-from ...execution.streaming.in_flight import restored_on_edge, restored_within_task
+from ...execution.streaming.in_flight import restored_in_front, restored_on_edge, restored_within_task
 from ...execution.streaming.snapshot import Restored, forget_changes
 from ...execution.streaming.snapshot_chunks import NEWS
 from ...execution.streaming.task_execution import TaskExecution
@@ -38,6 +39,8 @@ from .reports import CaughtUp, Completed, InputState, Played, Report, TaskMetric
 from .sources import SubtaskSources, time_of_scripts
 from .watermarks import SubtaskWatermarks, percentiles_of
 
+T = TypeVar("T")
+
 # About how many elements are replayed with strong productions before there are new ones.
 _REPLAYED = 10_000
 
@@ -52,7 +55,7 @@ class Subtask:
       report: called with reports for the coordinator.
       transaction, unit: the transaction and the name of its sinks' writers.
       repeatable: the tasks that number their output.
-      time_slice: the worker's, after which loops are left; None if a step does everything at once.
+      step_clock: the worker's; None if a step does everything at once.
 
     Attributes:
       readers, scripts: its sources.
@@ -73,13 +76,13 @@ class Subtask:
         transaction: str,
         unit: str,
         repeatable: Collection[int] = (),
-        time_slice: TimeSlice | None = None,
+        step_clock: StepClock | None = None,
     ) -> None:
         self.id = id
         self.task: Task = execution_graph.tasks[id.task]
         if execution_graph.plan.graph.has_script:
             # Where a script has the clock, results don't depend on how fast this machine is.
-            time_slice = None
+            step_clock = None
         has_loops = bool(execution_graph.plan.graph.loops())
         self.execution = TaskExecution(
             execution_graph.plan,
@@ -89,8 +92,7 @@ class Subtask:
             metrics.counts,
             transaction,
             unit,
-            # Barriers count the feedback, so everything before one has to be processed.
-            time_slice=None if has_loops else time_slice,
+            step_clock=None if has_loops else step_clock,
         )
         self._clock = clock
         self._report = report
@@ -98,7 +100,7 @@ class Subtask:
         self._numbering = Numbering() if id.task in repeatable else None
         is_timed = not execution_graph.plan.graph.is_bounded
         sources = self._sources = SubtaskSources(
-            self.task, self.execution, id.index, n, metrics, self._numbering, is_timed, time_slice, has_loops
+            self.task, self.execution, id.index, n, metrics, self._numbering, is_timed, step_clock, has_loops
         )
         self.readers, self.scripts = sources.readers, sources.scripts
         numbered = any(edge.producer in repeatable for edge in self.task.inputs)
@@ -111,7 +113,7 @@ class Subtask:
             for channel in [channels(ChannelId(edge.id, source, id.index))]
         }
         is_timed &= not execution_graph.plan.graph.has_script
-        self.exchanges = [self._exchange(edge, channels, time_slice, is_timed) for edge in self.task.outputs]
+        self.exchanges = [self._exchange(edge, channels, step_clock, is_timed) for edge in self.task.outputs]
         self._folding = [exchange for exchange in self.exchanges if exchange.folds]
         self._edges = {edge.id: edge for edge in self.task.inputs}
         self.snapshots = SubtaskSnapshots(
@@ -130,6 +132,11 @@ class Subtask:
             self._broadcast,
             percentiles_of(execution_graph),
         )
+        # Barriers count the feedback, so where there are loops everything before one is processed at once.
+        self._step_clock = None if has_loops else step_clock
+        self._paces: dict[int, Pace] = {}
+        if self._step_clock is not None:
+            self._paces = {edge.id: self._step_clock.pace(BUNDLE_SIZE) for edge in self.task.inputs}
         self._signals = 0
         self._turn = 0
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
@@ -137,7 +144,7 @@ class Subtask:
         self._has_paused = False
         self.is_held_up = False
         # Where no time passes, what waits in a channel doesn't depend on how fast this machine is.
-        self._is_measured = is_timed and time_slice is not None and not time_slice.is_simulated and bool(self.inputs)
+        self._is_measured = is_timed and step_clock is not None and not step_clock.is_simulated and bool(self.inputs)
         self._throughput: Throughput | None = None
         self._limit: int | None = None
         self._may_begin = bool(self.task.sources) or any(edge.kind is EdgeKind.BACK for edge in self.task.outputs)
@@ -153,11 +160,11 @@ class Subtask:
         throughput = self._throughput
         if throughput is None:
             return
-        is_behind = self.execution.is_behind
-        throughput.worked(micros, is_behind)
+        has_pending = self.execution.has_pending
+        throughput.worked(micros, has_pending)
         capacity = throughput.capacity(len(self.inputs))
         limit = MANY_ELEMENTS if self._limit is None else self._limit
-        if 4 * capacity < 3 * limit or (not is_behind and capacity > limit + limit // 4):
+        if 4 * capacity < 3 * limit or (not has_pending and capacity > limit + limit // 4):
             self._limit_to(capacity)
 
     def _limit_to(self, elements: int) -> None:
@@ -174,16 +181,16 @@ class Subtask:
         return max(1, min(rooms)) if rooms else None
 
     def _exchange(
-        self, edge: Edge, channels: Callable[[ChannelId], Channel], time_slice: TimeSlice | None, is_timed: bool
+        self, edge: Edge, channels: Callable[[ChannelId], Channel], step_clock: StepClock | None, is_timed: bool
     ) -> Exchange:
         """Return an exchange for an edge that begins here, fed by the task's steps."""
         targets = _others(edge, self.id.index, self._parallelism)
         own = [channels(ChannelId(edge.id, self.id.index, target)) for target in targets]
         label = self.execution.output_label(edge)
         if self._numbering is None:
-            exchange = Exchange(edge, own, label, time_slice, is_timed)
+            exchange = Exchange(edge, own, label, step_clock, is_timed)
         else:
-            exchange = NumberedExchange(edge, own, label, self._numbering, time_slice, is_timed)
+            exchange = NumberedExchange(edge, own, label, self._numbering, step_clock, is_timed)
         self.execution.dataflow.attach(edge.pcollection, exchange.send)
         return exchange
 
@@ -240,6 +247,8 @@ class Subtask:
         for messages in restored.newest("", NEWS):
             for message in messages:
                 self._process_control(message, None)
+        for receiver, bundle in restored_in_front(self.execution, restored):
+            receiver(bundle)
         for edge in self.task.inputs:
             for bundle in restored_on_edge(self.execution, edge, restored):
                 self._receivers[edge.id](bundle)
@@ -255,7 +264,7 @@ class Subtask:
 
         A worker asks each of its subtasks between any two messages, and in a long pipeline nearly all of them wait.
         """
-        if self._may_begin or self._has_paused or self.execution.is_behind or self.execution.has_results:
+        if self._may_begin or self._has_paused or self.execution.has_pending or self.execution.has_results:
             return False
         if self.barriers.due:
             return False
@@ -265,7 +274,7 @@ class Subtask:
         """Take the next step, if there is one, and room for its output.  Return True if anything was done."""
         if self.barriers.take_unaligned():
             return True
-        if self._has_paused and not self.execution.is_behind:
+        if self._has_paused and not self.execution.has_pending:
             self._pause_senders(False)
         for exchange in self.exchanges:
             exchange.pump()
@@ -277,21 +286,21 @@ class Subtask:
         if barriers.due and not barriers.waits_for_records:
             barriers.pass_due()
             return True
-        is_behind = execution.is_behind and not execution.is_waiting_for_calls
-        if execution.has_results and (not is_behind or barriers.is_expected):
+        has_pending = execution.has_pending and not execution.is_waiting_for_calls
+        if execution.has_results and (not has_pending or barriers.is_expected):
             assert execution.async_runs is not None
             execution.async_runs.emit_results()
             self._moved()
             return True
-        if barriers.due or (execution.is_behind and barriers.is_expected and barriers.waits_for_records):
+        if barriers.due or (execution.has_pending and barriers.is_expected and barriers.waits_for_records):
             return self._go_on_to_barrier()
-        if execution.is_behind and self._take_before_barrier():
+        if execution.has_pending and self._take_before_barrier():
             return True
-        if is_behind:
+        if has_pending:
             execution.resume()
             self._moved()
             return True
-        return not execution.is_behind and (self._take() or self._poll())
+        return not execution.has_pending and (self._take() or self._poll())
 
     def _go_on_to_barrier(self) -> bool:
         """Go on with the records before an aligned barrier.  Return False if all of them wait for calls."""
@@ -383,8 +392,9 @@ class Subtask:
         if self.barriers.take_unaligned():
             return
         channel = self.inputs[id]
-        if (room := self._room) is not None:
-            channel.split_first(room)
+        sizes = [size for size in (self._room, self._pace_of(id)) if size is not None]
+        if sizes:
+            channel.split_first(min(sizes))
         self.barriers.taken(id, channel.queue[0])
         message = channel.take()
         if isinstance(message, Elements):
@@ -393,11 +403,13 @@ class Subtask:
             self._count_taken(len(message.bundle))
             bundle = message.bundle if message.origin is None else self._without_repetitions(id, message)
             if bundle is not None:
-                self._receivers[id.edge](bundle)
+                self._receive(id.edge, bundle)
         elif isinstance(message, WatermarkMoved):
-            if self.repetitions is not None and message.micros is not None and message.micros >= MAX_MICROS:
-                self.repetitions.ended(id)
             self._watermarks.moved(id, message.micros)
+            if self.repetitions is not None:
+                self._replayed(partial(self.repetitions.moved, id, message.micros))
+                if message.micros is not None and message.micros >= MAX_MICROS:
+                    self.repetitions.ended(id)
         elif isinstance(message, Barrier):
             self.barriers.arrived(id, message)
             return
@@ -412,21 +424,36 @@ class Subtask:
         for exchange in self.exchanges:
             exchange.took(elements)
 
+    def _pace_of(self, id: ChannelId) -> int | None:
+        """Return how many elements of an input a step may take; None for any number."""
+        return self._paces[id.edge].count if id.edge in self._paces else None
+
+    def _receive(self, edge: int, bundle: Bundle) -> None:
+        pace, clock = self._paces.get(edge), self._step_clock
+        if pace is None or clock is None:
+            self._receivers[edge](bundle)
+            return
+        began = clock.clock()
+        self._receivers[edge](bundle)
+        pace.took(len(bundle), clock.clock() - began)
+
     def _without_repetitions(self, id: ChannelId, message: Elements) -> Bundle | None:
         """Return the numbered elements that haven't been processed before."""
         assert self.repetitions is not None
-        was_replaying = self.repetitions.is_replaying
-        bundle = self.repetitions.new_elements(id, message)
-        if was_replaying and not self.repetitions.is_replaying:
-            self._report(CaughtUp(self._generation))
-        return bundle
+        return self._replayed(partial(self.repetitions.new_elements, id, message))
 
     def _resumed(self, id: ChannelId, message: Resumed) -> None:
         assert self.repetitions is not None
+        self._replayed(partial(self.repetitions.resumed, id, message.sent))
+
+    def _replayed(self, take_in: Callable[[], T]) -> T:
+        """Take in what a sender has sent again; report if all senders have caught up by it."""
+        assert self.repetitions is not None
         was_replaying = self.repetitions.is_replaying
-        self.repetitions.resumed(id, message.sent)
+        taken = take_in()
         if was_replaying and not self.repetitions.is_replaying:
             self._report(CaughtUp(self._generation))
+        return taken
 
     def upstream_restarted(self, generation: int, number: int, channels: Mapping[ChannelId, Channel]) -> None:
         """Go on after other subtasks have restarted from the last checkpoint.
@@ -443,7 +470,8 @@ class Subtask:
             channel.limit_to(self._limit)
         if channels:
             assert self.repetitions is not None
-            self.repetitions.expect_replay(channels)
+            watermarks, _ = self._watermarks.inputs()
+            self.repetitions.expect_replay({id: watermarks[id] for id in channels})
 
     def _process_control(self, message: Message, id: ChannelId | None) -> None:
         """Process a message for all subtasks, and forward it before any output that follows from it."""

@@ -95,10 +95,10 @@ class SubtaskWatermarks:
     def take_effect(self, now: int, reads_sources: bool = True) -> None:
         """Propagate watermarks through the steps and to the output, after reading those of the sources."""
         execution = self._execution
-        if execution.is_behind:
-            # Work that was left must not become late.
+        if execution.has_pending:
+            # Pending work must not become late.
             execution.propagate()
-            if execution.is_behind:
+            if execution.has_pending:
                 return
         for reader in self._sources.readers if reads_sources else ():
             micros = reader.watermark(now)

@@ -129,7 +129,7 @@ class WorkersInThisProcess(Workers):
         )
         self._slot.write_in_background()
         self._watch = Watch(
-            self._slot.time_slice,
+            self._slot.step_clock,
             self._timeout,
             self._report_call,
             lambda: self._look_on(),
@@ -155,7 +155,7 @@ class WorkersInThisProcess(Workers):
 
     def _is_in_step(self) -> bool:
         slot = self._slot
-        return slot is not None and slot.time_slice.began is not None
+        return slot is not None and slot.step_clock.began is not None
 
     def have_looked_on(self, look_on: Callable[[], None]) -> None:
         self._look_on = look_on

@@ -122,11 +122,11 @@ class SlotProcess:
         """Run until the job stops the slot, or is gone."""
         self._slot = self._make()
         self._slot.write_in_background()
-        time_slice = self._slot.time_slice
-        calls = CallWatch(self._timeout, self._report_call, lambda: time_slice.began is not None, has_thread=False)
+        step_clock = self._slot.step_clock
+        calls = CallWatch(self._timeout, self._report_call, lambda: step_clock.began is not None, has_thread=False)
         with calls:
             watch = Watch(
-                time_slice, self._timeout, self._report_call, look_between=calls.look, sampled=self._slot.sample
+                step_clock, self._timeout, self._report_call, look_between=calls.look, sampled=self._slot.sample
             )
             watch.start()
             self._slot.observer.is_own_process = True
@@ -187,7 +187,7 @@ class SlotProcess:
         """Read pipes whose channels have room, write pipes, and obey commands, after at most so many seconds."""
         # An unaligned barrier must be found, however much waits before it; any barrier, by a task that is behind.
         barrier = self._unaligned
-        if self._expected > barrier and self._slot is not None and self._slot.is_behind:
+        if self._expected > barrier and self._slot is not None and self._slot.has_pending:
             barrier = self._expected
         for receiving in self._receiving:
             wanted = not receiving.is_full or receiving.seen < barrier

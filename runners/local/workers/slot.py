@@ -12,7 +12,7 @@ import attrs
 from ....sdk.metrics import scoped
 from ...execution.checkpoints.manifest import Checkpoint
 from ...execution.checkpoints.store import SnapshotStore
-from ...execution.clock import LONG_SLICE, SLICE, Clock, ProcessingTime, TimeSlice
+from ...execution.clock import LONG_STEP, STEP, Clock, ProcessingTime, StepClock
 from ...execution.error_transport import remote
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.plan.fusion import has_async
@@ -64,7 +64,7 @@ class Slot:
     Attributes:
       has_stopped: true after the command to stop.
       observer: observes the subtasks for a page.
-      time_slice: of the current step.
+      step_clock: times the steps.
       subtask_type: the class of the subtasks; negative controls replace it.
       limits_channels: whether barriers wait for what is in the channels, so that its time is to be limited.
     """
@@ -95,7 +95,7 @@ class Slot:
         self._writes_in_background = False
         self.has_stopped = False
         self._ticks_at = 0
-        self.time_slice = start.time_slice or TimeSlice(LONG_SLICE if start.has_script else SLICE)
+        self.step_clock = start.step_clock or StepClock(LONG_STEP if start.has_script else STEP)
         self._ids = tuple(ids)
         self._has_calls = has_async(execution_graph.plan.steps)
         self.observer = SlotObserver(lambda: self.subtasks, execution_graph.tasks)
@@ -105,7 +105,7 @@ class Slot:
         # Since when subtasks are backpressured; and the microseconds in which each was so before.
         self._held_up: dict[SubtaskId, int] = {}
         self._backpressured: dict[SubtaskId, int] = {}
-        self._made_at = self.time_slice.clock()
+        self._made_at = self.step_clock.clock()
         self._injected_at = 0
         for id in ids:
             self._make(id, start, channels)
@@ -123,7 +123,7 @@ class Slot:
             start.transaction_of(id),
             f"{start.attempt}-{id.task}-{id.index}",
             start.repeatable,
-            self.time_slice,
+            self.step_clock,
         )
         if self.limits_channels:
             self.subtasks[id].limit_channels()
@@ -165,12 +165,12 @@ class Slot:
     @property
     def wakeup(self) -> Wakeup | None:
         """The flag that is set when a call in the background has ended; None if no step has such calls."""
-        return self.time_slice.wakeup if self._has_calls else None
+        return self.step_clock.wakeup if self._has_calls else None
 
     @property
-    def is_behind(self) -> bool:
-        """True if some subtask has left work."""
-        return any(subtask.execution.is_behind for subtask in self.subtasks.values())
+    def has_pending(self) -> bool:
+        """True if some subtask has pending work."""
+        return any(subtask.execution.has_pending for subtask in self.subtasks.values())
 
     def _begin(self, id: SubtaskId, start: Start) -> None:
         with self._acting(id):
@@ -255,7 +255,9 @@ class Slot:
         done = False
         for subtask in holding:
             with self._acting(subtask.id):
+                self._begin_step(subtask)
                 done |= subtask.flush_tables(now)
+                self._end_step(subtask)
         return done
 
     def _tick_while_busy(self) -> None:
@@ -271,36 +273,39 @@ class Slot:
         until = None if self._start.has_script else self._clock() + _PATIENCE
         subtask.buffer(True)
         for _ in range(_TURN - 1):
-            if (until is not None and self._clock() >= until) or self.time_slice.over or not self._step(subtask):
+            if (until is not None and self._clock() >= until) or not self._step(subtask):
                 break
+        # What was buffered is folded now, which may call user code.
+        self._begin_step(subtask)
         subtask.buffer(False)
+        self._end_step(subtask)
         return True
 
     def _step(self, subtask: Subtask) -> bool:
-        """Have a subtask take a step, within a slice of time.  Return True if it did something."""
-        self._begin_slice(subtask)
+        """Have a subtask take a step.  Return True if it did something."""
+        self._begin_step(subtask)
         done = subtask.step()
-        self._end_slice(subtask)
+        self._end_step(subtask)
         return done
 
-    def _end_slice(self, subtask: Subtask) -> None:
-        self.time_slice.rest()
+    def _end_step(self, subtask: Subtask) -> None:
+        self.step_clock.rest()
         id = subtask.id
-        worked = self.time_slice.took
-        self._busy[id] = self._busy.get(id, 0) + self.time_slice.took
+        worked = self.step_clock.took
+        self._busy[id] = self._busy.get(id, 0) + self.step_clock.took
         if subtask.is_held_up:
             if id not in self._held_up:
-                self._held_up[id] = self.time_slice.clock()
+                self._held_up[id] = self.step_clock.clock()
         elif id in self._held_up:
             # It went on at the beginning of this step.
-            since = self.time_slice.clock() - self._held_up.pop(id) - self.time_slice.took
+            since = self.step_clock.clock() - self._held_up.pop(id) - self.step_clock.took
             self._backpressured[id] = self._backpressured.get(id, 0) + max(0, since)
             worked += max(0, since)
         subtask.worked(worked)
 
-    def _begin_slice(self, subtask: Subtask) -> None:
-        self.time_slice.task, self._current = subtask.task.label, subtask.id
-        self.time_slice.begin()
+    def _begin_step(self, subtask: Subtask) -> None:
+        self.step_clock.task, self._current = subtask.task.label, subtask.id
+        self.step_clock.begin()
 
     def step(self, id: SubtaskId) -> bool:
         """Have one subtask take a step.  Return True if it did something."""
@@ -344,9 +349,9 @@ class Slot:
         for subtask in list(self.subtasks.values()):
             if subtask.readers or self._is_due(subtask):
                 with self._acting(subtask.id):
-                    self._begin_slice(subtask)
+                    self._begin_step(subtask)
                     subtask.tick()
-                    self._end_slice(subtask)
+                    self._end_step(subtask)
 
     def _is_due(self, subtask: Subtask) -> bool:
         time = subtask.next_time()
@@ -405,7 +410,7 @@ class Slot:
         return Counted(metrics, held_up, backlog, watermarks, self._times(), self.observer.taken())
 
     def _times(self) -> dict[SubtaskId, SubtaskTime]:
-        now = self.time_slice.clock()
+        now = self.step_clock.clock()
         return {
             id: SubtaskTime(
                 now - self._made_at,
@@ -424,7 +429,7 @@ class Slot:
 
     def abandon(self) -> None:
         """Close what is open, after the attempt has failed."""
-        self.time_slice.rest()
+        self.step_clock.rest()
         self._writer.abandon()
         for subtask in self.subtasks.values():
             subtask.abandon()
@@ -444,7 +449,7 @@ class Start:
       repeatable: the tasks that number their output.
       sources_begun_anew: the labels of sources whose positions in the checkpoint are dropped.
       metrics: counts of subtasks from before, in this attempt.
-      time_slice: replaces the worker's own.
+      step_clock: replaces the worker's own.
       slot_type: the class of the slots that start from it.
     """
 
@@ -459,7 +464,7 @@ class Start:
     repeatable: frozenset[int] = frozenset()
     sources_begun_anew: frozenset[str] = frozenset()
     metrics: Mapping[SubtaskId, TaskMetrics] = attrs.field(factory=dict)
-    time_slice: TimeSlice | None = None
+    step_clock: StepClock | None = None
 
     def rewound(self, rewind: Rewind) -> Start:
         """Return the start of the subtasks that a command restarts."""

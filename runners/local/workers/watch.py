@@ -1,7 +1,8 @@
-"""Watch thread of a slot: ends slices of time, samples the steps, and reports calls that don't return.
+"""Watch thread of a slot: samples the steps, and reports calls that don't return.
 
-Loops are left between two elements, so a step that lasts long after its slice is in one call of user code, or of a
-source or sink.  After `--worker_timeout` the watch reports the call with its stack, and again when it has returned.
+Bundles are as large as a step of milliseconds allows, so a step that lasts for seconds is in one call of user code, or
+of a source or sink.  After `--worker_timeout` the watch reports the call with its stack, and again when it has
+returned.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from ....sdk.user_code.thread_frames import frames_of
-from ...execution.clock import TimeSlice, fast_switches
+from ...execution.clock import StepClock, fast_switches
 from ...execution.step_times import INTERVAL
 from ...execution.stuck_calls import Returned, Stuck, stack_of, step_of
 
@@ -43,21 +44,21 @@ class Watch:
 
     def __init__(
         self,
-        time_slice: TimeSlice,
+        step_clock: StepClock,
         timeout: float,
         report: Callable[[Stuck | Returned], None],
         look_on: Callable[[], None] = lambda: None,
         look_between: Callable[[], None] = lambda: None,
         sampled: Callable[[FrameType, int], None] | None = None,
     ) -> None:
-        self._slice = time_slice
+        self._step_clock = step_clock
         self._timeout = timeout
         self._report = report
         self._look_on = look_on
         self._look_between = look_between
         self._sampled = sampled
         # When the last sample was taken, and the busy time then.
-        self._sampled_at, self._busy = time_slice.clock(), time_slice.busy
+        self._sampled_at, self._busy = step_clock.clock(), step_clock.busy
         self._watched = threading.get_ident()
         self._is_over = threading.Event()
         # The step that was reported as stuck: its number, its label and when it began.
@@ -80,12 +81,12 @@ class Watch:
             self.look()
 
     def look(self) -> None:
-        """End a slice that has lasted its length, and report a call that is stuck, or has returned."""
-        time_slice = self._slice
-        steps, began = time_slice.steps, time_slice.began
+        """Report a call that is stuck, or has returned."""
+        step_clock = self._step_clock
+        steps, began = step_clock.steps, step_clock.began
         self._idle = self._idle + 1 if began is None and steps == self._seen else 0
         self._seen = steps
-        now = time_slice.clock()
+        now = step_clock.clock()
         if self._stuck is not None and (self._stuck[0] != steps or began is None):
             _, step, since = self._stuck
             self._stuck = None
@@ -97,8 +98,6 @@ class Watch:
         if began is None:
             return
         took = now - began
-        if took >= time_slice.length and time_slice.steps == steps:
-            time_slice.end()
         if self._stuck is not None:
             self._look_on()
         elif took >= self._timeout * 1_000_000:
@@ -109,25 +108,25 @@ class Watch:
 
         A moment between two steps attributes nothing: steps are sampled in proportion to their time.
         """
-        time_slice = self._slice
-        began = time_slice.began
+        step_clock = self._step_clock
+        began = step_clock.began
         if began is not None and now - began >= _LONG:
             self._sample_now()
-        elif began is not None or time_slice.busy != self._busy:
+        elif began is not None or step_clock.busy != self._busy:
             with fast_switches():
                 # This thread often gets the interpreter when a step is over: the moment is one of several steps.
                 time.sleep(random.random() * 2 * _LONG / 1_000_000)
                 self._sample_now()
 
     def _sample_now(self) -> None:
-        time_slice = self._slice
-        steps, began = time_slice.steps, time_slice.began
+        step_clock = self._step_clock
+        steps, began = step_clock.steps, step_clock.began
         with frames_of(self._watched) as frame:
             # The step may have ended while its frames were read.
-            if frame is None or began is None or time_slice.steps != steps or time_slice.began != began:
+            if frame is None or began is None or step_clock.steps != steps or step_clock.began != began:
                 return
-            now = time_slice.clock()
-            busy = time_slice.busy + now - began
+            now = step_clock.clock()
+            busy = step_clock.busy + now - began
             assert self._sampled is not None
             self._sampled(frame, busy - self._busy)
         self._busy, self._sampled_at = busy, now
@@ -136,8 +135,8 @@ class Watch:
         with frames_of(self._watched) as frame:
             if frame is None:
                 return
-            step, stack = step_of(frame) or self._slice.task, stack_of(frame)
+            step, stack = step_of(frame) or self._step_clock.task, stack_of(frame)
         # The step may have ended while its frames were read.
-        if self._slice.steps == steps and self._slice.began == began:
+        if self._step_clock.steps == steps and self._step_clock.began == began:
             self._stuck = steps, step, began
             self._report(Stuck(step, took / 1_000_000, stack))

@@ -23,7 +23,7 @@ from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.clock import TimeSlice, time_of_day
+from penstock.runners.execution.clock import StepClock, time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channels.messages import Barrier, BarrierKind
@@ -195,7 +195,7 @@ def test_a_drained_stream_ends_when_its_calls_have_ended(tmp_path: pathlib.Path)
 
 
 def test_elements_wait_for_calls_and_no_more_than_twice_the_concurrency_are_started(tmp_path: pathlib.Path) -> None:
-    """The rest is left work: it is in the snapshot, and the subtask takes no input meanwhile."""
+    """The rest is pending: it is in the snapshot, and the subtask takes no input meanwhile."""
     asking = Asking(tmp_path, held=range(100))
     asking.concurrency = 2
 
@@ -203,11 +203,11 @@ def test_elements_wait_for_calls_and_no_more_than_twice_the_concurrency_are_star
         source = ScriptedSource([[TimestampedValue(n, n) for n in range(30)]])
         _ = p | beam.io.Read(source) | "Ask" >> beam.ParDo(asking) | beam.io.Write(Recording())
 
-    jobs = ByHand(graph_of(build, 1), time_slice=TimeSlice())
+    jobs = ByHand(graph_of(build, 1), step_clock=StepClock())
     subtask = jobs[0, 0]
     wait_until(lambda: subtask.step() is False and (tmp_path / "calls").exists(), "the calls")
     time.sleep(0.05)
-    assert ([0, 1], True, False) == (sorted(calls(tmp_path)), subtask.execution.is_behind, subtask.step())
+    assert ([0, 1], True, False) == (sorted(calls(tmp_path)), subtask.execution.has_pending, subtask.step())
     jobs.inject(Barrier(1, BarrierKind.UNALIGNED, transaction="1"))
     (kept,) = [chunk.data for chunk in jobs.chunks[subtask.id] if chunk.kind == "left"]
     assert list(range(len(kept))) == [row[0] for row in kept]
@@ -227,7 +227,7 @@ def test_an_aligned_barrier_waits_for_the_calls_before_it(tmp_path: pathlib.Path
         source = ScriptedSource([[TimestampedValue(n, n) for n in range(5)]], at_a_time=5)
         _ = p | beam.io.Read(source) | "Ask" >> beam.ParDo(asking) | beam.io.Write(Recording())
 
-    jobs = ByHand(graph_of(build, 1), time_slice=TimeSlice())
+    jobs = ByHand(graph_of(build, 1), step_clock=StepClock())
     subtask = jobs[0, 0]
     wait_until(lambda: (subtask.step(), (tmp_path / "calls").exists() and len(calls(tmp_path)) == 5)[1], "the calls")
     barrier = Barrier(1, transaction="1")

@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 import pytest
-from drawn_slices import Looks
+from drawn_steps import ShortSteps
 from recording import Recording
 from running_program import RunningProgram
 from subtasks_by_hand import ByHand, graph_of
@@ -15,7 +15,7 @@ from subtasks_by_hand import ByHand, graph_of
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.streaming.snapshot_chunks import IN_FLIGHT, LEFT
-from penstock.runners.local.channels.messages import Barrier, BarrierKind
+from penstock.runners.local.channels.messages import Barrier, BarrierKind, Elements, Encoded
 from penstock.sdk.errors import OptionsError
 from penstock.testing import ScriptedSource
 from penstock.windowing import TimestampedValue
@@ -29,14 +29,13 @@ def slow_stream(p: Any) -> None:
     _ = numbers | "Slow" >> beam.Map(abs) | beam.io.Write(Recording())
 
 
-def with_left_work(parallelism: int) -> ByHand:
-    """Return the subtasks, of which a receiver has left work, at the moment of an aligned barrier."""
-    hand = ByHand(graph_of(slow_stream, parallelism), time_slice=Looks(2))
+def with_waiting_work(parallelism: int) -> ByHand:
+    """Return the subtasks, whose receivers have taken a part of a bundle, at an aligned barrier."""
+    hand = ByHand(graph_of(slow_stream, parallelism), step_clock=ShortSteps())
     hand.run(0)
-    # The source reads its elements one by one.
-    receivers = [hand[1, index] for index in range(parallelism)]
-    while not any(subtask.execution.is_behind for subtask in receivers):
-        assert any(tuple(subtask.step() for subtask in receivers))
+    assert all(hand[1, index].step() for index in range(parallelism))
+    waiting = [m for channel in hand.channels.values() for m in channel.queue if isinstance(m, (Elements, Encoded))]
+    assert waiting
     barrier = Barrier(1, transaction="next")
     for subtask in hand.subtasks.values():
         subtask.expect(barrier)
@@ -47,13 +46,13 @@ def with_left_work(parallelism: int) -> ByHand:
 def kinds_in_flight(hand: ByHand) -> set[str]:
     """Return the kinds of records in flight that the snapshots have."""
     kinds = {chunk.kind for chunks in hand.chunks.values() for chunk in chunks}
-    return {LEFT for kind in kinds if kind == LEFT} | {IN_FLIGHT for kind in kinds if kind.startswith(IN_FLIGHT)}
+    return {LEFT for kind in kinds if kind == LEFT} | {IN_FLIGHT for kind in kinds if IN_FLIGHT in kind}
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_an_aligned_snapshot_has_no_records_in_flight(parallelism: int) -> None:
-    """All records before the barrier were processed, those of an interrupted bundle included."""
-    hand = with_left_work(parallelism)
+    """All records before the barrier were processed, those of a bundle that was cut included."""
+    hand = with_waiting_work(parallelism)
     hand.run()
     assert set(hand.subtasks) == set(hand.chunks)
     assert set() == kinds_in_flight(hand)
@@ -62,8 +61,8 @@ def test_an_aligned_snapshot_has_no_records_in_flight(parallelism: int) -> None:
 
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_an_alignment_that_takes_too_long_is_given_up(parallelism: int) -> None:
-    """The barrier overtakes what is left and what is in the channels; a restart does the rest, once."""
-    hand = with_left_work(parallelism)
+    """The barrier overtakes what is in the channels; a restart does the rest, once."""
+    hand = with_waiting_work(parallelism)
     # On some inputs the barrier has arrived, and on others it hasn't.
     hand[1, 0].step()
     barrier = Barrier(1, BarrierKind.UNALIGNED, transaction="next")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from typing import Any
 
-import drawn_slices
 import pytest
-from drawn_slices import AfterLooks, Looks
+from drawn_steps import DrawnSteps, ShortSteps
 from hypothesis import example, given
 from hypothesis import strategies as st
 from recording import Recording
@@ -16,12 +14,11 @@ from side_by_side import SideBySide, Variant
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
-from penstock.runners.execution.clock import TimeSlice
+from penstock.runners.execution.clock import Pace
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.runners.execution.shuffle.blocks import decode_bundle, encode_bundle
 from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
-from penstock.runners.execution.stuck_calls import step_of
 from penstock.runners.execution.windows.combining import Fold, FoldedBundle
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.runners.local.channels.messages import Barrier, BarrierKind, Elements
@@ -236,27 +233,22 @@ def test_a_few_elements_go_as_they_are() -> None:
     assert not before
 
 
-def before_sums(combine: Any, looks: int) -> PreAggregation:
-    """A folding whose slice is over behind so many looks."""
+def before_sums(combine: Any, size: int) -> PreAggregation:
+    """A folding of so many elements in a step."""
     step = grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), combine)
-    before = PreAggregation.of(step, AfterLooks(looks))
+    before = PreAggregation.of(step, ShortSteps(size))
     assert before is not None
     return before
 
 
-def test_a_fold_is_left_between_two_elements_when_its_slice_is_over() -> None:
+def test_of_a_bundle_as_much_is_folded_as_a_step_may_take() -> None:
     """The rest is sent as it is, in its order."""
     before = before_sums(sum, 40)
     found, left = sent(before, Bundle([(n % 2, n) for n in range(100)]))
     done = 100 - len(left)
-    assert 0 < done < 50
+    assert 40 == done
     assert [(n % 2, n) for n in range(done, 100)] == left.values
     assert [(k, (sum(range(k, done, 2)), len(range(k, done, 2)))) for k in (0, 1)] == found.values
-
-
-def test_a_fold_that_is_half_done_has_another_slice() -> None:
-    """The process may have been without a core for a while."""
-    assert None is before_sums(sum, 80).add(Bundle([(n % 2, n) for n in range(100)]))
 
 
 def test_folding_rests_when_it_is_slow() -> None:
@@ -288,11 +280,13 @@ class Compacting(beam.CombineFn):
         return accumulator[0]
 
 
-def test_accumulators_are_sent_as_they_are_when_the_slice_of_compact_is_over() -> None:
-    """It is optional for each; the fold before it has a slice of its own."""
+def test_accumulators_are_sent_as_they_are_when_a_step_may_compact_no_more() -> None:
+    """It is optional for each."""
     two = (beam.window.IntervalWindow(0, 10), beam.window.IntervalWindow(5, 15))
-    (folded,) = sent(before_sums(Compacting(), 150), Bundle([(n, n) for n in range(100)], 0, two))
-    assert [True] * 150 + [False] * 50 == [is_compact for _, ((_, is_compact), _) in folded.values]
+    before = before_sums(Compacting(), 100)
+    before._compacting = Pace(60, 60)
+    (folded,) = sent(before, Bundle([(n, n) for n in range(100)], 0, two))
+    assert 2 * ([True] * 60 + [False] * 40) == [is_compact for _, ((_, is_compact), _) in folded.values]
 
 
 def test_an_error_of_compact_is_one_of_its_step() -> None:
@@ -302,27 +296,6 @@ def test_an_error_of_compact_is_one_of_its_step() -> None:
     with pytest.raises(LookupError) as raised:
         before.take()
     assert "CombinePerKey(Compacting)" == raised.value.transform  # type: ignore[attr-defined]
-
-
-class Looking(Compacting):
-    """Notes which step a thread would be found in."""
-
-    def add_input(self, accumulator: tuple[int, bool], element: Any) -> tuple[int, bool]:
-        # The test's own module, where a global one would be pickled by value.
-        import drawn_slices
-
-        drawn_slices.STEPS.add(step_of(sys._getframe()))
-        return super().add_input(accumulator, element)
-
-
-def test_a_call_in_a_fold_is_watched_and_has_its_steps_label() -> None:
-    """Also between two steps of the subtask, where a checkpoint's time-out named no call."""
-    time_slice = TimeSlice()
-    before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), Looking()), time_slice)
-    assert before is not None
-    drawn_slices.STEPS.clear()
-    sent(before, Bundle([(n, n) for n in range(100)]))
-    assert ({"CombinePerKey(Looking)"}, 2, None) == (drawn_slices.STEPS, time_slice.steps, time_slice.began)
 
 
 def test_accumulators_travel_as_what_they_are() -> None:
@@ -396,7 +369,7 @@ def test_panes_and_what_is_dropped_are_the_same_with_and_without(
         patched.setattr(pre_aggregation, "SMALLEST", 1)
         patched.setattr(pre_aggregation, "_WORTH", 1e9)
         patched.setattr(pre_aggregation, "_MOST_RESTS", 0)
-        before = PreAggregation.of(step, None if every is None else Looks(every))
+        before = PreAggregation.of(step, None if every is None else DrawnSteps(every))
         assert before is not None
         found = []
         # What is asked once for each bundle is asked for both parts of one that was left.
@@ -528,7 +501,7 @@ def test_a_job_gives_the_same_results_and_metrics_with_and_without(
     monkeypatch.setattr(PreAggregation, "take", watched)
     with_folding = ran(Variant(parallelism, takes_checkpoints=True))
     assert sum(after for _, after in sizes) * 10 < sum(before for before, _ in sizes)
-    monkeypatch.setattr(PreAggregation, "of", lambda step, time_slice: None)
+    monkeypatch.setattr(PreAggregation, "of", lambda step, step_clock: None)
     without = ran(Variant(parallelism, takes_checkpoints=True))
     assert without == with_folding
     assert 6000 == with_folding[1]["lists", "seen"]

@@ -127,51 +127,6 @@ def test_no_edge_is_counted_after_the_page_is_closed() -> None:
     assert [10] == [each.elements for each in traffic.traffic().values()]
 
 
-class Slice:
-    """A slice of time that is over after each so many elements."""
-
-    def __init__(self, length: int) -> None:
-        self._length = length
-        self._left = length
-
-    def __bool__(self) -> bool:
-        self._left -= 1
-        if self._left < 0:
-            self._left = self._length
-            return True
-        return False
-
-
-@pytest.mark.parametrize(
-    ("transforms", "expected"),
-    [
-        pytest.param(
-            [beam.Filter(lambda n: n % 2 == 0), beam.Map(str), beam.Map(len)], [5_000, 5_000], id="at the first"
-        ),
-        pytest.param(
-            [beam.Map(lambda n: TimestampedValue(n, n)), beam.Filter(lambda n: n % 2 == 0), beam.Map(str)],
-            [10_000, 5_000],
-            id="at others",
-        ),
-    ],
-)
-@pytest.mark.parametrize("length", [7, 93, 150])
-def test_elements_that_a_slice_of_time_leaves_are_counted_once(
-    length: int, transforms: list[Any], expected: list[int]
-) -> None:
-    """Wherever it has left them, however few of the bundles are sampled."""
-    counted = Counted(*transforms)
-    counted.stage.executor.over = Slice(length)
-    counted.run.over = counted.stage.executor.over
-    for _ in range(100):
-        counted.receive(Bundle(list(range(100))))
-        while counted.run.left:
-            counted.run.resume()
-
-    assert 10_000 == len(counted.stage.values()) * 2
-    assert expected == pytest.approx(counted.elements(), rel=0.06)
-
-
 def test_columns_are_counted_as_a_whole() -> None:
     """And have the size of their records."""
     from penstock.sdk.columns.expressions import bundle_of_records

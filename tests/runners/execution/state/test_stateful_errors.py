@@ -58,8 +58,13 @@ def failing(where: str) -> beam.DoFn:
 def test_what_user_code_raises_is_attributed_to_it(where: str) -> None:
     """To the transform, to the line, and in process to the element."""
     work = Work(failing(where))
-    with pytest.raises(KeyError, match=f"KeyError: '{where}' \\[while running 'Apply'") as caught:
+
+    def run() -> None:
         work.process(("a", "element")).watermark(20).executor.finish()
+        work.executor.fire_due()
+
+    with pytest.raises(KeyError, match=f"KeyError: '{where}' \\[while running 'Apply'") as caught:
+        run()
     assert isinstance(caught.value, PenstockError)
     assert ("on element ('a', 'element')" in str(caught.value)) == (where == "process")
     assert f"{Path(__file__).name}:" in str(caught.value)

@@ -86,8 +86,10 @@ def test_at_the_end_of_a_bounded_input_processing_time_timers_fire_before_the_la
     work = Work(Collect(), FixedWindows(10))
     for _ in range(2):
         work.process(at(("a", 1), 1), at(("b", 2), 11)).executor.finish()
+        work.executor.fire_due()
         expected = [("clock", "a"), ("a", [1]), ("clock", "b"), ("b", [2])]
         assert expected == [value[:2] for value in work.taken()]
+        work.executor.begin_anew()
         assert (0, 0, None) == (len(work.executor.state), len(work.executor.timers), work.executor.next_event_time())
 
 
@@ -122,5 +124,6 @@ def test_at_the_end_a_processing_time_timer_fires_once_and_may_be_cleared_or_set
 
     work = Work(Several()).process(at(("a", 1), 1))
     work.executor.finish()
+    work.executor.fire_due()
     assert ["first", "third", "event"] == work.taken()
     assert (0, None) == (len(work.executor.timers), work.executor.next_processing_time())

@@ -47,9 +47,9 @@ class SpillingPlayer(OperatorPlayer):
 
     def taken(self) -> list[Pane]:
         panes = super().taken()
-        while self.operator.is_behind:
+        while self.operator.is_due:
             self._spilled.spill(1)
-            self.operator.catch_up()
+            self.operator.fire()
             panes += super().taken()
         self._steps += 1
         whole = self._whole or self._steps == 1

@@ -26,16 +26,6 @@ SECOND = 1_000_000
 DISCARDING, ACCUMULATING, _ = AccumulationMode
 
 
-class Over:
-    """Of a time slice: true from the moment on that it has been asked so often."""
-
-    left = 1_000_000
-
-    def __bool__(self) -> bool:
-        self.left -= 1
-        return self.left < 0
-
-
 class Slow(beam.CombineFn):
     """A sum without an expression, whose accumulators are changed in place, and aren't results."""
 
@@ -60,11 +50,10 @@ def transform_of(combine: Any) -> beam.PTransform:
 class Player:
     """An operator, and the chain of snapshots that it is restored from."""
 
-    def __init__(self, fold: Fold, is_uniform: bool, slices: int | None) -> None:
+    def __init__(self, fold: Fold, is_uniform: bool, most: int) -> None:
         self.fold = fold
         self.is_uniform = is_uniform
-        self.slices = slices
-        self.over = Over()
+        self.most = most
         self.records: list[Any] = []
         self.dropped = 0
         self.operator = self._new()
@@ -73,17 +62,14 @@ class Player:
         with pytest.MonkeyPatch.context() as patched:
             if not self.is_uniform:
                 patched.setattr(triggered_operator, "may_be_uniform", lambda *_: False)
-            return TriggeredWindows(self.fold, over=self.over)
+            return TriggeredWindows(self.fold)
 
     def play(self, event: Any) -> Any:
         """Let something happen; return what can be seen of it."""
         kind, what = event
-        operator, over = self.operator, self.over
-        if self.slices is not None:
-            over.left = self.slices
-        left: list[Bundle] = []
+        operator = self.operator
         if kind == "watermark":
-            operator.advance_watermark(what)
+            operator.advance_watermark(what, self.most)
         elif kind == "signal":
             operator.signal(what)
         elif kind == "look":
@@ -94,15 +80,9 @@ class Player:
             self._restore()
             operator = self.operator
         elif kind in ("elements", "folded"):
-            left = operator.process(self._bundle(what, kind == "folded"))
-        while operator.is_behind or left:
-            if self.slices is not None:
-                over.left = self.slices
-            if operator.is_behind:
-                operator.catch_up()
-            else:
-                left = [*operator.process(left[0]), *left[1:]]
-        over.left = 1_000_000
+            operator.process(self._bundle(what, kind == "folded"))
+        while operator.is_due:
+            operator.fire(self.most)
         bundle = operator.taken()
         rows = sorted(map(repr, [] if bundle is None else bundle.rows()))
         seen = operator.output_watermark(), operator.next_event_time(), operator.dropped, len(operator.table)
@@ -171,14 +151,14 @@ AB = ("elements", [("a", 1, 1), ("b", 2, 2)])
 
 
 @example(
-    # Both keys are recorded, and the slice is over between them.
+    # Both keys are recorded, and one at a time is fired.
     events=[AB, ("whole", None), ("watermark", 10 * SECOND + 1), ("changes", None)],
     window_fn=FixedWindows(10),
     trigger=BY_COUNT,
     mode=DISCARDING,
     lateness=0,
     combine=Slow(),
-    slices=2,
+    most=1,
 )
 @given(
     events=EVENTS,
@@ -195,7 +175,7 @@ AB = ("elements", [("a", 1, 1), ("b", 2, 2)])
     mode=st.sampled_from([DISCARDING, ACCUMULATING]),
     lateness=st.sampled_from([0, 7]),
     combine=st.sampled_from([sum, None, MeanCombineFn(), Slow()]),
-    slices=st.sampled_from([None, 2, 3, 7]),
+    most=st.sampled_from([1, 2, 5, 1000]),
 )
 def test_panes_and_snapshots_are_those_of_windows_with_a_state_for_each_key(
     events: list[Any],
@@ -204,19 +184,17 @@ def test_panes_and_snapshots_are_those_of_windows_with_a_state_for_each_key(
     mode: AccumulationMode,
     lateness: int,
     combine: Any,
-    slices: Any,
+    most: int,
 ) -> None:
-    """With elements and accumulators, at any watermark, with time slices that end anywhere, and after restarts."""
-    # Where a slice ends, a bundle does; after each most triggers may fire in a window that has ended.
-    assume(slices is None or trigger in (Never(), BY_COUNT))
+    """With elements and accumulators, at any watermark, however many fire at once, and after restarts."""
     # Accumulators aren't sent to a trigger that counts elements.
     assume(trigger != BY_COUNT or all(kind != "folded" for kind, _ in events))
     # Without late panes, elements within the lateness would be lost.
     assume(not lateness or trigger != AfterWatermark())
     windowing = {"trigger": trigger, "accumulation_mode": mode, "allowed_lateness": lateness}
     fold = fold_of(transform_of(combine), window_fn, **windowing)
-    one = Player(fold, True, slices)
-    other = Player(fold, False, None)
+    one = Player(fold, True, most)
+    other = Player(fold, False, 1000)
     for event in [*events, ("watermark", MAX_MICROS)]:
         assert other.play(event) == one.play(event)
         if event[0] in ("changes", "restore"):

@@ -1,7 +1,16 @@
 """Channels: their capacity."""
 
+import socket
+
 from penstock.runners.execution.shuffle.blocks import encode_bundle
-from penstock.runners.local.channels.channel import CAPACITY, MANY_ELEMENTS, Channel, ChannelId
+from penstock.runners.local.channels.channel import (
+    CAPACITY,
+    MANY_ELEMENTS,
+    Channel,
+    ChannelId,
+    ReceivingEnd,
+    SendingEnd,
+)
 from penstock.runners.local.channels.messages import Elements, Encoded, SignalCame
 from penstock.sdk.elements.bundle import Bundle
 
@@ -38,3 +47,23 @@ def test_a_channel_is_full_when_many_messages_wait_without_elements() -> None:
     for number in range(CAPACITY):
         channel.put(SignalCame(number, "flush"))
     assert (0, True) == (channel.elements, channel.is_full)
+
+
+def test_the_sender_knows_of_a_message_that_was_taken_in_parts() -> None:
+    """Of the last part, too, although a watermark waits behind it; it waited for that for ever."""
+    left, right = socket.socketpair()
+    with left, right:
+        id = ChannelId(0, 0, 0)
+        sending, receiving = SendingEnd(id, left), ReceivingEnd(id, right)
+        receiving.limit_to(1_200)
+        sending.put(Elements(NUMBERS))
+        sending.put(SignalCame(1, "flush"))
+        sending.look()
+        assert sending.is_full
+        while len(receiving.queue) < 2:
+            receiving.read()
+        for size in (1_500, 300, 300):
+            receiving.split_first(size)
+            receiving.take()
+        sending.look()
+        assert (1, 0, False) == (len(receiving.queue), sending.elements, sending.is_full)

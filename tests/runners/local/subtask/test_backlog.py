@@ -12,7 +12,7 @@ import pytest
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
-from penstock.runners.execution.clock import TimeSlice
+from penstock.runners.execution.clock import StepClock
 from penstock.runners.execution.shuffle.blocks import encode_bundle
 from penstock.runners.execution.streaming.observation import StepBacklog
 from penstock.runners.local.channels.channel import Channel, ChannelId, ReceivingEnd, SendingEnd
@@ -150,14 +150,14 @@ def test_elements_wait_for_side_inputs() -> None:
     assert 4 == waiting(job)["Look"].elements
 
 
-def test_work_that_a_slice_of_time_leaves_waits() -> None:
-    """Until the next slice."""
+def test_pending_work_waits() -> None:
+    """Until the next step."""
 
     def build(p: beam.Pipeline) -> Any:
         return p | "Read" >> beam.io.GenerateSequence(0, None, 1, 1) | "Slow" >> beam.Map(abs)
 
-    time_slice = TimeSlice(1_000)
-    job = ByHand(graph_of(build, 1), time_slice=time_slice)
+    step_clock = StepClock(1_000)
+    job = ByHand(graph_of(build, 1), step_clock=step_clock)
     (stage,) = [
         run for own in job.subtasks.values() for id, run in own.execution.dataflow.stages.items() if id == "Slow"
     ]
@@ -180,7 +180,7 @@ def test_elements_wait_for_the_end_of_their_calls() -> None:
         numbers = p | "Read" >> beam.io.GenerateSequence(0, None, 1, 1)
         return numbers | "Ask" >> beam.ParDo(Ask())
 
-    job = ByHand(graph_of(build, 1), time_slice=TimeSlice(1_000))
+    job = ByHand(graph_of(build, 1), step_clock=StepClock(1_000))
     (asking,) = [own for own in job.subtasks.values() if own.execution.async_runs is not None]
     asking.execution.dataflow.stages["Ask"].receive(Bundle(list(range(9)), 0))
     try:

@@ -75,18 +75,32 @@ def test_a_source_that_gives_less_the_second_time_is_an_error() -> None:
     repetitions = Repetitions()
     repetitions.resumed(CHANNEL, {})
     repetitions.new_elements(CHANNEL, numbered(1, "a", "b"))
-    repetitions.expect_replay([CHANNEL])
+    repetitions.expect_replay({CHANNEL: None})
     repetitions.resumed(CHANNEL, {})
     repetitions.new_elements(CHANNEL, numbered(1, "a"))
     with pytest.raises(NotRepeatedError, match="has ended before its element number 2 came again"):
         repetitions.ended(CHANNEL)
 
 
+def test_a_sender_has_caught_up_when_its_watermark_has() -> None:
+    """Before, the restarted subtasks have windows open which that watermark has closed here."""
+    repetitions = Repetitions()
+    repetitions.resumed(CHANNEL, {})
+    repetitions.new_elements(CHANNEL, numbered(1, "a"))
+    repetitions.expect_replay({CHANNEL: 7})
+    repetitions.resumed(CHANNEL, {})
+    repetitions.new_elements(CHANNEL, numbered(1, "a"))
+    repetitions.moved(CHANNEL, 6)
+    assert repetitions.is_replaying
+    repetitions.moved(CHANNEL, 7)
+    assert not repetitions.is_replaying
+
+
 def test_a_sender_that_resumes_ahead_of_what_has_come_is_an_error() -> None:
     """The elements in between would be lost."""
     repetitions = Repetitions()
     repetitions.resumed(CHANNEL, {})
-    repetitions.expect_replay([CHANNEL])
+    repetitions.expect_replay({CHANNEL: None})
     with pytest.raises(NotRepeatedError, match="element number 4 came after number 0"):
         repetitions.resumed(CHANNEL, {ORIGIN: 4})
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn_steps import ShortSteps
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import disk_of
@@ -104,13 +105,16 @@ class Count(beam.DoFn):
 
 
 def slot_of(store: SnapshotStore, reports: list[Any], values: list[Any]) -> Slot:
-    """One subtask that sums and counts, and writers."""
+    """One subtask that sums and counts in whole bundles, and writers."""
+    step_clock = ShortSteps(BUNDLE_SIZE)
+    step_clock.are_over = False
     pipeline = beam.Pipeline()
     pairs = pipeline | beam.Create(values)
     _ = pairs | "Sum" >> beam.CombinePerKey(sum)
     _ = pairs | "Count" >> beam.ParDo(Count())
     plan = fuse(pipeline.graph(), lambda *_: False)
-    slot = Slot(whole(plan), [ONLY], Start(store, None, "t-1", "t"), Channel, reports.append, lambda: 0)
+    start = Start(store, None, "t-1", "t", step_clock=step_clock)
+    slot = Slot(whole(plan), [ONLY], start, Channel, reports.append, lambda: 0)
     slot.write_in_background()
     slot.start()
     return slot

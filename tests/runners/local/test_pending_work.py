@@ -1,4 +1,4 @@
-"""Loops that are left between two elements: nothing of what is left is lost, comes twice or becomes late."""
+"""Steps that end between two bundles: nothing of what is pending is lost, comes twice or becomes late."""
 
 from __future__ import annotations
 
@@ -6,54 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from drawn_slices import Looks
+from drawn_steps import DrawnSteps, ShortSteps
 from recording import Recording
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
 from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-from penstock.runners.execution.clock import TimeSlice
-from penstock.runners.execution.streaming.snapshot_chunks import LEFT
-from penstock.runners.local.channels.messages import Barrier
+from penstock.runners.execution.shuffle.blocks import decode_bundle
+from penstock.runners.execution.streaming.snapshot_chunks import IN_FLIGHT
+from penstock.runners.local.channels.messages import Barrier, BarrierKind, Elements
 from penstock.sdk.dofn.splittable_dofn import RestrictionProvider
 from penstock.sdk.userstate import BagStateSpec, TimeDomain, TimerSpec, on_timer, on_window_expiration
 from penstock.windowing import FixedWindows, TimestampedValue
 
 NUMBERS = range(40)
-
-
-class OneElement(TimeSlice):
-    """A slice that is over behind the first element of a step."""
-
-    def __init__(self) -> None:
-        super().__init__(clock=lambda: 0)
-        self.over = self
-        self._looks = 0
-
-    def __bool__(self) -> bool:
-        self._looks += 1
-        return self._looks == 3
-
-    def begin(self) -> None:
-        self._looks = 0
-
-    def clear(self) -> None:
-        """Nothing to clear."""
-
-
-class Switched(TimeSlice):
-    """A slice that is over when a test says so."""
-
-    def __init__(self) -> None:
-        super().__init__(clock=lambda: 0)
-        self.over = self
-        self.is_over = False
-
-    def __bool__(self) -> bool:
-        return self.is_over
-
-    def clear(self) -> None:
-        """Nothing to clear."""
 
 
 class ToTheEnd(RestrictionProvider):
@@ -163,13 +129,13 @@ def ended(hand: ByHand, number: int) -> list[Any]:
 
 @pytest.mark.parametrize("parallelism", [1, 2])
 @pytest.mark.parametrize("every", [2, 3, 7])
-def test_results_are_those_of_loops_that_run_to_their_end(
+def test_results_are_those_of_steps_that_do_all_at_once(
     build: Callable[[Any], Any], every: int, parallelism: int
 ) -> None:
-    """Wherever they are left."""
+    """However much they do."""
     graph = graph_of(build, parallelism)
     expected = sorted(ended(ByHand(graph), 1), key=repr)
-    assert expected == sorted(ended(ByHand(graph, time_slice=Looks(every)), 1), key=repr)
+    assert expected == sorted(ended(ByHand(graph, step_clock=DrawnSteps(every)), 1), key=repr)
 
 
 def staged_in(hand: ByHand, id: Any, transaction: str) -> list[Any]:
@@ -180,11 +146,11 @@ def staged_in(hand: ByHand, id: Any, transaction: str) -> list[Any]:
 
 @pytest.mark.parametrize("again", [2, 3])
 @pytest.mark.parametrize("steps", [1, 2, 5, 9])
-def test_a_snapshot_has_what_was_left(build: Callable[[Any], Any], steps: int, again: int) -> None:
+def test_a_snapshot_has_what_is_pending(build: Callable[[Any], Any], steps: int, again: int) -> None:
     """A restart from a barrier between any two elements does the rest once, with another number of subtasks, too."""
     graph = graph_of(build, 2)
     expected = sorted(ended(ByHand(graph), 1), key=repr)
-    hand = ByHand(graph, time_slice=Looks(2))
+    hand = ByHand(graph, step_clock=DrawnSteps(2))
     for _ in range(steps):
         for subtask in hand.subtasks.values():
             subtask.step()
@@ -197,56 +163,24 @@ def test_a_snapshot_has_what_was_left(build: Callable[[Any], Any], steps: int, a
             subtask.step()
     # What a step has written behind the barrier is not in the snapshot, and is done again.
     before = [change.value for id in hand.subtasks for token in staged_in(hand, id, "t") for change in token.values()]
-    rest = ended(ByHand(graph_of(build, again), hand.snapshots(), time_slice=Looks(3)), 2)
+    rest = ended(ByHand(graph_of(build, again), hand.snapshots(), step_clock=DrawnSteps(3)), 2)
     assert expected == sorted(before + rest, key=repr)
 
 
-def test_a_barrier_passes_elements_that_were_left() -> None:
-    """They are in the snapshot; no more of them is processed first."""
-    hand = ByHand(graph_of(lambda p: elements(p) | beam.Map(lambda n: n), 1), time_slice=OneElement())
-    assert hand[0, 0].step()
-    hand.inject(Barrier(1))
-    left = [len(chunk.data) for chunk in hand.chunks[hand[0, 0].id] if chunk.kind == LEFT]
-    assert [len(NUMBERS) - 1] == left
-
-
-def test_a_barrier_waits_for_no_element_of_a_frame_before_it() -> None:
-    """The frame is taken in, and what waits is in the snapshot; its sender waits until all of it is done."""
-    time_slice = Looks(2)
-    graph = graph_of(lambda p: elements(p) | beam.Reshuffle() | beam.Map(lambda n: n), 1)
-    hand = ByHand(graph, time_slice=time_slice)
+def test_what_waits_in_a_channel_is_in_the_snapshot_of_an_unaligned_barrier_only() -> None:
+    """A bundle that is larger than a step allows is cut; the rest of it stays in the channel."""
+    hand = ByHand(
+        graph_of(lambda p: elements(p) | beam.Reshuffle() | beam.Map(lambda n: n), 1), step_clock=ShortSteps()
+    )
     hand.run(0)
     assert hand[1, 0].step()
-    barrier = Barrier(1)
-    hand[1, 0].expect(barrier)
-    hand.inject(barrier)
     (channel,) = hand.channels.values()
-    before = len(channel.queue)
-    for _ in range(before):
-        hand[1, 0].step()
-    assert (0, True, True) == (len(channel.queue), hand[1, 0].execution.is_behind, channel.is_full)
-    assert any(chunk.kind == LEFT for chunk in hand.chunks[hand[1, 0].id])
-    hand.run()
-    assert (False, False) == (hand[1, 0].execution.is_behind, channel.is_full)
-
-
-def test_senders_go_on_however_a_task_has_caught_up() -> None:
-    """Also if time alone has done the rest, between two steps."""
-    graph = graph_of(lambda p: elements(p) | beam.Reshuffle() | beam.Map(lambda n: n), 1)
-    hand = ByHand(graph, time_slice=Looks(2))
-    hand.run(0)
-    receiver = hand[1, 0]
-    barrier = Barrier(1)
-    receiver.expect(barrier)
-    hand.inject(barrier)
-    (channel,) = hand.channels.values()
-    while not channel.is_paused:
-        receiver.step()
-    while receiver.execution.is_behind:
-        receiver.execution.resume()
-        receiver.tick()
-    receiver.step()
-    assert not channel.is_paused
+    waiting = sum(len(message.bundle) for message in channel.queue if isinstance(message, Elements))
+    assert waiting > 1
+    hand[0, 0].inject(Barrier(1, BarrierKind.UNALIGNED, transaction="next"))
+    assert hand[1, 0].step()
+    in_flight = [chunk.data for chunk in hand.chunks[hand[1, 0].id] if IN_FLIGHT in chunk.kind]
+    assert [waiting] == [sum(len(decode_bundle(block)) for block in blocks) for blocks in in_flight]
 
 
 def test_watermarks_follow_when_the_clock_alone_has_done_the_rest() -> None:
@@ -254,23 +188,22 @@ def test_watermarks_follow_when_the_clock_alone_has_done_the_rest() -> None:
 
     Perhaps no message comes any more.
     """
-    time_slice = Switched()
+    step_clock = ShortSteps()
 
     def build(p: Any) -> None:
         sums = in_windows(p) | beam.CombinePerKey(sum)
         _ = sums | beam.Reshuffle() | "Further" >> beam.CombinePerKey(sum) | beam.Map(lambda pair: pair)
 
-    hand = ByHand(graph_of(build, 1), time_slice=time_slice)
+    hand = ByHand(graph_of(build, 1), step_clock=step_clock)
     hand.run(0)
     receiver = hand[1, 0]
-    while any(channel.queue for channel in receiver.inputs.values()):
-        time_slice.is_over = not any(len(channel.queue) > 1 for channel in receiver.inputs.values())
-        receiver.step()
-    assert receiver.execution.is_behind
-    time_slice.is_over = False
+    while not receiver.execution.has_pending:
+        assert any((hand[0, 0].step(), receiver.step()))
+        hand[0, 0].tick()
+    step_clock.are_over = False
     receiver.execution.clock.advance(1)
     receiver.tick()
-    assert (False, True) == (receiver.execution.is_behind, receiver.is_complete())
+    assert (False, True) == (receiver.execution.has_pending, receiver.is_complete())
     later = [subtask for id, subtask in hand.subtasks.items() if id.task > 1]
     while any(subtask.step() for subtask in later):
         pass
