@@ -173,7 +173,8 @@ class Channel:
         if type(message) is not Elements:
             return
         bundle, n = message.bundle, len(message.bundle)
-        if n <= elements or isinstance(bundle, FoldedBundle):
+        # Of accumulators the numbers of the elements in a part aren't known.
+        if n <= elements or (isinstance(bundle, FoldedBundle) and message.origin is not None):
             return
         self.queue[0] = message._replace(bundle=bundle.part(0, elements))
         self.queue.insert(1, message._replace(bundle=bundle.part(elements, n), first=message.first + elements))

@@ -1,8 +1,12 @@
 """Channels: their capacity."""
 
 import socket
+from typing import Any
+
+import pytest
 
 from penstock.runners.execution.shuffle.blocks import encode_bundle
+from penstock.runners.execution.windows.combining import FoldedBundle
 from penstock.runners.local.channels.channel import (
     CAPACITY,
     MANY_ELEMENTS,
@@ -67,3 +71,13 @@ def test_the_sender_knows_of_a_message_that_was_taken_in_parts() -> None:
             receiving.take()
         sending.look()
         assert (1, 0, False) == (len(receiving.queue), sending.elements, sending.is_full)
+
+
+@pytest.mark.parametrize("origin", [None, ("Read", 0)])
+def test_accumulators_are_cut_unless_their_elements_are_numbered(origin: Any) -> None:
+    """A slow merge would take as long as a table is large."""
+    channel = Channel(ChannelId(0, 0, 0))
+    channel.put(Elements(FoldedBundle([(n, (n, 1)) for n in range(9)]), origin))
+    channel.split_first(4)
+    sizes = [len(message.bundle) for message in channel.queue if isinstance(message, Elements)]
+    assert ([4, 5] if origin is None else [9]) == sizes
