@@ -2,9 +2,9 @@
 
 A variant is named by what is different: `local-job` and `local-4` take checkpoints with one and with four subtasks in
 this process.  `local-2` has two subtasks without checkpoints; a bounded pipeline has two partitions, whose tasks run in
-turn.  `local-2-processes` and `local-4-processes` have forked workers.  `local-2-simulated` has two workers of a
-simulation; a seed decides on their turns, delays and checkpoints.  No worker dies there, since user code that notes
-calls in this process would note them twice.
+turn.  `local-2-processes` has forked workers.  `local-2-simulated` has two workers of a simulation; a seed decides on
+their turns, delays and checkpoints.  No worker dies there, since user code that notes calls in this process would note
+them twice.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ IN_THIS_PROCESS = {
 }
 IN_PROCESSES = {
     "local-2-processes": Variant(2, 2),
-    "local-4-processes": Variant(4, 4),
 }
 VARIANTS = IN_THIS_PROCESS | IN_PROCESSES
 IN_SIMULATION = {"local-2-simulated": 2}
