@@ -81,10 +81,10 @@ class LogDecision(Decision):
 PRODUCTION = Decision("a production is not logged", "Fix the pipeline and start it again: it resumes from its logs")
 
 
-def explain(error: BaseException, before: str, behind: str) -> None:
+def explain(error: BaseException, before: str, after: str) -> None:
     """Put text around the message of an error, which keeps its class and attributes."""
     if error.args and isinstance(error.args[0], str):
-        error.args = (f"{redacted(before)}{error.args[0]}. {redacted(behind)}", *error.args[1:])
+        error.args = (f"{redacted(before)}{error.args[0]}. {redacted(after)}", *error.args[1:])
 
 
 def unpublished_output(directory: str, checkpoint: str, gone: Sequence[str]) -> CheckpointMismatchError:
