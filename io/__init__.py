@@ -21,10 +21,10 @@ write one), a Sink with its SinkWriter, or a FileBasedSink.
 Sinks only append, except for tables, WriteToRedis and WriteToChangelog, which take retractions, too.
 
 write_into.py          base class of the transforms that write into a sink
+opened_sink.py         base class of sinks that keep something open between calls
 records.py             fields of dicts, Rows, named tuples and dataclasses
 dead_letters.py        records that a sink's target refuses
 first_elements.py      the first elements of unbounded sources, for bounded reads
-transaction_series.py  order of the transactions of one run
 lost_connections.py    errors of stores and databases that may answer later
 waiting.py             waits for a store that doesn't answer
 tls.py                 files of an encrypted connection
@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 from ..later import names_imported_later
 from ..sdk import compat
 from ..sdk.elements.bundle import Bundle
-from ..sdk.sink import Sink, SinkWriter
+from ..sdk.sink import Sink, SinkContext, SinkSpec, SinkWriter
 from ..sdk.sources.bounded import BoundedSource
 from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
@@ -167,6 +167,8 @@ __all__ = [
     "EventTimeReader",
     "EventTimes",
     "Sink",
+    "SinkContext",
+    "SinkSpec",
     "SinkWriter",
     "FileBasedSink",
     "ReadFromText",

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
-from ..transforms.write import Write
+from ..transforms.write import WriteAs
 
 
 class WriteInto(PTransform):
     """Base class of the transforms that write into a sink.  Its errors name the transform's full label.
 
     Args:
-      sink: a `LabelledSink`.
+      sink: the sink.
     """
 
     def __init__(self, sink: Any) -> None:
@@ -21,12 +22,12 @@ class WriteInto(PTransform):
         self.sink = sink
 
     def expand(self, pcoll: PCollection[Any]) -> PDone:
-        done: PDone = pcoll | Write(self.sink_for(pcoll))
+        done: PDone = pcoll | WriteAs(self.sink_for(pcoll), pcoll.pipeline.full_label)
         return done
 
     def sink_for(self, pcoll: PCollection[Any]) -> Any:
-        """Return the sink for a PCollection."""
-        return self.sink.labelled(pcoll.pipeline.full_label)
+        """Return a sink of its own for a PCollection."""
+        return copy.copy(self.sink)
 
     def display_data(self) -> dict[str, Any]:
         shown: dict[str, Any] = self.sink.display_data()

@@ -32,7 +32,8 @@ Interfaces of runners:
 
 sources/               bounded and unbounded sources, and splittable DoFns as sources
 watermark_estimators/  watermarks of sources
-sink.py                sinks, with two-phase commit
+sink.py                sinks, with two-phase commit, and the contexts of their calls
+transaction_series.py  order of the transactions of one run
 spark_interfaces.py    DataFrames of Spark, as sources and as a sink
 options/               options of a run
 metrics/               counters, distributions and gauges

@@ -51,7 +51,7 @@ def claims_of(primitive: graph.Primitive) -> Sequence[Claim]:
     if isinstance(primitive, graph.Read):
         found = primitive.source
     elif isinstance(primitive, graph.ParDo):
-        found = primitive.sink if primitive.fn is None else primitive.fn.object[0]
+        found = primitive.sink.sink if primitive.sink is not None else primitive.fn and primitive.fn.object[0]
     return found.claims() if isinstance(found, Claimant) else ()
 
 

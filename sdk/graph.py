@@ -23,7 +23,7 @@ from ..windowing.duration import Duration
 from .combine_fn import CombineFn
 from .dofn.dofn import DoFn
 from .side_input_views import PanesSeen, SingletonView, View
-from .sink import Sink
+from .sink import LabelledSink
 from .sources.bounded import BoundedSource
 from .sources.unbounded import UnboundedSource
 from .user_code.serialization import Serialized
@@ -101,7 +101,7 @@ class ParDo:
 
     fn: Serialized[tuple[DoFn, tuple[Any, ...], Mapping[str, Any]]] | None
     side_inputs: tuple[SideInput, ...] = ()
-    sink: Sink[Any] | None = None
+    sink: LabelledSink | None = None
     keyed: KeyedParDo | None = None
     # Whether its input may include retractions, and how long after the end of their windows: None without a limit.
     retracted: bool = False

@@ -19,6 +19,7 @@ from .options.context import inside_a_run
 from .pvalue import PCollection
 from .run_on_values import CollectingSink
 from .runner import Runner, create_runner
+from .sink import LabelledSink
 from .sources.bounded import BoundedSource
 from .typehints import describe
 
@@ -103,7 +104,10 @@ def _values(pcoll: PCollection[Any], part: graph.Graph, runner: Runner, options:
     sink = CollectingSink()
     end = max(part.pcollections) + 1
     written = graph.Transform(
-        "Collect", graph.ParDo(None, sink=sink, retracted=bool(pcoll.retracted_by)), (pcoll.id,), {None: end}
+        "Collect",
+        graph.ParDo(None, sink=LabelledSink(sink, "Collect"), retracted=bool(pcoll.retracted_by)),
+        (pcoll.id,),
+        {None: end},
     )
     node = attrs.evolve(part.pcollections[pcoll.id], id=end, producer="Collect", tag=None)
     transforms = tuple(attrs.evolve(t, primitive=graph.frozen(t.primitive)) for t in (*part.transforms, written))

@@ -17,7 +17,7 @@ from .pipeline import Pipeline
 from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PCollection, PipelineUnderConstruction, PValue
 from .side_inputs import AsSideInput
-from .sink import Sink, SinkWriter
+from .sink import LabelledSink, Sink, SinkContext, SinkSpec, SinkWriter
 from .sources.bounded import ValuesSource
 from .typehints import infer_type
 from .user_code.error_text import bounded
@@ -65,22 +65,22 @@ class CollectingSink(Sink[Any]):
     `values` has them once the pipeline is done, without retracted ones.
     """
 
-    accepts_retractions = True
+    spec = SinkSpec(accepts_retractions=True)
 
     def __init__(self) -> None:
         self.values: list[Any] = []
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         self.values = []
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _CollectingWriter()
 
-    def commit(self, transaction: str, staged: Sequence[Staged]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Staged]) -> None:
         added = [value for unit in staged for value in unit.added]
         self.values = _without([value for unit in staged for value in unit.retracted], added)
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         self.values = []
 
 
@@ -173,7 +173,8 @@ class _Collect(PTransform):
         self.sink = sink
 
     def expand(self, pcoll: Any) -> PCollection[Any]:
-        return pcoll.pipeline.add(graph.ParDo(None, sink=self.sink), [pcoll], pcoll.windowing)[None]  # type: ignore[no-any-return]
+        sink = LabelledSink(self.sink, pcoll.pipeline.full_label)
+        return pcoll.pipeline.add(graph.ParDo(None, sink=sink), [pcoll], pcoll.windowing)[None]  # type: ignore[no-any-return]
 
 
 def apply_to_operand(operand: Any, transform: PTransform) -> Any:

@@ -14,7 +14,7 @@ from ..stored import stored_as
 from .elements.bundle import Bundle
 from .errors import UnsupportedError
 from .graph import Graph, ParDo, Read
-from .sink import Sink, SinkWriter
+from .sink import Sink, SinkContext, SinkWriter
 from .sources.bounded import BoundedSource
 from .sources.unbounded import UnboundedReader, UnboundedSource
 
@@ -91,16 +91,16 @@ class FrameSink(Sink[Any]):
     def packer(self, schema: Any) -> Callable[[list[Any]], bytes]:
         """Return a picklable function from a list of elements to a stream of Arrow's IPC with one record batch."""
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         pass
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         raise _not_without_spark(self)
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         pass
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         pass
 
 
@@ -118,7 +118,7 @@ def refuse_frames(graph: Graph, runner: str) -> None:
         primitive = transform.primitive
         subject: object = primitive.source if isinstance(primitive, Read) else None
         if isinstance(primitive, ParDo):
-            subject = primitive.sink
+            subject = primitive.sink and primitive.sink.sink
         if isinstance(subject, (BoundedFrame, UnboundedFrame, FrameSink)) and runner not in subject.runners:
             what = "makes a DataFrame" if isinstance(subject, FrameSink) else "reads a DataFrame"
             raise UnsupportedError(

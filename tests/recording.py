@@ -17,7 +17,7 @@ from moments import Moment, moment
 
 import penstock as beam
 from penstock.sdk.elements.bundle import Bundle
-from penstock.sdk.sink import Sink, SinkWriter
+from penstock.sdk.sink import Sink, SinkContext, SinkSpec, SinkWriter
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import PaneInfo
 from penstock.windowing import GLOBAL_WINDOW, BoundedWindow, TimestampedValue
@@ -59,7 +59,7 @@ def shown_window(window: Any) -> str:
 class Recording(Sink[Any]):
     """A sink that accepts retractions and records its input from all processes of this machine."""
 
-    accepts_retractions = True
+    spec = SinkSpec(accepts_retractions=True)
 
     def __init__(self) -> None:
         self._committed: dict[Moment, Change] = {}
@@ -72,17 +72,17 @@ class Recording(Sink[Any]):
         """The committed changes, in order of arrival."""
         return [change for _, change in sorted(self._committed.items(), key=lambda timed: timed[0])]
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         pass
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _Writer()
 
-    def commit(self, transaction: str, staged: Sequence[dict[Moment, Change]]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[dict[Moment, Change]]) -> None:
         for changes in staged:
             self._committed |= changes
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         pass
 
     def shown(self) -> list[str]:

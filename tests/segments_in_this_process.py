@@ -17,7 +17,7 @@ from penstock.sdk.coders.key_encoding import KEY_GROUPS
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.pipeline import Pipeline
-from penstock.sdk.sink import Sink, SinkWriter
+from penstock.sdk.sink import Sink, SinkContext, SinkWriter
 
 
 class MemorySink(Sink[Any]):
@@ -26,16 +26,16 @@ class MemorySink(Sink[Any]):
     def __init__(self) -> None:
         self.values: list[Any] = []
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         self.values = []
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return MemoryWriter()
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         self.values = [value for values in staged for value in values]
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         self.values = []
 
 

@@ -8,35 +8,44 @@ from ..sdk import graph
 from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
-from ..sdk.sink import ComposedSink, Sink
+from ..sdk.sink import ComposedSink, LabelledSink, Sink, check_interface
 from ..sdk.user_code.serialization import dumps
 
 
 class Stage(PTransform):
     """Elements into a sink as it is.
 
+    Args:
+      sink_label: the full label that the sink is told, of a composite; None for the transform's own.
+      many_transactions: as in `SinkContext`, on every runner.
+
     Raises `UnsupportedError` if the input may be retracted and the sink only appends.
     """
 
-    def __init__(self, sink: Sink[Any]) -> None:
+    def __init__(self, sink: Sink[Any], sink_label: str | None = None, many_transactions: bool = False) -> None:
         super().__init__()
         self.sink = sink
+        self._sink_label = sink_label
+        self._many_transactions = many_transactions
 
     def default_label(self) -> str:
         # Checkpoints have the labels of sinks.
         return f"Write({type(self.sink).__name__})"
 
     def expand(self, pcoll: PCollection[Any]) -> PDone:
-        if pcoll.retracted_by and not self.sink.accepts_retractions:
-            advice = self.sink.retractions_advice or (
+        full_label = pcoll.pipeline.full_label
+        check_interface(self.sink, full_label)
+        spec = self.sink.spec
+        if pcoll.retracted_by and not spec.accepts_retractions:
+            advice = spec.retractions_advice or (
                 "write to a sink that accepts retractions, such as WriteToSQLite or WriteToChangelog"
             )
             raise UnsupportedError(
-                f"{pcoll.pipeline.full_label}: {type(self.sink).__name__} only appends, but {pcoll.retracted_by} may "
-                f"retract its input; {advice}, or use AccumulationMode.ACCUMULATING"
+                f"{full_label}: {type(self.sink).__name__} only appends, but {pcoll.retracted_by} may retract its "
+                f"input; {advice}, or use AccumulationMode.ACCUMULATING"
             )
-        sink = self.sink if self.sink.is_labelled else self.sink.labelled(pcoll.pipeline.full_label)
-        dumps(sink, pcoll.pipeline.full_label)
+        dumps(self.sink, full_label)
+        sink = LabelledSink(self.sink, self._sink_label or full_label, self._many_transactions)
         pcoll.pipeline.add(graph.ParDo(None, sink=sink), [pcoll], pcoll.windowing)
         return PDone(pcoll.pipeline)
 
@@ -56,6 +65,9 @@ class Write(PTransform):
     'to be\\nor not\\n'
     """
 
+    # The full label that the sink is told; None for the transform's own.
+    _sink_label: str | None = None
+
     def __init__(self, sink: Sink[Any] | ComposedSink | PTransform) -> None:
         super().__init__()
         if not isinstance(sink, (Sink, ComposedSink, PTransform)):
@@ -69,5 +81,17 @@ class Write(PTransform):
         if isinstance(self.sink, PTransform):
             return pcoll | self.sink  # type: ignore[no-any-return]
         if isinstance(self.sink, ComposedSink):
-            return self.sink.write(pcoll)  # type: ignore[no-any-return]
-        return Stage(self.sink).expand(pcoll)
+            return self.sink.write(pcoll, self._sink_label or pcoll.pipeline.full_label)  # type: ignore[no-any-return]
+        return Stage(self.sink, self._sink_label).expand(pcoll)
+
+
+class WriteAs(Write):
+    """Elements into a sink, as a part of a composite.
+
+    Args:
+      sink_label: the full label of the composite, which the sink is told.
+    """
+
+    def __init__(self, sink: Sink[Any] | ComposedSink, sink_label: str) -> None:
+        super().__init__(sink)
+        self._sink_label = sink_label

@@ -16,6 +16,7 @@ from harness.timing import Ratio, compare
 
 import penstock as beam
 from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.sink import SinkSpec
 from penstock.testing import TestStream
 from penstock.testing.test_stream import ClockMoves, ElementsArrive, WatermarkMoves
 from penstock.triggers import AccumulationMode, AfterProcessingTime, AfterWatermark
@@ -33,7 +34,7 @@ Change = tuple[tuple[str, int, int], int, int]
 class ChangesSink(KeepingSink):
     """Keeps the signs too."""
 
-    accepts_retractions = True
+    spec = SinkSpec(accepts_retractions=True)
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.sdk.elements.bundle import Bundle
-from penstock.sdk.sink import Sink, SinkWriter
+from penstock.sdk.sink import Sink, SinkContext, SinkWriter
 
 
 class KeepingSink(Sink[Any]):
@@ -15,16 +15,16 @@ class KeepingSink(Sink[Any]):
     def __init__(self) -> None:
         self.bundles: list[Bundle] = []
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         self.bundles = []
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _KeepingWriter()
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         self.bundles = [bundle for bundles in staged for bundle in bundles]
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         self.bundles = []
 
     def values(self) -> Iterator[Any]:

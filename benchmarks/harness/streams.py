@@ -14,7 +14,7 @@ import penstock as beam
 from harness.processes import cpu_of_this_and_children
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.options import PipelineOptions
-from penstock.sdk.sink import Sink, SinkWriter
+from penstock.sdk.sink import Sink, SinkContext, SinkWriter
 from penstock.sdk.userstate import ReadModifyWriteStateSpec
 
 
@@ -36,16 +36,16 @@ class CountingSink(Sink[Any]):
     def __init__(self) -> None:
         self.count = 0
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         pass
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _CountingWriter()
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         self.count += sum(staged)
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         pass
 
 
@@ -85,17 +85,17 @@ class CollectingSink(Sink[Any]):
     def __init__(self) -> None:
         self.values: list[Any] = []
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         pass
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _CollectingWriter()
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         for values in staged:
             self.values += values
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         pass
 
 

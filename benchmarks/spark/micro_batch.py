@@ -114,16 +114,16 @@ class TotalSink(beam.io.Sink[Any]):
         counts, totals = zip(*self._published.values(), strict=True)
         return sum(counts), sum(totals)
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: beam.io.SinkContext) -> None:
         pass
 
-    def open_writer(self, transaction: str, unit: str) -> beam.io.SinkWriter[Any]:
+    def open_writer(self, context: beam.io.SinkContext) -> beam.io.SinkWriter[Any]:
         return _TotalWriter()
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
-        self._published[transaction] = sum(count for count, _ in staged), sum(total for _, total in staged)
+    def commit(self, context: beam.io.SinkContext, staged: Sequence[Any]) -> None:
+        self._published[context.transaction] = sum(count for count, _ in staged), sum(total for _, total in staged)
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: beam.io.SinkContext) -> None:
         pass
 
 

@@ -111,10 +111,10 @@ class FileBasedSink(Sink):
     def display_data(self) -> dict[str, Any]:
         return self._files.display_data()
 
-    def write(self, pcoll: PCollection[Any]) -> Any:
+    def write(self, pcoll: PCollection[Any], label: str) -> Any:
         if any(getattr(type(self), name) is not getattr(FileBasedSink, name) for name in _PROTOCOL):
-            return super().write(pcoll)
-        return self._files.write(pcoll)
+            return super().write(pcoll, label)
+        return self._files.write(pcoll, label)
 
     def initialize_write(self) -> str:
         """Make a directory for temporary files beside the output, and return its path.

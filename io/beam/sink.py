@@ -13,7 +13,7 @@ from ...sdk.errors import UnsupportedError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection, WriteOutput
 from ...sdk.side_inputs import AsIter, AsSingleton
-from ...sdk.sink import ComposedSink, SinkWriter
+from ...sdk.sink import ComposedSink, SinkContext, SinkWriter
 from ...sdk.sink import Sink as OwnSink
 from ...sdk.windowing_strategy import DEFAULT_WINDOWING
 from ...transforms.assign_windows import WindowInto
@@ -98,10 +98,10 @@ class Sink(ComposedSink):
         """Return what describes the sink."""
         return {}
 
-    def write(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def write(self, pcoll: PCollection[Any], label: str) -> PCollection[Any]:
         if not pcoll.is_bounded:
             raise UnsupportedError(
-                f"{pcoll.pipeline.full_label}: a Sink with writers takes a bounded input; write an unbounded one by "
+                f"{label}: a Sink with writers takes a bounded input; write an unbounded one by "
                 "WriteToText(triggering_frequency=...), by a FileBasedSink, or by a DoFn"
             )
         build = pcoll.pipeline.in_place_of_this(lambda: pcoll | "Write" >> _WriteAndFinalize(self))
@@ -193,18 +193,18 @@ class _Finalizer(OwnSink[Any]):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         """Do nothing: `initialize_write` is a part of the pipeline."""
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _Collecting()
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         entries = [entry for token in staged for entry in token]
         for init_result in [value for is_init, value in entries if is_init]:
             _finalized(init_result, self._sink, [value for is_init, value in entries if not is_init])
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         """Do nothing: the writers' results are not published."""
 
 

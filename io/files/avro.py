@@ -396,8 +396,9 @@ class WriteToAvro(WriteFiles):
     def sink_for(self, pcoll: PCollection[Any]) -> Any:
         sink = super().sink_for(pcoll)
         if self._takes_declared_schema:
-            schema = declared_schema(pcoll.hint, sink.transform, "give schema= an Avro schema")
-            sink.file_format = AvroFormat(_avro_record(schema, "Record"), sink.file_format.codec, sink.transform)
+            label = pcoll.pipeline.full_label
+            schema = declared_schema(pcoll.hint, label, "give schema= an Avro schema")
+            sink.file_format = AvroFormat(_avro_record(schema, "Record"), sink.file_format.codec, label)
         return sink
 
 

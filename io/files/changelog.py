@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from ...sdk.elements.bundle import Bundle
 from ...sdk.options.value_provider import ValueProvider
+from ...sdk.sink import SinkSpec
 from ...triggers.pane import PaneInfo
 from ...windowing.microseconds import MICROS_PER_SECOND
 from ...windowing.windows import GLOBAL_WINDOW, BoundedWindow
@@ -76,7 +77,7 @@ class WriteToChangelog(WriteFiles):
 class ChangelogSink(FileSink):
     """Files of changes, which hold each element with its timestamp, window and pane."""
 
-    accepts_retractions: ClassVar[bool] = True
+    spec = SinkSpec(accepts_retractions=True, has_dead_letters=True)
 
     def parts_of(self, bundle: Bundle) -> Iterable[tuple[int | None, Any, Iterable[Any]]]:
         return [(None, None, changes(bundle))]

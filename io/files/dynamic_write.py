@@ -15,6 +15,7 @@ from ...sdk.errors import SinkError
 from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
+from ...sdk.sink import SinkContext
 from ...transforms.pardo import ParDo
 from ...transforms.write import Stage
 from ...windowing import GlobalWindow, GlobalWindows
@@ -142,8 +143,8 @@ class WriteToFiles(PTransform):
         )
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[FileResult]:
-        sink = self.sink.labelled(pcoll.pipeline.full_label)
-        output = published_by_demand(pcoll, _PublishedDestinations(copy.copy(sink), self.shards))
+        sink, label = copy.copy(self.sink), pcoll.pipeline.full_label
+        output = published_by_demand(pcoll, _PublishedDestinations(copy.copy(sink), label, self.shards))
         shards = self.shards
         if shards is None and not pcoll.is_bounded and pcoll.windowing.window_fn != GlobalWindows():
             # As of `WindowedSink`: a file appears once its window is complete.
@@ -152,15 +153,15 @@ class WriteToFiles(PTransform):
             sink.sharded = True
             pcoll = sink.grouped(pcoll, shards)
         sink.name_by_transaction = not pcoll.is_bounded and shards is None
-        _ = pcoll | Stage(sink)
+        _ = pcoll | Stage(sink, label)
         return output
 
 
 class _PublishedDestinations(PublishedFiles):
     element_type = FileResult
 
-    def __init__(self, sink: DestinationSink, shards: int | None) -> None:
-        super().__init__(sink)
+    def __init__(self, sink: DestinationSink, label: str, shards: int | None) -> None:
+        super().__init__(sink, label)
         self._sink = sink
         self._shards = shards
 
@@ -172,7 +173,9 @@ class _PublishedDestinations(PublishedFiles):
         if pcoll.is_bounded:
             return super().expand(pcoll)
         self._sink.run = run_of_pipeline(pcoll)
-        files: PCollection[Any] = self.grouped(pcoll) | "FinalizeWrite" >> ParDo(PublishGroup(self._sink))
+        files: PCollection[Any] = self.grouped(pcoll) | "FinalizeWrite" >> ParDo(
+            PublishGroup(self._sink, self.sink_label)
+        )
         return files
 
 
@@ -226,9 +229,9 @@ class DestinationSink(StagedFileSink):
         groups: PCollection[Any] = pcoll | "Shard" >> ParDo(assign) | grouping_of(pcoll)
         return groups
 
-    def check_group(self, transaction: str, group: Any) -> None:
+    def check_group(self, context: SinkContext, group: Any) -> None:
         destination, window, pane = group
-        self._final(transaction, window, pane, 0, 1, destination)
+        self._final(context, window, pane, 0, 1, destination)
 
     @contextmanager
     def open_file(self, path: str, group: Any = None) -> Iterator[RecordWriter]:
@@ -239,18 +242,18 @@ class DestinationSink(StagedFileSink):
             yield _SinkAsWriter(sink)
             sink.flush()
 
-    def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
+    def plan(self, context: SinkContext, files: Sequence[StagedFile]) -> list[Renaming]:
         groups: dict[Group, list[StagedFile]] = {}
         for file in files:
             groups.setdefault(file.group, []).append(file)
         plan: dict[str, Renaming] = {}
         for (destination, window, pane), members in groups.items():
             for i, n, file in self._numbers(members):
-                final = self._final(transaction, window, pane, i, n, destination)
+                final = self._final(context, window, pane, i, n, destination)
                 if final in plan:
                     name = final[len(join_path(self.directory, "")) :]
                     raise SinkError(
-                        f"{self.transform}: file_naming gives {name!r} to more than one file; "
+                        f"{context.label}: file_naming gives {name!r} to more than one file; "
                         "make the destination, the window, the pane and the shard part of the name"
                     )
                 plan[final] = Renaming(file.name, final, file.size)
@@ -289,29 +292,31 @@ class DestinationSink(StagedFileSink):
             return None
         return join_path(self.directory, path_inside(name)) if isinstance(name, str) and name else None
 
-    def _final(self, transaction: str, window: Any, pane: Any, shard: int, shards: int, destination: Any) -> str:
+    def _final(self, context: SinkContext, window: Any, pane: Any, shard: int, shards: int, destination: Any) -> str:
         """Return the path that a file is published under.  Raises `SinkError` for a name that can't be used."""
         given = self.file_naming(window, pane, shard, shards, None, destination)
         if not isinstance(given, str) or not given:
             raise SinkError(
-                f"{self.transform}: file_naming gives {given!r} for the destination {destination!r}, expected a name"
+                f"{context.label}: file_naming gives {given!r} for the destination {destination!r}, expected a name"
             )
         name = path_inside(given)
-        if run := self.run or (quote(transaction, safe="") if self.name_by_transaction else ""):
+        if run := self.run or (quote(context.transaction, safe="") if self.name_by_transaction else ""):
             name = f"{run}-{name}"
         final = join_path(self.directory, name)
-        with self.naming_the_output(f"can't have a file {name!r}, which file_naming gives for {destination!r}"):
+        with self.naming_the_output(
+            context, f"can't have a file {name!r}, which file_naming gives for {destination!r}"
+        ):
             self.file_system.check_names(self.directory, name)
         above = split_path(final)[0]
         if above != self.directory:
-            self._check_that_it_is_inside(above, given)
+            self._check_that_it_is_inside(context, above, given)
         return final
 
-    def _check_that_it_is_inside(self, path: str, given: str) -> None:
+    def _check_that_it_is_inside(self, context: SinkContext, path: str, given: str) -> None:
         top, found = self.file_system.real_path(self.directory), self.file_system.real_path(path)
         if found != top and not found.startswith(join_path(top, "")):
             raise SinkError(
-                f"{self.transform}: file_naming gives {given!r}, but {path!r} leads out of {self.directory!r} by a "
+                f"{context.label}: file_naming gives {given!r}, but {path!r} leads out of {self.directory!r} by a "
                 f"symbolic link, to {found!r}. Remove the link, or write to where it leads"
             )
 

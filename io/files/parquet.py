@@ -355,7 +355,8 @@ class WriteToParquet(WriteFiles):
         sink = super().sink_for(pcoll)
         if self._takes_declared_schema:
             sink.file_format = copy.copy(sink.file_format)
-            sink.file_format.schema = declared_schema(pcoll.hint, sink.transform, "give schema= a pyarrow.Schema")
+            label = pcoll.pipeline.full_label
+            sink.file_format.schema = declared_schema(pcoll.hint, label, "give schema= a pyarrow.Schema")
         return sink
 
 

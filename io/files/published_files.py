@@ -21,6 +21,8 @@ from ...sdk.options import StreamingOptions
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection, WriteOutput
 from ...sdk.side_inputs import AsIter, AsSingleton
+from ...sdk.sink import SinkContext
+from ...sdk.transaction_series import digest_of_sink
 from ...sdk.windowing_strategy import DEFAULT_WINDOWING
 from ...transforms.assign_windows import WindowInto
 from ...transforms.create import Create
@@ -29,7 +31,6 @@ from ...transforms.map_and_filter import FlatMap, Map
 from ...transforms.pardo import ParDo
 from ...triggers import AccumulationMode
 from ...windowing import GlobalWindows
-from ..transaction_series import digest_of_sink
 from .filesystem import absolute_path, path_string
 from .sink import StagedFileSink
 
@@ -72,11 +73,13 @@ class PublishedFiles(PTransform):
     to be
     """
 
+    # The type of what is told of a file.
     element_type: Any = str
 
-    def __init__(self, sink: StagedFileSink) -> None:
+    def __init__(self, sink: StagedFileSink, label: str) -> None:
         super().__init__()
         self.sink = sink
+        self.sink_label = label
 
     def grouped(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Return the elements in groups, each of which is written by one worker."""
@@ -90,15 +93,17 @@ class PublishedFiles(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         if not pcoll.is_bounded:
             raise UnsupportedError(
-                f"{self.sink.transform}: its files have no names before the checkpoint that publishes them, so no "
+                f"{self.sink_label}: its files have no names before the checkpoint that publishes them, so no "
                 "transform can be applied to the write; give triggering_frequency, or windows, for files by window"
             )
         once = pcoll.pipeline | Create([None])
-        transaction = AsSingleton(once | "InitializeWrite" >> Map(_begin, self.sink))
-        staged = self.grouped(pcoll) | "WriteBundles" >> ParDo(_StageGroups(self.sink), transaction)
+        transaction = AsSingleton(once | "InitializeWrite" >> Map(_begin, self.sink, self.sink_label))
+        staged = self.grouped(pcoll) | "WriteBundles" >> ParDo(_StageGroups(self.sink, self.sink_label), transaction)
         # A main input in the global window sees only that window of a side input.
         staged = staged | "Staged" >> WindowInto(GlobalWindows())
-        publish = FlatMap(_publish, self.sink, transaction, AsIter(staged)).with_output_types(self.element_type)
+        publish = FlatMap(_publish, self.sink, self.sink_label, transaction, AsIter(staged)).with_output_types(
+            self.element_type
+        )
         published = once | "FinalizeWrite" >> publish
         files: PCollection[Any] = published
         return files
@@ -123,36 +128,38 @@ def shards_of(pcoll: PCollection[Any]) -> int:
     return max(1, pcoll.pipeline.options.view_as(StreamingOptions).parallelism or 1)
 
 
-def _begin(_: None, sink: StagedFileSink) -> str:
+def _begin(_: None, sink: StagedFileSink, label: str) -> str:
     transaction = uuid4().hex
-    sink.prepare(transaction)
+    sink.prepare(SinkContext(label, transaction))
     return transaction
 
 
-def _publish(_: None, sink: StagedFileSink, transaction: str, tokens: Iterable[Any]) -> list[Any]:
-    staged = list(tokens)
-    sink.precommit({transaction: staged})
-    return sink.publish(transaction, staged)
+def _publish(_: None, sink: StagedFileSink, label: str, transaction: str, tokens: Iterable[Any]) -> list[Any]:
+    staged, context = list(tokens), SinkContext(label, transaction)
+    sink.precommit({context: staged})
+    return sink.publish(context, staged)
 
 
 class PublishGroup(DoFn, Claimant):
     """Publishes the files of a group when it is written, each under a name that depends on its window and shard."""
 
-    def __init__(self, sink: StagedFileSink) -> None:
+    def __init__(self, sink: StagedFileSink, label: str) -> None:
         self._sink = sink
+        self._label = label
 
     def claims(self) -> Sequence[Claim]:
         return self._sink.claims()
 
     def process(self, element: Any, window: Any = DoFn.WindowParam, pane: Any = DoFn.PaneInfoParam) -> Iterable[Any]:
-        transaction = _begin(None, self._sink)
-        token = _staged(self._sink, transaction, element, window, pane)
-        return _publish(None, self._sink, transaction, [token])
+        transaction = _begin(None, self._sink, self._label)
+        token = _staged(self._sink, self._label, transaction, element, window, pane)
+        return _publish(None, self._sink, self._label, transaction, [token])
 
 
 class _StageGroups(DoFn, Claimant):
-    def __init__(self, sink: StagedFileSink) -> None:
+    def __init__(self, sink: StagedFileSink, label: str) -> None:
         self._sink = sink
+        self._label = label
 
     def claims(self) -> Sequence[Claim]:
         return self._sink.claims()
@@ -160,11 +167,11 @@ class _StageGroups(DoFn, Claimant):
     def process(
         self, element: Any, transaction: str, window: Any = DoFn.WindowParam, pane: Any = DoFn.PaneInfoParam
     ) -> Iterator[Any]:
-        yield _staged(self._sink, transaction, element, window, pane)
+        yield _staged(self._sink, self._label, transaction, element, window, pane)
 
 
-def _staged(sink: StagedFileSink, transaction: str, element: Any, window: Any, pane: Any) -> Any:
-    writer = sink.open_writer(transaction, uuid4().hex)
+def _staged(sink: StagedFileSink, label: str, transaction: str, element: Any, window: Any, pane: Any) -> Any:
+    writer = sink.open_writer(SinkContext(label, transaction, unit=uuid4().hex))
     try:
         if sink.sharded:
             writer.write(Bundle([element], windows=(window,), panes=pane))

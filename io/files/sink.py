@@ -21,7 +21,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from typing import Any, BinaryIO, ClassVar, Self, cast
+from typing import Any, BinaryIO, Self, cast
 from urllib.parse import quote
 
 import attrs
@@ -34,11 +34,10 @@ from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import RejectedRecordError, SinkError, SourceError
 from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.redaction import logger_of, redacted, redacted_cause
-from ...sdk.sink import SinkWriter
+from ...sdk.sink import Sink, SinkContext, SinkSpec, SinkWriter
+from ...sdk.transaction_series import digest_of_sink
 from ...stored import restores, stored_as
 from ..dead_letters import Rejected, tell
-from ..labelled_sink import LabelledSink
-from ..transaction_series import digest_of_sink
 from .commit_plan import Renaming, carry_out, read_plan, write_plan
 from .compression import CompressionTypes, CountingFile, open_for_writing
 from .filesystem import AnyPath, FileSystem, absolute_path, filesystem_for, join_path, path_string, split_path
@@ -49,7 +48,7 @@ from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_apar
 _logger = logger_of(__name__)
 
 
-class StagedFileSink(LabelledSink, Claimant):
+class StagedFileSink(Sink[Any], Claimant):
     """Files of one format, named `<prefix><shard><suffix>`.
 
     Args:
@@ -70,14 +69,12 @@ class StagedFileSink(LabelledSink, Claimant):
       name_by_transaction: makes the transaction part of the names, for an unbounded input: every epoch commits its own
         files, whose names begin with the epoch's number.
       skip_if_empty: writes no file if there are no elements.  Otherwise one file with a header is written.
-      transform: the name of the writing transform in errors.
+      transform: the name of the writing transform in errors of the arguments.
 
     Files with the same names are replaced; other files, such as older shards, stay.
     """
 
-    accepts_retractions: ClassVar[bool] = False
-    # True if a commit moves files whose names are refused to the dead letters; otherwise it fails.
-    has_dead_letters = False
+    spec = SinkSpec(has_dead_letters=True)
     # The run in the names of files that are published one by one; "" if the transaction tells it.
     run = ""
     # The number of files that a worker has open at once; None for the number of shards.
@@ -102,15 +99,13 @@ class StagedFileSink(LabelledSink, Claimant):
         skip_if_empty: bool = False,
         transform: str = "",
     ) -> None:
-        self.transform = transform or type(self).__name__
+        transform = transform or type(self).__name__
         self.given_prefix = path_string(file_path_prefix)
         # Workers on other machines may have other working directories.
         self.file_path_prefix = absolute_path(file_path_prefix)
         self.file_name_suffix: str = value_of(file_name_suffix)
         if not isinstance(self.file_name_suffix, str):
-            raise TypeError(
-                f"{self.transform}: file_name_suffix must be a str or a ValueProvider, got {file_name_suffix!r}"
-            )
+            raise TypeError(f"{transform}: file_name_suffix must be a str or a ValueProvider, got {file_name_suffix!r}")
         self.shard_name_template = DEFAULT_SHARD_NAME_TEMPLATE if shard_name_template is None else shard_name_template
         self.num_shards = num_shards or (0 if tells_shards_apart(self.shard_name_template) else 1)
         self.sharded = sharded
@@ -121,37 +116,36 @@ class StagedFileSink(LabelledSink, Claimant):
         self.name_by_transaction = name_by_transaction
         self.skip_if_empty = skip_if_empty
         self.file_format = file_format
-        self.takes_columns = not sharded and file_format is not None and file_format.writes_columns
-        self._check()
+        takes_columns = not sharded and file_format is not None and file_format.writes_columns
+        self.spec = attrs.evolve(self.spec, takes_columns=takes_columns)
+        self._check(transform)
 
-    def _check(self) -> None:
+    def _check(self, transform: str) -> None:
         CompressionTypes.resolve(self.compression_type, self.file_name_suffix)
         for part in (self.file_path_prefix, self.shard_name_template, self.file_name_suffix):
             if "\0" in part:
-                raise ValueError(f"{self.transform}: no file's name can have a NUL in it, as {redacted(part)!r} has")
+                raise ValueError(f"{transform}: no file's name can have a NUL in it, as {redacted(part)!r} has")
         if self.num_shards < 0:
-            raise ValueError(f"{self.transform}: num_shards must be 0 or more, got {self.num_shards}")
+            raise ValueError(f"{transform}: num_shards must be 0 or more, got {self.num_shards}")
         if self.num_shards > 1 and not tells_shards_apart(self.shard_name_template):
             raise ValueError(
-                f"{self.transform}: {self.num_shards} shards need names of their own, "
+                f"{transform}: {self.num_shards} shards need names of their own, "
                 f"but the shard_name_template {self.shard_name_template!r} has no S"
             )
         for name in ("max_records_per_shard", "max_bytes_per_shard"):
             most = getattr(self, name)
             if most is not None and most < 1:
-                raise ValueError(f"{self.transform}: {name} must be 1 or more, got {most}")
+                raise ValueError(f"{transform}: {name} must be 1 or more, got {most}")
             if most is not None and self.num_shards:
-                _logger.warning("%s: %s has no effect beside num_shards", self.transform, name)
+                _logger.warning("%s: %s has no effect beside num_shards", transform, name)
                 setattr(self, name, None)
         if self.triggering_frequency is not None and self.triggering_frequency < 0:
             raise ValueError(
-                f"{self.transform}: triggering_frequency must be 0 seconds or more, got {self.triggering_frequency}"
+                f"{transform}: triggering_frequency must be 0 seconds or more, got {self.triggering_frequency}"
             )
         _directory, name = split_path(self.file_path_prefix)
         if not name and not self.shard_name_template:
-            raise ValueError(
-                f"{self.transform}: the path {redacted(self.file_path_prefix)!r} names a directory, not a file"
-            )
+            raise ValueError(f"{transform}: the path {redacted(self.file_path_prefix)!r} names a directory, not a file")
 
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
@@ -187,25 +181,20 @@ class StagedFileSink(LabelledSink, Claimant):
         """Return the file system of the output."""
         return filesystem_for(self.file_path_prefix)
 
-    def staging_directory(self, transaction: str) -> str:
+    def staging_directory(self, context: SinkContext) -> str:
         """Return the directory of a transaction's files until its commit.
 
         It is this sink's alone, unless an earlier version has begun the transaction: then all sinks with this prefix
         have the same one.
         """
         directory, name = split_path(self.file_path_prefix)
-        of_all = join_path(directory, f".{name}.penstock-{quote(transaction, safe='')}")
-        with self.naming_the_output("can't be reached"):
+        of_all = join_path(directory, f".{name}.penstock-{quote(context.transaction, safe='')}")
+        with self.naming_the_output(context, "can't be reached"):
             is_of_all = self.file_system.exists(of_all)
-        return of_all if is_of_all else f"{of_all}-{self._digest}"
-
-    @property
-    def _digest(self) -> str:
-        """Tells the sink's files from those of another sink with this prefix, until they are published."""
-        return digest_of_sink(self.transform)[:8]
+        return of_all if is_of_all else f"{of_all}-{_digest(context)}"
 
     def final_path(self, transaction: str, shard: int, shards: int) -> str:
-        """Return the path that a shard is published under."""
+        """Return the path that a shard of a transaction is published under."""
         epoch = f"-{quote(transaction, safe='')}" if self.name_by_transaction else ""
         name = shard_name(self.shard_name_template, shard, shards)
         return f"{self.file_path_prefix}{epoch}{name}{self.file_name_suffix}"
@@ -216,7 +205,7 @@ class StagedFileSink(LabelledSink, Claimant):
             return ((shard, None, values) for shard, values in bundle.values)
         return [(None, None, bundle if isinstance(bundle, ColumnBundle) else bundle.values)]
 
-    def check_group(self, transaction: str, group: Any) -> None:
+    def check_group(self, context: SinkContext, group: Any) -> None:
         """Raise `SinkError`, before files are staged, if the files of a group can't be published."""
 
     @contextmanager
@@ -242,11 +231,12 @@ class StagedFileSink(LabelledSink, Claimant):
 
     # Two phases
 
-    def prepare(self, transaction: str) -> None:
-        directory = self.staging_directory(transaction)
+    def prepare(self, context: SinkContext) -> None:
+        directory = self.staging_directory(context)
+        final = self.naming_for(context).final_path(context.transaction, 0, 1)
         fs = self.file_system
-        with self.naming_the_output("can't be written to"):
-            for name in (split_path(directory)[1], split_path(self.final_path(transaction, 0, 1))[1]):
+        with self.naming_the_output(context, "can't be written to"):
+            for name in (split_path(directory)[1], split_path(final)[1]):
                 fs.check_names(split_path(directory)[0], name)
             fs.mkdirs(directory)
             # An object store has no directories, so creating a file checks that it can be written to.
@@ -254,58 +244,59 @@ class StagedFileSink(LabelledSink, Claimant):
             fs.sync_directory(directory)
             fs.sync_directory(split_path(directory)[0])
 
-    def for_many_transactions(self) -> Self:
+    def naming_for(self, context: SinkContext) -> Self:
+        """Return the sink that names the files of a transaction, and opens them.
+
+        Of many transactions, each has names of its own, and an empty one has no file.
+        """
+        if not context.many_transactions:
+            return self
         sink = copy.copy(self)
-        # Empty transactions of an unbounded input write no file.
         sink.name_by_transaction = sink.skip_if_empty = True
         return sink
 
-    def with_dead_letters(self) -> Self:
-        sink = copy.copy(self)
-        sink.has_dead_letters = True
-        return sink
+    def open_writer(self, context: SinkContext) -> FileSinkWriter:
+        return FileSinkWriter(self.naming_for(context), context)
 
-    def open_writer(self, transaction: str, unit: str) -> FileSinkWriter:
-        return FileSinkWriter(self, transaction, unit)
-
-    def precommit(self, transactions: Mapping[str, Sequence[tuple[StagedFile, ...]]]) -> None:
+    def precommit(self, staged: Mapping[SinkContext, Sequence[tuple[StagedFile, ...]]]) -> None:
         """Check the names of all files and their directories."""
-        if self.has_dead_letters:
-            return
-        for transaction, staged in transactions.items():
-            directory = self.staging_directory(transaction)
-            with self.naming_the_output("can't be published"):
+        for context, tokens in staged.items():
+            if context.dead_letters:
+                continue
+            directory = self.staging_directory(context)
+            with self.naming_the_output(context, "can't be published"):
                 if self.file_system.exists(directory) and read_plan(self.file_system, directory) is None:
-                    self._checked_plan(transaction, [file for token in staged for file in token])
+                    self.naming_for(context)._checked_plan(context, [file for token in tokens for file in token])
 
-    def names(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> Iterable[str]:
-        kept, _ = self._what_fits(transaction, [file for token in staged for file in token])
-        return [entry.final for entry in self.plan(transaction, kept)]
+    def names(self, context: SinkContext, staged: Sequence[tuple[StagedFile, ...]]) -> Iterable[str]:
+        sink = self.naming_for(context)
+        kept, _ = sink._what_fits(context, [file for token in staged for file in token])
+        return [entry.final for entry in sink.plan(context, kept)]
 
-    def commit(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> None:
-        self.publish(transaction, staged)
+    def commit(self, context: SinkContext, staged: Sequence[tuple[StagedFile, ...]]) -> None:
+        self.naming_for(context).publish(context, staged)
 
-    def publish(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> list[Any]:
+    def publish(self, context: SinkContext, staged: Sequence[tuple[StagedFile, ...]]) -> list[Any]:
         """Publish the staged elements, and return what tells of each file: see `told`."""
-        directory = self.staging_directory(transaction)
+        directory = self.staging_directory(context)
         fs = self.file_system
         files = [file for token in staged for file in token]
-        with self.naming_the_output("can't be published"):
+        with self.naming_the_output(context, "can't be published"):
             if not fs.exists(directory):
-                return self._told_of(self._check_that_it_was_published(transaction, files), files)
+                return self._told_of(self._check_that_it_was_published(context, files), files)
             plan = read_plan(fs, directory)
             if plan is not None:
-                self._check_plan(directory, plan)
+                self._check_plan(context, directory, plan)
             else:
                 files += self._stage_empty_shards(directory, files)
                 rejected: list[tuple[StagedFile, Rejected]] = []
-                if self.has_dead_letters:
-                    plan, rejected = self._plan_of_what_fits(transaction, directory, files)
+                if context.dead_letters:
+                    plan, rejected = self._plan_of_what_fits(context, directory, files)
                 else:
-                    plan = self._checked_plan(transaction, files)
+                    plan = self._checked_plan(context, files)
                 write_plan(fs, directory, plan)
                 # Once: a later commit finds the plan.
-                self._tell(rejected)
+                self._tell(context, rejected)
             carry_out(fs, directory, plan)
             fs.delete(directory)
             return self._told_of(plan, files)
@@ -321,30 +312,30 @@ class StagedFileSink(LabelledSink, Claimant):
         """Return what tells of each published file, for the transforms that are applied to a write: its path."""
         return [entry.final for entry in plan]
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         """Remove the staged files.
 
         A transaction whose plan is written is decided, so its files are kept for another commit.
         """
-        directory = self.staging_directory(transaction)
-        with self.naming_the_output("can't be cleaned up"):
+        directory = self.staging_directory(context)
+        with self.naming_the_output(context, "can't be cleaned up"):
             if read_plan(self.file_system, directory) is None:
                 self.file_system.delete(directory)
 
-    def _checked_plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
+    def _checked_plan(self, context: SinkContext, files: Sequence[StagedFile]) -> list[Renaming]:
         """Return the plan.  Raises `RejectedRecordError` if it can't be carried out."""
         try:
-            plan = self.plan(transaction, files)
+            plan = self.plan(context, files)
             for entry in plan:
-                self._check_name(entry.final)
+                self._check_name(context, entry.final)
         except SinkError as error:
             rejection = RejectedRecordError(str(error))
             rejection.record = error.record if isinstance(error, RejectedRecordError) else ""
-            rejection.transform = self.transform
+            rejection.transform = context.label
             raise rejection from error.__cause__
         return plan
 
-    def _check_name(self, path: str) -> None:
+    def _check_name(self, context: SinkContext, path: str) -> None:
         """Raise `RejectedRecordError` if no file can have this path."""
         fs = self.file_system
         try:
@@ -359,30 +350,31 @@ class StagedFileSink(LabelledSink, Claimant):
                 return
             why = "there is a directory of that name"
         shown = shortened(path, 400)
-        rejection = RejectedRecordError(f"{self.transform}: no file can be published as {shown}: {why}")
+        rejection = RejectedRecordError(f"{context.label}: no file can be published as {shown}: {why}")
         rejection.record = shown
         raise rejection
 
     def _plan_of_what_fits(
-        self, transaction: str, directory: str, files: Sequence[StagedFile]
+        self, context: SinkContext, directory: str, files: Sequence[StagedFile]
     ) -> tuple[list[Renaming], list[tuple[StagedFile, Rejected]]]:
         """Return a plan that moves files whose names are refused to the dead letters, and those files."""
-        kept, rejected = self._what_fits(transaction, files)
-        plan = self.plan(transaction, kept)
+        kept, rejected = self._what_fits(context, files)
+        plan = self.plan(context, kept)
         for file, each in rejected:
-            final = self._dead_letter(transaction, file)
+            final = self._dead_letter(context, file)
             plan.append(Renaming(file.name, final, file.size))
-            note = {"transaction": transaction, "transform": self.transform, "file": each.record, "reason": each.why}
+            note = {"transaction": context.transaction, "transform": context.label}
+            note |= {"file": each.record, "reason": each.why}
             with self.file_system.create(join_path(directory, f"{file.name}.json")) as written:
                 written.write(json.dumps(note, ensure_ascii=False).encode(errors="backslashreplace"))
             staged = self.staged_file(directory, f"{file.name}.json", None)
             plan.append(Renaming(staged.name, f"{final}.json", staged.size))
         return plan, rejected
 
-    def _tell(self, rejected: Sequence[tuple[StagedFile, Rejected]]) -> None:
+    def _tell(self, context: SinkContext, rejected: Sequence[tuple[StagedFile, Rejected]]) -> None:
         # A file that an earlier version staged has an unknown number of elements.
         elements = sum(1 if file.elements is None else file.elements for file, _ in rejected)
-        tell([each for _, each in rejected], self.transform, f"directory {self.dead_letters!r}", elements)
+        tell([each for _, each in rejected], context.label, f"directory {self.dead_letters!r}", elements)
 
     @property
     def dead_letters(self) -> str:
@@ -390,38 +382,40 @@ class StagedFileSink(LabelledSink, Claimant):
         directory, name = split_path(self.file_path_prefix)
         return join_path(directory, f".{name}.penstock-dead-letters")
 
-    def _dead_letter(self, transaction: str, file: StagedFile) -> str:
-        return join_path(self.dead_letters, f"{quote(transaction, safe='')}-{self._digest}-{file.name}")
+    def _dead_letter(self, context: SinkContext, file: StagedFile) -> str:
+        name = f"{quote(context.transaction, safe='')}-{_digest(context)}-{file.name}"
+        return join_path(self.dead_letters, name)
 
     def _what_fits(
-        self, transaction: str, files: Sequence[StagedFile]
+        self, context: SinkContext, files: Sequence[StagedFile]
     ) -> tuple[list[StagedFile], list[tuple[StagedFile, Rejected]]]:
         """Return the files that can be published together, and the others."""
         try:
-            self._checked_plan(transaction, files)
+            self._checked_plan(context, files)
             return list(files), []
         except Exception:
             kept: list[StagedFile] = []
             rejected = []
         for file in files:
             try:
-                self._checked_plan(transaction, [*kept, file])
+                self._checked_plan(context, [*kept, file])
                 kept.append(file)
             except Exception as error:
                 rejected.append((file, Rejected(str(file.group or file.name), 1, str(error))))
         return kept, rejected
 
-    def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
+    def plan(self, context: SinkContext, files: Sequence[StagedFile]) -> list[Renaming]:
         """Return the final name of each staged file, in an order that depends on the files alone."""
-        numbered = self._numbered(files) if self.sharded else dict(enumerate(files))
+        numbered = self._numbered(context, files) if self.sharded else dict(enumerate(files))
         shards = self.num_shards if self.sharded else len(numbered)
         if shards > 1 and not tells_shards_apart(self.shard_name_template):
+            final = self.final_path(context.transaction, 0, 1)
             raise SinkError(
-                f"{self.transform}: {shards} workers wrote, but {self.final_path(transaction, 0, 1)!r} is one file; "
+                f"{context.label}: {shards} workers wrote, but {final!r} is one file; "
                 "write it by penstock.io.Write, or give a shard_name_template with an S"
             )
         return [
-            Renaming(file.name, self.final_path(transaction, shard, shards), file.size)
+            Renaming(file.name, self.final_path(context.transaction, shard, shards), file.size)
             for shard, file in numbered.items()
         ]
 
@@ -429,7 +423,7 @@ class StagedFileSink(LabelledSink, Claimant):
         """Return whether a path is a name of this sink's files."""
         return final.startswith(self.file_path_prefix) and ".." not in final[len(self.file_path_prefix) :].split("/")
 
-    def _check_plan(self, directory: str, plan: Sequence[Renaming]) -> None:
+    def _check_plan(self, context: SinkContext, directory: str, plan: Sequence[Renaming]) -> None:
         """Raise `SinkError` for a plan with files that this sink doesn't stage or doesn't publish.
 
         Another user may have created it, if the output directory is writable for others.
@@ -437,17 +431,17 @@ class StagedFileSink(LabelledSink, Claimant):
         for entry in plan:
             if "/" in entry.staged or entry.staged in ("", ".", "..") or not self.may_publish(entry.final):
                 raise SinkError(
-                    f"{self.transform}: the plan in {directory!r} isn't of this sink: it renames {entry.staged!r} to "
+                    f"{context.label}: the plan in {directory!r} isn't of this sink: it renames {entry.staged!r} to "
                     f"{entry.final!r}. Remove the directory if another user has made it"
                 )
 
-    def _numbered(self, files: Sequence[StagedFile]) -> dict[int, StagedFile]:
+    def _numbered(self, context: SinkContext, files: Sequence[StagedFile]) -> dict[int, StagedFile]:
         numbered: dict[int, StagedFile] = {}
         for file in sorted(files, key=lambda file: (file.shard or 0, file.name)):
             shard = file.shard or 0
             if shard in numbered:
                 raise SinkError(
-                    f"{self.transform}: shard {shard} of {self.file_path_prefix!r} was written by two workers; "
+                    f"{context.label}: shard {shard} of {self.file_path_prefix!r} was written by two workers; "
                     "group its elements in one window"
                 )
             numbered[shard] = file
@@ -476,27 +470,27 @@ class StagedFileSink(LabelledSink, Claimant):
         self.file_system.sync(path)
         return StagedFile(name, self.file_system.size(path), shard, group, elements)
 
-    def _check_that_it_was_published(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
+    def _check_that_it_was_published(self, context: SinkContext, files: Sequence[StagedFile]) -> list[Renaming]:
         # An earlier run may have moved some of them to the dead letters.
-        kept, rejected = self._what_fits(transaction, files)
-        plan = self.plan(transaction, kept)
+        kept, rejected = self._what_fits(context, files)
+        plan = self.plan(context, kept)
         finals = [entry.final for entry in plan]
-        finals += [self._dead_letter(transaction, file) for file, _ in rejected]
+        finals += [self._dead_letter(context, file) for file, _ in rejected]
         # Named as an earlier version has named them.
-        of_all = quote(transaction, safe="")
+        of_all = quote(context.transaction, safe="")
         finals += [join_path(self.dead_letters, f"{of_all}-{file.name}") for file, _ in rejected]
         if not files and not self.skip_if_empty:
-            finals = [self.final_path(transaction, 0, max(self.num_shards, 1))]
+            finals = [self.final_path(context.transaction, 0, max(self.num_shards, 1))]
         if finals and not any(map(self.file_system.exists, finals)):
             raise SinkError(
-                f"{self.transform}: {finals[0]!r} can't be published: neither it nor its staged file exists. "
+                f"{context.label}: {finals[0]!r} can't be published: neither it nor its staged file exists. "
                 "Another program removed the staging directory before the commit, or the file just behind it; run the "
                 "pipeline again"
             )
         return plan
 
     @contextmanager
-    def naming_the_output(self, what: str) -> Iterator[None]:
+    def naming_the_output(self, context: SinkContext, what: str) -> Iterator[None]:
         """Turn an `OSError` into a `SinkError` that names the transform, the path and what was found."""
         try:
             yield
@@ -504,10 +498,15 @@ class StagedFileSink(LabelledSink, Claimant):
             raise
         except SourceError as error:
             # Of a protocol that is unknown here.
-            raise SinkError(f"{self.transform}: {error}") from redacted_cause(error.__cause__)
+            raise SinkError(f"{context.label}: {error}") from redacted_cause(error.__cause__)
         except OSError as error:
             found = f"{error.strerror or error}" + (f" ({error.filename!r})" if error.filename else "")
-            raise SinkError(f"{self.transform}: {self.file_path_prefix!r} {what}: {found}") from redacted_cause(error)
+            raise SinkError(f"{context.label}: {self.file_path_prefix!r} {what}: {found}") from redacted_cause(error)
+
+
+def _digest(context: SinkContext) -> str:
+    """Tells a sink's files from those of another sink with its prefix, until they are published."""
+    return digest_of_sink(context.label)[:8]
 
 
 @stored_as("staged-file", 2)
@@ -537,25 +536,25 @@ class FileSinkWriter(SinkWriter[Any]):
     Each shard and group of the elements has one open file.
     """
 
-    def __init__(self, sink: StagedFileSink, transaction: str, unit: str) -> None:
+    def __init__(self, sink: StagedFileSink, context: SinkContext) -> None:
         self._sink = sink
-        self._transaction = transaction
-        self._directory = sink.staging_directory(transaction)
-        self._unit = quote(unit, safe="")
+        self._context = context
+        self._directory = sink.staging_directory(context)
+        self._unit = quote(context.unit, safe="")
         self._open: dict[tuple[int | None, Any], _OpenFile] = {}
         self._finished: list[StagedFile] = []
         self._names: list[str] = []
 
     def write(self, bundle: Bundle) -> None:
-        if not self._sink.accepts_retractions and bundle.signs != 1 and -1 in _listed(bundle.signs):
-            raise SinkError(f"{self._sink.transform}: a file can only be appended to, and got a retraction")
-        with self._sink.naming_the_output("can't be written"):
+        if not self._sink.spec.accepts_retractions and bundle.signs != 1 and -1 in _listed(bundle.signs):
+            raise SinkError(f"{self._context.label}: a file can only be appended to, and got a retraction")
+        with self._sink.naming_the_output(self._context, "can't be written"):
             for shard, group, values in self._sink.parts_of(bundle):
                 for chunk in _chunks(values):
                     self._write(shard, group, chunk)
 
     def stage(self) -> tuple[StagedFile, ...]:
-        with self._sink.naming_the_output("can't be written"):
+        with self._sink.naming_the_output(self._context, "can't be written"):
             for part in list(self._open):
                 self._finish(part)
             if self._finished:
@@ -566,7 +565,7 @@ class FileSinkWriter(SinkWriter[Any]):
         for file in self._open.values():
             file.abandon()
         self._open.clear()
-        with self._sink.naming_the_output("can't be cleaned up"):
+        with self._sink.naming_the_output(self._context, "can't be cleaned up"):
             for name in self._names:
                 self._sink.file_system.delete(join_path(self._directory, name))
 
@@ -589,9 +588,9 @@ class FileSinkWriter(SinkWriter[Any]):
     def _begun(self, group: Any) -> _OpenFile:
         if len(self._open) == self._sink.max_open_files:
             self._finish(next(iter(self._open)))
-        if not self._sink.has_dead_letters:
+        if not self._context.dead_letters:
             # With dead letters the commit moves a file whose name is refused.
-            self._sink.check_group(self._transaction, group)
+            self._sink.check_group(self._context, group)
         name = f"{self._unit}-{len(self._names)}"
         self._names.append(name)
         with self._naming_the_sink():
@@ -611,7 +610,8 @@ class FileSinkWriter(SinkWriter[Any]):
         try:
             yield
         except SinkError as error:
-            raise SinkError(f"{self._sink.transform}: {self._sink.file_path_prefix!r}: {error}") from error.__cause__
+            label, prefix = self._context.label, self._sink.file_path_prefix
+            raise SinkError(f"{label}: {prefix!r}: {error}") from error.__cause__
 
 
 class _OpenFile:

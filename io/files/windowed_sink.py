@@ -11,12 +11,13 @@ from typing import Any
 
 from ...sdk.elements.bundle import Bundle, expanded
 from ...sdk.pvalue import PCollection, WriteOutput
+from ...sdk.sink import SinkContext
+from ...sdk.transaction_series import run_of
 from ...transforms.assign_windows import WindowInto
 from ...transforms.pardo import ParDo
 from ...transforms.write import Stage
 from ...triggers import AccumulationMode, AfterWatermark
 from ...windowing import FixedWindows, GlobalWindows, IntervalWindow
-from ..transaction_series import run_of
 from .commit_plan import Renaming
 from .format import RecordWriter
 from .published_files import PublishGroup, run_of_pipeline, sharded
@@ -29,14 +30,14 @@ def is_windowed(sink: StagedFileSink, pcoll: PCollection[Any]) -> bool:
 
     Changelogs take each change as it comes.
     """
-    if sink.accepts_retractions:
+    if sink.spec.accepts_retractions:
         return False
     return bool(sink.triggering_frequency) or pcoll.windowing.window_fn != GlobalWindows()
 
 
-def written_by_window(pcoll: PCollection[Any], sink: StagedFileSink) -> WriteOutput[Any]:
+def written_by_window(pcoll: PCollection[Any], sink: StagedFileSink, label: str) -> WriteOutput[Any]:
     """Write an unbounded input into files for each window, and return their names."""
-    windowed = WindowedSink(sink, sink.num_shards or 1)
+    windowed = WindowedSink(sink, sink.num_shards or 1, label)
     published = copy.copy(windowed)
     published.run = run_of_pipeline(pcoll)
 
@@ -51,13 +52,13 @@ def written_by_window(pcoll: PCollection[Any], sink: StagedFileSink) -> WriteOut
         return sharded(windows, windowed.shards)
 
     def publish() -> PCollection[Any]:
-        publish = ParDo(PublishGroup(published)).with_output_types(str)
+        publish = ParDo(PublishGroup(published, label)).with_output_types(str)
         files: PCollection[Any] = grouped() | "FinalizeWrite" >> publish
         return files
 
     groups = grouped()
     output = WriteOutput(pcoll.pipeline, pcoll.pipeline.in_place_of_this(publish), groups.windowing, str, False)
-    _ = groups | "Stage" >> Stage(windowed)
+    _ = groups | "Stage" >> Stage(windowed, label)
     return output
 
 
@@ -72,11 +73,12 @@ class WindowedSink(StagedFileSink):
     Args:
       sink: the sink that opens files.
       shards: the number of shards of each window.
+      label: of the writing transform, for errors of the arguments.
     """
 
     max_open_files = 20
 
-    def __init__(self, sink: StagedFileSink, shards: int) -> None:
+    def __init__(self, sink: StagedFileSink, shards: int, label: str) -> None:
         template = sink.shard_name_template
         if template == DEFAULT_SHARD_NAME_TEMPLATE:
             template = WINDOWED_SHARD_NAME_TEMPLATE
@@ -88,9 +90,8 @@ class WindowedSink(StagedFileSink):
             max_records_per_shard=sink.max_records_per_shard,
             max_bytes_per_shard=sink.max_bytes_per_shard,
             skip_if_empty=True,
-            transform=sink.transform,
+            transform=label,
         )
-        self.is_labelled = sink.is_labelled
         self.num_shards = 0
         self.sink = copy.copy(sink)
         self.shards = shards
@@ -109,19 +110,17 @@ class WindowedSink(StagedFileSink):
             self.counted = self.sink.counted
             yield writer
 
-    def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
+    def plan(self, context: SinkContext, files: Sequence[StagedFile]) -> list[Renaming]:
         if self.max_records_per_shard is None and self.max_bytes_per_shard is None:
             return [
-                Renaming(file.name, self._final(transaction, file, file.shard or 0, self.shards), file.size)
+                Renaming(file.name, self._final(context, file, file.shard or 0, self.shards), file.size)
                 for file in files
             ]
         # The files of a pane are staged by one writer, in order.
         shards = Counter(file.group for file in files)
         numbers = {group: count() for group in shards}
         return [
-            Renaming(
-                file.name, self._final(transaction, file, next(numbers[file.group]), shards[file.group]), file.size
-            )
+            Renaming(file.name, self._final(context, file, next(numbers[file.group]), shards[file.group]), file.size)
             for file in files
         ]
 
@@ -129,8 +128,8 @@ class WindowedSink(StagedFileSink):
         name = shard_name(self.shard_name_template, 0, shards, IntervalWindow(0, 1))
         return f"{self.file_path_prefix}{name}{self.file_name_suffix}"
 
-    def _final(self, transaction: str, file: StagedFile, shard: int, shards: int) -> str:
+    def _final(self, context: SinkContext, file: StagedFile, shard: int, shards: int) -> str:
         window, pane = file.group
-        run = self.run or (run_of(transaction) if self.name_by_transaction else "")
+        run = self.run or (run_of(context.transaction) if self.name_by_transaction else "")
         name = shard_name(self.shard_name_template, shard, shards, window, pane)
         return f"{self.file_path_prefix}{run and f'-{run}'}{name}{self.file_name_suffix}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...sdk.pvalue import PCollection, PDone
 from ...sdk.sink import ComposedSink
-from ...transforms.write import Stage, Write
+from ...transforms.write import Stage, WriteAs
 from ..write_into import WriteInto
 from .published_files import PublishedFiles, published_by_demand, sharded
 from .sink import StagedFileSink
@@ -31,19 +31,16 @@ class FileSink(StagedFileSink, ComposedSink):
     ['out-00000-of-00002', 'out-00001-of-00002']
     """
 
-    def write(self, pcoll: PCollection[Any]) -> PDone | PCollection[Any]:
+    def write(self, pcoll: PCollection[Any], label: str) -> PDone | PCollection[Any]:
         sink = copy.copy(self)
-        if not sink.is_labelled:
-            sink = sink.labelled(pcoll.pipeline.full_label)
-        if not pcoll.is_bounded:
-            if is_windowed(sink, pcoll):
-                return written_by_window(pcoll, sink)
-            sink = sink.for_many_transactions()
-        output = published_by_demand(pcoll, PublishedFiles(copy.copy(sink)))
+        is_unbounded = not pcoll.is_bounded
+        if is_unbounded and is_windowed(sink, pcoll):
+            return written_by_window(pcoll, sink, label)
+        output = published_by_demand(pcoll, PublishedFiles(copy.copy(sink), label))
         if sink.num_shards and not sink.sharded:
             sink.sharded = True
             pcoll = sharded(pcoll, sink.num_shards)
-        _ = pcoll | "Stage" >> Stage(sink)
+        _ = pcoll | "Stage" >> Stage(sink, label, many_transactions=is_unbounded)
         return output
 
 
@@ -51,4 +48,4 @@ class WriteFiles(WriteInto):
     """Base class of the transforms that write files of one format."""
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
-        return pcoll | Write(self.sink_for(pcoll))
+        return pcoll | WriteAs(self.sink_for(pcoll), pcoll.pipeline.full_label)

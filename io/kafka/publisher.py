@@ -21,7 +21,7 @@ import attrs
 
 from ...sdk.coders.coder import shortened
 from ...sdk.errors import SinkError
-from ..transaction_series import digest_of_sink, series_of
+from ...sdk.transaction_series import digest_of_sink, series_of
 from ..waiting import is_stopping, paused
 from .client import (
     PARTITION_EOF,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -17,8 +18,8 @@ import attrs
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
-from ...sdk.sink import SinkWriter
-from ..labelled_sink import LabelledSink
+from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
+from ..opened_sink import OpenedSink
 from ..records import as_dict, is_record
 from .client import Connection, closed, described, error_of, explained, metadata, package, waits
 from .limits import CLIENT_BYTES, DEFAULT_BYTES, is_topic, limits_of, size_of
@@ -40,6 +41,11 @@ class Retractions(StrEnum):
 
 
 SIGN_HEADER = "penstock-sign"
+
+_RETRACTIONS_ADVICE = (
+    "give retractions='upsert', for each key's latest value or a tombstone, or retractions='changelog', for each "
+    "change with its sign in a header"
+)
 
 
 @attrs.frozen
@@ -165,20 +171,13 @@ class Writing:
             yield
 
 
-class KafkaSink(LabelledSink):
+class KafkaSink(OpenedSink["Publishing"]):
     """Records of a topic; see `WriteToKafka`."""
 
-    retractions_advice = (
-        "give retractions='upsert', for each key's latest value or a tombstone, or retractions='changelog', for each "
-        "change with its sign in a header"
-    )
-
     def __init__(self, writing: Writing) -> None:
+        super().__init__()
         self.writing = writing
-        self.accepts_retractions = writing.retractions is not None  # type: ignore[misc]
-        self._publisher: Publisher | None = None
-        # True if the topics are known to exist.
-        self._is_prepared = False
+        self.spec = SinkSpec(writing.retractions is not None, _RETRACTIONS_ADVICE)
 
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
@@ -189,17 +188,44 @@ class KafkaSink(LabelledSink):
         topics = (writing.topic_name, writing.control_topic, writing.staging_topic)
         return f"{', '.join(topics)} at {writing.connection.settings.servers}"
 
-    @property
-    def transform(self) -> str:
-        """The label in messages."""
-        return self.writing.label
-
-    @transform.setter
-    def transform(self, label: str) -> None:
+    def open_for(self, label: str) -> Publishing:
         connection = Connection(label, self.writing.connection.settings)
-        self.writing = attrs.evolve(self.writing, connection=connection)
+        return Publishing(attrs.evolve(self.writing, connection=connection))
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
+        self.opened(context).prepare()
+
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
+        writing = self.opened(context).writing
+        if not writing.exactly_once:
+            return _DirectSinkWriter(writing)
+        return _StagingSinkWriter(writing, Series.of(context.transaction, context.label))
+
+    def precommit(self, staged: Mapping[SinkContext, Sequence[bytes]]) -> None:
+        self.opened(next(iter(staged))).precommit(chain.from_iterable(staged.values()))
+
+    def commit(self, context: SinkContext, staged: Sequence[bytes]) -> None:
+        self.opened(context).commit(context.transaction, staged)
+
+    def abort(self, context: SinkContext) -> None:
+        """Do nothing: staged blocks that no token names are never read, and are removed by the topic's retention."""
+
+    def close(self) -> None:
+        for publishing in self._opened.values():
+            publishing.close()
+
+
+class Publishing:
+    """The topics as one transform writes to them, with the producer that publishes."""
+
+    def __init__(self, writing: Writing) -> None:
+        self.writing = writing
+        self._publisher: Publisher | None = None
+        # True if the topics are known to exist.
+        self._is_prepared = False
+
+    def prepare(self) -> None:
+        """Check that the topics exist, or create those of the sink."""
         if self._is_prepared:
             return
         writing = self.writing
@@ -221,12 +247,8 @@ class KafkaSink(LabelledSink):
         writing.register()
         self._is_prepared = True
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
-        if not self.writing.exactly_once:
-            return _DirectSinkWriter(self.writing)
-        return _StagingSinkWriter(self.writing, Series.of(transaction, self.writing.label))
-
     def commit(self, transaction: str, staged: Sequence[bytes]) -> None:
+        """Publish the records of the tokens."""
         tokens = [token_of(data) for data in staged if data]
         tokens = [token for token in tokens if token.count]
         if not tokens:
@@ -250,9 +272,9 @@ class KafkaSink(LabelledSink):
         with writing.explained(f"transaction {transaction!r} can't be published"):
             self._publisher.publish(transaction, records)
 
-    def precommit(self, transactions: Mapping[str, Sequence[bytes]]) -> None:
+    def precommit(self, staged: Iterable[bytes]) -> None:
         """Check that the topics still exist, and accept the largest records."""
-        tokens = [token_of(data) for staged in transactions.values() for data in staged if data]
+        tokens = [token_of(data) for data in staged if data]
         with self.writing.explained("it can't be committed to"):
             self._checked(largest_of(tokens), "")
 
@@ -275,17 +297,12 @@ class KafkaSink(LabelledSink):
                 raise writing.rejection(topic, before + writing.too_large(topic, size, limits))
         return limits
 
-    def abort(self, transaction: str) -> None:
-        """Do nothing: staged blocks that no token names are never read, and are removed by the topic's retention."""
-
     def close(self) -> None:
+        """Wait until readers find what was published, and drop the producer."""
         publisher, self._publisher = self._publisher, None
         if publisher is not None:
             with self.writing.explained("readers may not find yet what was published"):
                 publisher.settle()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_publisher": None, "_is_prepared": False}
 
 
 def largest_of(tokens: Sequence[Any]) -> dict[str, int]:

@@ -10,7 +10,7 @@ import hashlib
 
 import attrs
 
-from ..transaction_series import series_of
+from ...sdk.transaction_series import series_of
 
 
 @attrs.frozen

@@ -9,7 +9,6 @@ With a key, workers stage signed rows, and the commit applies their net effect (
 
 from __future__ import annotations
 
-import copy
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +20,10 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import PenstockError, SinkError
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.retry import FuzzedExponentialIntervals
-from ...sdk.sink import SinkWriter
+from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
 from ...sdk.user_code.error_text import text_or_class
 from ..files.filesystem import filesystem_for, join_path
-from ..labelled_sink import LabelledSink
+from ..opened_sink import OpenedSink
 from ..waiting import patiently
 from .changes import Net, net_of, with_signs
 from .commits import CommitName
@@ -40,8 +39,10 @@ _PREPARED = "prepared"
 # How often a commit is tried again that other writers were faster than.
 _ATTEMPTS = 100
 
+_RETRACTIONS_ADVICE = "give key='...', the columns that identify a row, for rows that are replaced and deleted"
 
-class LakehouseSink(LabelledSink):
+
+class LakehouseSink(OpenedSink[LakehouseTable]):
     """Rows of a table of a lakehouse.
 
     Args:
@@ -54,9 +55,6 @@ class LakehouseSink(LabelledSink):
       target_file_size: the bytes of rows in memory for which a worker writes a file.
     """
 
-    takes_columns = True
-    retractions_advice = "give key='...', the columns that identify a row, for rows that are replaced and deleted"
-
     def __init__(
         self,
         table: LakehouseTable,
@@ -67,6 +65,7 @@ class LakehouseSink(LabelledSink):
         merge_schema: bool = False,
         target_file_size: int = 64 << 20,
     ) -> None:
+        super().__init__()
         self.table = table
         self.schema = schema
         self.key = tuple(key)
@@ -75,105 +74,101 @@ class LakehouseSink(LabelledSink):
         self.merge_schema = merge_schema
         self.target_file_size = target_file_size
         self.retracting = False
-        self.accepts_retractions = bool(key)  # type: ignore[misc]
+        self.spec = SinkSpec(bool(key), _RETRACTIONS_ADVICE, takes_columns=True)
         # Of the last transaction, the data files that its workers write, and its net effect.
-        self._data_files: tuple[str, DataFiles] | None = None
-        self._net: tuple[str, Net] | None = None
+        self._data_files: tuple[CommitName, DataFiles] | None = None
+        self._net: tuple[CommitName, Net] | None = None
 
     def target(self) -> str:
         return self.table.name
 
-    @property
-    def transform(self) -> str:
-        """The label in messages."""
-        return self.table.label
-
-    @transform.setter
-    def transform(self, label: str) -> None:
-        self.table = copy.copy(self.table)
-        self.table.label = label
+    def open_for(self, label: str) -> LakehouseTable:
+        return self.table.labelled(label)
 
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
         return {"table": self.table.name, "key": ", ".join(self.key)}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_data_files": None, "_net": None}
+        # With what the tables have looked up in a catalog, so that workers need none.
+        return self.__dict__ | {"_opened": dict(self._opened), "_data_files": None, "_net": None}
 
     # Two phases
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         def prepare() -> None:
-            prepared = self.table.prepare(self.schema, self.partition_by, self.key, self.create, self.merge_schema)
-            directory = self.staging_directory(transaction)
+            table = self.opened(context)
+            prepared = table.prepare(self.schema, self.partition_by, self.key, self.create, self.merge_schema)
+            directory = self.staging_directory(context)
             fs = filesystem_for(directory)
             fs.mkdirs(directory)
             with fs.create(join_path(directory, _PREPARED)) as file:
                 file.write(prepared)
 
-        self.reached("can't be written to", prepare)
+        self.reached(context, "can't be written to", prepare)
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
-        return _Writer(self, transaction, quote(unit, safe=""))
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
+        return _Writer(self, context)
 
-    def precommit(self, transactions: Mapping[str, Sequence[bytes]]) -> None:
-        for transaction, staged in transactions.items():
-            if self.key and any(token_of(data).rows for data in staged):
-                tokens = [token_of(data) for data in staged]
-                self.reached("can't be committed to", partial(self._net_of, transaction, tokens))
+    def precommit(self, staged: Mapping[SinkContext, Sequence[bytes]]) -> None:
+        for context, data in staged.items():
+            tokens = [token_of(each) for each in data]
+            if self.key and any(token.rows for token in tokens):
+                self.reached(context, "can't be committed to", partial(self._net_of, context, tokens))
 
-    def commit(self, transaction: str, staged: Sequence[bytes]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[bytes]) -> None:
         tokens = [token for token in map(token_of, staged) if token.rows]
         kept: list[str] = []
         if tokens:
-            commit = self.name_of(transaction)
-            what = f"transaction {transaction!r} can't be published"
-            kept = self.reached(what, lambda: self._commit_unless_done(transaction, tokens, commit))
-        self.reached("can't be cleaned up", lambda: self._clean_up(transaction, kept))
+            what = f"transaction {context.transaction!r} can't be published"
+            kept = self.reached(context, what, lambda: self._commit_unless_done(context, tokens))
+        self.reached(context, "can't be cleaned up", lambda: self._clean_up(context, kept))
         self._net = None
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         """Remove what was staged, unless the transaction is committed: then the files are the table's."""
 
         def abort() -> None:
-            commit = self.name_of(transaction)
-            if not _has(self.table.load(), commit):
-                self._clean_up(transaction, [])
+            if not _has(self.opened(context).load(), name_of(context)):
+                self._clean_up(context, [])
 
-        self.reached("can't be cleaned up", abort)
+        self.reached(context, "can't be cleaned up", abort)
 
-    def _commit_unless_done(self, transaction: str, tokens: Sequence[Staged], commit: CommitName) -> list[str]:
+    def _commit_unless_done(self, context: SinkContext, tokens: Sequence[Staged]) -> list[str]:
         """Publish staged rows, and return the paths of its files.
 
         Another process that commits the same at the same time may be done first, and remove the files of this one.
         """
         try:
-            return self._commit(transaction, tokens, commit)
+            return self._commit(context, tokens)
         except OSError:
-            if _has(self.table.load(), commit):
+            if _has(self.opened(context).load(), name_of(context)):
                 return ["*"]
             raise
 
-    def _commit(self, transaction: str, tokens: Sequence[Staged], commit: CommitName) -> list[str]:
+    def _commit(self, context: SinkContext, tokens: Sequence[Staged]) -> list[str]:
         """Publish staged rows, unless that was done before, and return the paths of its files."""
-        loaded = self.table.load()
+        table, commit = self.opened(context), name_of(context)
+        loaded = table.load()
         files = [file for token in tokens for file in token.files]
         if _has(loaded, commit):
             # The rest was written to files whose names this process doesn't know.
             return ["*"]
         if self.key:
-            net = self._net_of(transaction, tokens)
+            net = self._net_of(context, tokens)
             if net.rows.num_rows or net.gone.num_rows:
-                self._changed(loaded, lambda to: to.change(self.key, net.rows, net.gone, commit), commit)
+                self._changed(table, loaded, lambda to: to.change(self.key, net.rows, net.gone, commit), commit)
             return []
         rests = [token.rest for token in tokens if token.rest]
         if rests:
             data = joined(rests, loaded.data_files.schema)
-            files += loaded.data_files.write(data, self.table.data_directory(commit), f"joined-{_token()}")
-        changed = self._changed(loaded, lambda to: to.append(files, commit), commit)
+            files += loaded.data_files.write(data, table.data_directory(commit), f"joined-{_token()}")
+        changed = self._changed(table, loaded, lambda to: to.append(files, commit), commit)
         return loaded.paths(files) if changed else ["*"]
 
-    def _changed(self, loaded: LoadedTable, change: Callable[[LoadedTable], None], commit: CommitName) -> bool:
+    def _changed(
+        self, table: LakehouseTable, loaded: LoadedTable, change: Callable[[LoadedTable], None], commit: CommitName
+    ) -> bool:
         """Change the last version of the table.
 
         Returns:
@@ -189,51 +184,49 @@ class LakehouseSink(LabelledSink):
                 delay = next(delays, None)
                 if delay is None:
                     raise SinkError(
-                        f"{self.transform}: table {self.table.name}: other writers were faster {_ATTEMPTS} times; the "
+                        f"{table.label}: table {table.name}: other writers were faster {_ATTEMPTS} times; the "
                         f"last conflict: {text_or_class(error)}"
                     ) from error
                 time.sleep(delay)
-            loaded = self.table.load()
+            loaded = table.load()
             if _has(loaded, commit):
                 return False
 
-    def _net_of(self, transaction: str, tokens: Sequence[Staged]) -> Net:
+    def _net_of(self, context: SinkContext, tokens: Sequence[Staged]) -> Net:
         """Return the net effect of a transaction's rows."""
-        if self._net is None or self._net[0] != transaction:
+        name = name_of(context)
+        if self._net is None or self._net[0] != name:
             streams = [token.rest for token in tokens if token.rest]
             for path in [path for token in tokens for path in token.files]:
                 with filesystem_for(path).open(path) as file:
                     streams.append(file.read())
             staged = joined(streams)
-            self._net = transaction, net_of(staged, self.key, self.retracting, self.transform, self.table.name)
+            self._net = name, net_of(staged, self.key, self.retracting, context.label, self.table.name)
         return self._net[1]
 
     # Staged files
 
-    def name_of(self, transaction: str) -> CommitName:
-        """Return the name of the commit of a transaction."""
-        return CommitName.of(transaction, self.transform)
-
-    def staging_directory(self, transaction: str) -> str:
+    def staging_directory(self, context: SinkContext) -> str:
         """Return the directory of what workers stage besides data files.  Readers of the table ignore it."""
-        return join_path(self.table.location(), f"_{self.name_of(transaction).directory}")
+        return join_path(self.opened(context).location(), f"_{name_of(context).directory}")
 
-    def data_files(self, transaction: str) -> DataFiles:
+    def data_files(self, context: SinkContext) -> DataFiles:
         """Return the data files that the workers of a transaction write."""
-        if self._data_files is None or self._data_files[0] != transaction:
-            path = join_path(self.staging_directory(transaction), _PREPARED)
+        name = name_of(context)
+        if self._data_files is None or self._data_files[0] != name:
+            path = join_path(self.staging_directory(context), _PREPARED)
             with filesystem_for(path).open(path) as file:
-                self._data_files = transaction, self.table.data_files(file.read())
+                self._data_files = name, self.opened(context).data_files(file.read())
         return self._data_files[1]
 
-    def _clean_up(self, transaction: str, kept: Sequence[str]) -> None:
+    def _clean_up(self, context: SinkContext, kept: Sequence[str]) -> None:
         """Remove staged files except these."""
-        directory = self.staging_directory(transaction)
+        directory = self.staging_directory(context)
         fs = filesystem_for(directory)
         fs.delete(directory)
         if self.key or "*" in kept:
             return
-        directory = self.table.data_directory(self.name_of(transaction))
+        directory = self.opened(context).data_directory(name_of(context))
         if not kept:
             fs.delete(directory)
             return
@@ -242,27 +235,26 @@ class LakehouseSink(LabelledSink):
             if name not in names:
                 fs.delete(join_path(directory, name))
 
-    def reached(self, what: str, call: Callable[[], T]) -> T:
+    def reached(self, context: SinkContext, what: str, call: Callable[[], T]) -> T:
         """Return the result of a call; wait for a store that doesn't answer.  Other errors become `SinkError`s."""
         try:
-            return patiently(self.transform, self.table.name, call)
+            return patiently(context.label, self.table.name, call)
         except PenstockError:
             raise
         except Exception as error:
             found = redacted(text_or_class(error))
-            raise SinkError(f"{self.transform}: table {self.table.name} {what}: {found}") from redacted_cause(error)
+            raise SinkError(f"{context.label}: table {self.table.name} {what}: {found}") from redacted_cause(error)
 
 
 class _Writer(SinkWriter[Any]):
     """Stages the rows of one worker."""
 
-    def __init__(self, sink: LakehouseSink, transaction: str, unit: str) -> None:
+    def __init__(self, sink: LakehouseSink, context: SinkContext) -> None:
         self._sink = sink
-        self._transaction = transaction
-        self._directory = (
-            sink.staging_directory(transaction) if sink.key else sink.table.data_directory(sink.name_of(transaction))
-        )
-        self._unit = f"{unit}-{_token()}"
+        self._context = context
+        self._table = sink.opened(context)
+        self._directory = sink.staging_directory(context) if sink.key else self._table.data_directory(name_of(context))
+        self._unit = f"{quote(context.unit, safe='')}-{_token()}"
         self._numbers = 0
         self._buffer = Buffer(sink.target_file_size, self._write_file)
 
@@ -271,20 +263,20 @@ class _Writer(SinkWriter[Any]):
             signs = bundle.signs if isinstance(bundle.signs, list) else [bundle.signs]
             if -1 in signs:
                 raise SinkError(
-                    f"{self._sink.transform}: table {self._sink.table.name} is only appended to, and got a retraction; "
+                    f"{self._context.label}: table {self._table.name} is only appended to, and got a retraction; "
                     "give a key"
                 )
-        rows = self._sink.reached("can't be written to", lambda: self._rows(bundle))
+        rows = self._sink.reached(self._context, "can't be written to", lambda: self._rows(bundle))
         for name in self._sink.key:
             if rows.column(name).null_count:
                 raise SinkError(
-                    f"{self._sink.transform}: column {name!r} is part of the key of table {self._sink.table.name} and "
+                    f"{self._context.label}: column {name!r} is part of the key of table {self._table.name} and "
                     "can't be None"
                 )
         self._buffer.add(with_signs(rows, bundle) if self._sink.key else rows)
 
     def stage(self) -> bytes:
-        return self._sink.reached("can't be written to", self._buffer.token)
+        return self._sink.reached(self._context, "can't be written to", self._buffer.token)
 
     def discard(self) -> None:
         fs = filesystem_for(self._directory)
@@ -293,14 +285,14 @@ class _Writer(SinkWriter[Any]):
                 fs.delete(join_path(self._directory, name))
 
     def _rows(self, bundle: Bundle) -> Any:
-        table = self._sink.table
-        return ColumnsOf(table.label, table.name, self._sink.data_files(self._transaction).schema).of(bundle)
+        schema = self._sink.data_files(self._context).schema
+        return ColumnsOf(self._context.label, self._table.name, schema).of(bundle)
 
     def _write_file(self, rows: Any) -> list[Any]:
         name = f"{self._unit}-{self._numbers}"
         self._numbers += 1
         if not self._sink.key:
-            return self._sink.data_files(self._transaction).write(rows, self._directory, name)
+            return self._sink.data_files(self._context).write(rows, self._directory, name)
         path = join_path(self._directory, name)
         fs = filesystem_for(path)
         fs.mkdirs(self._directory)
@@ -309,6 +301,11 @@ class _Writer(SinkWriter[Any]):
         fs.sync(path)
         fs.sync_directory(self._directory)
         return [path]
+
+
+def name_of(context: SinkContext) -> CommitName:
+    """Return the name of the commit of a transaction."""
+    return CommitName.of(context.transaction, context.label)
 
 
 def _has(loaded: LoadedTable, commit: CommitName) -> bool:

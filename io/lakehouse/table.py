@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -109,6 +110,12 @@ class LakehouseTable(ABC):
     """
 
     label: str
+
+    def labelled(self, label: str) -> Self:
+        """Return the table for the transform with this label."""
+        table = copy.copy(self)
+        table.label = label
+        return table
 
     @property
     @abstractmethod

@@ -12,8 +12,8 @@ import attrs
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
-from ...sdk.sink import SinkWriter
-from ..labelled_sink import LabelledSink
+from ...sdk.sink import SinkContext, SinkWriter
+from ..opened_sink import OpenedSink
 from ..waiting import WAITS, is_stopping
 from ..write_into import WriteInto
 from .client import Client, Connection, is_topic, properties_of
@@ -61,62 +61,73 @@ class Writing:
         return topic, payload
 
 
-class MqttSink(LabelledSink):
+class MqttSink(OpenedSink["Publishing"]):
     """Messages of a broker; see `WriteToMqtt`."""
 
     def __init__(self, writing: Writing) -> None:
+        super().__init__()
         self.writing = writing
-        self._publisher: Publisher | None = None
 
     def target(self) -> str:
         shown = self.display_data()
         return f"{shown['topic']} at {shown['server']}"
 
-    @property
-    def transform(self) -> str:
-        """The label in messages."""
-        return self.writing.label
-
-    @transform.setter
-    def transform(self, label: str) -> None:
-        self.writing = attrs.evolve(self.writing, connection=self.writing.connection.labelled(label))
+    def open_for(self, label: str) -> Publishing:
+        return Publishing(attrs.evolve(self.writing, connection=self.writing.connection.labelled(label)))
 
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
         topic = self.writing.topic
         return {"server": self.writing.connection.shown, "topic": topic if isinstance(topic, str) else "by element"}
 
-    def prepare(self, transaction: str) -> None:
-        if self._publisher is None:
-            self._publisher = Publisher(self.writing)
+    def prepare(self, context: SinkContext) -> None:
+        self.opened(context).connect()
 
-    def open_writer(self, transaction: str, unit: str) -> MqttSinkWriter:
-        return MqttSinkWriter(self.writing)
+    def open_writer(self, context: SinkContext) -> MqttSinkWriter:
+        return MqttSinkWriter(self.opened(context).writing)
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         messages = [
             (f"{id}-{number}", *message) for id, found in filter(None, staged) for number, message in enumerate(found)
         ]
         if messages:
-            self.prepare(transaction)
-            assert self._publisher is not None
-            try:
-                self._publisher.publish(messages, transaction)
-            except BaseException:
-                self.close()
-                raise
+            self.opened(context).publish(messages, context.transaction)
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         """Do nothing: nothing of a transaction is outside its tokens before its commit."""
 
     def close(self) -> None:
-        """Disconnect: the connection has a thread, which a run must not leave behind."""
+        """Disconnect: a connection has a thread, which a run must not leave behind."""
+        for publishing in self._opened.values():
+            publishing.close()
+
+
+class Publishing:
+    """The broker as one transform writes to it, with the connection that publishes."""
+
+    def __init__(self, writing: Writing) -> None:
+        self.writing = writing
+        self._publisher: Publisher | None = None
+
+    def connect(self) -> Publisher:
+        """Return the connection, which is made once."""
+        if self._publisher is None:
+            self._publisher = Publisher(self.writing)
+        return self._publisher
+
+    def publish(self, messages: Sequence[tuple[str, str, bytes]], transaction: str) -> None:
+        """Publish messages, each with its id."""
+        try:
+            self.connect().publish(messages, transaction)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Disconnect."""
         publisher, self._publisher = self._publisher, None
         if publisher is not None:
             publisher.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_publisher": None}
 
 
 class Publisher:

@@ -13,8 +13,8 @@ import attrs
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
-from ...sdk.sink import SinkWriter
-from ..labelled_sink import LabelledSink
+from ...sdk.sink import SinkContext, SinkWriter
+from ..opened_sink import OpenedSink
 from ..waiting import WAITS, Busy
 from ..write_into import WriteInto
 from .client import Connection, called, is_subject, js_errors
@@ -87,31 +87,16 @@ class Writing:
         return subject, data, headers
 
 
-class NatsSink(LabelledSink):
+class NatsSink(OpenedSink["Streams"]):
     """Messages of streams; see `WriteToNats`."""
 
     def __init__(self, writing: Writing) -> None:
+        super().__init__()
         self.writing = writing
-        # True if the stream is known to exist.
-        self._is_prepared = False
-        # By subject.
-        self.limits: dict[str, Limits] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"limits": {}}
 
     def target(self) -> str:
         shown = self.display_data()
         return f"{shown['subject']} at {shown['servers']}"
-
-    @property
-    def transform(self) -> str:
-        """The label in messages."""
-        return self.writing.label
-
-    @transform.setter
-    def transform(self, label: str) -> None:
-        self.writing = attrs.evolve(self.writing, connection=self.writing.connection.labelled(label))
 
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
@@ -121,7 +106,34 @@ class NatsSink(LabelledSink):
             "subject": subject if isinstance(subject, str) else "by element",
         }
 
-    def prepare(self, transaction: str) -> None:
+    def open_for(self, label: str) -> Streams:
+        return Streams(attrs.evolve(self.writing, connection=self.writing.connection.labelled(label)))
+
+    def prepare(self, context: SinkContext) -> None:
+        self.opened(context).prepare()
+
+    def open_writer(self, context: SinkContext) -> NatsSinkWriter:
+        return NatsSinkWriter(self.opened(context))
+
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
+        self.opened(context).commit(context.transaction, staged)
+
+    def abort(self, context: SinkContext) -> None:
+        """Do nothing: nothing of a transaction is outside its tokens before its commit."""
+
+
+class Streams:
+    """The streams as one transform writes to them."""
+
+    def __init__(self, writing: Writing) -> None:
+        self.writing = writing
+        # True if the stream is known to exist.
+        self._is_prepared = False
+        # By subject.
+        self.limits: dict[str, Limits] = {}
+
+    def prepare(self) -> None:
+        """Check that there is a stream."""
         if not self._is_prepared:
             called(self.writing.connection, "it can't be written to", self._checked, SinkError)
             self._is_prepared = True
@@ -161,10 +173,8 @@ class NatsSink(LabelledSink):
                 f"{writing.label}: subject {subject!r} belongs to stream {found!r}, expected {writing.stream!r}"
             )
 
-    def open_writer(self, transaction: str, unit: str) -> NatsSinkWriter:
-        return NatsSinkWriter(self)
-
     def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+        """Publish the messages of the tokens."""
         messages = [
             (f"{id}-{number}", *message) for id, found in filter(None, staged) for number, message in enumerate(found)
         ]
@@ -205,7 +215,7 @@ class NatsSink(LabelledSink):
 
     async def _publish_one(self, js: Any, id: str, subject: str, data: bytes, headers: dict[str, str] | None) -> None:
         """Publish a message; raise `RejectedRecordError` if the stream refuses it, and `Busy` if it has no room."""
-        errors = js_errors(self.transform)
+        errors = js_errors(self.writing.label)
         try:
             await js.publish(subject, data, headers=(headers or {}) | {ID_HEADER: id}, stream=self.writing.stream)
         except errors.APIError as error:
@@ -246,40 +256,37 @@ class NatsSink(LabelledSink):
     def _rejection(self, data: bytes, why: str) -> RejectedRecordError:
         shown = shortened(data, 100)
         error = RejectedRecordError(
-            f"{self.transform}: NATS at {self.writing.connection.shown}: {why}; the message: {shown}"
+            f"{self.writing.label}: NATS at {self.writing.connection.shown}: {why}; the message: {shown}"
         )
-        error.record, error.transform = shown, self.transform
+        error.record, error.transform = shown, self.writing.label
         return error
-
-    def abort(self, transaction: str) -> None:
-        """Do nothing: nothing of a transaction is outside its tokens before its commit."""
 
 
 class NatsSinkWriter(SinkWriter[Any]):
     """Writer that keeps a worker's messages in its token."""
 
-    def __init__(self, sink: NatsSink) -> None:
-        self._sink = sink
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
         self._messages: list[tuple[str, bytes, dict[str, str] | None]] = []
 
     def write(self, bundle: Bundle) -> None:
         messages = []
         for element in bundle.values:
-            messages.append(self._sink.writing.message(element))
+            messages.append(self._streams.writing.message(element))
         self._look_up({subject for subject, _, _ in messages})
         for message in messages:
-            self._sink.check(*message)
+            self._streams.check(*message)
         self._messages += messages
 
     def _look_up(self, subjects: set[str]) -> None:
         """Ask for the limits of subjects; raise `SinkError` for one without a stream while the run can still fail."""
-        limits = self._sink.limits
+        limits = self._streams.limits
         if new := subjects - limits.keys():
 
             async def found(js: Any) -> dict[str, Limits]:
-                return {subject: await self._sink.limits_of(js, subject) for subject in sorted(new)}
+                return {subject: await self._streams.limits_of(js, subject) for subject in sorted(new)}
 
-            limits |= called(self._sink.writing.connection, "it can't be written to", found, SinkError)
+            limits |= called(self._streams.writing.connection, "it can't be written to", found, SinkError)
 
     def stage(self) -> Any:
         messages, self._messages = self._messages, []

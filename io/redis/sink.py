@@ -11,23 +11,22 @@ A reader sees all changes of a commit, or none. All of the sink's own keys begin
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import Any, ClassVar, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.redaction import redacted_cause
-from ...sdk.sink import SinkWriter
+from ...sdk.sink import Sink, SinkContext, SinkSpec, SinkWriter
+from ...sdk.transaction_series import pattern_of
 from ...sdk.user_code.error_text import text_or_class
 from ..dead_letters import Rejected, raise_for, tell
-from ..labelled_sink import LabelledSink
 from ..records import as_dict, is_record
-from ..transaction_series import pattern_of
 from ..waiting import WAITS, patiently
 from ..write_into import WriteInto
 from .changes import Change, Stored, decode_change, encode_change, net_effects
@@ -53,26 +52,18 @@ return 1
 """
 
 
-class RedisSink(LabelledSink):
+class RedisSink(Sink[Any]):
     """Keys of Redis; see `WriteToRedis`."""
 
-    accepts_retractions: ClassVar[bool] = True
-    # True if a commit writes refused records to dead letters instead of failing.
-    has_dead_letters = False
+    spec = SinkSpec(accepts_retractions=True, has_dead_letters=True)
 
     def __init__(
-        self,
-        url: str,
-        prefix: str,
-        key: Callable[[Any], Any] | None,
-        value: Callable[[Any], Any] | None,
-        transform: str,
+        self, url: str, prefix: str, key: Callable[[Any], Any] | None, value: Callable[[Any], Any] | None
     ) -> None:
         self.url = url
         self.prefix = prefix
         self.key = key
         self.value = value
-        self.transform = transform
         # True if this process has reached the server.
         self._is_known = False
 
@@ -91,16 +82,16 @@ class RedisSink(LabelledSink):
         """The server, without a password."""
         return address_of(self.url)
 
-    def client(self) -> Any:
-        """Return a new connection."""
-        return connected(self.url, self.transform)
+    def client(self, label: str) -> Any:
+        """Return a new connection for the transform with this label."""
+        return connected(self.url, label)
 
-    def own(self, *parts: str) -> str:
-        """Return a key of the sink's bookkeeping."""
-        digest = hashlib.blake2s(f"{self.prefix}\0{self.transform}".encode(), digest_size=8).hexdigest()
+    def own(self, label: str, *parts: str) -> str:
+        """Return a key of the bookkeeping of the transform with this label."""
+        digest = hashlib.blake2s(f"{self.prefix}\0{label}".encode(), digest_size=8).hexdigest()
         return ":".join(("penstock", digest, *parts))
 
-    def reached(self, what: str, call: Callable[[Any], T]) -> T:
+    def reached(self, label: str, what: str, call: Callable[[Any], T]) -> T:
         """Return the result of a call with a connection, whose errors name the server without its password.
 
         Once this process has reached the server, a lost one is waited for.  The call is made again with a new
@@ -108,66 +99,62 @@ class RedisSink(LabelledSink):
         """
 
         def once() -> T:
-            with closing(self.client()) as client:
+            with closing(self.client(label)) as client:
                 return call(client)
 
-        with self.explained(what):
-            found = self.patiently(once, WAITS if self._is_known else 0)
+        with self.explained(label, what):
+            found = self.patiently(label, once, WAITS if self._is_known else 0)
             self._is_known = True
             return found
 
-    def patiently(self, call: Callable[[], T], seconds: float = WAITS) -> T:
+    def patiently(self, label: str, call: Callable[[], T], seconds: float = WAITS) -> T:
         """Return the result of a call; while the server doesn't answer, call again; see `waiting.patiently`."""
-        return patiently(self.transform, f"Redis at {self.server}", call, seconds, is_lost_connection)
+        return patiently(label, f"Redis at {self.server}", call, seconds, is_lost_connection)
 
     @contextmanager
-    def explained(self, what: str) -> Iterator[None]:
+    def explained(self, label: str, what: str) -> Iterator[None]:
         """Convert the client's errors into `SinkError`s that name the server without its password."""
         try:
             yield
         except RejectedRecordError as error:
-            rejection = RejectedRecordError(f"{self.transform}: Redis at {self.server} {what}: {text_or_class(error)}")
-            rejection.record, rejection.transform = error.record, self.transform
+            rejection = RejectedRecordError(f"{label}: Redis at {self.server} {what}: {text_or_class(error)}")
+            rejection.record, rejection.transform = error.record, label
             raise rejection from error.__cause__
         except package("WriteToRedis").RedisError as error:
-            raise SinkError(
-                f"{self.transform}: Redis at {self.server} {what}: {text_or_class(error)}"
-            ) from redacted_cause(error)
+            raise SinkError(f"{label}: Redis at {self.server} {what}: {text_or_class(error)}") from redacted_cause(
+                error
+            )
 
     # Two phases
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         def prepared(client: Any) -> None:
-            self.check(client)
-            client.sadd(self.own("open", transaction), "")
+            self.check(client, context.label)
+            client.sadd(self.own(context.label, "open", context.transaction), "")
 
-        self.reached("can't be written to", prepared)
+        self.reached(context.label, "can't be written to", prepared)
 
-    def check(self, client: Any) -> None:
+    def check(self, client: Any, label: str) -> None:
         """Raise `SinkError` if the existing data can't be written to."""
 
-    def open_writer(self, transaction: str, unit: str) -> RedisSinkWriter:
-        return RedisSinkWriter(self, transaction, unit)
+    def open_writer(self, context: SinkContext) -> RedisSinkWriter:
+        return RedisSinkWriter(self, context)
 
-    def with_dead_letters(self) -> RedisSink:
-        sink = copy.copy(self)
-        sink.has_dead_letters = True
-        return sink
-
-    def precommit(self, transactions: Mapping[str, Sequence[tuple[str, int]]]) -> None:
+    def precommit(self, staged: Mapping[SinkContext, Sequence[tuple[str, int]]]) -> None:
         """Check the net effects of the staged changes."""
 
         def checked(client: Any) -> None:
-            for transaction, staged in transactions.items():
-                if any(count for _, count in staged) and not self._is_committed(client, transaction):
-                    _, rejected = self._effects(client, transaction, staged)
-                    if not self.has_dead_letters:
+            for context, tokens in staged.items():
+                if any(count for _, count in tokens) and not self._is_committed(client, context):
+                    _, rejected = self._effects(client, context, tokens)
+                    if not context.dead_letters:
                         raise_for(rejected)
 
-        self.reached("can't be committed to", checked)
+        self.reached(next(iter(staged)).label, "can't be committed to", checked)
 
-    def commit(self, transaction: str, staged: Sequence[tuple[str, int]]) -> None:
-        noted, last, is_open = self.own("committed"), self.own("last", "committed"), self.own("open", transaction)
+    def commit(self, context: SinkContext, staged: Sequence[tuple[str, int]]) -> None:
+        own, transaction = partial(self.own, context.label), context.transaction
+        noted, last, is_open = own("committed"), own("last", "committed"), own("open", transaction)
         series = pattern_of(transaction)
         # Told once, also if the answer of the commit is lost.
         rejected: list[Rejected] = []
@@ -177,10 +164,10 @@ class RedisSink(LabelledSink):
                 # It fails if another client commits meanwhile, and if the connection is lost.
                 with suppress(package("WriteToRedis").WatchError), client.pipeline(transaction=True) as pipe:
                     pipe.watch(noted, last)
-                    if self._is_committed(pipe, transaction):
+                    if self._is_committed(pipe, context):
                         return
-                    effects, rejected[:] = self._effects(pipe, transaction, staged)
-                    if not self.has_dead_letters:
+                    effects, rejected[:] = self._effects(pipe, context, staged)
+                    if not context.dead_letters:
                         raise_for(rejected)
                     lists = pipe.smembers(is_open)
                     newest = pipe.zrevrange(noted, 0, 0, withscores=True)
@@ -188,7 +175,7 @@ class RedisSink(LabelledSink):
                     for effect in effects:
                         effect.apply(pipe)
                     if rejected:
-                        pipe.rpush(self.own("dead_letters"), *(each.as_json() for each in rejected))
+                        pipe.rpush(own("dead_letters"), *(each.as_json() for each in rejected))
                     if series is None:
                         # Removes the oldest names, independent of the wall clock.
                         pipe.zadd(noted, {transaction: newest[0][1] + 1 if newest else time.time()})
@@ -199,18 +186,19 @@ class RedisSink(LabelledSink):
                     pipe.execute()
                     return
 
-        self.reached("can't be committed to", committed)
-        tell(rejected, self.transform, f"list {self.own('dead_letters')!r}")
+        self.reached(context.label, "can't be committed to", committed)
+        tell(rejected, context.label, f"list {own('dead_letters')!r}")
 
-    def _is_committed(self, client: Any, transaction: str) -> bool:
-        if client.zscore(self.own("committed"), transaction) is not None:
+    def _is_committed(self, client: Any, context: SinkContext) -> bool:
+        transaction = context.transaction
+        if client.zscore(self.own(context.label, "committed"), transaction) is not None:
             return True
         series = pattern_of(transaction)
-        last = self.own("last", "committed")
+        last = self.own(context.label, "last", "committed")
         return series is not None and (client.hget(last, series) or b"") >= transaction.encode()
 
-    def abort(self, transaction: str) -> None:
-        is_open = self.own("open", transaction)
+    def abort(self, context: SinkContext) -> None:
+        is_open = self.own(context.label, "open", context.transaction)
         lists: set[bytes] = set()
 
         def aborted(client: Any) -> None:
@@ -224,20 +212,20 @@ class RedisSink(LabelledSink):
             if any(lists):
                 client.delete(*filter(None, lists))
 
-        self.reached("can't be cleaned up", aborted)
+        self.reached(context.label, "can't be cleaned up", aborted)
 
     def _effects(
-        self, client: Any, transaction: str, staged: Sequence[tuple[str, int]]
+        self, client: Any, context: SinkContext, staged: Sequence[tuple[str, int]]
     ) -> tuple[list[Any], list[Rejected]]:
         # A failing command doesn't stop the others of a transaction in Redis, so this is checked before.
-        self.check(client)
+        self.check(client, context.label)
         changes: list[Change] = []
         for name, count in staged:
             found = client.llen(name)
             if found != count:
                 raise SinkError(
-                    f"{self.transform}: Redis at {self.server}: {count - found} of {count} staged changes of "
-                    f"transaction {transaction!r} are gone. Another client removed them before the commit; "
+                    f"{context.label}: Redis at {self.server}: {count - found} of {count} staged changes of "
+                    f"transaction {context.transaction!r} are gone. Another client removed them before the commit; "
                     "run the pipeline again"
                 )
             for start in range(0, count, STAGE_CHANGES):
@@ -250,36 +238,36 @@ class RedisSink(LabelledSink):
 
     # Elements
 
-    def change(self, element: Any, sign: int, place: tuple[int, int, int]) -> Change:
-        """Return the change to stage for an element."""
+    def change(self, label: str, element: Any, sign: int, place: tuple[int, int, int]) -> Change:
+        """Return the change to stage for an element.  Raises `SinkError`, with the label of the transform."""
         if self.key is not None:
             key, value = self.key(element), element
         elif isinstance(element, tuple) and len(element) == 2:
             key, value = element
         else:
             raise SinkError(
-                f"{self.transform}: expected (key, value) pairs, got {shortened(element, 100)}; give the "
+                f"{label}: expected (key, value) pairs, got {shortened(element, 100)}; give the "
                 "key of an element by key=..."
             )
         if self.value is not None:
             value = self.value(value)
-        name = self.prefix.encode() + self._text(key, "key")
+        name = self.prefix.encode() + self._text(label, key, "key")
         if is_record(value):
             fields = {str(n): v for n, v in as_dict(value).items() if v is not None}
-            stored: Stored = {n.encode(): self._text(v, f"field {n!r} of {name!r}") for n, v in fields.items()}
+            stored: Stored = {n.encode(): self._text(label, v, f"field {n!r} of {name!r}") for n, v in fields.items()}
             if not stored:
-                raise SinkError(f"{self.transform}: {name!r} has no field that isn't None; Redis keeps no empty hash")
+                raise SinkError(f"{label}: {name!r} has no field that isn't None; Redis keeps no empty hash")
         else:
-            stored = self._text(value, f"value of {name!r}")
+            stored = self._text(label, value, f"value of {name!r}")
         return Change(name, stored, sign, place)
 
-    def _text(self, value: Any, what: str) -> bytes:
+    def _text(self, label: str, value: Any, what: str) -> bytes:
         if isinstance(value, bytes):
             return value
         if isinstance(value, (str, int, float)) and not isinstance(value, bool):
             return str(value).encode()
         raise SinkError(
-            f"{self.transform}: the {what} is a {type(value).__name__}, {shortened(value, 100)}; expected text, bytes "
+            f"{label}: the {what} is a {type(value).__name__}, {shortened(value, 100)}; expected text, bytes "
             "or a number" + (", or a record for a hash" if what.startswith("value") else "")
         )
 
@@ -322,17 +310,17 @@ class WriteToRedis(WriteInto):
         for name, function in (("key", key), ("value", value)):
             if function is not None and not callable(function):
                 raise TypeError(f"WriteToRedis: {name} must be a function, got {function!r}")
-        super().__init__(RedisSink(url, prefix, key, value, type(self).__name__))
+        super().__init__(RedisSink(url, prefix, key, value))
 
 
 class RedisSinkWriter(SinkWriter[Any]):
     """Writer that stages one worker's changes in a list."""
 
-    def __init__(self, sink: RedisSink, transaction: str, unit: str) -> None:
+    def __init__(self, sink: RedisSink, context: SinkContext) -> None:
         self._sink = sink
-        self._open = sink.own("open", transaction)
-        self._list = sink.own("staged", transaction, unit)
-        self._transaction = transaction
+        self._context = context
+        self._open = sink.own(context.label, "open", context.transaction)
+        self._list = sink.own(context.label, "staged", context.transaction, context.unit)
         self._pending: list[bytes] = []
         self._staged = 0
         self._client: Any = None
@@ -340,7 +328,7 @@ class RedisSinkWriter(SinkWriter[Any]):
     def write(self, bundle: Bundle) -> None:
         for value, timestamp, windows, pane, sign in bundle.rows():
             place = (max(window.max_micros for window in windows), pane.index, timestamp)
-            self._pending.append(encode_change(self._sink.change(value, sign, place)))
+            self._pending.append(encode_change(self._sink.change(self._context.label, value, sign, place)))
         while len(self._pending) >= STAGE_CHANGES:
             self._flush()
 
@@ -354,21 +342,22 @@ class RedisSinkWriter(SinkWriter[Any]):
         self._pending.clear()
         try:
             if self._staged:
-                with self._sink.explained("can't be cleaned up"), closing(self._sink.client()) as client:
+                sink, label = self._sink, self._context.label
+                with sink.explained(label, "can't be cleaned up"), closing(sink.client(label)) as client:
                     client.delete(self._list)
         finally:
             self._close()
 
     def _flush(self) -> None:
-        sink, now = self._sink, self._pending[:STAGE_CHANGES]
+        sink, label, now = self._sink, self._context.label, self._pending[:STAGE_CHANGES]
         if self._client is None:
-            self._client = sink.client()
+            self._client = sink.client(label)
         client = self._client
-        with sink.explained("can't be written to"):
-            is_open = sink.patiently(lambda: client.eval(_APPEND, 2, self._open, self._list, self._staged, *now))
+        with sink.explained(label, "can't be written to"):
+            is_open = sink.patiently(label, lambda: client.eval(_APPEND, 2, self._open, self._list, self._staged, *now))
         if not is_open:
             raise SinkError(
-                f"{sink.transform}: transaction {self._transaction!r} isn't prepared in Redis at {sink.server}; "
+                f"{label}: transaction {self._context.transaction!r} isn't prepared in Redis at {sink.server}; "
                 "it was committed or aborted already"
             )
         del self._pending[: len(now)]

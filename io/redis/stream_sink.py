@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 
 from ...sdk.coders.coder import shortened
 from ...sdk.errors import SinkError
+from ...sdk.sink import SinkSpec
 from ..dead_letters import Rejected
 from ..records import as_dict, is_record
 from ..write_into import WriteInto
@@ -20,44 +21,41 @@ from .sink import RedisSink
 class RedisStreamSink(RedisSink):
     """Entries of a stream; see `WriteToRedisStream`."""
 
-    accepts_retractions: ClassVar[bool] = False
+    spec = SinkSpec(has_dead_letters=True)
 
-    def __init__(
-        self, url: str, stream: str, fields: Callable[[Any], Any] | None, max_length: int | None, transform: str
-    ) -> None:
-        super().__init__(url, stream, None, None, transform)
+    def __init__(self, url: str, stream: str, fields: Callable[[Any], Any] | None, max_length: int | None) -> None:
+        super().__init__(url, stream, None, None)
         self.fields = fields
         self.max_length = max_length
 
     def display_data(self) -> dict[str, Any]:
         return {"server": self.server, "stream": self.prefix}
 
-    def check(self, client: Any) -> None:
+    def check(self, client: Any, label: str) -> None:
         found = client.type(self.prefix).decode()
         if found not in ("none", "stream"):
             raise SinkError(
-                f"{self.transform}: {self.prefix!r} of Redis at {self.server} holds a {found}; expected a stream, or "
-                "no value"
+                f"{label}: {self.prefix!r} of Redis at {self.server} holds a {found}; expected a stream, or no value"
             )
 
     def net(self, changes: Sequence[Change]) -> tuple[list[Any], list[Rejected]]:
         """Return an entry to add for each element, in the order of its worker's elements, and the rejected elements."""
         return [_Entry(change.key, change.value, self.max_length) for change in changes], []
 
-    def change(self, element: Any, sign: int, place: tuple[int, int, int]) -> Change:
+    def change(self, label: str, element: Any, sign: int, place: tuple[int, int, int]) -> Change:
         record = element if self.fields is None else self.fields(element)
         if not is_record(record):
             raise SinkError(
-                f"{self.transform}: expected records, such as a dict or a Row, got {shortened(record, 100)}; give the "
+                f"{label}: expected records, such as a dict or a Row, got {shortened(record, 100)}; give the "
                 "fields of an entry by fields=..."
             )
         entry = {
-            str(name).encode(): self._text(value, f"field {name!r} of an entry of {self.prefix!r}")
+            str(name).encode(): self._text(label, value, f"field {name!r} of an entry of {self.prefix!r}")
             for name, value in as_dict(record).items()
             if value is not None
         }
         if not entry:
-            raise SinkError(f"{self.transform}: an entry of {self.prefix!r} has no field that isn't None")
+            raise SinkError(f"{label}: an entry of {self.prefix!r} has no field that isn't None")
         return Change(self.prefix.encode(), entry, sign, place)
 
 
@@ -113,4 +111,4 @@ class WriteToRedisStream(WriteInto):
             raise TypeError(f"WriteToRedisStream: fields must be a function, got {fields!r}")
         if max_length is not None and max_length < 1:
             raise ValueError(f"WriteToRedisStream: max_length has to be at least 1, got {max_length}")
-        super().__init__(RedisStreamSink(url, stream, fields, max_length, type(self).__name__))
+        super().__init__(RedisStreamSink(url, stream, fields, max_length))

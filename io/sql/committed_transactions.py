@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from ..transaction_series import pattern_of
+from ...sdk.transaction_series import pattern_of
 from .changes import PREFIX, in_schema_of
 from .database import SqlSession
 from .dialect import MARK

@@ -11,7 +11,7 @@ import attrs
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
-from ...sdk.sink import SinkWriter
+from ...sdk.sink import SinkContext, SinkWriter
 from ..dead_letters import Rejected
 from ..lost_connections import is_lost_connection
 from .changes import PREFIX, TableChanges
@@ -35,8 +35,8 @@ class TableSinkWriter(SinkWriter[Any]):
     Args:
       changes: returns the statements of the transaction, or None if it isn't prepared.
       rows: returns the conversion of elements to rows with these columns.
+      context: of the transaction; with dead letters, refused rows are staged as dead letters.
       unit: names the worker's rows.
-      has_dead_letters: stages refused rows as dead letters instead of failing.
     """
 
     def __init__(
@@ -44,16 +44,14 @@ class TableSinkWriter(SinkWriter[Any]):
         table: NamedTable,
         changes: Callable[[SqlSession], TableChanges | None],
         rows: Callable[[Sequence[str]], TableRows],
-        transaction: str,
+        context: SinkContext,
         unit: str,
-        has_dead_letters: bool,
     ) -> None:
         self._table = table
         self._changes_in = changes
         self._rows_of = rows
-        self._transaction = transaction
+        self._context = context
         self._unit = unit
-        self._has_dead_letters = has_dead_letters
         self._session: SqlSession | None = None
         self._pending: list[tuple[Any, ...]] = []
         self._staged = 0
@@ -61,7 +59,7 @@ class TableSinkWriter(SinkWriter[Any]):
         self._was_lost = False
 
     def write(self, bundle: Bundle) -> None:
-        with self._table.naming_the_table("can't be written"):
+        with self._table.naming_the_table(self._context.label, "can't be written"):
             dialect = self._patiently(self._opened).dialect
             for change in self._rows.changes(bundle, dialect):
                 self._pending.append((self._unit, change.sign, change.window, change.order, *change.values))
@@ -69,7 +67,7 @@ class TableSinkWriter(SinkWriter[Any]):
                 self._patiently(self._flush)
 
     def stage(self) -> tuple[str, int]:
-        with self._table.naming_the_table("can't be written"):
+        with self._table.naming_the_table(self._context.label, "can't be written"):
             while self._pending:
                 self._patiently(self._flush)
         self._close()
@@ -93,7 +91,7 @@ class TableSinkWriter(SinkWriter[Any]):
                 json = frozenset() if changes is None else self._session.json_columns(changes.staged)
             if changes is None:
                 raise SinkError(
-                    f"transaction {self._transaction!r} isn't prepared: there is no staging table; "
+                    f"transaction {self._context.transaction!r} isn't prepared: there is no staging table; "
                     "it was committed or aborted already"
                 )
             self._changes = changes
@@ -117,7 +115,7 @@ class TableSinkWriter(SinkWriter[Any]):
                     self._was_lost = True
                 raise
 
-        return self._table.database.patiently(self._table.transform, connected)
+        return self._table.database.patiently(self._context.label, connected)
 
     def _flush(self) -> None:
         session = self._opened()
@@ -145,7 +143,7 @@ class TableSinkWriter(SinkWriter[Any]):
                 raise
             if is_lost_connection(error):
                 raise
-            if not (self._has_dead_letters and _is_about_values(error)):
+            if not (self._context.dead_letters and _is_about_values(error)):
                 self._raise_for_the_row(session, insert, rows)
                 raise
             self._stage_apart(session, insert, rows)

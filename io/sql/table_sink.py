@@ -17,15 +17,14 @@ table's columns, and `precommit` applies all rows in a transaction that is rolle
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from ...sdk.errors import SinkError
+from ...sdk.sink import Sink, SinkContext, SinkSpec
 from ..dead_letters import Rejected, raise_for, tell
-from ..labelled_sink import LabelledSink
 from .changes import PREFIX, TableChanges, in_schema_of, staging_table
 from .committed_transactions import CommittedTransactions
 from .database import SqlDatabase, SqlSession
@@ -35,7 +34,7 @@ from .rows import WINDOW_COLUMNS, Columns, TableRows
 from .staging import TableSinkWriter
 
 
-class TableSink(NamedTable, LabelledSink):
+class TableSink(NamedTable, Sink[Any]):
     """A table, one row for each key.
 
     An element adds its row, which replaces the row with the same key.  A retraction deletes its row, if the table still
@@ -61,12 +60,10 @@ class TableSink(NamedTable, LabelledSink):
       create: creates the table if it doesn't exist.
       retracting: whether rows are retracted before others replace them, so that a second row of a key is an error in
         any pane.  Derived from the pipeline.
-      transform: the name of the writing transform in errors.
+      transform: the name of the writing transform in errors of the arguments.
     """
 
-    accepts_retractions: ClassVar[bool] = True
-    # True if a commit writes refused rows to dead letters instead of failing.
-    has_dead_letters = False
+    spec = SinkSpec(accepts_retractions=True, has_dead_letters=True)
 
     def __init__(
         self,
@@ -84,7 +81,7 @@ class TableSink(NamedTable, LabelledSink):
         transform: str = "",
     ) -> None:
         keys = (key,) if isinstance(key, str) else tuple(key or ())
-        super().__init__(database, table, keys, transform or type(self).__name__)
+        super().__init__(database, table, keys)
         self.columns = _with_types(columns)
         self.row = row
         self.with_window = with_window
@@ -92,16 +89,16 @@ class TableSink(NamedTable, LabelledSink):
         self.count_column = count_column
         self.create = create
         self.retracting = retracting
-        self._check()
+        self._check(transform or type(self).__name__)
 
-    def _check(self) -> None:
+    def _check(self, transform: str) -> None:
         if not isinstance(self.table, str) or not self.table:
-            raise ValueError(f"{self.transform}: expected the name of a table, got {self.table!r}")
+            raise ValueError(f"{transform}: expected the name of a table, got {self.table!r}")
         if self.columns is not None:
             for name in self.columns:
                 if not isinstance(name, str):
                     raise TypeError(
-                        f"{self.transform}: expected columns as names, or as a mapping of names to types, got {name!r} "
+                        f"{transform}: expected columns as names, or as a mapping of names to types, got {name!r} "
                         "among them"
                     )
             if self.with_window:
@@ -112,20 +109,18 @@ class TableSink(NamedTable, LabelledSink):
             unknown = [name for name in self.key if name not in self.columns]
             if unknown:
                 raise ValueError(
-                    f"{self.transform}: the key {', '.join(self.key)} of table {self.table!r} is not all in "
+                    f"{transform}: the key {', '.join(self.key)} of table {self.table!r} is not all in "
                     f"the columns {', '.join(self.columns)}: {', '.join(unknown)} is missing"
                 )
         if self.count_column is None and not self.key:
-            raise ValueError(
-                f"{self.transform}: table {self.table!r} needs a key: the columns that tell its rows apart"
-            )
+            raise ValueError(f"{transform}: table {self.table!r} needs a key: the columns that tell its rows apart")
         if self.count_column is not None and self.columns is not None:
             if self.count_column in self.columns:
-                raise ValueError(f"{self.transform}: count_column {self.count_column!r} is one of the columns already")
+                raise ValueError(f"{transform}: count_column {self.count_column!r} is one of the columns already")
             if set(self.key) != set(self.columns):
-                raise ValueError(f"{self.transform}: with a count_column all columns are the key; leave `key` out")
+                raise ValueError(f"{transform}: with a count_column all columns are the key; leave `key` out")
         if self.row is not None and not callable(self.row):
-            raise TypeError(f"{self.transform}: row must be a function from an element to a record, got {self.row!r}")
+            raise TypeError(f"{transform}: row must be a function from an element to a record, got {self.row!r}")
 
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
@@ -136,80 +131,77 @@ class TableSink(NamedTable, LabelledSink):
 
     # Two phases
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         def prepare(session: SqlSession) -> None:
             with session.transaction():
                 for statement in session.dialect.one_definition_at_a_time():
                     session.run(statement)
-                if self.changes(session, transaction) is not None:
+                if self.changes(session, context) is not None:
                     # Staged before a crash, and possibly still to be committed.
                     return
                 if self.create:
                     self._create(session)
-                self._committed(session).make_table()
-                changes = self.changes_to(session, transaction, self._columns_found(session))
+                self._committed(session, context).make_table()
+                changes = self.changes_to(session, context, self._columns_found(session))
                 # With dead letters a refused row is staged, and the commit moves it.
-                changes.make_tables(session, strictly=not self.has_dead_letters)
+                changes.make_tables(session, strictly=not context.dead_letters)
             # No row is staged yet, so this only checks the table.
             with session.rehearsal():
                 changes.apply(session)
 
-        self.reached("can't be written to", prepare)
+        self.reached(context.label, "can't be written to", prepare)
 
-    def open_writer(self, transaction: str, unit: str) -> TableSinkWriter:
-        changes = partial(self.changes, transaction=transaction)
-        own = f"{unit} {os.urandom(8).hex()}"
-        return TableSinkWriter(self, changes, self.rows, transaction, own, self.has_dead_letters)
+    def open_writer(self, context: SinkContext) -> TableSinkWriter:
+        changes = partial(self.changes, context=context)
+        own = f"{context.unit} {os.urandom(8).hex()}"
+        return TableSinkWriter(self, changes, self.rows, context, own)
 
-    def with_dead_letters(self) -> TableSink:
-        sink = copy.copy(self)
-        sink.has_dead_letters = True
-        return sink
-
-    def precommit(self, transactions: Mapping[str, Sequence[tuple[str, int]]]) -> None:
+    def precommit(self, staged: Mapping[SinkContext, Sequence[tuple[str, int]]]) -> None:
         """Apply the staged rows and roll back."""
 
         def apply(session: SqlSession) -> None:
-            committed = self._committed(session)
             with session.rehearsal():
                 for statement in session.dialect.one_at_a_time(self.table):
                     session.run(statement)
-                for transaction, staged in transactions.items():
-                    if any(rows for _, rows in staged) and transaction not in committed:
-                        raise_for(self._apply(session, transaction, staged))
+                for context, tokens in staged.items():
+                    is_empty = not any(rows for _, rows in tokens)
+                    if not is_empty and context.transaction not in self._committed(session, context):
+                        raise_for(self._apply(session, context, tokens))
 
-        if not self.has_dead_letters:
-            self.reached("can't be committed to", apply)
+        first = next(iter(staged))
+        if not first.dead_letters:
+            self.reached(first.label, "can't be committed to", apply)
 
-    def commit(self, transaction: str, staged: Sequence[tuple[str, int]]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[tuple[str, int]]) -> None:
         """Apply the staged rows, and record the transaction."""
+        transaction = context.transaction
 
         def commit(session: SqlSession) -> list[Rejected]:
             rejected: list[Rejected] = []
-            committed = self._committed(session)
+            committed = self._committed(session, context)
             with session.transaction():
                 if transaction not in committed:
                     for statement in session.dialect.one_at_a_time(self.table):
                         session.run(statement)
                     # Checked again, now that no other process can commit it concurrently.
                     if transaction not in committed:
-                        rejected = self._apply(session, transaction, staged)
-                        if self.has_dead_letters:
-                            self._move_aside(session, transaction, rejected)
+                        rejected = self._apply(session, context, staged)
+                        if context.dead_letters:
+                            self._move_aside(session, context, rejected)
                         else:
                             raise_for(rejected)
                         committed.add(transaction)
             with session.transaction():
-                self.changes_to(session, transaction, ()).drop_tables(session)
+                self.changes_to(session, context, ()).drop_tables(session)
             return rejected
 
-        rejected = self.reached("can't be committed to", commit)
-        tell(rejected, self.transform, f"table {self.dead_letters!r}")
+        rejected = self.reached(context.label, "can't be committed to", commit)
+        tell(rejected, context.label, f"table {self.dead_letters!r}")
 
-    def _apply(self, session: SqlSession, transaction: str, staged: Sequence[tuple[str, int]]) -> list[Rejected]:
+    def _apply(self, session: SqlSession, context: SinkContext, staged: Sequence[tuple[str, int]]) -> list[Rejected]:
         """Apply the staged rows to the table, and return the refused rows."""
         accepted = {unit: rows for unit, rows in staged if rows}
-        changes = self.changes(session, transaction)
+        changes = self.changes(session, context)
         if changes is None:
             if accepted:
                 raise SinkError(
@@ -227,7 +219,7 @@ class TableSink(NamedTable, LabelledSink):
         """Return the name of the table of refused rows, which commits move there."""
         return in_schema_of(self.table, f"{PREFIX}dead_letters")
 
-    def _move_aside(self, session: SqlSession, transaction: str, rejected: Sequence[Rejected]) -> None:
+    def _move_aside(self, session: SqlSession, context: SinkContext, rejected: Sequence[Rejected]) -> None:
         if not rejected:
             return
         kind, table = session.dialect.name_type, session.dialect.quoted(self.dead_letters)
@@ -239,18 +231,22 @@ class TableSink(NamedTable, LabelledSink):
         columns = "transaction_id, transform, table_name, record, sign, reason"
         session.run_for_each(
             f"INSERT INTO {table} ({columns}) VALUES ({', '.join([MARK] * 6)})",
-            [(transaction, self.transform, self.table, each.as_json(), each.sign, each.why) for each in rejected],
+            [
+                (context.transaction, context.label, self.table, each.as_json(), each.sign, each.why)
+                for each in rejected
+            ],
         )
 
-    def abort(self, transaction: str) -> None:
-        with self.naming_the_table("can't be cleaned up"), self.database.session() as session, session.transaction():
-            self.changes_to(session, transaction, ()).drop_tables(session)
+    def abort(self, context: SinkContext) -> None:
+        naming = self.naming_the_table(context.label, "can't be cleaned up")
+        with naming, self.database.session() as session, session.transaction():
+            self.changes_to(session, context, ()).drop_tables(session)
 
-    def changes_to(self, session: SqlSession, transaction: str, columns: Sequence[str]) -> TableChanges:
+    def changes_to(self, session: SqlSession, context: SinkContext, columns: Sequence[str]) -> TableChanges:
         """Return the statements of a transaction that writes these columns."""
         return TableChanges(
             self.table,
-            staging_table(self.table, self.transform, transaction),
+            staging_table(self.table, context.label, context.transaction),
             self.key or tuple(columns),
             tuple(columns),
             session.dialect,
@@ -259,13 +255,13 @@ class TableSink(NamedTable, LabelledSink):
             self.latest,
         )
 
-    def changes(self, session: SqlSession, transaction: str) -> TableChanges | None:
+    def changes(self, session: SqlSession, context: SinkContext) -> TableChanges | None:
         """Return the statements of a prepared transaction, or None if it isn't prepared."""
-        staged = self.changes_to(session, transaction, ()).staged
+        staged = self.changes_to(session, context, ()).staged
         if not session.has_table(staged):
             return None
         columns = [name for name in session.columns_of(staged) if not name.startswith(PREFIX)]
-        return self.changes_to(session, transaction, columns)
+        return self.changes_to(session, context, columns)
 
     def rows(self, columns: Sequence[str]) -> TableRows:
         """Return the conversion of elements to rows with these columns."""
@@ -311,8 +307,8 @@ class TableSink(NamedTable, LabelledSink):
             wanted = (*(name for name in wanted if name not in WINDOW_COLUMNS), *WINDOW_COLUMNS)
         return wanted
 
-    def _committed(self, session: SqlSession) -> CommittedTransactions:
-        return CommittedTransactions(session, self.table, self.transform)
+    def _committed(self, session: SqlSession, context: SinkContext) -> CommittedTransactions:
+        return CommittedTransactions(session, self.table, context.label)
 
 
 def _with_types(columns: Columns | None) -> dict[str, Any] | None:

@@ -97,7 +97,7 @@ def _takes(transform: graph.Transform, pipeline: graph.Graph) -> bool:
             return not primitive.windowing.window_fn.is_merging and _is_final(transform, pipeline)
         return fn.arrow_fold is not None and not primitive.windowing.window_fn.is_merging
     if isinstance(primitive, graph.ParDo) and primitive.sink is not None:
-        return primitive.sink.takes_columns
+        return primitive.sink.sink.spec.takes_columns
     is_operation = transform.understands_columns or transform.column_operation is not None
     return is_operation or isinstance(primitive, graph.Flatten)
 

@@ -29,7 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import penstock as beam
 from penstock.sdk.elements.bundle import Bundle
-from penstock.sdk.sink import Sink, SinkWriter
+from penstock.sdk.sink import Sink, SinkContext, SinkWriter
 from penstock.sdk.sources.bounded import BoundedSource
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(beam.__file__)), "")
@@ -143,16 +143,16 @@ class EndOfWalk(Sink[None]):
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         pass
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[None]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[None]:
         return _EndOfWalk(self._walk)
 
-    def commit(self, transaction: str, staged: Sequence[None]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[None]) -> None:
         pass
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         pass
 
 

@@ -20,7 +20,7 @@ import attrs
 from pyspark import TaskContext
 
 import penstock as beam
-from penstock.io import Sink, SinkWriter
+from penstock.io import Sink, SinkContext, SinkSpec, SinkWriter
 from penstock.io.sql.table_sink import TableSink
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import Bundle
@@ -124,27 +124,27 @@ class Sum(beam.CombineFn):
 class FragileSink(Sink[Any]):
     """A table whose executor may die when it has staged rows, and another one while rows are published."""
 
-    accepts_retractions = True
+    spec = SinkSpec(accepts_retractions=True)
 
     def __init__(self, table: TableSink, deaths: Deaths) -> None:
         self._table = table
         self._deaths = deaths
 
-    def prepare(self, transaction: str) -> None:
-        self._table.prepare(transaction)
+    def prepare(self, context: SinkContext) -> None:
+        self._table.prepare(context)
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
-        return FragileWriter(self._table.open_writer(transaction, unit), self._deaths)
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
+        return FragileWriter(self._table.open_writer(context), self._deaths)
 
-    def precommit(self, transactions: Mapping[str, Sequence[Any]]) -> None:
-        self._table.precommit(transactions)
+    def precommit(self, staged: Mapping[SinkContext, Sequence[Any]]) -> None:
+        self._table.precommit(staged)
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         self._deaths.kill_another("sink commit")
-        self._table.commit(transaction, staged)
+        self._table.commit(context, staged)
 
-    def abort(self, transaction: str) -> None:
-        self._table.abort(transaction)
+    def abort(self, context: SinkContext) -> None:
+        self._table.abort(context)
 
 
 class FragileWriter(SinkWriter[Any]):

@@ -17,6 +17,7 @@ from servers.nats_server import NatsServer, why_there_is_no_nats
 from penstock.io.sql.database import SqlConnector, SqlDatabase, SqliteFile
 from penstock.io.sql.table_sink import TableSink
 from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.sink import LabelledSink
 
 
 class Database:
@@ -61,11 +62,11 @@ class Database:
             found = self.run("SELECT name FROM sqlite_master WHERE type = 'table'")
         return sorted(name for (name,) in found)
 
-    def sink(self, table: str = "words", key: Any = "word", columns: Any = None, **options: Any) -> TableSink:
+    def sink(self, table: str = "words", key: Any = "word", columns: Any = None, **options: Any) -> LabelledSink:
         """A sink into a table of words and numbers, by connections that can fail."""
         columns = {"word": str, "n": int} if columns is None else columns or None
-        options = {"transform": "save/words"} | options
-        return TableSink(self.database, self.schema + table, key, columns, **options)
+        label = options.pop("label", "save/words")
+        return LabelledSink(TableSink(self.database, self.schema + table, key, columns, **options), label)
 
     def new_table(self) -> str:
         """A name that no table has yet."""
@@ -129,17 +130,17 @@ class Transactions:
     """Transactions of a sink, carried out as a runner does."""
 
     @staticmethod
-    def stage(sink: TableSink, transaction: str, *units: Sequence[Bundle]) -> list[Any]:
+    def stage(sink: LabelledSink, transaction: str, *units: Sequence[Bundle]) -> list[Any]:
         """Return the tokens that workers stage, one worker for each list of bundles."""
         tokens = []
         for number, bundles in enumerate(units):
-            writer = sink.open_writer(transaction, f"unit/{number}")
+            writer = sink.sink.open_writer(sink.context(transaction, f"unit/{number}"))
             for bundle in bundles:
                 writer.write(bundle)
             tokens.append(pickle.loads(pickle.dumps(writer.stage())))
         return tokens
 
-    def write(self, sink: TableSink, *bundles: Bundle, transaction: str = "run/1") -> None:
+    def write(self, sink: LabelledSink, *bundles: Bundle, transaction: str = "run/1") -> None:
         """A whole transaction of one worker."""
         sink.prepare(transaction)
         sink.commit(transaction, self.stage(sink, transaction, bundles))

@@ -7,6 +7,7 @@ import math
 import pathlib
 from typing import Any
 
+import attrs
 import pytest
 import redis
 
@@ -16,9 +17,10 @@ from penstock.io.files.write import FileSink
 from penstock.io.redis.sink import RedisSink
 from penstock.io.redis.stream_sink import RedisStreamSink
 from penstock.io.sql.database import SqlSession
-from penstock.io.transaction_series import digest_of_sink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import RejectedRecordError, SinkError
+from penstock.sdk.sink import LabelledSink
+from penstock.sdk.transaction_series import digest_of_sink
 
 DEAD_LETTERS = "_penstock_dead_letters"
 
@@ -89,7 +91,7 @@ def test_with_dead_letters_a_commit_moves_aside_what_is_refused_and_publishes_th
 ) -> None:
     """Rows that break a constraint, and all rows of a key that has several; however often it commits."""
     database.run(f"CREATE TABLE {database.schema}words (word VARCHAR(9) PRIMARY KEY, n INTEGER CHECK (n < 10))")
-    sink = database.sink().with_dead_letters()
+    sink = attrs.evolve(database.sink(), dead_letters=True)
     transactions.write(sink, Bundle([("cid", 1), ("dan", 1)]), transaction="0")
     changes = [("ann", 1), ("bob", 11), ("cid", 1), ("cid", 2), ("cid", 3), ("dan", 1), ("dan", 12)]
     tokens = staged(transactions, sink, "1", Bundle(changes, signs=[1, 1, -1, 1, 1, -1, 1]))
@@ -113,7 +115,7 @@ def test_what_was_staged_before_is_moved_aside_by_a_start_with_dead_letters(data
 
     with pytest.raises(RejectedRecordError, match=r"it refuses {'word': 'bob', 'n': 11}: "):
         sink.commit("1", tokens)
-    sink.with_dead_letters().commit("1", tokens)
+    attrs.evolve(sink, dead_letters=True).commit("1", tokens)
 
     assert [("ann", 1), ("eve", 11)] == database.rows()
     assert [({"word": "bob", "n": 11}, 1)] == letters(database)
@@ -133,7 +135,7 @@ def test_constraints_that_wait_for_the_end_of_a_transaction_are_found_too(postgr
 
     with pytest.raises(RejectedRecordError, match="it refuses {'word': 'bob', 'n': 2}: .*foreign key"):
         sink.precommit({"1": tokens})
-    sink.with_dead_letters().commit("1", tokens)
+    attrs.evolve(sink, dead_letters=True).commit("1", tokens)
     assert [("ann", 1)] == database.rows()
 
 
@@ -155,7 +157,7 @@ def test_with_dead_letters_a_text_with_nul_is_moved_aside(postgresql: Any, reque
 
 def check_that_it_is_moved_aside(database: Any, transactions: Any, kind: type, column: str, value: Any) -> None:
     database.run(f"CREATE TABLE {database.schema}words (word VARCHAR(9) PRIMARY KEY, n {column})")
-    sink = database.sink(columns={"word": str, "n": kind}).with_dead_letters()
+    sink = attrs.evolve(database.sink(columns={"word": str, "n": kind}), dead_letters=True)
     changes = [("ann", kind(1)), ("bob", value), ("cid", value), ("cid", value), ("dan", value)]
     tokens = staged(transactions, sink, "1", Bundle(changes, signs=[1, 1, 1, -1, -1]))
 
@@ -181,7 +183,7 @@ def test_keys_that_are_read_as_another_type_are_told_apart(postgresql: Any, requ
         RejectedRecordError, match=r"it refuses {'word': 0.7, 'n': 7} \(and 2 more\): the key is not unique"
     ):
         sink.precommit({"1": tokens})
-    sink.with_dead_letters().commit("1", tokens)
+    attrs.evolve(sink, dead_letters=True).commit("1", tokens)
 
     assert [(0.1, 1), (0.2, 2), (0.4, 4)] == database.rows()
     refused = [{"word": 0.3, "n": 2}, {"word": 0.7, "n": 7}, {"word": 0.7, "n": 8}]
@@ -193,7 +195,7 @@ def test_a_refused_row_among_many_is_found_by_halving(
 ) -> None:
     """One by one they would take as many statements as there are rows, each of which looks through all rows."""
     database.run(f"CREATE TABLE {database.schema}words (word VARCHAR(9) PRIMARY KEY, n INTEGER UNIQUE)")
-    sink = database.sink().with_dead_letters()
+    sink = attrs.evolve(database.sink(), dead_letters=True)
     tokens = staged(transactions, sink, "1", Bundle([(f"w{n:03}", 7 if n == 600 else n) for n in range(1000)]))
     statements, run = [], SqlSession.run
     monkeypatch.setattr(SqlSession, "run", lambda self, sql, *rest: statements.append(sql) or run(self, sql, *rest))
@@ -222,20 +224,23 @@ def moved_aside(directory: pathlib.Path) -> list[str]:
 
 def by_first_word(directory: pathlib.Path) -> Any:
     """A sink with a destination for each first word."""
-    return WriteToFiles(str(directory), destination=lambda line: line.split()[0]).sink
+    return LabelledSink(WriteToFiles(str(directory), destination=lambda line: line.split()[0]).sink, "WriteToFiles")
 
 
 def test_two_files_of_one_name_are_found_before_the_commit(tmp_path: pathlib.Path, transactions: Any) -> None:
     """And with dead letters the second of them is moved aside, with a note."""
-    sink = WriteToFiles(str(tmp_path), lambda *_: "all.txt", destination=lambda line: line.split()[0]).sink
+    sink = LabelledSink(
+        WriteToFiles(str(tmp_path), lambda *_: "all.txt", destination=lambda line: line.split()[0]).sink, "WriteToFiles"
+    )
     tokens = staged(transactions, sink, "1", Bundle(["ann 1", "bob 2"]))
     with pytest.raises(RejectedRecordError, match=r"file_naming gives 'all.txt' to more than one file"):
         sink.precommit({"1": tokens})
 
-    for again in (sink.with_dead_letters(), sink.with_dead_letters(), sink):
+    moving = attrs.evolve(sink, dead_letters=True)
+    for again in (moving, moving, sink):
         again.commit("1", tokens)
 
-    name = f".files.penstock-dead-letters/1-{digest_of_sink(sink.transform)[:8]}-{tokens[0][1].name}"
+    name = f".files.penstock-dead-letters/1-{digest_of_sink(sink.label)[:8]}-{tokens[0][1].name}"
     found = files_below(tmp_path)
     assert {"all.txt", name, f"{name}.json"} == found.keys()
     assert ("ann 1\n", "bob 2\n") == (found["all.txt"], found[name])
@@ -247,7 +252,10 @@ def test_a_name_that_is_taken_is_found_before_the_commit(
     tmp_path: pathlib.Path, transactions: Any, obstacle: str
 ) -> None:
     """By a directory of that name, or by a file where a directory would be."""
-    sink = WriteToFiles(str(tmp_path), lambda *a: f"{a[-1]}/of.txt", destination=lambda line: line.split()[0]).sink
+    sink = LabelledSink(
+        WriteToFiles(str(tmp_path), lambda *a: f"{a[-1]}/of.txt", destination=lambda line: line.split()[0]).sink,
+        "WriteToFiles",
+    )
     tokens = staged(transactions, sink, "1", Bundle(["ann 1", "bob 2"]))
     if obstacle == "a directory":
         (tmp_path / "bob/of.txt").mkdir(parents=True)
@@ -257,7 +265,7 @@ def test_a_name_that_is_taken_is_found_before_the_commit(
     with pytest.raises(RejectedRecordError, match=r"no file can be published as '.*/bob/of.txt': ") as error:
         sink.precommit({"1": tokens})
     assert "bob/of.txt" in str(error.value.record)
-    sink.with_dead_letters().commit("1", tokens)
+    attrs.evolve(sink, dead_letters=True).commit("1", tokens)
 
     assert "ann 1\n" == (tmp_path / "ann/of.txt").read_text()
     assert ["bob 2\n"] == [
@@ -272,7 +280,7 @@ def test_with_dead_letters_a_name_that_no_file_can_have_is_moved_aside(
     lines = Bundle(["ann 1", f"{'x' * 300} 2"])
     with pytest.raises(SinkError, match="File name too long"):
         staged(transactions, by_first_word(tmp_path), "1", lines)
-    sink = by_first_word(tmp_path).with_dead_letters()
+    sink = attrs.evolve(by_first_word(tmp_path), dead_letters=True)
     tokens = staged(transactions, sink, "2", lines)
     sink.commit("2", tokens)
 
@@ -283,14 +291,15 @@ def test_with_dead_letters_a_name_that_no_file_can_have_is_moved_aside(
 
 def test_a_commit_that_finds_no_names_can_be_repeated(tmp_path: pathlib.Path, transactions: Any) -> None:
     """The staged files stay: they used to be removed, and no restart could publish them."""
-    sink = FileSink(tmp_path / "out", TextFormat(), shard_name_template="")
-    sink.num_shards = 0
+    files = FileSink(tmp_path / "out", TextFormat(), shard_name_template="")
+    files.num_shards = 0
+    sink = LabelledSink(files, "FileSink")
     sink.prepare("1")
     tokens = transactions.stage(sink, "1", [Bundle(["a"])], [Bundle(["b"])])
     for attempt in (sink.precommit, lambda staged: sink.commit("1", staged["1"])):
         with pytest.raises(RejectedRecordError, match="2 workers wrote, but '.*/out' is one file"):
             attempt({"1": tokens})
-    sink.with_dead_letters().commit("1", tokens)
+    attrs.evolve(sink, dead_letters=True).commit("1", tokens)
     assert ["a\n", "b\n"] == sorted(text for path, text in files_below(tmp_path).items() if "json" not in path)
 
 
@@ -300,7 +309,7 @@ def test_a_commit_that_finds_no_names_can_be_repeated(tmp_path: pathlib.Path, tr
 def test_a_key_with_two_values_is_found_before_the_commit(redis_server: Any, transactions: Any) -> None:
     """And with dead letters both go into a list."""
     client = redis.Redis.from_url(redis_server.url)
-    sink = RedisSink(redis_server.url, "refused:", None, None, "save")
+    sink = LabelledSink(RedisSink(redis_server.url, "refused:", None, None), "save")
     tokens = staged(transactions, sink, "1", Bundle([("ann", 1), ("bob", 2), ("bob", {"n": 3})]))
     with pytest.raises(RejectedRecordError, match=r"save: Redis at .*: it refuses .*'refused:bob' has two values") as e:
         sink.precommit({"1": tokens})
@@ -310,9 +319,9 @@ def test_a_key_with_two_values_is_found_before_the_commit(redis_server: Any, tra
     assert [] == client.keys("refused:*")
 
     for _ in range(2):
-        sink.with_dead_letters().commit("1", tokens)
+        attrs.evolve(sink, dead_letters=True).commit("1", tokens)
     assert ([b"refused:ann"], b"1") == (client.keys("refused:*"), client.get("refused:ann"))
-    moved = [json.loads(each) for each in client.lrange(sink.own("dead_letters"), 0, -1)]
+    moved = [json.loads(each) for each in client.lrange(sink.sink.own("save", "dead_letters"), 0, -1)]
     values = [{"key": "refused:bob", "value": "2"}, {"key": "refused:bob", "value": {"n": "3"}}]
     assert values == sorted(moved, key=repr)
     client.flushdb()
@@ -321,7 +330,7 @@ def test_a_key_with_two_values_is_found_before_the_commit(redis_server: Any, tra
 def test_a_stream_whose_key_holds_something_else_by_now_loses_nothing(redis_server: Any, transactions: Any) -> None:
     """Redis goes on with a transaction of which one command fails, and the entries would be gone."""
     client = redis.Redis.from_url(redis_server.url)
-    sink = RedisStreamSink(redis_server.url, "clicks", None, None, "save")
+    sink = LabelledSink(RedisStreamSink(redis_server.url, "clicks", None, None), "save")
     tokens = staged(transactions, sink, "1", Bundle([{"a": 1}]))
     client.set("clicks", "text")
     for attempt in (sink.precommit, lambda staged: sink.commit("1", staged["1"])):

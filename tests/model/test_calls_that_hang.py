@@ -18,7 +18,7 @@ from running_program import wait_until
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import Bundle
-from penstock.sdk.sink import Sink, SinkWriter
+from penstock.sdk.sink import Sink, SinkContext, SinkWriter
 from penstock.sdk.sources.bounded import BoundedSource
 from penstock.sdk.userstate import TimerSpec, on_timer
 from penstock.testing import assert_that, equal_to
@@ -148,19 +148,19 @@ class SinkThatHangs(Sink[int]):
         if method == self.method:
             assert waits_to_be_named("Hangs")
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         self.hang("prepare")
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[int]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[int]:
         return WriterThatHangs(self)
 
-    def precommit(self, transactions: Mapping[str, Sequence[Any]]) -> None:
+    def precommit(self, staged: Mapping[SinkContext, Sequence[Any]]) -> None:
         self.hang("precommit")
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         self.hang("commit")
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         pass
 
 

@@ -13,7 +13,7 @@ from side_by_side import IN_SIMULATION
 import penstock as beam
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import UserCodeError
-from penstock.sdk.sink import Sink, SinkWriter
+from penstock.sdk.sink import Sink, SinkContext, SinkWriter
 from penstock.sdk.sources.bounded import BoundedSource
 
 
@@ -155,18 +155,18 @@ class LoggingSink(Sink[Any]):
         if method == self.fails_in:
             raise LookupError(f"in {method}")
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         self.reach("prepare")
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         self.reach("open_writer")
         return LoggingWriter(self)
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         self.reach("commit")
         (self.directory / "published").write_text(repr(sorted(value for values in staged for value in values)))
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         self.reach("abort")
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ import penstock as beam
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import Runner
-from penstock.sdk.sink import Sink, SinkWriter
+from penstock.sdk.sink import Sink, SinkContext, SinkSpec, SinkWriter
 from penstock.testing import TestPipeline, TestStream
 from penstock.windowing import GLOBAL_WINDOW, TimestampedValue
 from penstock.windowing.duration import Duration
@@ -192,7 +192,7 @@ def pane_of(row: Row) -> Pane:
 class Rows(Sink[Any]):
     """Everything that comes to it, with all that can be seen of it there; from whichever process it comes."""
 
-    accepts_retractions = True
+    spec = SinkSpec(accepts_retractions=True)
 
     def __init__(self) -> None:
         self._by_transaction: dict[str, list[tuple[Moment, Row]]] = {}
@@ -213,17 +213,17 @@ class Rows(Sink[Any]):
         """The rows of a transaction, in the order in which they came."""
         return [row for _, row in sorted(self._by_transaction.get(transaction, ()), key=lambda timed: timed[0])]
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         pass
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return RowsWriter()
 
-    def commit(self, transaction: str, staged: Sequence[list[tuple[Moment, Row]]]) -> None:
-        self._by_transaction[transaction] = [row for rows in staged for row in rows]
+    def commit(self, context: SinkContext, staged: Sequence[list[tuple[Moment, Row]]]) -> None:
+        self._by_transaction[context.transaction] = [row for rows in staged for row in rows]
 
-    def abort(self, transaction: str) -> None:
-        self._by_transaction.pop(transaction, None)
+    def abort(self, context: SinkContext) -> None:
+        self._by_transaction.pop(context.transaction, None)
 
 
 class RowsWriter(SinkWriter[Any]):

@@ -10,7 +10,7 @@ from running_pages import busy, document, running
 from running_program import wait_until
 
 import penstock as beam
-from penstock.io import Sink, SinkWriter
+from penstock.io import Sink, SinkContext, SinkWriter
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from penstock.transforms.userstate import ReadModifyWriteStateSpec
@@ -44,16 +44,16 @@ class SlowReader(UnboundedReader[int]):
 class SlowSink(Sink):
     """Takes a millisecond for each element, and keeps none."""
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         pass
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter:
+    def open_writer(self, context: SinkContext) -> SinkWriter:
         return SlowWriter()
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         pass
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         pass
 
 

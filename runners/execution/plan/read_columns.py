@@ -95,7 +95,7 @@ def _is_taken_as_columns(pcollection: int, pipeline: graph.Graph) -> bool:
             (output,) = consumer.outputs.values()
             takes = takes and _is_taken_as_columns(output, pipeline)
         elif isinstance(primitive, graph.ParDo) and primitive.sink is not None:
-            takes = primitive.sink.takes_columns
+            takes = primitive.sink.sink.spec.takes_columns
         if takes:
             return True
     return False

@@ -20,7 +20,7 @@ from ....sdk.graph import Graph, ParDo, Transform
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.options import PipelineOptions, SinkOptions
 from ....sdk.redaction import logger_of
-from ....sdk.sink import Sink
+from ....sdk.sink import LabelledSink, Sink
 from ..plan.fusion import Output, Plan
 from ..serialization.records import RecordType, pickled, unpickled
 from ..user_errors import guarded
@@ -74,7 +74,7 @@ class SinkCommitter:
         self._names = names
         self._known = known
         # By label, sinks that the pipeline doesn't have any more: those that take their places, and the others.
-        self._former: dict[str, Sink[Any]] = {}
+        self._former: dict[str, LabelledSink] = {}
         self._gone: dict[str, KnownSink] = {}
         # By label, sinks that had another target in the run before.
         self._moved: dict[str, KnownSink] = {}
@@ -136,7 +136,7 @@ class SinkCommitter:
     @property
     def moved(self) -> dict[str, tuple[str, str]]:
         """Return the former and the present target of each sink that had another one in the run before, by label."""
-        return {label: (of.where, KnownSink.of(label, self._sinks[label]).where) for label, of in self._moved.items()}
+        return {label: (of.where, KnownSink.of(self._sinks[label]).where) for label, of in self._moved.items()}
 
     @property
     def renamed(self) -> Collection[str]:
@@ -179,8 +179,8 @@ class SinkCommitter:
                 ", ".join(f"{label!r} (formerly {of.where})" for label, of in self._moved.items()),
             )
         left = {label for labels in self._open.values() for label in labels}
-        former = {label: KnownSink.of(label, sink) for label, sink in self._former.items() if label in left}
-        file.write(former | {label: KnownSink.of(label, sink) for label, sink in self._sinks.items()})
+        former = {label: KnownSink.of(sink) for label, sink in self._former.items() if label in left}
+        file.write(former | {label: KnownSink.of(sink) for label, sink in self._sinks.items()})
         self._gone, self._moved, self._known = {}, {}, None
 
     def settled(self) -> None:
@@ -223,7 +223,7 @@ class SinkCommitter:
 
     def _check_names(self, staged: Staged, transactions: Sequence[str]) -> None:
         """Raise `RejectedRecordError` if two sinks would create files of one name: the last one's would stay."""
-        naming = {label: sink for label, sink in self._sinks.items() if type(sink).names is not Sink.names}
+        naming = {label: sink for label, sink in self._sinks.items() if type(sink.sink).names is not Sink.names}
         taken: dict[str, str] = {}
         for label, sink in naming.items() if len(naming) > 1 else ():
             own = by_transaction([pair for pair in staged.get(label, ()) if pair[0] in transactions], transactions)
@@ -364,7 +364,7 @@ def by_transaction(tokens: Sequence[tuple[str, Any]], order: Sequence[str]) -> d
     return found
 
 
-def precommit(label: str, sink: Sink[Any], transactions: Mapping[str, Sequence[Any]]) -> None:
+def precommit(label: str, sink: LabelledSink, transactions: Mapping[str, Sequence[Any]]) -> None:
     """Precommit a sink, if anything is staged for it; errors name it by its label."""
     if any(transactions.values()):
         guarded(label, partial(sink.precommit, transactions))
@@ -413,9 +413,9 @@ def decode_staged(data: bytes, where: str) -> Staged:
 # --- The sinks of a pipeline
 
 
-def sinks_of(plan: Plan) -> dict[str, Sink[Any]]:
-    """Return the sinks of a plan by label."""
-    found: dict[str, Sink[Any]] = {}
+def sinks_of(plan: Plan) -> dict[str, LabelledSink]:
+    """Return the sinks of a plan by the labels of their steps."""
+    found: dict[str, LabelledSink] = {}
     for step in plan.steps:
         if isinstance(step, Output):
             primitive = step.transform.primitive
@@ -425,8 +425,8 @@ def sinks_of(plan: Plan) -> dict[str, Sink[Any]]:
     return found
 
 
-def with_replaced_sinks(graph: Graph, replaced: Callable[[str, Sink[Any]], Sink[Any]]) -> Graph:
-    """Return the graph with `replaced(label, sink)` in the place of each sink."""
+def with_replaced_sinks(graph: Graph, replaced: Callable[[str, LabelledSink], LabelledSink]) -> Graph:
+    """Return the graph with `replaced(label, sink)` in the place of each sink.  The label is that of the step."""
 
     def with_sink(transform: Transform) -> Transform:
         primitive = transform.primitive
@@ -444,7 +444,7 @@ def committing_often(graph: Graph) -> Graph:
 
     Sinks of bounded inputs are included: beside an unbounded input, their transactions don't wait for the end either.
     """
-    return with_replaced_sinks(graph, lambda _, sink: sink.for_many_transactions())
+    return with_replaced_sinks(graph, lambda _, sink: attrs.evolve(sink, many_transactions=True))
 
 
 def with_dead_letters(graph: Graph, options: PipelineOptions) -> Graph:
@@ -452,14 +452,14 @@ def with_dead_letters(graph: Graph, options: PipelineOptions) -> Graph:
     if options.view_as(SinkOptions).on_commit_error != "dead_letter":
         return graph
 
-    def moving(label: str, sink: Sink[Any]) -> Sink[Any]:
-        found = sink.with_dead_letters()
-        if found is None:
+    def moving(label: str, sink: LabelledSink) -> LabelledSink:
+        has_dead_letters = sink.sink.spec.has_dead_letters
+        if not has_dead_letters:
             _logger.warning(
                 "%s: --on_commit_error=dead_letter: its sink has no place for dead letters, so an error of its commit "
                 "still fails the run",
                 label,
             )
-        return sink if found is None else found
+        return attrs.evolve(sink, dead_letters=has_dead_letters)
 
     return with_replaced_sinks(graph, moving)

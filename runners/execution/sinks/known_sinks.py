@@ -7,13 +7,13 @@ place of a renamed one: it commits and aborts them under the label that they wer
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
 from ....sdk.redaction import logger_of
-from ....sdk.sink import Sink
+from ....sdk.sink import LabelledSink
 from ....sdk.user_code.error_text import text_or_class
 
 if TYPE_CHECKING:
@@ -46,9 +46,10 @@ class KnownSink:
         return self.target or self.kind
 
     @staticmethod
-    def of(label: str, sink: Sink[Any]) -> KnownSink:
+    def of(labelled: LabelledSink) -> KnownSink:
         """Return what is known of a sink of the pipeline."""
-        return KnownSink(str(getattr(sink, "transform", label)), type(sink).__qualname__, sink.target())
+        sink = labelled.sink
+        return KnownSink(labelled.label, type(sink).__qualname__, sink.target())
 
 
 @attrs.frozen
@@ -83,26 +84,26 @@ class KnownSinks:
             raise SnapshotError(f"{path} can't be written: {text_or_class(error)}") from error
 
 
-def in_place_of(known: Mapping[str, KnownSink], sinks: Mapping[str, Sink[Any]]) -> dict[str, Sink[Any]]:
+def in_place_of(known: Mapping[str, KnownSink], sinks: Mapping[str, LabelledSink]) -> dict[str, LabelledSink]:
     """Return, for each sink that the pipeline doesn't have any more, the one that takes its place, by the old label.
 
     That is the only sink with its target which is new in the pipeline.
     """
-    new = [(KnownSink.of(label, sink), sink) for label, sink in sinks.items() if label not in known]
-    found: dict[str, Sink[Any]] = {}
+    new = [(KnownSink.of(sink), sink) for label, sink in sinks.items() if label not in known]
+    found: dict[str, LabelledSink] = {}
     for label, gone in known.items():
         if label in sinks or gone.target is None:
             continue
         rivals = [each for at, each in known.items() if at not in sinks and _same(each, gone)]
         fitting = [sink for now, sink in new if _same(now, gone)]
         if len(rivals) == len(fitting) == 1:
-            found[label] = fitting[0].labelled(gone.label)
+            found[label] = attrs.evolve(fitting[0], label=gone.label)
     return found
 
 
-def moved(known: Mapping[str, KnownSink], sinks: Mapping[str, Sink[Any]]) -> dict[str, KnownSink]:
+def moved(known: Mapping[str, KnownSink], sinks: Mapping[str, LabelledSink]) -> dict[str, KnownSink]:
     """Return the sinks of the run before that write to another target now, by label, as they were then."""
-    now = {label: KnownSink.of(label, sink) for label, sink in sinks.items() if label in known}
+    now = {label: KnownSink.of(sink) for label, sink in sinks.items() if label in known}
     return {label: known[label] for label, sink in now.items() if not _same(known[label], sink)}
 
 

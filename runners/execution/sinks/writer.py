@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import attrs
+
 from ....sdk import graph
 from ....sdk.elements.bundle import Bundle
-from ....sdk.sink import Sink, SinkWriter
+from ....sdk.sink import SinkWriter
 from ..counters import Counts
 from ..user_errors import guarded
 from .committer import precommit
@@ -34,8 +36,8 @@ class OutputRun:
         assert primitive.sink is not None
         self.label = transform.label
         self.staged: list[Any] = []
-        self._sink: Sink[Any] = primitive.sink
-        self._transaction = transaction
+        self._sink = primitive.sink
+        self._context = self._sink.context(transaction)
         self._unit = unit
         self._writers = 0
         self._count = counts.of(self.label)
@@ -54,7 +56,8 @@ class OutputRun:
         if self._writer is None:
             # Another writer may follow in the same transaction.
             self._writers += 1
-            self._writer = self._sink.open_writer(self._transaction, f"{self._unit}-{self._writers}")
+            context = attrs.evolve(self._context, unit=f"{self._unit}-{self._writers}")
+            self._writer = self._sink.sink.open_writer(context)
         self._writer.write(bundle)
 
     def stage(self) -> None:
@@ -71,7 +74,7 @@ class OutputRun:
     def next(self, transaction: str) -> None:
         """Write in another transaction from now on."""
         assert self._writer is None
-        self._transaction = transaction
+        self._context = attrs.evolve(self._context, transaction=transaction)
 
     def end(self) -> None:
         """Ignore elements from now on: they are in no snapshot, and the next start reads their input again."""

@@ -20,6 +20,7 @@ import attrs
 
 from ....sdk.graph import Graph, ParDo, Transform
 from ....sdk.metrics import MetricsContainer, scoped
+from ....sdk.sink import LabelledSink
 from ...execution.user_errors import shortened
 from ..in_process import in_process
 from .graph import in_batch
@@ -49,7 +50,9 @@ def _outputs(graph: Graph) -> dict[int, Counter[Row]]:
     """Return the rows of every PCollection of a plain run, by the PCollection's number."""
     sinks = {id: CollectingSink() for id in graph.pcollections}
     transforms = [_without_sink(transform) for transform in graph.transforms]
-    transforms += [Transform(f"rows of {id}", ParDo(None, sink=sink), (id,), {}) for id, sink in sinks.items()]
+    for id, sink in sinks.items():
+        label = f"rows of {id}"
+        transforms.append(Transform(label, ParDo(None, sink=LabelledSink(sink, label)), (id,), {}))
     plain = in_batch(attrs.evolve(graph, transforms=tuple(transforms)))
     container = MetricsContainer()
     with scoped(container):
@@ -61,7 +64,9 @@ def _without_sink(transform: Transform) -> Transform:
     primitive = transform.primitive
     if not isinstance(primitive, ParDo) or primitive.sink is None:
         return transform
-    return attrs.evolve(transform, primitive=attrs.evolve(primitive, sink=CollectingSink()))
+    return attrs.evolve(
+        transform, primitive=attrs.evolve(primitive, sink=attrs.evolve(primitive.sink, sink=CollectingSink()))
+    )
 
 
 def _shown(rows: Counter[Row]) -> str:

@@ -10,7 +10,7 @@ import attrs
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.errors import UnsupportedError
 from ....sdk.graph import Graph, GroupByKeyAndWindow, ParDo, PCollectionNode, Read, Transform
-from ....sdk.sink import Sink
+from ....sdk.sink import LabelledSink, Sink
 from ....sdk.sources.bounded import BoundedSource
 from ....sdk.sources.unbounded import UnboundedSource
 from ....triggers import DefaultTrigger
@@ -30,9 +30,9 @@ def sinks_of(graph: Graph) -> list[str]:
 
 def with_sinks(graph: Graph, sinks: Mapping[str, Sink[Any]]) -> Graph:
     """Return the graph with other sinks, by label, also for unconsumed PCollections."""
-    replaced = with_replaced_sinks(graph, lambda label, _: sinks[label])
+    replaced = with_replaced_sinks(graph, lambda label, sink: attrs.evolve(sink, sink=sinks[label]))
     labels = [(_label_of(node), node.id) for node in _unconsumed(graph)]
-    added = (Transform(label, ParDo(None, sink=sinks[label]), (id,), {}) for label, id in labels)
+    added = (Transform(label, ParDo(None, sink=LabelledSink(sinks[label], label)), (id,), {}) for label, id in labels)
     return attrs.evolve(replaced, transforms=(*replaced.transforms, *added))
 
 

@@ -19,11 +19,11 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from ....sdk.elements.bundle import Bundle
 from ....sdk.errors import SinkError
-from ....sdk.sink import Sink, SinkWriter
+from ....sdk.sink import Sink, SinkContext, SinkSpec, SinkWriter
 from .world import SimulatedWorld
 
 # A value, its timestamp in microseconds and its windows.
@@ -151,21 +151,22 @@ def _shown(rows: Counter[Row]) -> str:
 class SimulatedSink(Sink[Any]):
     """Sink of a table; its process may die, or the operation fail, before and after each operation."""
 
-    accepts_retractions: ClassVar[bool] = True
+    spec = SinkSpec(accepts_retractions=True)
 
     def __init__(self, world: SimulatedWorld, table: SimulatedTable) -> None:
         self._world = world
         self._table = table
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
+        transaction = context.transaction
         self._before("prepare", transaction)
         self._table.prepare(transaction)
         self._after("prepare", transaction)
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         if not self._world.is_zombie:
-            self._table.opened(transaction)
-        return _Writer(self, transaction, unit)
+            self._table.opened(context.transaction)
+        return _Writer(self, context.transaction, context.unit)
 
     def stage(self, transaction: str, token: str, rows: list[tuple[Row, int]]) -> None:
         """Stage the rows of a writer."""
@@ -173,11 +174,12 @@ class SimulatedSink(Sink[Any]):
         self._table.stage(transaction, token, rows, self._world.is_zombie)
         self._after("stage", token)
 
-    def precommit(self, transactions: Mapping[str, Sequence[Any]]) -> None:
-        for staged in transactions.values():
-            self._table.precommit(staged)
+    def precommit(self, staged: Mapping[SinkContext, Sequence[Any]]) -> None:
+        for tokens in staged.values():
+            self._table.precommit(tokens)
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
+        transaction = context.transaction
         self._before("commit", transaction)
         self._table.decided(transaction, staged)
         self._table.commit(transaction, staged)
@@ -186,7 +188,8 @@ class SimulatedSink(Sink[Any]):
             self._table.commit(transaction, staged)
         self._after("commit", transaction)
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
+        transaction = context.transaction
         self._before("abort", transaction)
         self._table.abort(transaction)
         self._after("abort", transaction)
@@ -226,21 +229,21 @@ class _Writer(SinkWriter[Any]):
 class CollectingSink(Sink[Any]):
     """Sink that collects rows, for the result that others are compared with."""
 
-    accepts_retractions: ClassVar[bool] = True
+    spec = SinkSpec(accepts_retractions=True)
 
     def __init__(self) -> None:
         self.rows: Counter[Row] = Counter()
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         pass
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _Collector(self.rows)
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         pass
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         pass
 
 

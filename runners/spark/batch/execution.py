@@ -131,7 +131,7 @@ class BatchExecution(ABC):
         self._kept: dict[int, _Kept] = {}
         self._repetitions = Counter[int]()
         sinks = sinks_of(plan)
-        self._frame_sinks = {label: sink for label, sink in sinks.items() if isinstance(sink, FrameSink)}
+        self._frame_sinks = {label: of.sink for label, of in sinks.items() if isinstance(of.sink, FrameSink)}
         self._schemas: dict[str, Any] = {}
         self._is_cancelled = False
         self._is_over = threading.Event()

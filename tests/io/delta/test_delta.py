@@ -17,6 +17,7 @@ import penstock as beam
 from penstock.io.delta.snapshot import snapshot_of
 from penstock.io.delta.table import LoadedDelta
 from penstock.sdk.errors import SinkError, SourceError
+from penstock.sdk.sink import LabelledSink
 from penstock.testing import TestPipeline, assert_that, equal_to
 
 
@@ -106,7 +107,7 @@ def test_rules_that_a_commit_would_break_are_refused_before_the_run(
     table.append({"word": ["a"], "n": [1]})
     table.loaded().alter.add_constraint({"positive": "n > 0"})
     with pytest.raises(SinkError, match="has the constraint 'positive', which isn't checked when files are appended"):
-        table.write(WORDS).sink.prepare("run")
+        LabelledSink(table.write(WORDS).sink, "Write").prepare("run")
     with (
         pytest.raises(SinkError, match=r"can't be committed to: .*1 rows failed validation check"),
         TestPipeline() as p,
@@ -115,11 +116,11 @@ def test_rules_that_a_commit_would_break_are_refused_before_the_run(
     other = DeltaLakeTable(tmp_path, "other", configuration={"delta.appendOnly": "true"})
     other.append({"word": ["a"], "n": [1]})
     with pytest.raises(SinkError, match=r"is only appended to \(delta.appendOnly\), so its rows can't be changed"):
-        other.write(WORDS, key="word").sink.prepare("run")
+        LabelledSink(other.write(WORDS, key="word").sink, "Write").prepare("run")
     mapped = DeltaLakeTable(tmp_path, "mapped", configuration={"delta.columnMapping.mode": "name"})
     mapped.create(WORDS)
     with pytest.raises(SinkError, match="has column mapping, with which it can't be written to"):
-        mapped.write(WORDS).sink.prepare("run")
+        LabelledSink(mapped.write(WORDS).sink, "Write").prepare("run")
     assert [("a", 1)] == table.rows() == other.rows()
 
 

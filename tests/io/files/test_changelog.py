@@ -12,6 +12,7 @@ from penstock.io.files.write import FileSink
 from penstock.io.sql.table_sink import TableSink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError, UnsupportedError
+from penstock.sdk.sink import LabelledSink
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 from penstock.triggers.pane import ONLY_PANE, PaneInfo, PaneInfoTiming
@@ -44,9 +45,9 @@ class Shift(BoundedWindow):
 
 def written(tmp_path, *bundles):
     """The lines that are written of bundles."""
-    sink = ChangelogSink(tmp_path / "c", JsonFormat(), transform="log")
+    sink = LabelledSink(ChangelogSink(tmp_path / "c", JsonFormat()), "log")
     sink.prepare("1")
-    writer = sink.open_writer("1", "1")
+    writer = sink.sink.open_writer(sink.context("1", "1"))
     for bundle in bundles:
         writer.write(bundle)
     sink.commit("1", [writer.stage()])
@@ -122,17 +123,17 @@ def test_every_runner_logs_the_same_changes(make_pipeline, tmp_path):
 def test_tables_and_changelogs_take_retractions_and_files_do_not():
     """A runner asks each sink for it."""
     assert [False, False, True, True] == [
-        kind.accepts_retractions for kind in (FileSink, DestinationSink, ChangelogSink, TableSink)
+        kind.spec.accepts_retractions for kind in (FileSink, DestinationSink, ChangelogSink, TableSink)
     ]
 
 
 @pytest.mark.parametrize("sign", [-1, [1, -1]])
 def test_a_file_of_values_refuses_a_retraction(tmp_path, sign):
     """Should one arrive there in spite of all."""
-    sink = FileSink(tmp_path / "out", JsonFormat(), transform="save")
+    sink = LabelledSink(FileSink(tmp_path / "out", JsonFormat()), "save")
     sink.prepare("1")
     with pytest.raises(SinkError, match="save: a file can only be appended to, and got a retraction"):
-        sink.open_writer("1", "1").write(Bundle(["a", "b"], signs=sign))
+        sink.sink.open_writer(sink.context("1", "1")).write(Bundle(["a", "b"], signs=sign))
 
 
 def test_a_pipeline_whose_results_may_be_retracted_refuses_files_when_it_is_built(tmp_path):

@@ -22,6 +22,7 @@ from penstock.io.files.write import FileSink
 from penstock.sdk.columns.column_bundle import ColumnBundle, as_dicts, as_rows, as_values
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError
+from penstock.sdk.sink import LabelledSink
 
 ELEMENTS = st.sampled_from([as_rows, as_dicts])
 
@@ -101,10 +102,10 @@ def test_elements_that_are_no_records_are_written_as_they_are() -> None:
 
 @pytest.mark.parametrize("most", [None, 1, 3, 100])
 def test_files_of_columns_have_at_most_so_many_records(tmp_path: Path, most: int | None) -> None:
-    sink = FileSink(tmp_path / "out", CsvFormat(header=False), max_records_per_shard=most)
+    sink = LabelledSink(FileSink(tmp_path / "out", CsvFormat(header=False), max_records_per_shard=most), "Write")
     bundle: Bundle = ColumnBundle(pa.record_batch({"a": range(7)}), as_rows)
     sink.prepare("t")
-    writer = sink.open_writer("t", "0")
+    writer = sink.sink.open_writer(sink.context("t", "0"))
     writer.write(bundle)
     writer.write(bundle)
     sink.commit("t", [writer.stage()])

@@ -20,6 +20,7 @@ from penstock.io.files.text import TextFormat
 from penstock.io.files.write import FileSink
 from penstock.sdk.errors import SinkError
 from penstock.sdk.graph import ParDo
+from penstock.sdk.sink import SinkContext
 from penstock.testing import ScriptedSource, TestPipeline
 
 DESTINATIONS = [
@@ -193,14 +194,15 @@ def test_a_plan_that_another_user_has_put_there_is_not_carried_out(
     """It could take a file from anywhere, and put one anywhere, as the user that runs the pipeline."""
     directory = tmp_path / "some" / "out"
     made = sink(str(directory))
-    made.prepare("7")
-    staging = pathlib.Path(made.staging_directory("7"))
+    context = SinkContext("Write", "7")
+    made.prepare(context)
+    staging = pathlib.Path(made.staging_directory(context))
     (staging / "stolen").write_text("x")
     (tmp_path / "secret").write_text("x")
     write_plan(made.file_system, str(staging), [Renaming(staged, f"{directory}/{final}", 1)])
     before = below(tmp_path)
     with pytest.raises(SinkError, match="isn't of this sink: it renames"):
-        made.commit("7", [])
+        made.commit(context, [])
     assert before == below(tmp_path)
 
 

@@ -21,6 +21,7 @@ from penstock.io.files.write import FileSink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.elements.row import Row
 from penstock.sdk.errors import MissingExtraError, SinkError, SourceError
+from penstock.sdk.sink import LabelledSink
 
 AVRO_SCHEMA = {
     "type": "record",
@@ -53,9 +54,9 @@ def read(source, splits=1):
 
 def written(path, file_format, values):
     """The bytes of the one file that values are written as."""
-    sink = FileSink(path, file_format, shard_name_template="", transform="Write/people")
+    sink = LabelledSink(FileSink(path, file_format, shard_name_template=""), "Write/people")
     sink.prepare("t")
-    writer = sink.open_writer("t", "unit")
+    writer = sink.sink.open_writer(sink.context("t", "unit"))
     for start in range(0, len(values), 700):
         writer.write(Bundle(values[start : start + 700]))
     sink.commit("t", [writer.stage()])
@@ -214,7 +215,7 @@ def test_parquet_tables_are_written_as_they_are(tmp_path):
 def test_an_empty_parquet_or_avro_file_has_its_schema(tmp_path):
     """And no records."""
     for form, source in ((ParquetFormat(PARQUET_SCHEMA), ParquetSource), (AvroFormat(AVRO_SCHEMA), AvroSource)):
-        sink = FileSink(tmp_path / "a", form, shard_name_template="")
+        sink = LabelledSink(FileSink(tmp_path / "a", form, shard_name_template=""), "Write")
         sink.prepare("t")
         sink.commit("t", [])
         assert [] == read(source(tmp_path / "a"))

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from penstock.io.files.filesystem import LocalFileSystem
 from penstock.io.files.text import TextFormat
 from penstock.io.files.write import FileSink
-from penstock.io.transaction_series import digest_of_sink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError
+from penstock.sdk.sink import LabelledSink
+from penstock.sdk.transaction_series import digest_of_sink
 
 TRANSACTION = "run/1"
 
@@ -22,7 +23,7 @@ STAGING = ".out.penstock-run%2F1-" + digest_of_sink("Write/lines")[:8]
 
 def text_sink(prefix, header=None, **options):
     """A sink of lines."""
-    return FileSink(prefix, TextFormat(header=header), transform="Write/lines", **options)
+    return LabelledSink(FileSink(prefix, TextFormat(header=header), transform="Write/lines", **options), "Write/lines")
 
 
 def stage(sink, *units):
@@ -30,7 +31,7 @@ def stage(sink, *units):
     sink = pickle.loads(pickle.dumps(sink))
     tokens = []
     for number, values in enumerate(units):
-        writer = sink.open_writer(TRANSACTION, f"unit/{number}")
+        writer = sink.sink.open_writer(sink.context(TRANSACTION, f"unit/{number}"))
         writer.write(Bundle(values))
         tokens.append(pickle.loads(pickle.dumps(writer.stage())))
     return tokens
@@ -104,7 +105,7 @@ def test_aborting_leaves_nothing_however_often(tmp_path):
     sink = text_sink(tmp_path / "out")
     sink.prepare(TRANSACTION)
     stage(sink, ["a"], ["b"])
-    sink.open_writer(TRANSACTION, "unit/2").write(Bundle(["c"]))
+    sink.sink.open_writer(sink.context(TRANSACTION, "unit/2")).write(Bundle(["c"]))
     sink.abort(TRANSACTION)
     sink.abort(TRANSACTION)
     assert [] == os.listdir(tmp_path)
@@ -161,7 +162,7 @@ def test_a_worker_that_failed_removes_its_own_files_only(tmp_path):
     sink = text_sink(tmp_path / "out", max_records_per_shard=1)
     sink.prepare(TRANSACTION)
     tokens = stage(sink, ["a"])
-    failed = sink.open_writer(TRANSACTION, "unit/1")
+    failed = sink.sink.open_writer(sink.context(TRANSACTION, "unit/1"))
     failed.write(Bundle(["b", "c"]))
     failed.discard()
     assert ["prepared", "unit%2F0-0"] == sorted(os.listdir(tmp_path / STAGING))
@@ -270,10 +271,11 @@ def test_the_same_elements_give_the_same_bytes_even_compressed(tmp_path):
 
 def test_values_that_are_no_text_are_written_as_beam_writes_them(tmp_path):
     """Bytes as they are, anything else by str."""
-    sink = FileSink(tmp_path / "out", TextFormat(header=b"h", footer="f"))
+    sink = LabelledSink(FileSink(tmp_path / "out", TextFormat(header=b"h", footer="f")), "Write")
     written(sink, ["a", b"b", 3, ("d", 4)])
     assert {"out-00000-of-00001": "h\na\nb\n3\n('d', 4)\nf\n"} == content(tmp_path)
-    written(FileSink(tmp_path / "out", TextFormat(append_trailing_newlines=False, header="h")), ["a", "b"])
+    sink = LabelledSink(FileSink(tmp_path / "out", TextFormat(append_trailing_newlines=False, header="h")), "Write")
+    written(sink, ["a", "b"])
     assert {"out-00000-of-00001": "hab"} == content(tmp_path)
 
 
@@ -281,8 +283,8 @@ def test_a_retraction_is_refused(tmp_path):
     """A written line can't be retracted."""
     sink = text_sink(tmp_path / "out")
     sink.prepare(TRANSACTION)
-    writer = sink.open_writer(TRANSACTION, "unit")
-    assert not sink.accepts_retractions
+    writer = sink.sink.open_writer(sink.context(TRANSACTION, "unit"))
+    assert not sink.sink.spec.accepts_retractions
     for signs in (-1, [1, -1]):
         with pytest.raises(SinkError, match="Write/lines: a file can only be appended to, and got a retraction"):
             writer.write(Bundle(["a", "b"], signs=signs))
@@ -302,7 +304,7 @@ def test_limits_of_a_file_have_no_effect_beside_a_number_of_files(tmp_path, capl
     """As in Beam, with a warning."""
     sink = text_sink(tmp_path / "out", num_shards=3, max_records_per_shard=3)
 
-    assert sink.max_records_per_shard is None
+    assert sink.sink.max_records_per_shard is None
     assert ["Write/lines: max_records_per_shard has no effect beside num_shards"] == caplog.messages
 
 
@@ -328,7 +330,7 @@ def test_every_epoch_of_an_unbounded_input_has_files_of_its_own(tmp_path):
     sink = text_sink(tmp_path / "out", name_by_transaction=True, skip_if_empty=True)
     for epoch, values in enumerate((["a"], [], ["b"])):
         sink.prepare(f"run-{epoch}")
-        writer = sink.open_writer(f"run-{epoch}", "unit")
+        writer = sink.sink.open_writer(sink.context(f"run-{epoch}", "unit"))
         writer.write(Bundle(values))
         token = writer.stage()
         for _ in range(2):

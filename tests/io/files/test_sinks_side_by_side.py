@@ -18,6 +18,7 @@ from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import PipelineError, RejectedRecordError
+from penstock.sdk.sink import LabelledSink
 from penstock.testing import ScriptedSource, TestPipeline
 
 # The transaction of an epoch, as a stream names it.
@@ -193,14 +194,13 @@ def test_a_continued_run_names_a_file_again_as_before(tmp_path: pathlib.Path) ->
 # Two phases
 
 
-def sink_of(prefix: pathlib.Path, label: str, suffix: str) -> FileSink:
-    sink = FileSink(prefix, TextFormat(), file_name_suffix=suffix, transform=label)
-    return sink.for_many_transactions()
+def sink_of(prefix: pathlib.Path, label: str, suffix: str) -> LabelledSink:
+    return LabelledSink(FileSink(prefix, TextFormat(), file_name_suffix=suffix), label, many_transactions=True)
 
 
-def stage(sink: FileSink, transaction: str, *lines: str) -> Any:
+def stage(sink: LabelledSink, transaction: str, *lines: str) -> Any:
     sink.prepare(transaction)
-    writer = pickle.loads(pickle.dumps(sink)).open_writer(transaction, "0-1")
+    writer = pickle.loads(pickle.dumps(sink.sink)).open_writer(sink.context(transaction, "0-1"))
     writer.write(Bundle(list(lines)))
     return writer.stage()
 

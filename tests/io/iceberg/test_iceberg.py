@@ -20,6 +20,7 @@ import penstock as beam
 from penstock.io.iceberg.catalog import Catalog, closed
 from penstock.io.iceberg.table import IcebergTable
 from penstock.sdk.errors import SinkError, SourceError
+from penstock.sdk.sink import LabelledSink
 from penstock.testing import TestPipeline, assert_that, equal_to
 
 
@@ -237,7 +238,7 @@ def test_a_missing_namespace_is_a_missing_table(table: ApacheIcebergTable) -> No
     with pytest.raises(SourceError, match=r"there is no Iceberg table 'tests.table' in the catalog 'default'"):
         _ = TestPipeline() | table.read()
     with pytest.raises(SinkError, match="there is no Iceberg table .*; create it, or give create=True"):
-        table.write(WORDS, create=False).sink.prepare("run")
+        LabelledSink(table.write(WORDS, create=False).sink, "Write").prepare("run")
 
 
 def test_a_new_catalog_is_opened_by_many_at_once(tmp_path: pathlib.Path) -> None:

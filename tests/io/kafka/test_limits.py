@@ -14,24 +14,24 @@ from side_by_side import EVERY_RUNNER
 import penstock as beam
 from penstock.io import WriteToKafka
 from penstock.io.kafka.limits import size_of
-from penstock.io.kafka.sink import KafkaSink
 from penstock.io.kafka.staging import StagedRecord
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import RejectedRecordError
+from penstock.sdk.sink import LabelledSink
 
 TRANSACTION = f"00000001-{uuid.uuid4().hex[:16]}"
 
 
-def stage(sink: KafkaSink, *values: Any) -> Any:
+def stage(sink: LabelledSink, *values: Any) -> Any:
     sink.prepare(TRANSACTION)
-    writer = sink.open_writer(TRANSACTION, uuid.uuid4().hex)
+    writer = sink.sink.open_writer(sink.context(TRANSACTION, uuid.uuid4().hex))
     writer.write(Bundle(list(values)))
     return writer.stage()
 
 
 def test_headers_count(topic: Topic) -> None:
     """1.2 MB of them, on a value of one byte."""
-    sink = WriteToKafka(topic.producer_config, topic.name, with_headers=True).sink
+    sink = LabelledSink(WriteToKafka(topic.producer_config, topic.name, with_headers=True).sink, "WriteToKafka")
     row = beam.Row(key=None, value=b"x", headers={"h": b"y" * 1_200_000})
     with pytest.raises(RejectedRecordError, match=r"a record of 1200\d+ bytes is .* permits 1048588; the record"):
         stage(sink, row)
@@ -77,7 +77,7 @@ def pairs_of(values: list[bytes]) -> list[tuple[bytes, bytes]]:
 def test_many_records_of_a_topic_with_a_small_limit_are_written(broker: KafkaBroker) -> None:
     """The client joins records up to the topic's limit."""
     small = Topic(broker, partitions=1, **{"max.message.bytes": "20000"})
-    sink = WriteToKafka(small.producer_config, small.name).sink
+    sink = LabelledSink(WriteToKafka(small.producer_config, small.name).sink, "WriteToKafka")
     values = [(b"k", b"%04d" % n + b"." * 1000) for n in range(500)]
     sink.commit(TRANSACTION, [stage(sink, *values)])
     sink.close()
@@ -88,13 +88,13 @@ def test_the_size_of_a_record_is_that_of_the_broker(broker: KafkaBroker) -> None
     """The largest record that fits is accepted by both, and one byte more is refused."""
     limit = 20_000
     small = Topic(broker, partitions=1, **{"max.message.bytes": str(limit)})
-    sink = WriteToKafka(small.producer_config, small.name, with_headers=True).sink
+    sink = LabelledSink(WriteToKafka(small.producer_config, small.name, with_headers=True).sink, "WriteToKafka")
     headers = [("h", b"x" * 300), ("none", None)]
     rest = size_of(StagedRecord(small.name, b"k", b"v" * 10_000, headers)) - 10_000
     fits = b"v" * (limit - rest)
     with pytest.raises(RejectedRecordError, match=f"a record of {limit + 1} bytes"):
         stage(sink, beam.Row(key=b"k", value=fits + b"v", headers=headers))
-    sink.transform = "Fits"
+    sink = LabelledSink(sink.sink, "Fits")
     sink.commit(TRANSACTION, [stage(sink, beam.Row(key=b"k", value=fits, headers=headers))])
     sink.close()
     assert [fits] == [message.value() for message in small.found()]
@@ -105,7 +105,7 @@ def test_a_topic_that_is_deleted_or_changed_is_found_before_the_checkpoint_is_co
     from confluent_kafka.admin import AdminClient
 
     topic = Topic(broker)
-    sink = WriteToKafka(topic.producer_config, topic.name).sink
+    sink = LabelledSink(WriteToKafka(topic.producer_config, topic.name).sink, "WriteToKafka")
     tokens = [stage(sink, (b"k", b"v"))]
     sink.precommit({TRANSACTION: tokens})
     admin = AdminClient(topic.producer_config)

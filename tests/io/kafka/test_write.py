@@ -26,25 +26,26 @@ from penstock.io.kafka.sink import KafkaSink, net_records
 from penstock.io.kafka.staging import BLOCK_BYTES, StagedRecord, token_of
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import RejectedRecordError, SinkError, UnsupportedError
+from penstock.sdk.sink import LabelledSink
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
 
 NO_PLACE = (0, 0, 0)
 
 
-def sink_of(topic: Topic, **options: Any) -> KafkaSink:
+def sink_of(topic: Topic, label: str = "WriteToKafka", **options: Any) -> LabelledSink:
     """A sink as another process has it."""
-    sink: KafkaSink = pickle.loads(pickle.dumps(WriteToKafka(topic.producer_config, topic.name, **options).sink))
-    return sink
+    sink = pickle.loads(pickle.dumps(WriteToKafka(topic.producer_config, topic.name, **options).sink))
+    return LabelledSink(sink, label)
 
 
 def pairs(*numbers: int) -> list[tuple[bytes, bytes]]:
     return [(str(n % 10).encode(), str(n).encode()) for n in numbers]
 
 
-def stage(sink: KafkaSink, transaction: str, values: list[Any]) -> Any:
+def stage(sink: LabelledSink, transaction: str, values: list[Any]) -> Any:
     sink.prepare(transaction)
-    writer = sink.open_writer(transaction, uuid.uuid4().hex)
+    writer = sink.sink.open_writer(sink.context(transaction, uuid.uuid4().hex))
     writer.write(Bundle(values))
     return writer.stage()
 
@@ -101,9 +102,11 @@ def test_two_sinks_without_transforms_lose_nothing(topic: Topic) -> None:
 def test_two_sinks_of_a_stream_dont_fence_each_other(topic: Topic) -> None:
     """Their transactions have the same names, and other producers."""
     first, second = names(2)
-    writes = [sink_of(topic), sink_of(topic, control_topic=f"{topic.name}-tokens"), sink_of(topic)]
-    for number, sink in enumerate(writes):
-        sink.transform = f"Write{number}"
+    writes = [
+        sink_of(topic, "Write0"),
+        sink_of(topic, "Write1", control_topic=f"{topic.name}-tokens"),
+        sink_of(topic, "Write2"),
+    ]
     for transaction, numbers in ((first, (1, 2, 3)), (second, (4, 5, 6))):
         tokens = [stage(sink, transaction, pairs(n)) for sink, n in zip(writes, numbers, strict=True)]
         for sink, token in zip(writes, tokens, strict=True):
@@ -116,7 +119,7 @@ def test_a_transaction_that_an_earlier_version_has_staged_is_published_once(topi
     first, second = names(2)
     sink = sink_of(topic)
     old = [encoded_as_before(stage(sink, transaction, pairs(n))) for n, transaction in enumerate((first, second))]
-    before = Publisher(sink.writing.connection, "penstock-commits", Series(f"{first[9:]}-{topic.name}"))
+    before = Publisher(sink.sink.writing.connection, "penstock-commits", Series(f"{first[9:]}-{topic.name}"))
     before.publish(first, [StagedRecord(topic.name, b"0", b"0")])
     before.close()
     for transaction, token in zip((first, second), old, strict=True):
@@ -162,7 +165,7 @@ def test_an_aborted_transaction_and_a_discarded_writer_leave_nothing(topic: Topi
     sink = sink_of(topic)
     stage(sink, first, pairs(1))
     sink.abort(first)
-    writer = sink.open_writer(second, "unit")
+    writer = sink.sink.open_writer(sink.context(second, "unit"))
     writer.write(Bundle(pairs(2)))
     writer.discard()
     sink.commit(second, [])
@@ -210,7 +213,7 @@ def test_a_fenced_process_whose_client_loses_the_error(topic: Topic, loses: str)
     old, new = sink_of(topic), sink_of(topic)
     old.commit(first, [stage(old, first, pairs(1))])
     new.commit(second, [stage(new, second, pairs(2))])
-    producer = old._publisher._producer
+    producer = old.sink.opened(old.context(first))._publisher._producer
     producer.client = LosesErrors(producer.client, loses)
     with pytest.raises(SinkError, match="another process publishes as 'penstock-"):
         old.commit(third, [stage(old, third, pairs(3))])
@@ -245,11 +248,12 @@ def test_a_commit_with_an_open_outcome_is_finished_by_a_new_producer(
     first, second = names(2)
     sink = sink_of(topic)
     sink.commit(first, [stage(sink, first, pairs(1))])
-    producer = sink._publisher._producer
+    publishing = sink.sink.opened(sink.context(first))
+    producer = publishing._publisher._producer
     producer.client = LosesAnswers(producer.client, carries_out)
     sink.commit(second, [stage(sink, second, pairs(2, 3))])
     assert [1, 2, 3] == topic.values()
-    assert producer is not sink._publisher._producer
+    assert producer is not publishing._publisher._producer
     assert f"the outcome of transaction {second!r} is open (_TIMED_OUT); a new producer finds it out" in caplog.text
 
 
@@ -260,10 +264,11 @@ def test_a_producer_that_delivers_nothing_is_replaced(
     monkeypatch.setattr("penstock.io.kafka.publisher._ENDED_WITHIN", 2.0)
     first, second = names(2)
     with broker.behind_a_proxy() as (address, proxy), ThreadPoolExecutor() as pool:
-        sink: KafkaSink = WriteToKafka({"bootstrap.servers": address}, topic.name).sink
+        sink = LabelledSink(WriteToKafka({"bootstrap.servers": address}, topic.name).sink, "Write")
+        publishing = sink.sink.opened(sink.context(first))
         sink.commit(first, [stage(sink, first, pairs(1))])
         token = stage(sink, second, pairs(2, 3))
-        producer = sink._publisher._producer
+        producer = publishing._publisher._producer
         proxy.mute()
         committed = pool.submit(sink.commit, second, [token])
         time.sleep(4)
@@ -272,7 +277,7 @@ def test_a_producer_that_delivers_nothing_is_replaced(
         proxy.join()
         committed.result(60)
     assert [1, 2, 3] == topic.values()
-    assert producer is not sink._publisher._producer
+    assert producer is not publishing._publisher._producer
     assert f"the outcome of transaction {second!r} is open (_TIMED_OUT); a new producer finds it out" in caplog.text
 
 
@@ -440,9 +445,9 @@ def test_at_least_once_writes_at_once(topic: Topic) -> None:
 def test_what_can_not_be_written_is_said(topic: Topic, broker: KafkaBroker) -> None:
     """Before the pipeline runs, or with the element."""
     (name,) = names(1)
-    missing = attrs.evolve(sink_of(topic).writing, topic="nosuch")
+    missing = attrs.evolve(sink_of(topic).sink.writing, topic="nosuch")
     with pytest.raises(SinkError, match="has no topic 'nosuch'; create it"):
-        KafkaSink(missing).prepare(name)
+        LabelledSink(KafkaSink(missing), "Write").prepare(name)
     sink = sink_of(topic)
     for element, said in (
         (7, "expected pairs of a key and a value, got 7"),

@@ -17,30 +17,31 @@ import pytest
 from lakehouse_tables import WORDS, LakeTable
 
 import penstock as beam
-from penstock.io.lakehouse.sink import LakehouseSink
+from penstock.io.lakehouse.sink import name_of
 from penstock.io.lakehouse.staging import INLINE_BYTES, token_of
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.elements.row import Row
 from penstock.sdk.errors import MissingExtraError, RejectedRecordError, SinkError, UnsupportedError
+from penstock.sdk.sink import LabelledSink
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
 from penstock.windowing import Timestamp
 
 
-def sink_of(table: LakeTable, schema: Any = WORDS, **options: Any) -> LakehouseSink:
+def sink_of(table: LakeTable, schema: Any = WORDS, **options: Any) -> LabelledSink:
     """A sink as another process has it."""
-    sink: LakehouseSink = pickle.loads(pickle.dumps(table.write(schema, **options).sink))
-    return sink
+    write = table.write(schema, **options)
+    return LabelledSink(pickle.loads(pickle.dumps(write.sink)), type(write).__name__)
 
 
 def rows(*pairs: tuple[str, int]) -> list[Row]:
     return [Row(word=word, n=n) for word, n in pairs]
 
 
-def stage(sink: LakehouseSink, transaction: str, values: Sequence[Any], signs: Any = 1) -> Any:
+def stage(sink: LabelledSink, transaction: str, values: Sequence[Any], signs: Any = 1) -> Any:
     sink.prepare(transaction)
-    writer = sink.open_writer(transaction, uuid.uuid4().hex)
+    writer = sink.sink.open_writer(sink.context(transaction, uuid.uuid4().hex))
     writer.write(Bundle(list(values), signs=signs))
     return writer.stage()
 
@@ -109,7 +110,7 @@ def test_a_commit_is_published_once_and_by_whoever_comes_to_it(table: LakeTable)
     later.commit(first, tokens)
     assert [1, 2, 3, 4] == table.values()
     # Delta has it as an application transaction, Iceberg in the properties of a snapshot.
-    assert 2 == table.last_commit(later.name_of(second).writer)
+    assert 2 == table.last_commit(name_of(later.context(second)).writer)
 
 
 def test_a_missing_package_is_named_with_its_extra(
@@ -243,7 +244,8 @@ def test_a_commit_ends_well_whose_files_another_process_has_removed(
     sink = sink_of(table, key="word", target_file_size=1)
     token = stage(sink, name, rows(("a", 1), ("b", 2)))
     assert token_of(token).files
-    load = sink.table.load
+    opened = sink.sink.opened(sink.context(name))
+    load = opened.load
 
     def load_before_the_other_commits() -> Any:
         loaded = load()
@@ -251,11 +253,11 @@ def test_a_commit_ends_well_whose_files_another_process_has_removed(
             sink_of(table, key="word").commit(name, [token])
         return loaded
 
-    monkeypatch.setattr(sink.table, "load", load_before_the_other_commits)
+    monkeypatch.setattr(opened, "load", load_before_the_other_commits)
     sink.commit(name, [token])
 
     assert [("a", 1), ("b", 2)] == table.rows()
-    assert 1 == table.last_commit(sink.name_of(name).writer)
+    assert 1 == table.last_commit(name_of(sink.context(name)).writer)
 
 
 def test_a_commit_fails_whose_files_are_lost(table: LakeTable) -> None:

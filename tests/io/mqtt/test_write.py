@@ -19,6 +19,7 @@ from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError, UnsupportedError
+from penstock.sdk.sink import LabelledSink
 
 
 def to_bytes(n: int) -> bytes:
@@ -93,9 +94,9 @@ def test_a_repeated_commit_doubles_messages_with_their_ids(
     mosquitto: Mosquitto, topic: str, subscriber: Subscriber
 ) -> None:
     """By which a reader drops them; nothing is published before the commit."""
-    sink = WriteToMqtt(mosquitto.url, f"{topic}/a").sink
+    sink = LabelledSink(WriteToMqtt(mosquitto.url, f"{topic}/a").sink, "WriteToMqtt")
     sink.prepare("run/1")
-    writer = sink.open_writer("run/1", "unit")
+    writer = sink.sink.open_writer(sink.context("run/1", "unit"))
     writer.write(Bundle([b"1", b"2"]))
     token = writer.stage()
     for _ in range(2):
@@ -125,9 +126,9 @@ def test_a_commit_goes_on_while_the_broker_answers_though_the_program_is_to_stop
     mosquitto: Mosquitto, topic: str, stops_answering: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may take longer than a broker that doesn't answer is waited for."""
-    sink = WriteToMqtt(mosquitto.url, f"{topic}/a").sink
+    sink = LabelledSink(WriteToMqtt(mosquitto.url, f"{topic}/a").sink, "WriteToMqtt")
     sink.prepare("run/1")
-    writer = sink.open_writer("run/1", "unit")
+    writer = sink.sink.open_writer(sink.context("run/1", "unit"))
     writer.write(Bundle([b"%d" % n for n in range(8)]))
     token = writer.stage()
     began = time.monotonic()

@@ -19,12 +19,13 @@ from side_by_side import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import ReadFromNats, WriteToNats
-from penstock.io.nats.write import NatsSink
+from penstock.io.nats.write import Streams
 from penstock.io.waiting import stop_waiting, wait_again
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import PenstockError, RejectedRecordError, SinkError, UnsupportedError
+from penstock.sdk.sink import LabelledSink
 from penstock.testing.util import assert_that, equal_to
 
 # Seconds: `OUTAGE=60 pytest tests/io/nats -k lost_connection` loses a connection for a minute.
@@ -86,9 +87,9 @@ def _acknowledged(stream: Stream) -> int:
 
 def test_a_repeated_commit_writes_no_message_twice(stream: Stream) -> None:
     """The server has their ids."""
-    sink = WriteToNats(stream.url, f"{stream.name}.n").sink
+    sink = LabelledSink(WriteToNats(stream.url, f"{stream.name}.n").sink, "WriteToNats")
     sink.prepare("run/1")
-    writer = sink.open_writer("run/1", "unit")
+    writer = sink.sink.open_writer(sink.context("run/1", "unit"))
     writer.write(Bundle([b"1", b"2", b"1"]))
     token = writer.stage()
     assert [] == stream.values()
@@ -188,8 +189,12 @@ def test_a_message_that_its_stream_refuses_is_found_before_the_commit(
 def test_the_headers_of_a_message_count_as_the_server_counts_them(nats_server: NatsServer) -> None:
     """The largest one that fits is stored, and one byte more is refused."""
     small = Stream(nats_server, max_msg_size=400)
-    sink = WriteToNats(small.url, f"{small.name}.n", headers=lambda _: {"kind": "test"}, stream=small.name).sink
-    largest = 400 - sink._size(b"", {"kind": "test"})
+    sink = LabelledSink(
+        WriteToNats(small.url, f"{small.name}.n", headers=lambda _: {"kind": "test"}, stream=small.name).sink,
+        "WriteToNats",
+    )
+    streams = sink.sink.opened(sink.context("1"))
+    largest = 400 - streams._size(b"", {"kind": "test"})
     with pytest.raises(RejectedRecordError, match="its stream accepts"):
         staged(sink, [b"1" * (largest + 1)])
     sink.commit("1", [staged(sink, [b"1" * largest])])
@@ -199,7 +204,7 @@ def test_the_headers_of_a_message_count_as_the_server_counts_them(nats_server: N
 def test_a_message_that_the_stream_refuses_at_the_commit_fails_it_at_once(nats_server: NatsServer) -> None:
     """The stream has changed since the message was staged.  The client drops the server's answer."""
     small = Stream(nats_server, max_msg_size=100)
-    sink = WriteToNats(small.url, f"{small.name}.n").sink
+    sink = LabelledSink(WriteToNats(small.url, f"{small.name}.n").sink, "WriteToNats")
     token = ("id", [(f"{small.name}.n", b"1" * size, None) for size in (10, 500)])
     began = time.monotonic()
     with pytest.raises(RejectedRecordError, match=r"the stream refuses a message .*message size exceeds maximum"):
@@ -213,10 +218,11 @@ def test_a_message_that_is_larger_than_its_stream_is_found_before_the_commit(
 ) -> None:
     """The server acknowledges it and drops it at once; one byte less is stored."""
     small = Stream(nats_server, max_bytes=400, storage=storage)
-    sink = WriteToNats(small.url, f"{small.name}.n").sink
+    sink = LabelledSink(WriteToNats(small.url, f"{small.name}.n").sink, "WriteToNats")
     with pytest.raises(RejectedRecordError, match=r"larger than its whole stream: .* max_bytes permits 400"):
         staged(sink, [b"1" * 400])
-    largest = 400 - sink.limits[f"{small.name}.n"].besides - sink._size(b"", None)
+    streams = sink.sink.opened(sink.context("1"))
+    largest = 400 - streams.limits[f"{small.name}.n"].besides - streams._size(b"", None)
     with pytest.raises(RejectedRecordError, match="larger than its whole stream"):
         staged(sink, [b"1" * (largest + 1)])
     sink.commit("1", [staged(sink, [b"1" * largest])])
@@ -226,7 +232,7 @@ def test_a_message_that_is_larger_than_its_stream_is_found_before_the_commit(
 def test_a_stream_that_is_full_is_waited_for(nats_server: NatsServer, caplog: pytest.LogCaptureFixture) -> None:
     """It answers, and the log says so; once it has room, the rest is stored."""
     full = Stream(nats_server, max_msgs=2, discard="new")
-    sink = WriteToNats(full.url, f"{full.name}.n").sink
+    sink = LabelledSink(WriteToNats(full.url, f"{full.name}.n").sink, "WriteToNats")
     token = staged(sink, [b"1", b"2", b"3", b"4"])
     with ThreadPoolExecutor() as pool:
         committed = pool.submit(sink.commit, "1", [token])
@@ -244,7 +250,7 @@ def test_a_stream_that_stays_full_fails_the_commit(
     """After a minute, and soon when a signal asks the program to stop; the error names the limits."""
     monkeypatch.setattr("penstock.io.waiting.WAITS_WHILE_BUSY", 60.0 if is_to_stop else 0.5)
     full = Stream(nats_server, max_msgs=1, discard="new")
-    sink = WriteToNats(full.url, f"{full.name}.n").sink
+    sink = LabelledSink(WriteToNats(full.url, f"{full.name}.n").sink, "WriteToNats")
     token = staged(sink, [b"1", b"2"])
     expected = (
         r"transaction '1' can't be published: .*the stream has no room for a message for '.*': maximum messages "
@@ -264,7 +270,7 @@ def test_a_stream_that_stays_full_fails_the_commit(
 
 def test_a_commit_that_waits_for_a_server_ends_when_the_program_is_to_stop(stream: Stream) -> None:
     """As a signal asks it to."""
-    sink = WriteToNats("nats://127.0.0.1:1", f"{stream.name}.n").sink
+    sink = LabelledSink(WriteToNats("nats://127.0.0.1:1", f"{stream.name}.n").sink, "WriteToNats")
     with ThreadPoolExecutor() as pool:
         committed = pool.submit(sink.commit, "1", [("id", [(f"{stream.name}.n", b"1", None)])])
         try:
@@ -281,15 +287,15 @@ def test_a_commit_goes_on_while_the_server_answers_though_the_program_is_to_stop
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes longer than a server that doesn't answer is waited for."""
-    publish = NatsSink._publish
+    publish = Streams._publish
 
-    async def slowly(sink: NatsSink, js: Any, messages: Any) -> None:
+    async def slowly(streams: Streams, js: Any, messages: Any) -> None:
         await asyncio.sleep(0.5)
-        await publish(sink, js, messages)
+        await publish(streams, js, messages)
 
-    monkeypatch.setattr(NatsSink, "_publish", slowly)
+    monkeypatch.setattr(Streams, "_publish", slowly)
     monkeypatch.setattr("penstock.io.nats.write._AT_ONCE", 1)
-    sink = WriteToNats(stream.url, f"{stream.name}.n").sink
+    sink = LabelledSink(WriteToNats(stream.url, f"{stream.name}.n").sink, "WriteToNats")
     token = staged(sink, [b"%d" % n for n in range(8)])
     stop_waiting()
     try:
@@ -301,6 +307,6 @@ def test_a_commit_goes_on_while_the_server_answers_though_the_program_is_to_stop
 
 def staged(sink: Any, messages: list[bytes]) -> Any:
     sink.prepare("1")
-    writer = sink.open_writer("1", "unit")
+    writer = sink.sink.open_writer(sink.context("1", "unit"))
     writer.write(Bundle(messages))
     return writer.stage()

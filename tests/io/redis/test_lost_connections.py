@@ -16,6 +16,7 @@ from penstock.io import ReadFromRedisStream, WriteToRedisStream, waiting
 from penstock.io.redis import sink as redis_sink
 from penstock.io.redis.server import is_lost_connection
 from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.sink import LabelledSink
 from penstock.windowing import Timestamp
 
 NOW = Timestamp(2_000_000_000)
@@ -70,7 +71,7 @@ def test_each_entry_is_written_once(
     monkeypatch.setattr(redis_sink, "STAGE_CHANGES", 2)
     caplog.set_level(logging.WARNING)
     client, stream = redis_server.client(), next(_names)
-    sink = WriteToRedisStream(redis_server.url, stream).sink
+    sink = LabelledSink(WriteToRedisStream(redis_server.url, stream).sink, "WriteToRedisStream")
     sink.prepare("first")
     sink.commit("first", [])
     expected: list[str] = []
@@ -80,14 +81,14 @@ def test_each_entry_is_written_once(
         for transaction in ("committed", "aborted"):
             name = f"{transaction} {number}"
             sink.prepare(name)
-            writer = sink.open_writer(name, "unit")
+            writer = sink.sink.open_writer(sink.context(name, "unit"))
             writer.write(Bundle([{"n": n} for n in range(5)]))
             token = writer.stage()
             sink.commit(name, [token]) if transaction == "committed" else sink.abort(name)
         left, loss.steps = loss.steps, NEVER
         expected += map(str, range(5))
         assert expected == [fields["n"] for _, fields in client.xrange(stream)]
-        assert [sink.own("committed")] == list(client.scan_iter(f"{sink.own()}*"))
+        assert [sink.sink.own(sink.label, "committed")] == list(client.scan_iter(f"{sink.sink.own(sink.label)}*"))
         if left > 0:
             break
         times += bool(said(caplog))

@@ -10,8 +10,10 @@ import pytest
 import penstock as beam
 from penstock.io import WriteToRedis
 from penstock.io.redis import sink as redis_sink
+from penstock.io.redis.sink import RedisSink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import MissingExtraError, SinkError
+from penstock.sdk.sink import LabelledSink
 from penstock.testing import ScriptedSource
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
 from penstock.windowing.windows import IntervalWindow
@@ -30,7 +32,7 @@ class Keys:
         self.prefix = next(_prefixes)
 
     def sink(self, **options):
-        return WriteToRedis(self.url, self.prefix, **options).sink
+        return LabelledSink(WriteToRedis(self.url, self.prefix, **options).sink, "WriteToRedis")
 
     def write(self, transaction, *bundles, **options):
         sink = self.sink(**options)
@@ -41,7 +43,7 @@ class Keys:
         """Return the tokens that workers stage, one worker for each bundle."""
         tokens = []
         for number, bundle in enumerate(bundles):
-            writer = pickle.loads(pickle.dumps(sink)).open_writer(transaction, f"unit{number}")
+            writer = pickle.loads(pickle.dumps(sink.sink)).open_writer(sink.context(transaction, f"unit{number}"))
             writer.write(bundle)
             tokens.append(pickle.loads(pickle.dumps(writer.stage())))
         return tokens
@@ -53,7 +55,11 @@ class Keys:
 
     def left(self):
         """The sink's own keys, but for that of what was committed."""
-        return sorted(key for key in self.client.scan_iter(f"{self.sink().own()}*") if not key.endswith(":committed"))
+        return sorted(
+            key
+            for key in self.client.scan_iter(f"{self.sink().sink.own('WriteToRedis')}*")
+            if not key.endswith(":committed")
+        )
 
 
 @pytest.fixture
@@ -147,7 +153,7 @@ def test_of_a_series_of_transactions_the_last_one_stands_for_those_before(keys):
         sink.commit(name, committed[name])
     for name, tokens in committed.items():
         sink.commit(name, tokens)
-    last = keys.client.hgetall(sink.own("last", "committed"))
+    last = keys.client.hgetall(sink.sink.own("WriteToRedis", "last", "committed"))
     assert {
         "________-ab": "00000002-ab",
         "____________-ab": "000000000001-ab",
@@ -162,7 +168,7 @@ def test_an_aborted_transaction_leaves_nothing_and_takes_nothing(keys):
     """A worker that didn't hear of it is told."""
     sink = keys.sink()
     sink.prepare("1")
-    writer = sink.open_writer("1", "late")
+    writer = sink.sink.open_writer(sink.context("1", "late"))
     keys.stage(sink, "1", Bundle([("a", 1)]))
     sink.abort("1")
     sink.abort("1")
@@ -189,16 +195,16 @@ def test_a_concurrent_commit_is_noticed(keys, monkeypatch):
     sink = keys.sink()
     sink.prepare("1")
     tokens = keys.stage(sink, "1", Bundle([("a", 1)]))
-    net, calls = type(sink).net, []
+    net, calls = RedisSink.net, []
 
     def meanwhile(self, changes):
         calls.append(1)
         if len(calls) == 1:
-            self.commit("1", tokens)
+            sink.commit("1", tokens)
             keys.client.set(keys.prefix + "a", 7)
         return net(self, changes)
 
-    monkeypatch.setattr(type(sink), "net", meanwhile)
+    monkeypatch.setattr(RedisSink, "net", meanwhile)
     sink.commit("1", tokens)
     assert ({"a": "7"}, 2) == (keys.found(), len(calls))
 
@@ -241,7 +247,7 @@ def test_what_redis_can_not_keep_is_named(keys):
 
 def test_a_server_that_can_not_be_reached_is_named_without_its_password(redis_server):
     """Before anything runs."""
-    sink = WriteToRedis(f"redis://:hush@127.0.0.1:{redis_server.port}/0").sink
+    sink = LabelledSink(WriteToRedis(f"redis://:hush@127.0.0.1:{redis_server.port}/0").sink, "WriteToRedis")
     with pytest.raises(SinkError, match=r"Redis at 127.0.0.1:\d+/0 can't be written to: .*password") as error:
         sink.prepare("1")
     assert "hush" not in str(error.value)

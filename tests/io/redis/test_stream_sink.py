@@ -10,6 +10,7 @@ from penstock.io import WriteToRedisStream
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError, UnsupportedError
+from penstock.sdk.sink import LabelledSink
 from penstock.testing import ScriptedSource
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
 
@@ -25,10 +26,10 @@ class Stream:
         self.name = f"written{next(_numbers)}"
 
     def sink(self, **options):
-        return WriteToRedisStream(self.url, self.name, **options).sink
+        return LabelledSink(WriteToRedisStream(self.url, self.name, **options).sink, "WriteToRedisStream")
 
     def stage(self, sink, transaction, values):
-        writer = pickle.loads(pickle.dumps(sink)).open_writer(transaction, "unit")
+        writer = pickle.loads(pickle.dumps(sink.sink)).open_writer(sink.context(transaction, "unit"))
         writer.write(Bundle(values))
         return writer.stage()
 

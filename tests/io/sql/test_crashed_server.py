@@ -8,6 +8,7 @@ from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
 
 from penstock.io import WriteToSQL
 from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.sink import LabelledSink
 
 
 def test_no_commit_is_lost_though_the_server_does_not_wait_for_its_disk() -> None:
@@ -24,9 +25,9 @@ def test_no_commit_is_lost_though_the_server_does_not_wait_for_its_disk() -> Non
         server.stop()
         server.settings |= {"synchronous_commit": "off", "wal_writer_delay": "10s"}
         server.start(port)
-        sink = WriteToSQL(server.url, "words", "word", {"word": str, "n": int}).sink
+        sink = LabelledSink(WriteToSQL(server.url, "words", "word", {"word": str, "n": int}).sink, "WriteToSQL")
         sink.prepare("1")
-        writer = sink.open_writer("1", "unit")
+        writer = sink.sink.open_writer(sink.context("1", "unit"))
         writer.write(Bundle([("ann", 1)]))
         token = writer.stage()
         crash()

@@ -14,6 +14,7 @@ from penstock.io.sql.database import SqlConnector
 from penstock.io.sql.table_sink import TableSink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError
+from penstock.sdk.sink import LabelledSink
 
 
 class Loss(Fuse):
@@ -55,7 +56,8 @@ def test_a_database_that_was_never_reached_is_an_error_at_once():
     def connect():
         raise psycopg.OperationalError("connection refused")
 
-    sink = TableSink(SqlConnector(connect, "postgresql"), "words", "word", {"word": str}, transform="save")
+    table = TableSink(SqlConnector(connect, "postgresql"), "words", "word", {"word": str})
+    sink = LabelledSink(table, "save")
     began = time.monotonic()
     with pytest.raises(SinkError, match="save: table 'words' in .* can't be written to: connection refused"):
         sink.prepare("1")

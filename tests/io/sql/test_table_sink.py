@@ -85,7 +85,7 @@ def test_where_rows_are_retracted_the_same_row_twice_is_one_too_many(database, t
     twice = Bundle([("ann", 1)] * 2)
     with pytest.raises(SinkError, match=r"2 rows are left for {'word': 'ann'}, such as .* \(2 times\)"):
         transactions.write(database.sink(retracting=True), twice, transaction="1")
-    transactions.write(database.sink(transform="other"), twice, transaction="2")
+    transactions.write(database.sink(label="other"), twice, transaction="2")
     assert [("ann", 1)] == database.rows()
 
 

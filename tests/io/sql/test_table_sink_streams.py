@@ -78,8 +78,8 @@ def tables_of(database):
 
 def check_any_stream(database, transactions, data, batches):
     """The table is what the rows come to after each transaction."""
-    sink = database.sink(database.new_table(), transform="save/words", retracting=data.draw(st.booleans()))
-    table = sink.table.removeprefix(database.schema)
+    sink = database.sink(database.new_table(), label="save/words", retracting=data.draw(st.booleans()))
+    table = sink.sink.table.removeprefix(database.schema)
     for number, (changes, expected) in enumerate(batches):
         transaction = f"run/{number}"
         until_it_succeeds(database, data.draw, lambda: sink.prepare(transaction))
@@ -93,8 +93,8 @@ def check_any_stream(database, transactions, data, batches):
         if data.draw(st.booleans(), label="again"):
             sink.commit(transaction, tokens)
             assert expected == database.rows(table)
-        assert staging_table(sink.table, sink.transform, transaction) not in tables_of(database)
-    database.run(f"DROP TABLE {sink.table}")
+        assert staging_table(sink.sink.table, sink.label, transaction) not in tables_of(database)
+    database.run(f"DROP TABLE {sink.sink.table}")
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

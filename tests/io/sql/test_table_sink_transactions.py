@@ -68,7 +68,7 @@ def test_aborting_leaves_nothing_and_stops_zombie_writers(database, transactions
     sink = database.sink()
     sink.prepare("1")
     tokens = transactions.stage(sink, "1", [Bundle([("ann", 1)])])
-    zombie = sink.open_writer("1", "2")
+    zombie = sink.sink.open_writer(sink.context("1", "2"))
     zombie.write(Bundle([("ann", 2)]))
     sink.abort("1")
     sink.abort("1")
@@ -76,7 +76,7 @@ def test_aborting_leaves_nothing_and_stops_zombie_writers(database, transactions
     with pytest.raises(SinkError, match="save/words: table '.*words' in .* can't be written: .*_penstock_staged_"):
         zombie.stage()
     with pytest.raises(SinkError, match="transaction '1' isn't prepared"):
-        sink.open_writer("1", "3").write(Bundle([("ann", 1)]))
+        sink.sink.open_writer(sink.context("1", "3")).write(Bundle([("ann", 1)]))
     with pytest.raises(SinkError, match="its staged rows are missing"):
         sink.commit("1", tokens)
 
@@ -96,7 +96,7 @@ def test_a_worker_that_fails_removes_what_it_staged(database, transactions):
     """Many rows are staged in several steps, of which some were taken."""
     sink = database.sink()
     sink.prepare("1")
-    writer = sink.open_writer("1", "1")
+    writer = sink.sink.open_writer(sink.context("1", "1"))
     writer.write(Bundle([(str(n), n) for n in range(STAGE_ROWS + 1)]))
     [staged] = [name for name in database.tables() if "staged" in name]
     assert [(STAGE_ROWS,)] == database.run(f"SELECT COUNT(*) FROM {database.schema}{staged}")
@@ -106,10 +106,10 @@ def test_a_worker_that_fails_removes_what_it_staged(database, transactions):
 
 def test_two_sinks_of_a_pipeline_may_write_into_one_table(database, transactions):
     """Each has rows and a record of its own."""
-    sinks = [database.sink(transform=name) for name in ("save/a", "save/b")]
+    sinks = [database.sink(label=name) for name in ("save/a", "save/b")]
     for sink in sinks:
         sink.prepare("1")
-    tokens = [transactions.stage(sink, "1", [Bundle([(sink.transform, 1)])]) for sink in sinks]
+    tokens = [transactions.stage(sink, "1", [Bundle([(sink.label, 1)])]) for sink in sinks]
     for sink, staged in zip(sinks, tokens):
         sink.commit("1", staged)
     assert [("save/a", 1), ("save/b", 1)] == database.rows()

@@ -24,6 +24,7 @@ from penstock.runners.local.simulation.sink import SimulatedSink, SimulatedTable
 from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.simulation.world import Faults, SimulatedWorld
 from penstock.sdk.errors import SinkError, StaleWriterError
+from penstock.sdk.sink import SinkContext
 
 LABEL = "output of Read(ScriptedSource)"
 
@@ -43,17 +44,17 @@ class ObedientSink(SimulatedSink):
 
     before: Callable[[str], None] = staticmethod(lambda what: None)
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         self.before("prepare")
-        super().prepare(transaction)
+        super().prepare(context)
 
-    def commit(self, transaction: str, staged: Any) -> None:
+    def commit(self, context: SinkContext, staged: Any) -> None:
         self.before("commit")
-        super().commit(transaction, staged)
+        super().commit(context, staged)
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: SinkContext) -> None:
         self.before("abort")
-        super().abort(transaction)
+        super().abort(context)
 
 
 class Scene:

@@ -22,6 +22,7 @@ from penstock.runners.local.simulation.graph import sinks_of, with_sinks
 from penstock.runners.local.simulation.sink import CollectingSink
 from penstock.sdk.errors import SinkError, SnapshotError, UserCodeError
 from penstock.sdk.options import PipelineOptions
+from penstock.sdk.sink import SinkContext
 
 
 class RecordingSink(CollectingSink):
@@ -38,22 +39,22 @@ class RecordingSink(CollectingSink):
         self.fails_at = fails_at
         self.error = error or SinkError("the disk is full")
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: SinkContext) -> None:
         self._fail("prepare")
 
-    def precommit(self, transactions: Mapping[str, Sequence[Any]]) -> None:
+    def precommit(self, staged: Mapping[SinkContext, Sequence[Any]]) -> None:
         self._fail("precommit")
 
-    def commit(self, transaction: str, staged: object) -> None:
-        self.calls.append(("commit", transaction))
-        self._fail("commit", f"commit {transaction}")
+    def commit(self, context: SinkContext, staged: object) -> None:
+        self.calls.append(("commit", context.transaction))
+        self._fail("commit", f"commit {context.transaction}")
 
     def _fail(self, *names: str) -> None:
         if set(names) & set(self.fails_at):
             raise self.error
 
-    def abort(self, transaction: str) -> None:
-        self.calls.append(("abort", transaction))
+    def abort(self, context: SinkContext) -> None:
+        self.calls.append(("abort", context.transaction))
         if self.fails_to_abort:
             raise OSError(errno.EIO, "no answer")
 
@@ -279,12 +280,12 @@ class CountingOpen(CollectingSink):
         self.over: set[str] = set()
         self.most = 0
 
-    def prepare(self, transaction: str) -> None:
-        self.prepared.add(transaction)
+    def prepare(self, context: SinkContext) -> None:
+        self.prepared.add(context.transaction)
         self.most = max(self.most, len(self.prepared - self.over))
 
-    def abort(self, transaction: str) -> None:
-        self.over.add(transaction)
+    def abort(self, context: SinkContext) -> None:
+        self.over.add(context.transaction)
 
 
 def test_a_stream_that_writes_nothing_leaves_no_transactions_behind(tmp_path: Path) -> None:

@@ -36,19 +36,19 @@ class NotedSink(beam.io.Sink):
         self.aborted: list[str] = []
         self.fails = False
 
-    def prepare(self, transaction: str) -> None:
+    def prepare(self, context: beam.io.SinkContext) -> None:
         pass
 
-    def open_writer(self, transaction: str, unit: str) -> Any:
+    def open_writer(self, context: beam.io.SinkContext) -> Any:
         raise NotImplementedError
 
-    def commit(self, transaction: str, staged: Any) -> None:
+    def commit(self, context: beam.io.SinkContext, staged: Any) -> None:
         pass
 
-    def abort(self, transaction: str) -> None:
+    def abort(self, context: beam.io.SinkContext) -> None:
         if self.fails:
             raise ConnectionError("no answer")
-        self.aborted.append(transaction)
+        self.aborted.append(context.transaction)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from penstock.runners.execution.sinks.writer import OutputRun
 from penstock.sdk import graph
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError, UserCodeError
-from penstock.sdk.sink import Sink, SinkWriter
+from penstock.sdk.sink import Sink, SinkContext, SinkWriter
 from penstock.transforms.write import Write
 
 
@@ -30,18 +30,18 @@ class Diary(Sink[Any]):
         if what == self.fails_at:
             raise self.error
 
-    def prepare(self, transaction: str) -> None:
-        self.note("prepare", transaction)
+    def prepare(self, context: SinkContext) -> None:
+        self.note("prepare", context.transaction)
 
-    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
-        self.note("open", transaction, unit)
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
+        self.note("open", context.transaction, context.unit)
         return Page(self)
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
-        self.note("commit", transaction, list(staged))
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
+        self.note("commit", context.transaction, list(staged))
 
-    def abort(self, transaction: str) -> None:
-        self.note("abort", transaction)
+    def abort(self, context: SinkContext) -> None:
+        self.note("abort", context.transaction)
 
 
 class Page(SinkWriter[Any]):

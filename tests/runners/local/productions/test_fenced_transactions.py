@@ -16,6 +16,7 @@ from penstock.runners.local.productions.fenced_transactions import FencedTransac
 from penstock.runners.local.simulation.graph import sinks_of, with_sinks
 from penstock.runners.local.simulation.sink import CollectingSink
 from penstock.sdk.errors import SnapshotError, StaleWriterError
+from penstock.sdk.sink import SinkContext
 
 
 class _NotedSink(CollectingSink):
@@ -26,11 +27,11 @@ class _NotedSink(CollectingSink):
         self.prepared: list[str] = []
         self.aborted: list[str] = []
 
-    def prepare(self, transaction: str) -> None:
-        self.prepared.append(transaction)
+    def prepare(self, context: SinkContext) -> None:
+        self.prepared.append(context.transaction)
 
-    def abort(self, transaction: str) -> None:
-        self.aborted.append(transaction)
+    def abort(self, context: SinkContext) -> None:
+        self.aborted.append(context.transaction)
 
 
 def plan_with(sink: CollectingSink) -> Plan:
