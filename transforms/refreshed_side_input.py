@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,6 +40,9 @@ class RefreshedSideInput(PTransform):
     If the first load fails, the run fails.  If a later one fails, the former content stays, a warning is logged, and
     the counter `failed_loads` is increased.  A restart from a checkpoint goes on with the last content.  A pipeline
     with this transform is a stream, and ends when it is stopped.
+
+    While `load` runs its worker does nothing else, and a checkpoint waits for it.  Loads that are due meanwhile are
+    left out.
 
     Args:
       load: a function without arguments that returns the content.  One worker calls it.
@@ -79,25 +83,32 @@ def _newest(pair: tuple[None, Any]) -> list[Any]:
 
 
 class _Load(DoFn):
-    HAS_LOADED = ReadModifyWriteStateSpec("has loaded")
+    # The due time of the last load and the seconds it took, added; None before the first one.
+    LOADED = ReadModifyWriteStateSpec("has loaded")
 
     def __init__(self, load: Callable[[], Any], label: str) -> None:
         self.load = load
         self.label = label
         self.failed = Metrics.counter("RefreshedSideInput", "failed_loads")
 
-    def process(
-        self, pair: tuple[None, Any], has_loaded: Any = DoFn.StateParam(HAS_LOADED)
-    ) -> Iterator[tuple[None, Any]]:
+    def process(self, pair: tuple[None, Any], loaded: Any = DoFn.StateParam(LOADED)) -> Iterator[tuple[None, Any]]:
+        # If the impulses that were due during a load made loads, too, these would have no pause, and each barrier would
+        # wait behind more of them.
+        _, due = pair
+        ended = loaded.read()
+        if ended is not None and due <= ended:
+            return
+        began = time.monotonic()
         try:
             content = self.load()
             if isinstance(content, Iterator):
                 content = list(content)
         except Exception:
-            if not has_loaded.read():
+            if ended is None:
                 raise
             self.failed.inc()
             _logger.warning("%s: the load failed; the former content stays", self.label, exc_info=True)
+            loaded.write(due + time.monotonic() - began)
             return
-        has_loaded.write(True)
+        loaded.write(due + time.monotonic() - began)
         yield None, content

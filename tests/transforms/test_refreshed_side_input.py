@@ -6,6 +6,7 @@ import contextlib
 import json
 import pathlib
 import sqlite3
+import time
 from typing import Any
 
 import pytest
@@ -133,6 +134,33 @@ def test_a_restart_goes_on_with_the_last_content(options: PipelineOptions, tmp_p
         finally:
             result.cancel()
         file.unlink(missing_ok=True)
+
+
+def loading_slowly(path: pathlib.Path, seconds: float) -> Any:
+    """Return a function that loads the number of its calls, which a file counts, and takes longer than the interval."""
+
+    def load() -> int:
+        with path.open("a") as calls:
+            calls.write("called\n")
+        time.sleep(seconds)
+        return len(path.read_text().splitlines())
+
+    return load
+
+
+def test_a_load_that_takes_longer_than_the_interval_does_not_hold_checkpoints_back(
+    options: PipelineOptions, tmp_path: pathlib.Path
+) -> None:
+    """Loads that have become due meanwhile are left out, so that the barriers don't wait behind ever more of them."""
+    file = tmp_path / "calls"
+    p = beam.Pipeline("local", options=options)
+    recording = look_up(p, loading_slowly(file, 0.5), AsSingleton)
+    result = p.run()
+    try:
+        wait_until(lambda: recording.changes, "an element that is committed")
+        wait_until(lambda: (last(recording) or [0])[0] > 3, "another content")
+    finally:
+        result.cancel()
 
 
 def test_a_content_that_is_no_table_is_an_error(options: PipelineOptions) -> None:
