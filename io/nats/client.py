@@ -33,6 +33,9 @@ REACHED_WITHIN = 60.0
 # How long a connection, and an answer of JetStream, may take, in seconds.
 _ANSWERS_WITHIN = 5.0
 
+# The client's text for a server that closes the connection before it speaks, an error without a class of its own.
+_NO_INFO = "nats: empty response from server when expecting INFO message"
+
 # The credentials that a client takes.
 CREDENTIALS = ("user", "password", "token", "user_credentials", "nkeys_seed")
 
@@ -171,7 +174,7 @@ class Connection:
                 raise
             raise Lost(text_or_class(error)) from error
         except errors.Error as error:
-            if "empty response from server" in str(error):
+            if str(error) == _NO_INFO:
                 raise Lost(text_or_class(error)) from error
             raise
 
