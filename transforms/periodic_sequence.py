@@ -36,15 +36,19 @@ class ImpulseSource(ScheduledSource[Any]):
       stop: the time from which on there are no elements, in microseconds.
       interval: the interval between elements: seconds, or a span of time.
       data: the elements; pairs of a `Timestamp` and a value have their own event times.
+      newest_only: whether of several elements that are due only the last is read.
     """
 
     # A window of a side input that an element of each interval fills is complete when that element has been read.
     is_ahead = True
 
-    def __init__(self, start: Any, stop: int, interval: Any, data: Sequence[Any] | None) -> None:
+    def __init__(
+        self, start: Any, stop: int, interval: Any, data: Sequence[Any] | None, newest_only: bool = False
+    ) -> None:
         begin = None if start is None else Timestamp.of(start).micros
         super().__init__(1, micros_of_span(interval), begin)
         self.stop = stop
+        self.newest_only = newest_only
         self.data = None if data is None else list(data)
         self._first = _as_number(start) if begin is not None else None
         self._interval = interval if isinstance(interval, (int, float)) else self.period / 1_000_000

@@ -15,12 +15,13 @@ from ..sdk.userstate import ReadModifyWriteStateSpec
 from ..triggers import AccumulationMode, AfterCount, Repeatedly
 from ..windowing import GlobalWindows
 from ..windowing.duration import micros_of_span
+from ..windowing.timestamp import MAX_MICROS
 from .assign_windows import WindowInto
 from .group_by_key import GroupByKey
 from .keys import WithKeys
 from .map_and_filter import FlatMap
 from .pardo import ParDo
-from .periodic_sequence import PeriodicImpulse
+from .periodic_sequence import ImpulseSource, PeriodicImpulse
 
 _logger = logger_of(__name__)
 
@@ -42,7 +43,7 @@ class RefreshedSideInput(PTransform):
     with this transform is a stream, and ends when it is stopped.
 
     While `load` runs its worker does nothing else, and a checkpoint waits for it.  Loads that are due meanwhile are
-    left out.
+    left out, and of those that were due while a stream was down all but one.
 
     Args:
       load: a function without arguments that returns the content.  One worker calls it.
@@ -68,7 +69,10 @@ class RefreshedSideInput(PTransform):
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         label = pbegin.pipeline.full_label
-        times = pbegin | "Times" >> PeriodicImpulse(fire_interval=self.every) | WithKeys(None)
+        impulse = PeriodicImpulse(fire_interval=self.every)
+        # After a stream was down, one load stands for all that were due meanwhile.
+        impulse.source = ImpulseSource(None, MAX_MICROS, self.every, None, newest_only=True)
+        times = pbegin | "Times" >> impulse | WithKeys(None)
         windowing = WindowInto(
             GlobalWindows(), trigger=Repeatedly(AfterCount(1)), accumulation_mode=AccumulationMode.DISCARDING
         )

@@ -33,9 +33,12 @@ class ScheduledSource(UnboundedSource[T]):
 
     Attributes:
       is_ahead: whether the watermark is at the next element's due time at once; else it follows the clock until then.
+      newest_only: whether of several elements that are due only the last is read.
     """
 
     is_ahead = False
+    # Whether of several elements that are due only the last is read, as after a time in which nothing was.
+    newest_only = False
 
     def __init__(
         self,
@@ -176,6 +179,9 @@ class ScheduledReader(EventTimeReader[T]):
         if self.end is not None:
             last = min(last, self.end[0])
         indices = range(self._index, last, step)
+        if self.source.newest_only and indices:
+            limits = [limit for limit in (stop, None if self.end is None else self.end[0]) if limit is not None]
+            indices = range(self._index, min(limits, default=last), step)[-1:]
         if indices:
             self._index = indices[-1] + step
         return indices

@@ -8,6 +8,7 @@ from unbounded_reading import check_replay, elements, polled
 import penstock as beam
 from penstock.sdk.errors import UnsupportedError
 from penstock.testing import assert_that, equal_to
+from penstock.transforms.periodic_sequence import ImpulseSource
 from penstock.transforms.periodicsequence import ImpulseSeqGenDoFn, PeriodicImpulse, PeriodicSequence, RebaseMode
 from penstock.windowing import Duration, Timestamp
 from penstock.windowing.timestamp import MAX_MICROS
@@ -173,3 +174,14 @@ def test_a_dofn_of_sequences_emits_what_is_due_and_defers_the_rest():
 def test_a_dofn_of_sequences_needs_data():
     with pytest.raises(ValueError, match="data must hold at least one element"):
         ImpulseSeqGenDoFn([])
+
+
+def test_of_impulses_that_are_due_only_the_newest_may_be_read() -> None:
+    """After a downtime, and when the elements of a micro-batch are read again."""
+    source = ImpulseSource(None, MAX_MICROS, 10, None, newest_only=True)
+    reader = source.open(0, None)
+    found = [reader.poll(100, Timestamp(seconds)) for seconds in (1_000, 1_009, 1_010, 1_057, 1_058, 1_060)]
+    assert [[1_000.0], None, [1_010.0], [1_050.0], None, [1_060.0]] == [each and each.values for each in found]
+    begin = (1, Timestamp(1_000).micros)
+    again = source.open(0, begin)
+    assert [[1_050.0]] == [each.values for each in again.read_to((6, begin[1]), Timestamp(5_000))]
