@@ -87,8 +87,9 @@ class GroupingRun(PendingStep):
     def look_at_restored(self) -> None:
         """Note whether work of the snapshot is due."""
         self.windows.unify_restored()
-        self.windows.look_at_restored()
-        self.note(self.windows.is_due)
+        if self._step_clock is not None:
+            self.windows.look_at_restored()
+            self.note(self.windows.is_due)
 
     def resume(self) -> None:
         while self.windows.is_due:
