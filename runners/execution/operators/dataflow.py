@@ -11,6 +11,7 @@ processes any other input.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 Pending: TypeAlias = tuple[int, Bundle]
 
 
-class PendingStep:
+class PendingStep(ABC):
     """A step that may have pending work.
 
     Args:
@@ -70,9 +71,9 @@ class PendingStep:
         """True if `resume` can do nothing until a call has ended."""
         return False
 
+    @abstractmethod
     def resume(self) -> None:
         """Go on with the pending work, until none remains or the step has taken its time."""
-        raise NotImplementedError
 
 
 Receiver = Callable[[Bundle], None]
