@@ -65,7 +65,9 @@ def test_several_workers_and_a_replacement_are_killed(tmp_path: pathlib.Path) ->
     job.run()
 
     assert (PipelineState.DONE, expected()) == (job.state, written(tmp_path))
-    assert job.status.restarts >= 4
+    assert 6 == len(list(tmp_path.glob("once-*")))
+    # Both workers may be killed before one restart replaces them.
+    assert job.status.restarts >= 3
 
 
 def test_reports_of_the_others_are_processed_before_a_worker_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
