@@ -75,7 +75,7 @@ class BatchWorkers(WorkerProcesses):
     def __init__(self, program: PartitionedPlan, slots: int, start_method: str, timeout: float) -> None:
         super().__init__(slots, timeout, start_method)
         if program.forked:
-            import_for(program.plan, program.segments)
+            import_for(program.segments)
         self._work = Work(_run_tasks, (program, timeout))
 
     def start(self) -> None:

@@ -22,7 +22,6 @@ from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
 from ....sdk.sources.bounded import BoundedSource
-from ....sdk.typehints.parts import key_type, value_type
 from ..clock import Clock
 from ..counters import Counts, StepCount
 from ..operators.dataflow import Dataflow, Receiver
@@ -45,9 +44,6 @@ Destination = tuple[str, Any]
 
 # A partition of a shuffle: its key groups, each with its blocks, which are read before the next one's.
 KeyGroups = Iterable[tuple[int, Iterable[bytes]]]
-
-# The size of an input from which the pairs of a plain grouping, if they are numbers, may be worth an import of NumPy.
-_LARGE_INPUT = 32 << 20
 
 # The partition of a grouping that has received its input in the same task.
 RECEIVED: KeyGroups = ((0, ()),)
@@ -276,34 +272,13 @@ class SegmentTask:
             self._dataflow.teardown()
 
 
-def import_for(plan: Plan, segments: Iterable[Segment]) -> None:
+def import_for(segments: Iterable[Segment]) -> None:
     """Import the modules that tasks of these segments need, which forked workers then share."""
     from . import groupings  # noqa: F401
 
     roots = [segment.root for segment in segments]
     if any(isinstance(root, Keyed) for root in roots):
         from ..operators import keyed  # noqa: F401
-    groups_numbers = any(isinstance(root, Grouping) and _may_group_numbers(plan, root) for root in roots)
-    if groups_numbers and sum(_size_of(root) for root in roots if isinstance(root, Source)) >= _LARGE_INPUT:
-        from ..serialization.number_pairs import import_numpy
-
-        import_numpy()
-
-
-def _may_group_numbers(plan: Plan, root: Grouping) -> bool:
-    hint = plan.graph.pcollections[root.transform.inputs[0]].element_type
-    types = key_type(hint), value_type(hint)
-    return root.primitive.combine is None and types[0] in (int, Any) and types[1] in (int, float, Any)
-
-
-def _size_of(root: Source) -> int:
-    """Return the estimated bytes of a source; 0 if they aren't known."""
-    assert isinstance(root.transform.primitive, graph.Read)
-    source = root.transform.primitive.source
-    assert isinstance(source, BoundedSource)
-    with suppress(Exception):
-        return source.estimate_size() or 0
-    return 0
 
 
 def key_groups_for(partitions: int) -> int:

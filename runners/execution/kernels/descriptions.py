@@ -114,7 +114,7 @@ class KeyColumns:
 
     Attributes:
       hashed: the number of columns, of which the hash of a key decides; None if `known` does.
-      known: by key, its column; None if a window has one column.
+      known: by key, its column.
     """
 
     hashed: int | None = None

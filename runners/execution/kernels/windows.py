@@ -152,9 +152,7 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
 
 def _column(columns: KeyColumns) -> str:
     """Return the expression of the column of a key, among the columns `c` of its window."""
-    if columns.hashed is not None:
-        return f"c[hash(k) % {columns.hashed}]"
-    return "c" if columns.known is None else "c[known[k]]"
+    return "c[known[k]]" if columns.hashed is None else f"c[hash(k) % {columns.hashed}]"
 
 
 def _unshare_in_windows(out: Lines, columns: Columns) -> None:

@@ -31,9 +31,9 @@ _NAMED_TUPLES = b"n"
 _INTERVALS = b"w"
 
 # How numbers are marshalled in a list, which has five bytes before: the code and the bytes of each.
-MARSHALLED: dict[type, tuple[bytes, int]] = {int: (b"i", 5), float: (b"g", 9)}
-LIST_BYTES = 5
-MARSHAL_VERSION = 2
+_MARSHALLED: dict[type, tuple[bytes, int]] = {int: (b"i", 5), float: (b"g", 9)}
+_LIST_BYTES = 5
+_MARSHAL_VERSION = 2
 
 _INT32 = range(-(1 << 31), 1 << 31)
 
@@ -83,12 +83,12 @@ def encode_numbers(values: list[Any]) -> bytes | None:
     if not type(values[n // 3]) is type(values[n // 2]) is type(values[-1]) is kind:
         # `marshal` would write all of what other values consist of, and what they share again and again.
         return None
-    code, width = MARSHALLED[kind]
+    code, width = _MARSHALLED[kind]
     try:
-        data = marshal.dumps(values, MARSHAL_VERSION)
+        data = marshal.dumps(values, _MARSHAL_VERSION)
     except ValueError:
         return None
-    if len(data) != LIST_BYTES + n * width or data[LIST_BYTES::width] != code * n:
+    if len(data) != _LIST_BYTES + n * width or data[_LIST_BYTES::width] != code * n:
         return None
     return _NUMBERS + data
 

@@ -5,10 +5,6 @@ processor's caches with each of them, and be sent key by key, with fewer values 
 The writer appends keys and values to the columns of their key group, and sends these while they are still in the cache.
 The reader adds the values to their groups, one key group after the other.
 
-Pairs of numbers take less time where NumPy is imported: the writer appends them to one column, which it marshals while
-it is in the cache, and NumPy distributes and groups what was marshalled (`number_columns`, `number_groups`).  From the
-first other pair on there is a column for each key group.
-
 Columns of Arrow stay columns: the writer sorts their rows by key group, and sends those of each as a block.
 
 Forked workers distribute keys by `hash`, which is the same in all of them, and costs a tenth of `key_group`.  In other
@@ -18,7 +14,7 @@ processes equal keys may have different hashes; there `key_group` is computed on
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain, compress, islice
 from typing import Any
 
@@ -38,27 +34,18 @@ from ..serialization.column_codec import (
     encode_windows,
     is_exact,
 )
-from ..serialization.number_pairs import numpy_is_imported
 from ..spilling.memory import MemoryBound, memory_of_all
-from ..user_errors import Attribution, attributed, reraise, unhashable
+from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import Cells, WindowOperator
 from ..windows.columns.folded_columns import FoldedColumns
 from ..windows.columns.grouped_columns import GroupedColumns, Layout
-from ..windows.columns.number_groups import NUMBERS
 from ..windows.columns.windowed_columns import COLUMNS
 from ..windows.combining import Fold
 from .blocks import BLOCK_BYTES, TABLE_BYTES, Send, prime_up_to
-from .number_columns import NumberColumns
 
 # The elements that are sent together, at least, and for each pair of a window and a key group.
 TOGETHER = 1 << 16
 _EACH = 256
-
-# The pairs of numbers that are marshalled together, at least.
-_MARSHALLED_TOGETHER = 1 << 11
-
-# The size of the records of numbers that are sent together.
-_RECORDS_BYTES = 2 << 20
 
 # The elements of a block whose size is estimated before they are encoded.
 _MANY = 4096
@@ -129,13 +116,11 @@ class _ColumnCells(Cells):
 
     Args:
       groups: the number of key groups; None if columns are always found by a dictionary.
-      undivided: True if a window has one column, of pairs that may be numbers, until `divide` is called.
       flush: sends everything that is buffered.
     """
 
-    def __init__(self, groups: int | None, undivided: bool, flush: Callable[[], None]) -> None:
+    def __init__(self, groups: int | None, flush: Callable[[], None]) -> None:
         super().__init__(_ColumnsByGroup)
-        self.undivided = undivided
         self._groups = groups
         self._flush = flush
 
@@ -153,37 +138,12 @@ class _ColumnCells(Cells):
 
     def open(self, window: BoundedWindow) -> Any:
         """Return the columns of a window: of the first windows a list of all, which is faster than a dictionary."""
-        if self.undivided:
-            return self.by_window.setdefault(window, [])
         if self._groups is not None and window not in self.by_window and len(self.by_window) < _WINDOWS_FILLED:
             self.by_window[window] = [[] for _ in range(self._groups)]
         return self.of(window)
 
-    def undivided_columns(self) -> dict[BoundedWindow, list[Any]]:
-        """Return the columns that aren't empty, by window."""
-        return {window: column for window, column in self.by_window.items() if column}
-
-    def divide(self) -> None:
-        """Distribute the pairs of undivided columns to key groups, as all that follow.
-
-        Raises `InvalidKeyError` for a key without a hash.
-        """
-        assert self._groups is not None
-        undivided = self.undivided_columns()
-        self.undivided = False
-        self.by_window = {}
-        for window, column in undivided.items():
-            columns = self.open(window)
-            for key, value in zip(column[::2], column[1::2], strict=True):
-                try:
-                    columns[hash(key) % self._groups] += key, value
-                except TypeError as error:
-                    if "unhashable" not in str(error):
-                        raise
-                    raise unhashable(key) from None
-
     def filled(self) -> Iterator[tuple[int, BoundedWindow, list[Any]]]:
-        """Yield the divided columns that aren't empty, each with its key group and window."""
+        """Yield the columns that aren't empty, each with its key group and window."""
         for window, columns in self.by_window.items():
             for group, column in enumerate(columns) if type(columns) is list else columns.items():
                 if column:
@@ -212,13 +172,10 @@ class ColumnWriter:
     ) -> None:
         number = prime_up_to(groups) if forked else groups
         stamped = fold.operation.stamped
-        undivided = forked and not stamped and numpy_is_imported()
-        self._columns_of_groups = KeyColumns(hashed=number) if forked else KeyColumns(known=_KnownGroups(groups))
-        columns = KeyColumns() if undivided else self._columns_of_groups
+        columns = KeyColumns(hashed=number) if forked else KeyColumns(known=_KnownGroups(groups))
         fold.operation = attrs.evolve(fold.operation, columns=columns)
         self.fold = fold
-        self.cells = _ColumnCells(None if stamped else number, undivided, self.flush)
-        self._numbers = NumberColumns(number)
+        self.cells = _ColumnCells(None if stamped else number, self.flush)
         # The places of an element in its column.
         self._width = 3 if stamped else 2
         self._send = send
@@ -233,60 +190,28 @@ class ColumnWriter:
         for part in self._bound.portions(bundle):
             yield part
             self._waiting += len(part)
-            if self._bound.added(len(part)):
+            if self._bound.added(len(part)) or self._is_enough():
                 self.flush()
-            elif not self.cells.columns:
-                self._shorten()
+
+    def _is_enough(self) -> bool:
+        """Return True if so many elements wait that the blocks of all key groups are large."""
+        waiting = 0 if self.cells.columns else self._waiting
+        return waiting >= TOGETHER and waiting >= _EACH * sum(1 for _ in self.cells.filled())
 
     def _memory(self) -> float:
         if self.cells.columns:
             return self.cells.columns.nbytes
-        items = list(chain.from_iterable(self._columns()))
-        in_columns = 8 * len(items) + memory_of_all(items[:: self._width]) + memory_of_all(items[1 :: self._width])
-        return self._numbers.nbytes + in_columns
-
-    def _columns(self) -> Iterable[list[Any]]:
-        if self.cells.undivided:
-            return self.cells.by_window.values()
-        return [column for _, _, column in self.cells.filled()]
-
-    def _shorten(self) -> None:
-        """Marshal the pairs if all are numbers, and send what is enough to be sent."""
-        if self.cells.undivided:
-            if self._waiting >= _MARSHALLED_TOGETHER and self._marshal() and self._numbers.nbytes >= _RECORDS_BYTES:
-                self.flush()
-        elif self._waiting >= TOGETHER and self._waiting >= _EACH * sum(1 for _ in self.cells.filled()):
-            self.flush()
-
-    def _marshal(self) -> bool:
-        """Marshal the pairs of undivided columns; if they aren't all numbers, divide the columns and return False."""
-        columns = self.cells.undivided_columns()
-        if columns and not self._numbers.add(columns):
-            self.fold.operation = attrs.evolve(self.fold.operation, columns=self._columns_of_groups)
-            try:
-                self.cells.divide()
-            except BaseException as error:
-                reraise(attributed(error, Attribution(self.fold.label, None)))
-            return False
-        for column in columns.values():
-            column.clear()
-        self._forget_windows()
-        self._waiting = 0
-        return True
+        items = list(chain.from_iterable(column for _, _, column in self.cells.filled()))
+        return 8 * len(items) + memory_of_all(items[:: self._width]) + memory_of_all(items[1 :: self._width])
 
     def flush(self) -> None:
         """Send everything that is buffered."""
-        if self.cells.undivided:
-            self._marshal()
         try:
             self._send_all()
         except BaseException as error:
             reraise(attributed(error, Attribution(self.fold.label, None)))
         self._waiting = 0
         self._bound.emptied()
-        self._forget_windows()
-
-    def _forget_windows(self) -> None:
         if len(self.cells.by_window) > _WINDOWS_KEPT:
             self.cells.by_window.clear()
 
@@ -294,10 +219,6 @@ class ColumnWriter:
         if self.cells.columns:
             for group, rows in self.cells.columns.blocks(self._groups_of):
                 self._send(group, rows)
-        for group, numbers in self._numbers.blocks(BLOCK_BYTES // 2):
-            self._send(group, numbers)
-        if self.cells.undivided:
-            return
         by_group: dict[int, list[_Column]] = {}
         for group, window, column in self.cells.filled():
             by_group.setdefault(group, []).append((window, column))
@@ -386,8 +307,6 @@ def receive_columns(operator: WindowOperator, block: bytes, divisor: int = 1, re
         columns = operator.cells.in_columns(operator.fold)
         assert isinstance(columns, GroupedColumns)
         return columns.receive(block, (parts_of, remainder) if divisor > 1 else None)
-    if block[:1] == NUMBERS:
-        return operator.cells.in_numbers().receive(block, divisor, remainder)
     # So that elements are added in their order.
     operator.cells.settle()
     windows, counts, encoded = _decode(block)

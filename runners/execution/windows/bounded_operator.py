@@ -30,7 +30,6 @@ from ..gc_tuning import rarely_collected
 from ..user_errors import Attribution, attributed, reraise
 from .columns.folded_columns import FoldedColumns
 from .columns.grouped_columns import GroupedColumns
-from .columns.number_groups import NumberGroups
 from .combining import Fold, merge_into, merge_stamps
 from .merging import BulkMerge, MergedWindow
 
@@ -71,24 +70,20 @@ class Cells:
         (`FoldOperation.pending_width`): a tuple for each would take twice the memory.  For other windows
         (window, window, timestamp, value) of each.
       columns: cells of elements in columns; None if there were no such elements.
-      numbers: groups of pairs of numbers; None if there were none.
     """
 
-    __slots__ = ("_make", "_sizes", "by_window", "columns", "numbers", "pending")
+    __slots__ = ("_make", "_sizes", "by_window", "columns", "pending")
 
     def __init__(self, make: Callable[[BoundedWindow], Any] = WindowCells) -> None:
         self._make = make
         self.by_window: dict[BoundedWindow, Any] = {}
         self.pending: dict[Any, list[Any]] = {}
         self.columns: FoldedColumns | GroupedColumns | None = None
-        self.numbers: NumberGroups | None = None
         # The dictionaries that a bundle has folded into, and their numbers of keys before.
         self._sizes: list[tuple[dict[Any, Any], int]] = []
 
     def in_columns(self, fold: Fold) -> FoldedColumns | GroupedColumns:
         """Return the cells of elements in columns."""
-        if self.numbers is not None:
-            self.numbers.settle()
         if self.columns is None:
             self.columns = (GroupedColumns if fold.combine_fn is None else FoldedColumns)(fold, self.of)
         return self.columns
@@ -98,20 +93,10 @@ class Cells:
         takes = GroupedColumns.takes if fold.combine_fn is None else FoldedColumns.takes
         return isinstance(bundle, ColumnBundle) and takes(fold) and self.in_columns(fold).add(bundle)
 
-    def in_numbers(self) -> NumberGroups:
-        """Return the groups of pairs of numbers."""
-        if self.columns:
-            self.columns.settle()
-        if self.numbers is None:
-            self.numbers = NumberGroups(self.of)
-        return self.numbers
-
     def settle(self) -> None:
-        """Make cells in columns, and groups of pairs of numbers, cells like all others."""
+        """Make cells in columns cells like all others."""
         if self.columns:
             self.columns.settle()
-        if self.numbers is not None:
-            self.numbers.settle()
 
     def start_bundle(self) -> None:
         """Prepare for folding a bundle."""
@@ -143,15 +128,14 @@ class Cells:
                 check_keys(islice(reversed(keys), new))
 
     def __len__(self) -> int:
-        in_columns = sum(len(kept) for kept in (self.columns, self.numbers) if kept is not None)
+        in_columns = 0 if self.columns is None else len(self.columns)
         return in_columns + len(self.pending) + sum(len(cells.accumulators) for cells in self.by_window.values())
 
     def clear(self) -> None:
         """Forget all cells of windows that don't merge."""
         self.by_window.clear()
-        for kept in (self.columns, self.numbers):
-            if kept is not None:
-                kept.clear()
+        if self.columns is not None:
+            self.columns.clear()
 
     def take(self) -> Iterator[WindowCells]:
         """Remove and yield the cells of each window."""

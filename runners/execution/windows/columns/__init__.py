@@ -3,5 +3,4 @@
 windowed_columns.py    rows with their windows, their results, and their blocks
 folded_columns.py      the cells of a combining grouping
 grouped_columns.py     the groups of a plain grouping
-number_groups.py       the groups of pairs of numbers that were shuffled
 """

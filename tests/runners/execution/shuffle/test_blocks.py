@@ -77,9 +77,12 @@ TRANSFORMS: list[Callable[[], beam.PTransform]] = [
 
 keys = st.sampled_from(["a", "b", ("c", 1), 7, None])
 times = st.integers(0, 60)
+# Hashes of -1 and -2 are equal; integers beyond 32 bits and numbers of other types aren't encoded as others are.
+numbers = st.sampled_from([-1, 1, 1 << 31, 1 << 40, 0.5, True])
 elements = st.one_of(
     st.lists(st.tuples(keys, st.integers(-50, 50), times), max_size=25),
     st.lists(st.tuples(st.integers(-3, 200), st.integers(-50, 50), times), max_size=25),
+    st.lists(st.tuples(st.sampled_from([-2, -1, 0, 1 << 16, 1 << 31, 1 << 40, 0.5]), numbers, times), max_size=25),
 )
 
 
@@ -116,10 +119,9 @@ def results(operator: WindowOperator) -> list[Any]:
     combiner=st.sampled_from(list(TimestampCombiner)),
     limit=st.sampled_from([1, 1000, 3000, 1 << 20]),
     forked=st.booleans(),
-    has_numpy=st.booleans(),
 )
 def test_a_shuffle_changes_nothing(
-    window_fn: Any, make: Any, parts: list[list[list[Any]]], combiner: Any, limit: int, forked: bool, has_numpy: bool
+    window_fn: Any, make: Any, parts: list[list[list[Any]]], combiner: Any, limit: int, forked: bool
 ) -> None:
     """Any cut into writers, bundles and blocks; every window function, combiner and timestamp combiner."""
     transform = grouping_of(make(), window_fn or beam.window.GlobalWindows(), timestamp_combiner=combiner)
@@ -141,10 +143,7 @@ def test_a_shuffle_changes_nothing(
     receive = receive_columns if sends_elements(whole.fold) else receive_block
     for part in parts:
         if sends_elements(whole.fold):
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(element_columns, "numpy_is_imported", lambda: has_numpy)
-                send = lambda group, block: sent[group].append(block)
-                writer = ColumnWriter(Fold(transform), send, 128, limit, forked)
+            writer = ColumnWriter(Fold(transform), lambda group, block: sent[group].append(block), 128, limit, forked)
         else:
             writer = ShuffleWriter(Fold(transform), lambda group, block: sent[group].append(block), 128, limit, forked)
         fold_into(transform, writer, [bundle_of(rows, window_fn) for rows in part])
@@ -176,7 +175,7 @@ def test_a_combiner_is_lifted_before_the_shuffle() -> None:
 def contents(writer: Any) -> list[Any]:
     """Return the data that a writer holds."""
     if isinstance(writer, ColumnWriter):
-        return list(writer._columns())
+        return [column for _, _, column in writer.cells.filled()]
     return [own.accumulators for own in writer.cells.by_window.values()]
 
 
@@ -389,12 +388,10 @@ def test_columns_that_would_be_too_large_are_several_blocks(monkeypatch: pytest.
     assert [250] * 4 == [len(values) for _, values, *_ in results(operator)]
 
 
-@pytest.mark.parametrize("has_numpy", [True, False], ids=["numpy", "no numpy"])
 @pytest.mark.parametrize("value", [1, 0.5, "1", 1 << 40, True], ids=repr)
 @pytest.mark.parametrize("key", [1, 0.5, "a", 1 << 40, (1, "a")], ids=repr)
-def test_keys_and_values_of_all_types_come_back(key: Any, value: Any, has_numpy: bool, monkeypatch: Any) -> None:
+def test_keys_and_values_of_all_types_come_back(key: Any, value: Any) -> None:
     """Those that are encoded together, and those that are not."""
-    monkeypatch.setattr(element_columns, "numpy_is_imported", lambda: has_numpy)
     transform = grouping_of(beam.GroupByKey(), FixedWindows(10))
     operator = WindowOperator(Fold(transform))
     writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
@@ -415,3 +412,44 @@ def test_integers_that_are_multiples_of_the_key_groups_are_distributed() -> None
     fold_into(transform, writer, [Bundle([(128 * i, 1) for i in range(1000)])])
     writer.flush()
     assert 127 == len(groups)
+
+
+@pytest.mark.parametrize("other", ["a", 1 << 40, 0.5, True], ids=repr)
+def test_values_of_a_key_keep_their_order(other: Any) -> None:
+    """Whatever their types, over several bundles and blocks."""
+    transform = grouping_of(beam.GroupByKey())
+    operator = WindowOperator(Fold(transform))
+    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
+    writer._send = lambda group, block: receive_columns(operator, block)
+    values = [*range(10), other, *range(10, 20), other]
+    for start in range(0, len(values), 3):
+        fold_into(transform, writer, [Bundle([(7, value) for value in values[start : start + 3]])])
+        if start % 2:
+            writer.flush()
+    writer.flush()
+    assert [(7, values)] == [pair for bundle in operator.flush() for pair in bundle.values]
+
+
+class Moody:
+    def __hash__(self) -> int:
+        raise TypeError("not today")
+
+
+@pytest.mark.parametrize("forked", [True, False])
+def test_a_key_without_a_hash_is_refused(forked: bool) -> None:
+    """By the name of the grouping; and one whose hash fails has its own error."""
+    transform = grouping_of("Group" >> beam.GroupByKey())
+    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=forked)
+    with pytest.raises(InvalidKeyError, match=r"^Group: the key \[1\] is a list, which is unhashable"):
+        fold_into(transform, writer, [Bundle([(1, 2), ([1], 2)])])
+    with pytest.raises(TypeError, match=r"not today \[while running 'Group'"):
+        fold_into(transform, writer, [Bundle([(Moody(), 2)])])
+
+
+def test_columns_of_many_windows_are_forgotten() -> None:
+    """A window that was sent isn't looked at for each bundle that follows."""
+    transform = grouping_of(beam.GroupByKey(), FixedWindows(1))
+    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
+    fold_into(transform, writer, [bundle_of([(1, i, i) for i in range(1000)], FixedWindows(1))])
+    writer.flush()
+    assert 4 >= len(writer.cells.by_window)
