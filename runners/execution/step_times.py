@@ -45,7 +45,7 @@ def sampled_step(frame: FrameType | None) -> str | None:
         if (label := label_of_line(frame)) is not None:
             return label
         if frame.f_code is _GUARDED:
-            return str(frame.f_locals["transform"])
+            return str(frame.f_locals["label"])
         frame = frame.f_back
     return step_of(innermost)
 

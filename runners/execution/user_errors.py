@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 import attrs
 
 from ...sdk.errors import InvalidKeyError, NotAPairError, PenstockError, UserCodeError
-from ...sdk.metrics import at_step
+from ...sdk.metrics import runs_step
 from ...sdk.redaction import redacted
 from ...sdk.user_code.error_text import can_be_shown, text_of, traceback_lines
 from ...sdk.user_code.own_code import is_ours
@@ -129,13 +129,13 @@ def reraise(error: BaseException) -> NoReturn:
     raise error from error.__cause__
 
 
-def guarded(transform: str, action: Callable[[], T]) -> T:
+@runs_step
+def guarded(label: str, action: Callable[[], T]) -> T:
     """Return the result of user code; its metrics and errors are attributed to the transform of this label."""
     try:
-        with at_step(transform):
-            return action()
+        return action()
     except BaseException as error:
-        reraise(attributed(error, Attribution(transform, None)))
+        reraise(attributed(error, Attribution(label, None)))
 
 
 def start_bundle(transform: str, fn: Any) -> None:

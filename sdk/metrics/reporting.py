@@ -12,7 +12,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _logger = logger_of(__name__)
 
-# A method of this package that runs a step.
-_Method = TypeVar("_Method", bound=Callable[..., Any])
+# A function of this package that runs the code of a step.
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class MetricName(NamedTuple):
@@ -162,17 +162,18 @@ class _StepsByCaller:
 STEPS_OF_LINES = "PENSTOCK_STEPS_OF_LINES"
 
 
-# Methods of penstock that run the code of one step, `self.label`, by code object.
+# Functions of penstock that run the code of one step, by code object.
 _RUNS_STEP: set[CodeType] = set()
 
 
-def runs_step(method: _Method) -> _Method:
-    """Declare that reports under a method belong to the step `self.label`, unless an inner call declares another step.
+def runs_step(function: _Function) -> _Function:
+    """Declare that reports under a function belong to one step, unless an inner call declares another step.
 
-    Methods that report no metrics have no cost.
+    The step is the one of the argument `label`, or that of a method's `self.label`.  Calls that report no metrics have
+    no cost.
     """
-    _RUNS_STEP.add(method.__code__)
-    return method
+    _RUNS_STEP.add(function.__code__)
+    return function
 
 
 def _calling_step(frame: FrameType | None) -> str:
@@ -181,7 +182,8 @@ def _calling_step(frame: FrameType | None) -> str:
         if steps is not None:
             return str(steps[frame.f_lineno - 1])
         if frame.f_code in _RUNS_STEP:
-            return str(frame.f_locals["self"].label)
+            known = frame.f_locals
+            return str(known["label"] if "label" in known else known["self"].label)
         frame = frame.f_back
     return ""
 
@@ -253,14 +255,6 @@ def merge_apart(container: MetricsContainer) -> None:
     scope = _active.get()
     if container.steps and isinstance(scope, _Scope) and isinstance(scope.reports, _StepsByCaller):
         scope.reports.container.merge(container)
-
-
-def at_step(label: str) -> AbstractContextManager[None]:
-    """Send reports within the block to this step of the container in scope."""
-    scope = _active.get()
-    if not isinstance(scope, _Scope) or not isinstance(scope.reports, _StepsByCaller):
-        return nullcontext()
-    return _entered(scope._replace(reports=scope.reports.container.step(label)))
 
 
 def _scope_of_starter() -> _Scope | None:

@@ -83,7 +83,7 @@ NOT_DESCRIBED = {
         "combined", "at_fire",
     ],
     "penstock.metrics": [
-        "MetricsContainer", "StepMetrics", "at_step", "merge_apart", "report_apart", "runs_step", "scoped",
+        "MetricsContainer", "StepMetrics", "merge_apart", "report_apart", "runs_step", "scoped",
     ],
 }  # fmt: skip
 

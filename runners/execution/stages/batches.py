@@ -20,7 +20,7 @@ from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.elements.defensive_copy import defensive_copy
 from ....sdk.elements.element_wrappers import SPECIAL_TYPES, BatchOutput, TaggedOutput, unwrapped
 from ....sdk.errors import PipelineError
-from ....sdk.metrics import at_step
+from ....sdk.metrics import runs_step
 from ....sdk.typehints.batch import BatchConverter
 from ....windowing.timestamp import Timestamp
 from ..kernels.descriptions import ParDoOperation
@@ -46,6 +46,7 @@ class BatchOperation:
         assert isinstance(fn, BatchedDoFn)
         assert fn.taken is not None
         self.is_needed = fn.is_needed
+        self.label = operation.label
         self._operation = operation
         self._arguments = arguments
         self._fn = fn
@@ -67,34 +68,23 @@ class BatchOperation:
         for part in _parts(bundle, self._operation.observes_window, self._one_time):
             yield from self._of_part(part, arguments)
 
+    @runs_step
     def _of_part(self, part: Bundle, values: Mapping[int, Any]) -> Iterator[tuple[graph.Tag, Bundle | Wrapped]]:
         batch: Any = None
         try:
-            with at_step(self._operation.label):
-                batch = batch_of(part, self._taken)
-                positional, keywords = self._call_arguments(part, batch, values)
-                found = self._fn.call(*positional, **keywords)
+            batch = batch_of(part, self._taken)
+            positional, keywords = self._call_arguments(part, batch, values)
+            found = self._fn.call(*positional, **keywords)
             if self._fn.maps:
                 found = (found,)
             if self._fn.gives_elements:
                 yield from self._of_elements(found or (), part)
                 return
-            for output in self._each(found or ()):
+            for output in found or ():
                 yield self._of_batch(output, part)
         except BaseException as error:
             of = None if batch is None else shortened(batch)
-            reraise(attributed(error, Attribution(self._operation.label, of)))
-
-    def _each(self, outputs: Iterable[Any]) -> Iterator[Any]:
-        """Yield outputs; the metrics of a generator belong to the step."""
-        iterator = iter(outputs)
-        while True:
-            with at_step(self._operation.label):
-                try:
-                    output = next(iterator)
-                except StopIteration:
-                    return
-            yield output
+            reraise(attributed(error, Attribution(self.label, of)))
 
     def _of_batch(self, output: Any, part: Bundle) -> tuple[graph.Tag, Bundle]:
         fn, tag = self._fn, None
@@ -124,7 +114,7 @@ class BatchOperation:
         properties = part.timestamps, part.windows, part.panes, part.signs
         plain: list[Any] = []
         wrapped: Wrapped = []
-        for output in self._each(outputs):
+        for output in outputs:
             if type(output) in SPECIAL_TYPES:
                 wrapped.append((defensive_copy(output), *properties))  # type: ignore[arg-type]
             else:
