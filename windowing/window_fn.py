@@ -183,10 +183,7 @@ class NonMergingWindowFn(WindowFn):
     [[10.0, 15.0)]
     """
 
-    @property
-    def is_merging(self) -> bool:
-        """False."""
-        return False
+    is_merging = False
 
     def merge_windows(self, merge_context: WindowFn.MergeContext) -> None:
         """Do nothing."""

@@ -10,7 +10,7 @@ objects one by one through operators costs 8 to 14 times a loop over these lists
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ...windowing.timestamp import MIN_MICROS
@@ -25,6 +25,19 @@ GLOBAL_WINDOWS: Windows = (GLOBAL_WINDOW,)
 # Target size of a bundle.  Larger bundles gain nothing, smaller ones pay the set-up of the stage more often
 # (docs/decisions/001-bundles-as-columns.md).
 BUNDLE_SIZE = 16_384
+
+
+class Shape(NamedTuple):
+    """The columns of a bundle that vary from element to element.
+
+    `one_window` says that the windows don't vary and are a single one.
+    """
+
+    timestamps: bool
+    windows: bool
+    panes: bool
+    signs: bool
+    one_window: bool
 
 
 class Bundle:
@@ -65,6 +78,22 @@ class Bundle:
 
     def __repr__(self) -> str:
         return f"Bundle({len(self.values)} elements)"
+
+    @property
+    def shape(self) -> Shape:
+        """The columns that vary.
+
+        >>> Bundle(["a", "b"], timestamps=[0, 1_000_000]).shape
+        Shape(timestamps=True, windows=False, panes=False, signs=False, one_window=True)
+        """
+        windows = self.windows
+        return Shape(
+            type(self.timestamps) is list,
+            type(windows) is list,
+            type(self.panes) is list,
+            type(self.signs) is list,
+            type(windows) is tuple and len(windows) == 1,
+        )
 
     def part(self, start: int, stop: int) -> Bundle:
         """Return the elements from `start` up to `stop`.

@@ -1,4 +1,4 @@
-"""Descriptions of kernels: the operations of a stage, the fold at its end, and the shape of a bundle."""
+"""Descriptions of kernels: the operations of a stage, and the fold at its end."""
 
 from __future__ import annotations
 
@@ -12,35 +12,8 @@ from ....sdk.combine_fn import CombineFn
 from ....sdk.dofn.batched_dofn import BatchedDoFn
 from ....sdk.dofn.dofn import DoFn
 from ....sdk.dofn.signature import Argument, bind
-from ....sdk.elements.bundle import Bundle
 from ....windowing import GlobalWindows, WindowFn
 from ....windowing.timestamp_combiner import TimestampCombiner
-
-
-@attrs.frozen
-class Shape:
-    """The columns of a bundle that vary from element to element.
-
-    `one_window` says that the windows don't vary and are a single one.
-    """
-
-    timestamps: bool
-    windows: bool
-    panes: bool
-    signs: bool
-    one_window: bool
-
-    @classmethod
-    def of(cls, bundle: Bundle) -> Shape:
-        """Return the shape of a bundle."""
-        windows = bundle.windows
-        return cls(
-            type(bundle.timestamps) is list,
-            type(windows) is list,
-            type(bundle.panes) is list,
-            type(bundle.signs) is list,
-            type(windows) is tuple and len(windows) == 1,
-        )
 
 
 @attrs.frozen
@@ -132,6 +105,7 @@ class FoldOperation:
       window_fn: the grouping's window function.
       counts: True if accumulators are pairs of the combiner's accumulator and the number of its elements.
       columns: the columns that elements are appended to; None if they are folded.
+      merging: True if elements stay unfolded until their windows have merged.
     """
 
     label: str
@@ -140,10 +114,10 @@ class FoldOperation:
     window_fn: WindowFn
     counts: bool = False
     columns: KeyColumns | None = None
+    merging: bool = attrs.field(init=False)
 
-    @property
-    def merging(self) -> bool:
-        """Return whether elements stay unfolded until their windows have merged."""
+    @merging.default
+    def _merging(self) -> bool:
         return self.window_fn.is_merging
 
     @property

@@ -38,9 +38,10 @@ from ....sdk.dofn.dofn import (
     MapTupleDoFn,
     TimestampDoFn,
 )
+from ....sdk.elements.bundle import Shape
 from ....sdk.metrics import STEPS_OF_LINES
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
-from .descriptions import FoldOperation, Operation, ParDoOperation, Shape, WindowOperation
+from .descriptions import FoldOperation, Operation, ParDoOperation, WindowOperation
 from .plain_results import returns_plain
 from .runtime import NAMES, names_of, names_of_fold
 from .source import Columns, Lines, function, unshare

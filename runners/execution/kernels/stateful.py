@@ -26,13 +26,12 @@ from ....sdk import graph
 from ....sdk.coders.coded_key import VALID_TYPES, plain
 from ....sdk.coders.key_encoding import CodedKey
 from ....sdk.dofn.signature import Argument
-from ....sdk.elements.bundle import BUNDLE_SIZE
+from ....sdk.elements.bundle import BUNDLE_SIZE, Shape
 from ....sdk.elements.defensive_copy import IMMUTABLE, defensive_copy
 from ....sdk.elements.element_wrappers import SPECIAL_TYPES
 from ....sdk.userstate.state_spec import StateSpec
 from ....sdk.userstate.timer import RuntimeTimer
 from ....windowing.timestamp import Timestamp
-from .descriptions import Shape
 from .runtime import iterable_type, windowed_value
 from .source import Lines, function, unshare
 

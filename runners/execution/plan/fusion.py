@@ -47,9 +47,9 @@ class Stage:
         """The label of its first operation: unique among the steps of a plan, and the same in each process."""
         return self.operations[0].label
 
-    @property
+    @cached_property
     def label(self) -> str:
-        """Return its name in logs, metrics and errors."""
+        """Its name in logs, metrics and errors."""
         names = [t.label for t in self.operations] + ([self.fold.label] if self.fold else [])
         return " + ".join(names)
 

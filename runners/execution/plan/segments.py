@@ -50,6 +50,7 @@ class Segment:
       side_outputs: its PCollections that are side inputs of others.
       sinks: labels of the sinks that it writes to.
       has_ends: True if it has steps without consumers, which run for their effects.
+      label: its name in logs, metrics and errors.
     """
 
     root: Root
@@ -60,10 +61,10 @@ class Segment:
     side_outputs: tuple[int, ...]
     sinks: tuple[str, ...]
     has_ends: bool
+    label: str = attrs.field(init=False)
 
-    @property
-    def label(self) -> str:
-        """Return its name in logs, metrics and errors."""
+    @label.default
+    def _label(self) -> str:
         names = [] if isinstance(self.root, Stored) else [self.root.transform.label]
         names += [s.label if isinstance(s, Stage) else s.transform.label for s in self.steps]
         return " → ".join(dict.fromkeys(names))

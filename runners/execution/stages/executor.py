@@ -5,10 +5,8 @@ A chain has the operations of a stage from one of them on, compiled for each sha
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,7 @@ from ....sdk import graph
 from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.dofn.dofn import BundleContextParam, BundleFinalizer, DoFn
 from ....sdk.dofn.signature import Argument
-from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, narrowed
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Shape, narrowed
 from ....sdk.elements.defensive_copy import defensive_copy
 from ....sdk.elements.element_wrappers import (
     SPECIAL_TYPES,
@@ -30,8 +28,7 @@ from ....sdk.elements.element_wrappers import (
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ....transforms.splittable_par_do import WorkToTheEnd
 from ....windowing import TimestampedValue
-from ..gc_tuning import NEW_OBJECTS, rarely_collected
-from ..kernels.descriptions import FoldOperation, Operation, ParDoOperation, Shape, operation_of
+from ..kernels.descriptions import FoldOperation, Operation, ParDoOperation, operation_of
 from ..kernels.stages import StageDescription, StageKernel, stage_kernel
 from ..plan import fusion
 from ..plan.coded_keys import ENCODE
@@ -153,10 +150,9 @@ class StageExecutor:
             if self.fold is not None and self.cells is not None:
                 # So that elements are folded in their order.
                 guarded(self.fold.label, self.cells.settle)
-            with rarely_collected() if 0 < gc.get_threshold()[0] < NEW_OBJECTS else nullcontext():
-                # Columns may be more than a bundle of elements.
-                for portion in bundle.portions() if isinstance(bundle, ColumnBundle) else (bundle,):
-                    self.chain(place).run(portion)
+            # Columns may be more than a bundle of elements.
+            for portion in bundle.portions() if isinstance(bundle, ColumnBundle) else (bundle,):
+                self.chain(place).run(portion)
 
     def _took_columns(self, bundle: Bundle) -> bool:
         """Send elements that are still columns behind all operations, or fold them; return False if they are others."""
@@ -330,13 +326,12 @@ class Chain:
 
     def run(self, bundle: Bundle) -> None:
         """Process a bundle."""
-        shape = Shape.of(bundle)
         passed = self._executor.passed
         fold = self._executor.fold
         if fold is not None and fold.operation is not self._fold_operation:
             self._fold_operation = fold.operation
             self._kernels.clear()
-        described = shape, passed is not None
+        described = bundle.shape, passed is not None
         kernel = self._kernels.get(described)
         if kernel is None:
             kernel = self._kernels[described] = self._kernel(*described)

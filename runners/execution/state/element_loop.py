@@ -7,11 +7,10 @@ from typing import Any, Protocol
 
 import attrs
 
-from ....sdk.elements.bundle import Bundle, Windows
+from ....sdk.elements.bundle import Bundle, Shape, Windows
 from ....sdk.userstate.store import StateColumn
 from ....triggers import PaneInfo
 from ....windowing import BoundedWindow
-from ..kernels.descriptions import Shape
 from ..kernels.stateful import LoopDescription, loop_kernel
 from ..stages.output_buffer import OutputRows
 from .callbacks import KeyedTimers, TimerOwner
@@ -62,7 +61,7 @@ class ElementLoop:
 
         Raises `TypeError` or `ValueError` for an element that is no pair.
         """
-        shape = Shape.of(bundle)
+        shape = bundle.shape
         run = self._by_shape.get(shape)
         if run is None:
             run = self._by_shape[shape] = self._kernel(shape)

@@ -33,7 +33,6 @@ from ....triggers.pane import PANE_INFO_UNKNOWN
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.windows import end_of_window, expiry_of
-from ..gc_tuning import rarely_collected
 from ..kernels.descriptions import ParDoOperation
 from ..kernels.runtime import iterable_type
 from ..kernels.stateful import LoopDescription, MethodDescription, call_kernel
@@ -181,8 +180,7 @@ class StatefulExecutor(StageExecutor):
             if self.spilled is not None:
                 self.check_keys(bundle.values)
                 self.spilled.load_for(bundle)
-            with rarely_collected():
-                self._in_bundle(partial(self._process_rows, bundle))
+            self._in_bundle(partial(self._process_rows, bundle))
 
     def _process_rows(self, bundle: Bundle) -> None:
         if self.is_overdue:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import penstock as beam
 from penstock.runners.execution.gc_tuning import (
     NEW_OBJECTS,
     THOROUGH,
+    YOUNG_COLLECTIONS,
     look_rarely_for_garbage,
     rarely_collected,
     set_aside,
 )
+from penstock.testing import TestStream, assert_that, equal_to
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +38,37 @@ def test_a_process_of_its_own_looks_rarely_from_then_on_and_leaves_out_what_ther
         pass
     assert NEW_OBJECTS == gc.get_threshold()[0]
     assert gc.get_freeze_count() > 0
+
+
+# By the way a pipeline runs: its flags.
+RUNS = {"in process": [], "a job": ["--checkpoint_dir={}"], "workers": ["--parallelism=2"], "a script": []}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_user_code_runs_while_garbage_is_looked_for_rarely(run: str, tmp_path: Path) -> None:
+    """In every engine; the program's own setting is restored afterwards, also after an error."""
+    before = gc.get_threshold()
+    flags = [flag.format(tmp_path) for flag in RUNS[run]]
+
+    def build(p: beam.Pipeline, function: Callable[[Any], Any]) -> beam.PCollection[Any]:
+        read = TestStream().add_elements([1]) if run == "a script" else beam.Create([1])
+        return p | read | beam.Map(function)
+
+    with beam.Pipeline(argv=flags) as p:
+        assert_that(build(p, lambda x: gc.get_threshold()), equal_to([(NEW_OBJECTS, YOUNG_COLLECTIONS, before[2])]))
+    assert before == gc.get_threshold()
+    again = [flag.format(tmp_path / "again") for flag in RUNS[run]]
+    with pytest.raises(ZeroDivisionError), beam.Pipeline(argv=again) as p:
+        build(p, lambda x: 1 // 0)
+    assert before == gc.get_threshold()
+
+
+@pytest.mark.parametrize("threshold", [0, 2 * NEW_OBJECTS])
+def test_a_higher_threshold_of_the_program_is_kept(threshold: int) -> None:
+    """Or never."""
+    gc.set_threshold(threshold, *(before := gc.get_threshold())[1:])
+    with beam.Pipeline(argv=[]) as p:
+        assert_that(p | beam.Create([1]) | beam.Map(lambda x: gc.get_threshold()), equal_to([(threshold, *before[1:])]))
 
 
 def test_a_collector_that_was_switched_off_stays_so() -> None:

@@ -20,7 +20,6 @@ from penstock.runners.execution.kernels.descriptions import (
     FoldOperation,
     Operation,
     ParDoOperation,
-    Shape,
     WindowOperation,
 )
 from penstock.runners.execution.kernels.stages import StageDescription, StageKernel, stage_kernel
@@ -28,7 +27,7 @@ from penstock.runners.execution.stages import executor as stage_chain
 from penstock.sdk.dofn.arrangement import FIRST, WHOLE, Applied, ArrangementDoFn, Constant
 from penstock.sdk.dofn.dofn import FilterDoFn, FlatMapDoFn, MapDoFn
 from penstock.sdk.dofn.signature import Argument
-from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
+from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle, Shape
 from penstock.sdk.elements.element_wrappers import WindowedValue
 from penstock.triggers import ONLY_PANE, PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
 from penstock.windowing import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -14,7 +13,6 @@ import pytest
 from stages import GroupingAlone, StageAlone, bundle, only, plan_of, row, window
 
 import penstock as beam
-from penstock.runners.execution import gc_tuning as garbage
 from penstock.runners.execution.plan.fusion import Stage
 from penstock.runners.execution.stages import executor as stage_chain
 from penstock.runners.execution.stages.executor import StageExecutor
@@ -465,32 +463,6 @@ def test_an_error_of_a_consumer_is_not_attributed_to_this_stage() -> None:
     with pytest.raises(ValueError, match="^refused$") as e:
         StageExecutor(stage_of_one, refuse).process(Bundle([1]))
     assert refused is e.value
-
-
-# Garbage
-
-
-def test_garbage_is_looked_for_rarely_within_a_bundle_only() -> None:
-    """The program's own setting is restored afterwards, also after an error."""
-    before = gc.get_threshold()
-    within = StageAlone(beam.Map(lambda x: gc.get_threshold())).process(Bundle([1])).values()
-    assert [(garbage.NEW_OBJECTS, garbage.YOUNG_COLLECTIONS, before[2])] == within
-    assert before == gc.get_threshold()
-    with pytest.raises(LookupError):
-        StageAlone(beam.Map(raises_at)).process(Bundle([1]))
-    assert before == gc.get_threshold()
-
-
-@pytest.mark.parametrize("threshold", [0, garbage.NEW_OBJECTS * 2])
-def test_a_higher_threshold_of_the_program_is_kept(threshold: int) -> None:
-    """Or never."""
-    before = gc.get_threshold()
-    gc.set_threshold(threshold, *before[1:])
-    try:
-        within = StageAlone(beam.Map(lambda x: gc.get_threshold())).process(Bundle([1])).values()
-        assert [(threshold, *before[1:])] == within
-    finally:
-        gc.set_threshold(*before)
 
 
 def test_the_outputs_of_a_function_that_returns_a_string_are_its_characters() -> None:
