@@ -306,7 +306,7 @@ class IncrementalMerge:
 
     def _take_over(self, state: WindowState, others: list[WindowState]) -> None:
         """Merge the contents of other states into a state, and remove the others."""
-        changed, output_watermark = self._table.changed, self._times.watermark
+        output_watermark = self._times.watermark
         parts = [state, *others]
         accumulators = [part.accumulator for part in parts]
         state.accumulator = SignedWindows.merged(accumulators) if self._retracted else self._fold.merged(accumulators)
@@ -318,9 +318,7 @@ class IncrementalMerge:
             state.has_new |= part.has_new
             state.replaced += part.standing
             self._touched.pop(part, None)
-            self._table.let_go(part)
-            if changed is not None:
-                changed[part] = None
+            self._table.close(part)
 
     def part(self, state: WindowState) -> list[WindowState]:
         """Split a window after the input that joined its parts was retracted.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from ....sdk.elements.bundle import Bundle, Windows
@@ -18,8 +19,8 @@ from ....windowing.timestamp import MAX_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner
 from .combining import Fold
 from .retractions import SignedInputs, SignedWindows
-from .trigger_state import Clocks
-from .window_state import WindowState
+from .trigger_state import Clocks, Decision
+from .window_state import UniformWindow, WindowState
 from .window_timers import WindowTimes
 
 DISCARDING, RETRACTING = AccumulationMode.DISCARDING, AccumulationMode.RETRACTING
@@ -111,13 +112,41 @@ class Panes:
         self._clocks = clocks
         self._times = times
 
+    def _timing(self, state: WindowState) -> PaneInfoTiming:
+        if self._clocks.watermark < state.end:
+            return EARLY
+        return LATE if state.was_on_time or self._times.watermark >= state.end else ON_TIME
+
+    def emit_cells(self, window: UniformWindow, decision: Decision, is_last: bool, most: int) -> int:
+        """Emit the pane of keys of a uniform window that has new elements, at most so many; return their number.
+
+        Args:
+          decision: the trigger's decision to fire.
+        """
+        if window.unfired is None:
+            window.unfired = iter(window.accumulators.items())
+        window.fired_decision, window.closes = decision, is_last
+        cells = list(islice(window.unfired, most))
+        pane = pane_of(window.panes, window.on_time_panes, self._timing(window), is_last)
+        # A value that is emitted from an accumulator that is kept is a copy.
+        result = self._extract if is_last or self._mode is DISCARDING else self.value
+        pairs = cells if result is None else [(key, result(accumulator)) for key, accumulator in cells]
+        self.out.add_all(pairs, window.windows[0].max_micros, window.windows, pane)
+        if self._mode is DISCARDING and not is_last:
+            for key, _ in cells:
+                window.accumulators[key] = self.nothing()
+        window.fired += len(cells)
+        if window.fired == len(window.accumulators):
+            window.fired, window.unfired = 0, None
+            window.has_new = False
+            window.was_on_time = True
+            window.panes += 1
+            window.on_time_panes += 1
+        return len(cells)
+
     def emit(self, state: WindowState, is_last: bool) -> None:
         """Emit a pane, unless there is nothing new and the window has had its on-time pane."""
-        end = state.end
-        if self._clocks.watermark < end:
-            timing = EARLY
-        else:
-            timing = LATE if state.was_on_time or self._times.watermark >= end else ON_TIME
+        end, timing = state.end, self._timing(state)
         if not state.has_new:
             if timing is not ON_TIME:
                 return

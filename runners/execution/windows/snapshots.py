@@ -209,6 +209,7 @@ def by_group(windows: WindowTable, is_whole: bool) -> list[tuple[int, Records]]:
     """
     if windows.changed is None and not is_whole:
         raise RuntimeError("there is no snapshot to return the changes since; call snapshot first")
+    windows.separate_all(only_firing=True)
     states: Iterable[WindowState] = windows.states() if is_whole else windows.changed or ()
     # Records are many new objects, all of which stay.
     with rarely_collected():

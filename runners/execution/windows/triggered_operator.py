@@ -27,21 +27,22 @@ from ....windowing import BoundedWindow
 from ....windowing.timestamp import MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner, combined, for_element
 from ....windowing.windows import lifetime_of
+from ..kernels.folds import MISSING
 from ..user_errors import not_a_pair, pair_type, unhashable
 from .combining import Fold, FoldedBundle
 from .firing import DueWindows
 from .merging import IncrementalMerge
 from .panes import DISCARDING, LATE, RETRACTING, PaneBuffer, Panes
-from .trigger_state import Clocks, Decision, TriggerDecisions
-from .uniform_fold import UniformFold, may_be_uniform
-from .window_state import WindowState
+from .trigger_state import Clocks, Decision, TriggerDecisions, fires_early
+from .window_state import UniformWindow, WindowState
 from .window_table import MergingWindowTable, WindowTable
 from .window_timers import WindowTimes
 
 _LATE_ELEMENT = PaneInfo(timing=LATE)
 
-# A window's states by key, the watermarks at which it is complete and expires, and the tuple of it that states have.
-Place = tuple[dict[Any, WindowState], int, int, Windows]
+# Of a window: by key the accumulators, and the keys that have changed, if it is uniform; else the states, and None.  The
+# watermarks at which it is complete and expires, and the tuple of it that states have.
+Place = tuple[dict[Any, Any], dict[Any, None] | None, int, int, Windows]
 
 # The states of a window that has expired.
 _NONE: dict[Any, WindowState] = {}
@@ -65,8 +66,6 @@ class TriggeredWindows:
         self.dropped = 0
         self._fold = fold
         self._fn = fold.combine_fn
-        self._add_input = None if self._fn is None else self._fn.add_input
-        self._merge_two = fold.functions.merge
         self._retracted = retracted
         self._keep_late = keep_late
         self._trigger = windowing.trigger
@@ -81,7 +80,8 @@ class TriggeredWindows:
         self._clocks = clocks = Clocks()
         self._times = WindowTimes(clocks, windowing.accumulation_mode, windowing.allowed_lateness.micros)
         self._panes = Panes(fold, retracted, clocks, self._times)
-        self._nothing = self._panes.nothing
+        # A new state has no accumulator before its first element.
+        self._nothing = self._panes.nothing if retracted else _missing
         self._decisions = TriggerDecisions(windowing.trigger, clocks, self._lateness)
         self.table = WindowTable(self._times)
         self._merging: IncrementalMerge | None = None
@@ -90,10 +90,9 @@ class TriggeredWindows:
         if windowing.window_fn.is_merging:
             self.table = table = MergingWindowTable(self._times, windowing.window_fn.merges_by_overlap)
             self._merging = IncrementalMerge(table, fold, retracted, clocks, self._decisions, self._touched)
-        self._uniform: UniformFold | None = None
-        if may_be_uniform(fold, retracted):
-            self._uniform = UniformFold(self.table, fold, clocks, self._decisions)
-        self._due = DueWindows(self.table, fold, retracted, clocks, self._decisions, self._panes)
+        self._may_be_uniform = may_be_uniform(fold, retracted)
+        takes_back = self._retracts and self._merging is not None
+        self._due = DueWindows(self.table, clocks, self._decisions, self._panes, takes_back)
         self._new_keys: list[Any] = []
         self._late = PaneBuffer()
         self._pair: type | None = None
@@ -110,30 +109,24 @@ class TriggeredWindows:
 
     # Elements
 
-    def process(self, bundle: Bundle) -> None:
+    def process(self, bundle: Bundle) -> None:  # noqa: C901 - one loop, which is the hot one
         """Process a bundle of elements, or of accumulators; `taken` has the panes afterwards."""
-        others: Bundle | None = bundle
-        if self._uniform is not None and self.table.spilled is None:
-            self._times.output_watermark()
-            others = self._uniform.process(bundle)
-        if others is not None:
-            (self._merge if type(others) is FoldedBundle else self._process)(others)
-
-    def _process(self, bundle: Bundle) -> None:  # noqa: C901 - one loop, which is the hot one
-        """Process elements one by one."""
-        touched, merging, add_input = self._touched, self._merging, self._add_input
-        retracted, stamps, element_wise = self._retracted, self._stamps, self._element_wise
+        touched, merging, element_wise = self._touched, self._merging, self._element_wise
+        retracted, stamps, discarding = self._retracted, self._stamps, self._discarding
         keeps_earliest = self._combiner is TimestampCombiner.OUTPUT_AT_EARLIEST and not (retracted or self._retracts)
-        watermark, nothing, new_keys = self._clocks.watermark, self._nothing, self._new_keys
+        watermark, new_keys = self._clocks.watermark, self._new_keys
+        functions, is_folded = self._fold.functions, type(bundle) is FoldedBundle
+        first, add = (_same, functions.merge) if is_folded else (functions.first, functions.add)
         pair, start = self._pair, self._decisions.start
         self._times.output_watermark()
         # Most elements have one window, that of the element before.
         near: Windows | None = None
         places: dict[BoundedWindow, Place] = {}
-        states: dict[Any, WindowState] = {}
+        cells: dict[Any, Any] = {}
+        changed: dict[Any, None] | None = None
         end = expiry = MIN_MICROS
         own: Windows = ()
-        n = len(bundle)
+        count, n = 1, len(bundle)
         columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n), expanded(bundle.signs, n)
         for element, micros, windows, sign in zip(bundle.values, *columns, strict=True):
             if type(element) is not pair:
@@ -142,32 +135,40 @@ class TriggeredWindows:
                 key, value = element
             except ValueError:
                 raise not_a_pair(element) from None
+            if is_folded:
+                value, count = value
             for window in windows:
-                if merging is None and windows is not near:
+                if windows is not near and merging is None:
                     near = windows if len(windows) == 1 else None
-                    states, end, expiry, own = places.get(window) or self._place(window, places)
-                try:
-                    state = states.get(key)
-                except TypeError:
-                    raise unhashable(key) from None
+                    cells, changed, end, expiry, own = places.get(window) or self._place(window, places)
                 if near is None and type(value) not in IMMUTABLE and len(windows) > 1:
                     # Each window has a value of its own, since a consumer of one of them may change it.
                     value = defensive_copy(value)
-                if state is None:
+                try:
+                    cell = cells.get(key, MISSING)
+                except TypeError:
+                    raise unhashable(key) from None
+                if changed is not None:
+                    cells[key] = first(value) if cell is MISSING else add(cell, value)
+                    changed[key] = None
+                    continue
+                state: WindowState | None = cell
+                if cell is MISSING:
+                    state = None
                     if merging is not None:
                         state = self._merged(key, window)
-                    elif states is not _NONE:
-                        state = states[key] = WindowState(key, own, end, expiry, nothing(), start)
+                    elif cells is not _NONE:
+                        state = cells[key] = WindowState(key, own, end, expiry, self._nothing(), start)
                         new_keys.append(key)
-                    if state is None:
-                        self._drop(element, micros, window, sign)
-                        continue
+                if state is None:
+                    self._drop(element, micros, window, sign, count)
+                    continue
                 if retracted:
                     self._add_signed(state, window, value, micros, sign)
-                elif add_input is None:
-                    state.accumulator.append(value)
+                elif state.accumulator is MISSING or (discarding and not state.has_new):
+                    state.accumulator = first(value)
                 else:
-                    state.accumulator = add_input(state.accumulator, value)
+                    state.accumulator = add(state.accumulator, value)
                 state.has_new = True
                 if stamps or micros < watermark:
                     stamp = state.stamp
@@ -180,57 +181,34 @@ class TriggeredWindows:
                 self._ask(value)
         check_keys(new_keys)
         new_keys.clear()
-        self._ask(None)
-
-    def _merge(self, bundle: Bundle) -> None:
-        """Merge accumulators that were folded before a shuffle: `(key, (accumulator, count))`.
-
-        Only where results are the same (`pre_aggregation.py`), so for windows that don't merge.
-        """
-        touched, by_window, new_keys, merge_two = self._touched, self.table.by_window, self._new_keys, self._merge_two
-        watermark, lateness, start = self._clocks.watermark, self._lateness, self._decisions.start
-        self._times.output_watermark()
-        stamps, discarding = self._stamps, self._discarding
-        near: Windows | None = None
-        own: Windows = ()
-        states: dict[Any, WindowState] = {}
-        end = expiry = MIN_MICROS
-        n = len(bundle)
-        columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n)
-        for (key, (accumulator, count)), stamp, windows in zip(bundle.values, *columns, strict=True):
-            if windows is not near:
-                near = windows
-                end, expiry = lifetime_of(windows[0], lateness)
-                states = by_window.setdefault(windows[0], {}) if expiry > watermark else _NONE
-                own = _own_windows(states, windows)
-            state = states.get(key)
-            if state is None:
-                if states is _NONE:
-                    self.dropped += count
-                    continue
-                state = states[key] = WindowState(key, own, end, expiry, accumulator, start)
-                new_keys.append(key)
-            elif discarding and not state.has_new:
-                state.accumulator = accumulator
-            else:
-                state.accumulator = merge_two(state.accumulator, accumulator)
-            state.has_new = True
-            if stamps:
-                self._keep(state, stamp)
-            elif end <= watermark:
-                self._times.hold_next_pane(state)
-            touched[state] = None
-        check_keys(new_keys)
-        new_keys.clear()
+        self.table.check_new_keys()
         self._ask(None)
 
     def _place(self, window: BoundedWindow, places: dict[BoundedWindow, Place]) -> Place:
-        """Return the states and the lifetime of a window that doesn't merge; called once for each bundle."""
+        """Return the cells and the lifetime of a window that doesn't merge; called once for each bundle."""
         end, expiry = lifetime_of(window, self._lateness)
-        is_there = expiry > self._clocks.watermark
-        states = self.table.by_window.setdefault(window, {}) if is_there else _NONE
-        place = places[window] = states, end, expiry, _own_windows(states, (window,))
+        uniform = self._uniform(window, end, expiry)
+        if uniform is not None:
+            place: Place = self.table.open(uniform), uniform.changed, end, expiry, ()
+        else:
+            is_there = expiry > self._clocks.watermark
+            states = self.table.by_window.setdefault(window, {}) if is_there else _NONE
+            place = states, None, end, expiry, _own_windows(states, (window,))
+        places[window] = place
         return place
+
+    def _uniform(self, window: BoundedWindow, end: int, expiry: int) -> UniformWindow | None:
+        """Return a uniform window, which may begin now; None if its keys have a state each."""
+        table = self.table
+        found = table.uniform.get(window)
+        if end <= self._clocks.watermark:
+            if found is not None:
+                table.separate(found)
+            return None
+        if found is None and self._may_be_uniform and table.spilled is None and window not in table.by_window:
+            found = UniformWindow((window,), end, expiry, self._decisions.after_bundle(self._decisions.start, end))
+            table.begin(found)
+        return found
 
     def _merged(self, key: Any, window: BoundedWindow) -> WindowState | None:
         """Merge an element's window, and return the state of the merged one; None if that has expired."""
@@ -335,8 +313,8 @@ class TriggeredWindows:
         state.cancel()
         self._times.release(state)
 
-    def _drop(self, element: Any, micros: int, window: BoundedWindow, sign: int) -> None:
-        self.dropped += 1
+    def _drop(self, element: Any, micros: int, window: BoundedWindow, sign: int, count: int) -> None:
+        self.dropped += count
         if self._keep_late:
             self._late.add(element, micros, (window,), _LATE_ELEMENT, sign)
 
@@ -407,9 +385,16 @@ class TriggeredWindows:
         self._decisions.forget()
 
     def unify_restored(self) -> None:
-        """Make windows of a snapshot uniform, where they may be."""
-        if self._uniform is not None and self.table.spilled is None:
-            self._uniform.unify_restored()
+        """Make windows of a snapshot uniform, which has a state for each key, where they may be."""
+        table, decisions = self.table, self._decisions
+        if not self._may_be_uniform or table.spilled is not None:
+            return
+        for window, states in list(table.by_window.items()):
+            end, _ = lifetime_of(window, self._lateness)
+            decision = decisions.after_bundle(decisions.start, end)
+            if end > self._clocks.watermark and all(_is_first(state, decision) for state in states.values()):
+                table.unify(window, decision)
+        self._times.forget_stale()
 
     def look_at_restored(self) -> None:
         """Note whether windows of a snapshot are due: they were when it was taken."""
@@ -444,3 +429,40 @@ def _own_windows(states: dict[Any, WindowState], windows: Windows) -> Windows:
     for state in states.values():
         return state.windows
     return windows
+
+
+def may_be_uniform(fold: Fold, retracted: bool) -> bool:
+    """Return whether the keys of a window of this grouping differ in their accumulators only until its end.
+
+    Args:
+      retracted: whether inputs may be retractions.
+    """
+    windowing = fold.windowing
+    return not (
+        retracted
+        or windowing.window_fn.is_merging
+        or windowing.accumulation_mode is RETRACTING
+        or windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW
+        or fires_early(windowing.trigger)
+    )
+
+
+def _is_first(state: WindowState, decision: Decision) -> bool:
+    """Return whether a state is that of a window before its first pane, and after this decision of the trigger."""
+    if state.panes or not state.has_new or state.was_on_time or state.held is not None:
+        return False
+    own = state.decision
+    return (own.state, own.is_finished, own.event_time, own.processing_time) == (
+        decision.state,
+        decision.is_finished,
+        decision.event_time,
+        decision.processing_time,
+    )
+
+
+def _same(accumulator: Any) -> Any:
+    return accumulator
+
+
+def _missing() -> Any:
+    return MISSING

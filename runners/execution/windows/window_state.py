@@ -1,13 +1,12 @@
-"""The state that a grouping keeps of a window: of one key until it expires, or of all keys before the first pane.
+"""The state that a grouping keeps of a window: of one key, or of all keys while they differ in accumulators only.
 
-Most windows emit one pane, when the watermark passes their end.  Until then all keys of such a window have the same
-trigger state, due times and pane index.  A `UniformWindow` keeps these once, and a dictionary of accumulators.  So a
-key costs an entry of a dictionary instead of a `WindowState`, and the window fires and closes as a whole.
+Most windows emit one pane, when the watermark passes their end.  All keys of such a window have the same trigger state,
+due times and pane index.  A `UniformWindow` keeps these once, and a dictionary of accumulators.  So a key costs an
+entry of a dictionary instead of a `WindowState`, and the window is scheduled, fires and expires as one.
 
 Before keys differ otherwise, the table *separates* the window into a `WindowState` for each key
-(`WindowTable.separate`), which the rest of the operator processes.  That happens when the watermark is at the end of
-the window and has not passed its expiry, when a signal or a percentile watermark concerns all windows, and when its
-panes are more than may be emitted at once.
+(`WindowTable.separate`).  That happens when an element comes for a window that is complete, when a signal or a
+percentile watermark concerns all windows, and when a snapshot is taken while a firing is under way.
 
 >>> from penstock.windowing import IntervalWindow
 >>> decision = Decision(False, True, False, 60_000_000, None)
@@ -114,41 +113,43 @@ class WindowState:
         self.event_time = self.processing_time = None
 
 
-class UniformWindow:
-    """The window of all its keys, which differ in their accumulators only.
+class UniformWindow(WindowState):
+    """The state that all keys of a window share: they differ in their accumulators only.
+
+    `key` and `accumulator` are those of no key.
 
     Attributes:
-      windows: the window, as the windows of an element.
-      end, expiry: the watermarks at which the window is complete, and at which it expires.
-      decision: the trigger's decision about each key: to wait for the end.
       accumulators: the accumulators, by key.  Keys keep the order in which they were added.
       changed: the keys that have changed since the last snapshot.
       recorded: the number of keys in the last snapshot, which are the first ones.
-      event_time: the watermark at which the window is due: its end.
+      fired: the number of keys, the first ones, that have had their pane in a firing that is under way.
+      unfired: the other cells; None if no firing is under way.
+      fired_decision: the decision about keys that have had their pane.
+      closes: whether the pane is the last one.
     """
 
-    __slots__ = ("accumulators", "changed", "decision", "end", "event_time", "expiry", "recorded", "windows")
+    __slots__ = ("accumulators", "changed", "closes", "fired", "fired_decision", "recorded", "unfired")
 
     def __init__(self, windows: Windows, end: int, expiry: int, decision: Decision) -> None:
-        self.windows = windows
-        self.end = end
-        self.expiry = expiry
-        self.decision = decision
+        super().__init__(None, windows, end, expiry, None, decision)
+        self.has_new = True
         self.accumulators: dict[Any, Any] = {}
         self.changed: dict[Any, None] = {}
-        self.recorded = 0
-        self.event_time = end
+        self.recorded = self.fired = 0
+        self.unfired: Iterator[tuple[Any, Any]] | None = None
+        self.fired_decision = decision
+        self.closes = False
 
     def states(self, keys: Iterable[Any] | None = None) -> Iterator[WindowState]:
-        """Yield a state for each key, of all keys or of some, which is not due yet."""
-        windows, end, expiry, decision, accumulators = (
-            self.windows,
-            self.end,
-            self.expiry,
-            self.decision,
-            self.accumulators,
-        )
-        for key in accumulators if keys is None else keys:
-            state = WindowState(key, windows, end, expiry, accumulators[key], decision)
-            state.has_new = True
+        """Yield a state for each key, of all keys or of some, which is not scheduled yet."""
+        windows, end, expiry, accumulators = self.windows, self.end, self.expiry, self.accumulators
+        for place, key in enumerate(accumulators if keys is None else keys):
+            if place < self.fired:
+                state = WindowState(key, windows, end, expiry, accumulators[key], self.fired_decision)
+                state.was_on_time = True
+                state.panes = state.on_time_panes = 1
+            else:
+                state = WindowState(key, windows, end, expiry, accumulators[key], self.decision)
+                state.has_new, state.was_on_time, state.held = self.has_new, self.was_on_time, self.held
+                state.panes, state.on_time_panes = self.panes, self.on_time_panes
             yield state

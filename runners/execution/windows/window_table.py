@@ -6,6 +6,7 @@ from bisect import bisect_left
 from itertools import islice
 from typing import Any, Protocol, cast
 
+from ....sdk.coders.coded_key import check_keys
 from ....sdk.elements.bundle import Bundle
 from ....windowing import BoundedWindow
 from .trigger_state import Decision
@@ -56,6 +57,8 @@ class WindowTable:
         self.changed: dict[WindowState, None] | None = None
         self.gone: list[tuple[BoundedWindow, list[Any]]] = []
         self.spilled: WindowsOnDisk | None = None
+        # The uniform windows that a bundle has elements of, and their numbers of keys before.
+        self._open: list[tuple[UniformWindow, int]] = []
 
     def __len__(self) -> int:
         """Return the number of windows of all keys."""
@@ -64,8 +67,7 @@ class WindowTable:
 
     def all(self) -> list[WindowState]:
         """Return the windows of every key, each with a state."""
-        for window in list(self.uniform.values()):
-            self.separate(window)
+        self.separate_all()
         return self.states()
 
     def states(self) -> list[WindowState]:
@@ -100,6 +102,21 @@ class WindowTable:
         state.cancel()
         self.times.release(state)
 
+    def close(self, state: WindowState) -> None:
+        """Remove a window that has expired, or has merged into another."""
+        if not isinstance(state, UniformWindow):
+            self.touch(state)
+        self.let_go(state)
+
+    def touch(self, state: WindowState) -> None:
+        """Note that a window has changed since the last snapshot, if there was one."""
+        if self.changed is None:
+            return
+        if isinstance(state, UniformWindow):
+            state.changed.update(dict.fromkeys(state.accumulators))
+        else:
+            self.changed[state] = None
+
     def add(self, state: WindowState) -> None:
         """Add a window."""
         self.by_window.setdefault(state.windows[0], {})[state.key] = state
@@ -107,6 +124,11 @@ class WindowTable:
     def remove(self, state: WindowState) -> None:
         """Remove a window."""
         window = state.windows[0]
+        if isinstance(state, UniformWindow):
+            del self.uniform[window]
+            if state.recorded:
+                self.gone.append((window, list(islice(state.accumulators, state.recorded))))
+            return
         states = self.by_window[window]
         del states[state.key]
         if not states:
@@ -117,26 +139,47 @@ class WindowTable:
     def begin(self, window: UniformWindow) -> None:
         """Add a uniform window, without keys yet."""
         self.uniform[window.windows[0]] = window
-        self.times.event_times.add(window.end, window)
+        self.times.put(window)
 
-    def close(self, window: UniformWindow, count: int) -> None:
-        """Remove a uniform window, whose first keys have been emitted; separate the others."""
-        if recorded := min(count, window.recorded):
-            self.gone.append((window.windows[0], list(islice(window.accumulators, recorded))))
-        self.separate(window, count)
+    def open(self, window: UniformWindow) -> dict[Any, Any]:
+        """Return the accumulators of a uniform window, for a bundle's first element in it."""
+        self._open.append((window, len(window.accumulators)))
+        return window.accumulators
 
-    def separate(self, window: UniformWindow, start: int = 0) -> None:
-        """Make a state for each key of a uniform window, without the first ones."""
+    def check_new_keys(self) -> None:
+        """Check the new keys of uniform windows that a bundle had elements of.
+
+        Raises `InvalidKeyError` for a key without a deterministic encoding.
+        """
+        opened, self._open = self._open, []
+        for window, before in opened:
+            if new := len(window.accumulators) - before:
+                # Dictionaries keep the order of insertion.
+                check_keys(islice(reversed(window.accumulators), new))
+            if self.changed is None:
+                window.changed.clear()
+
+    def separate(self, window: UniformWindow) -> None:
+        """Make a state for each key of a uniform window."""
         del self.uniform[window.windows[0]]
-        self.times.event_times.discard(window.end, window)
-        if start == len(window.accumulators):
-            return
-        states = self.by_window[window.windows[0]] = {}
-        for state in window.states(islice(window.accumulators, start, None)):
-            states[state.key] = state
-            self.times.schedule(state)
-            if self.changed is not None and state.key in window.changed:
+        if window.event_time is not None:
+            self.times.event_times.discard(window.event_time, window)
+        self.times.release(window)
+        gone = window.fired if window.closes else 0
+        if recorded := min(gone, window.recorded):
+            self.gone.append((window.windows[0], list(islice(window.accumulators, recorded))))
+        for place, state in enumerate(window.states()):
+            if place < gone:
+                continue
+            self.put(state)
+            if self.changed is not None and (place < window.fired or state.key in window.changed):
                 self.changed[state] = None
+
+    def separate_all(self, only_firing: bool = False) -> None:
+        """Make a state for each key of every uniform window, or of those whose firing is under way only."""
+        for window in list(self.uniform.values()):
+            if not only_firing or window.unfired is not None:
+                self.separate(window)
 
     def unify(self, window: BoundedWindow, decision: Decision) -> None:
         """Make a window uniform whose states are in the last snapshot, and differ in their accumulators only."""

@@ -16,7 +16,7 @@ from ....triggers import AccumulationMode
 from ....windowing.timestamp import MIN_MICROS
 from ..spilling.rocksdb import EVENT_TIME, HELD, PROCESSING_TIME, SpilledEntries
 from .trigger_state import Clocks
-from .window_state import Standing, UniformWindow, WindowState
+from .window_state import Standing, WindowState
 
 T = TypeVar("T")
 
@@ -62,6 +62,12 @@ class DueTimes(Generic[T]):
         first = at[:most]
         del at[:most]
         return first
+
+    def put_back(self, time: int, things: list[T]) -> None:
+        """Put things before all others that are due at a time, the earliest one."""
+        if time not in self._at:
+            heappush(self._times, time)
+        self._at[time] = [*things, *self._at.get(time, ())]
 
     def discard(self, time: int, thing: T) -> None:
         """Remove a thing that is due at a time, if it is there."""
@@ -128,7 +134,7 @@ class WindowTimes:
     """
 
     def __init__(self, clocks: Clocks, mode: AccumulationMode, lateness: int = 0) -> None:
-        self.event_times: DueTimes[WindowState | UniformWindow] = DueTimes()
+        self.event_times: DueTimes[WindowState] = DueTimes()
         self.processing_times: DueTimes[WindowState] = DueTimes()
         self.watermark = MIN_MICROS
         self.spilled: SpilledEntries | None = None

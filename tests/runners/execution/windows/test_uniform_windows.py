@@ -257,17 +257,23 @@ def test_windows_of_a_snapshot_are_uniform_again() -> None:
 
 
 def test_keys_are_separated_only_where_they_may_differ() -> None:
-    """The watermark passes one window, and stops at the end of another one; the third isn't concerned."""
+    """The watermark passes one window, and stops at the end of another one, which an element comes for then."""
     operator = many(3)
     for start in (10, 20):
         operator.process(Bundle([("a", 1), ("b", 2)], 0, (IntervalWindow(start, start + 10),)))
     operator.advance_watermark(20 * SECOND)
-    assert [IntervalWindow(10, 20)] == list(operator.table.by_window)
-    assert [IntervalWindow(20, 30)] == list(operator.table.uniform)
+    assert [IntervalWindow(10, 20), IntervalWindow(20, 30)] == list(operator.table.uniform)
     panes = operator.taken()
     assert panes is not None
     assert ["k0", "k1", "k2", "a", "b"] == [key for key, _ in panes.values]
     assert [True] * 3 + [False] * 2 == [pane.is_last for _, _, _, pane, _ in panes.rows()]
+    operator.process(Bundle([("a", 5)], 0, (IntervalWindow(10, 20),)))
+    assert [IntervalWindow(10, 20)] == list(operator.table.by_window)
+    assert [IntervalWindow(20, 30)] == list(operator.table.uniform)
+    operator.advance_watermark(20 * SECOND + 1)
+    panes = operator.taken()
+    assert panes is not None
+    assert [("a", 5)] == panes.values
 
 
 @pytest.mark.parametrize(
