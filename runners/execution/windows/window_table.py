@@ -164,7 +164,6 @@ class WindowTable:
         del self.uniform[window.windows[0]]
         if window.event_time is not None:
             self.times.event_times.discard(window.event_time, window)
-        self.times.release(window)
         gone = window.fired if window.closes else 0
         if recorded := min(gone, window.recorded):
             self.gone.append((window.windows[0], list(islice(window.accumulators, recorded))))
@@ -174,6 +173,7 @@ class WindowTable:
             self.put(state)
             if self.changed is not None and (place < window.fired or state.key in window.changed):
                 self.changed[state] = None
+        self.times.release(window)
 
     def separate_all(self, only_firing: bool = False) -> None:
         """Make a state for each key of every uniform window, or of those whose firing is under way only."""

@@ -160,6 +160,16 @@ AB = ("elements", [("a", 1, 1), ("b", 2, 2)])
     combine=Slow(),
     most=1,
 )
+@example(
+    # A complete window without a pane holds the output watermark for its keys.
+    events=[("elements", [("a", 1, 20)]), ("watermark", 30 * SECOND), ("look", None)],
+    window_fn=FixedWindows(10),
+    trigger=Never(),
+    mode=DISCARDING,
+    lateness=0,
+    combine=sum,
+    most=1,
+)
 @given(
     events=EVENTS,
     window_fn=st.sampled_from([FixedWindows(10), SlidingWindows(10, 5), GlobalWindows()]),
