@@ -61,6 +61,18 @@ class Fold:
         if self.combine_fn is not None:
             guarded(self.label, self.combine_fn.teardown)
 
+    def nothing(self) -> Any:
+        """Return the accumulator of an empty window."""
+        return [] if self.combine_fn is None else self.combine_fn.create_accumulator()
+
+    def is_empty(self, accumulator: Any) -> bool:
+        """Return whether nothing is left of what was added, and nothing is missing that was retracted."""
+        return False
+
+    def has_inputs(self, accumulator: Any) -> bool:
+        """Return whether there are inputs that weren't retracted."""
+        return True
+
     def of(self, values: list[Any]) -> Any:
         """Return an accumulator of these values."""
         fn = self.combine_fn
@@ -91,8 +103,18 @@ class Fold:
         """Return whether a result differs from its accumulator."""
         return self.combine_fn is not None and not self.combine_fn.output_is_accumulator
 
+    def result(self, accumulator: Any, is_empty: bool = False) -> Any:
+        """Return the result of an accumulator to which more may be added.
+
+        Args:
+          is_empty: True for an accumulator of no elements: the combiner decides whether there is a result.
+        """
+        if self.combine_fn is None:
+            return list(accumulator)
+        return self.combine_fn.extract_output(accumulator) if is_empty else self.extracted(accumulator)
+
     def extracted(self, accumulator: Any) -> Any:
-        """Return the result of an accumulator."""
+        """Return the result of an accumulator that is complete."""
         fn = self.combine_fn
         if fn is None or fn.output_is_accumulator:
             return accumulator

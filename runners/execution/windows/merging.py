@@ -26,7 +26,6 @@ from ....windowing.windows import end_of_window, expiry_of
 from ..kernels.folds import MISSING
 from .combining import Fold
 from .panes import RETRACTING
-from .retractions import SignedWindows
 from .trigger_state import Clocks, TriggerDecisions
 from .window_state import WindowState
 from .window_table import MergingWindowTable
@@ -214,7 +213,6 @@ class IncrementalMerge:
 
     Args:
       table: the windows.
-      retracted: whether inputs may be retractions.
       touched: windows with new elements, whose triggers are still to be asked.
     """
 
@@ -222,7 +220,6 @@ class IncrementalMerge:
         self,
         table: MergingWindowTable,
         fold: Fold,
-        retracted: bool,
         clocks: Clocks,
         decisions: TriggerDecisions,
         touched: dict[WindowState, None],
@@ -233,7 +230,6 @@ class IncrementalMerge:
         self._times = table.times
         self._fold = fold
         self._window_fn = windowing.window_fn
-        self._retracted = retracted
         self._clocks = clocks
         self._decisions = decisions
         self._touched = touched
@@ -263,10 +259,10 @@ class IncrementalMerge:
         if first + 1 == last and windows[first][0] <= start and windows[first][1] >= end:
             # The element's window lies within this one, which stays as it is.
             own, state = windows[first], states[first]
-            return [state], window if self._retracted and state.accumulator.is_empty else own
+            return [state], window if self._fold.is_empty(state.accumulator) else own
         sources = states[first:last]
         for own, state in zip(windows[first:last], sources):
-            if not (self._retracted and state.accumulator.is_empty):
+            if not self._fold.is_empty(state.accumulator):
                 start = start if start < own[0] else own[0]
                 end = end if end > own[1] else own[1]
         return sources, window if (start, end) == new else IntervalWindow.of_micros(start, end)
@@ -274,7 +270,7 @@ class IncrementalMerge:
     def _by_fn(self, key: Any, window: BoundedWindow) -> tuple[list[WindowState], BoundedWindow]:
         """Return the states that an element's window merges with, and the window that they become."""
         current = self._table.of_key(key)
-        present = [state.window for state in current if not (self._retracted and state.accumulator.is_empty)]
+        present = [state.window for state in current if not self._fold.is_empty(state.accumulator)]
         groups = merged(self._window_fn, [(own, own) for own in [*present, window]])
         sources, result = next((group, result) for result, group in groups if window in group)
         return [state for state in current if state.window in sources or state.window == result], result
@@ -308,8 +304,7 @@ class IncrementalMerge:
         """Merge the contents of other states into a state, and remove the others."""
         output_watermark = self._times.watermark
         parts = [state, *others]
-        accumulators = [part.accumulator for part in parts]
-        state.accumulator = SignedWindows.merged(accumulators) if self._retracted else self._fold.merged(accumulators)
+        state.accumulator = self._fold.merged([part.accumulator for part in parts])
         if self._stamps:
             # A timestamp behind the output watermark is that of an earlier pane, which no longer holds it.
             stamps = [part.stamp for part in parts if part.stamp is not None and part.stamp >= output_watermark]

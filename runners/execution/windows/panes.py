@@ -7,7 +7,6 @@ the pane that stands is retracted before the next one is emitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -18,7 +17,6 @@ from ....triggers import AccumulationMode, PaneInfo, PaneInfoTiming
 from ....windowing.timestamp import MAX_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner
 from .combining import Fold
-from .retractions import SignedInputs, SignedWindows
 from .trigger_state import Clocks, Decision
 from .window_state import UniformWindow, WindowState
 from .window_timers import WindowTimes
@@ -90,22 +88,18 @@ class Panes:
 
     Args:
       fold: the grouping's fold.
-      retracted: whether inputs may be retractions.
       clocks: the grouping's clocks.
       times: the windows' holds of the output watermark.
 
     Attributes:
       out: the emitted panes.
-      nothing: makes the accumulator of an empty window.
     """
 
-    def __init__(self, fold: Fold, retracted: bool, clocks: Clocks, times: WindowTimes) -> None:
+    def __init__(self, fold: Fold, clocks: Clocks, times: WindowTimes) -> None:
         windowing = fold.windowing
         self.out = PaneBuffer()
-        self.nothing = _empty_accumulator(fold, retracted)
-        self._fn = fold.combine_fn
+        self._fold = fold
         self._extract = fold.extracted if fold.extracts else None
-        self._retracted = retracted
         self._mode = windowing.accumulation_mode
         self._stamps = windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW
         self._emit_unchanged = windowing.emit_unchanged
@@ -134,7 +128,7 @@ class Panes:
         self.out.add_all(pairs, window.windows[0].max_micros, window.windows, pane)
         if self._mode is DISCARDING and not is_last:
             for key, _ in cells:
-                window.accumulators[key] = self.nothing()
+                window.accumulators[key] = self._fold.nothing()
         window.fired += len(cells)
         if window.fired == len(window.accumulators):
             window.fired, window.unfired = 0, None
@@ -173,7 +167,7 @@ class Panes:
             state.on_time_panes += timing is not EARLY
 
     def _emit_value(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
-        is_empty = not state.has_new or (self._retracted and not state.accumulator.has_inputs)
+        is_empty = not (state.has_new and self._fold.has_inputs(state.accumulator))
         try:
             value = self.value(state.accumulator, is_empty)
         except ValueError:
@@ -183,7 +177,7 @@ class Panes:
             return False
         self.out.add((state.key, value), timestamp, state.windows, pane, 1)
         if self._mode is DISCARDING:
-            state.accumulator = self.nothing()
+            state.accumulator = self._fold.nothing()
             state.stamp = None
         return True
 
@@ -192,7 +186,7 @@ class Panes:
         if self._stamps and old is not None and pane.timing is LATE and state.pane_windows == windows:
             # Both are late downstream: with one timestamp both are kept there, or both are dropped.
             timestamp = state.timestamp
-        is_empty = self._retracted and not state.accumulator.has_inputs
+        is_empty = not self._fold.has_inputs(state.accumulator)
         pair = None if is_empty else (state.key, self.value(state.accumulator))
         if old is not None:
             if (pane.timing is ON_TIME or pane.is_last) and self._stands(state, pair, timestamp):
@@ -238,20 +232,5 @@ class Panes:
 
     def value(self, accumulator: Any, is_empty: bool = False) -> Any:
         """Return a window's result; more elements in the window don't change it."""
-        if self._retracted:
-            value = accumulator.result(self._fn)
-        elif self._fn is None:
-            return list(accumulator)
-        elif is_empty:
-            # The combiner decides whether an accumulator of no elements has a result.
-            value = self._fn.extract_output(accumulator)
-        else:
-            value = self._extract(accumulator) if self._extract is not None else accumulator
+        value = self._fold.result(accumulator, is_empty)
         return value if self._mode is DISCARDING else defensive_copy(value)
-
-
-def _empty_accumulator(fold: Fold, retracted: bool) -> Callable[[], Any]:
-    """Return the function that makes the accumulator of an empty window."""
-    if retracted:
-        return SignedWindows if fold.windowing.window_fn.is_merging else SignedInputs
-    return list if fold.combine_fn is None else fold.combine_fn.create_accumulator

@@ -20,6 +20,7 @@ from ....sdk.combine_fn import CombineFn
 from ....sdk.errors import SerializationError
 from ....stored import restores
 from ....windowing import BoundedWindow
+from .combining import Fold
 
 # Types whose values are equal to their copies, except for NaN.
 _EQUAL_TO_COPIES = frozenset({int, str, bytes, bool, type(None), float})
@@ -305,6 +306,29 @@ class SignedWindows:
         for part in parts:
             whole.by_window |= part.by_window
         return whole
+
+
+class SignedFold(Fold):
+    """The fold of a grouping whose inputs may be retracted: its accumulators are those inputs, net of retractions."""
+
+    def __init__(self, fold: Fold) -> None:
+        self.__dict__.update(vars(fold))
+        self._kind = SignedWindows if fold.windowing.window_fn.is_merging else SignedInputs
+
+    def nothing(self) -> Any:
+        return self._kind()
+
+    def is_empty(self, accumulator: Any) -> bool:
+        return bool(accumulator.is_empty)
+
+    def has_inputs(self, accumulator: Any) -> bool:
+        return bool(accumulator.has_inputs)
+
+    def merged(self, accumulators: list[Any]) -> Any:
+        return SignedWindows.merged(accumulators)
+
+    def result(self, accumulator: Any, is_empty: bool = False) -> Any:
+        return accumulator.result(self.combine_fn)
 
 
 @restores("signed-inputs", 1)

@@ -33,6 +33,7 @@ from .combining import Fold, FoldedBundle
 from .firing import DueWindows
 from .merging import IncrementalMerge
 from .panes import DISCARDING, LATE, RETRACTING, PaneBuffer, Panes
+from .retractions import SignedFold
 from .trigger_state import Clocks, Decision, TriggerDecisions, fires_early
 from .window_state import UniformWindow, WindowState
 from .window_table import MergingWindowTable, WindowTable
@@ -62,6 +63,7 @@ class TriggeredWindows:
     """
 
     def __init__(self, fold: Fold, retracted: bool = False, keep_late: bool = False) -> None:
+        fold = SignedFold(fold) if retracted else fold
         windowing = fold.windowing
         self.dropped = 0
         self._fold = fold
@@ -79,9 +81,9 @@ class TriggeredWindows:
         self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
         self._clocks = clocks = Clocks()
         self._times = WindowTimes(clocks, windowing.accumulation_mode, windowing.allowed_lateness.micros)
-        self._panes = Panes(fold, retracted, clocks, self._times)
+        self._panes = Panes(fold, clocks, self._times)
         # A new state has no accumulator before its first element.
-        self._nothing = self._panes.nothing if retracted else _missing
+        self._nothing = fold.nothing if retracted else _missing
         self._decisions = TriggerDecisions(windowing.trigger, clocks, self._lateness)
         self.table = WindowTable(self._times)
         self._merging: IncrementalMerge | None = None
@@ -89,7 +91,7 @@ class TriggeredWindows:
         self._touched: dict[WindowState, None] = {}
         if windowing.window_fn.is_merging:
             self.table = table = MergingWindowTable(self._times, windowing.window_fn.merges_by_overlap)
-            self._merging = IncrementalMerge(table, fold, retracted, clocks, self._decisions, self._touched)
+            self._merging = IncrementalMerge(table, fold, clocks, self._decisions, self._touched)
         self._may_be_uniform = may_be_uniform(fold, retracted)
         takes_back = self._retracts and self._merging is not None
         self._due = DueWindows(self.table, clocks, self._decisions, self._panes, takes_back)
