@@ -126,7 +126,7 @@ def _plain_windows(records: Any) -> Any:
 
 
 def _windows_of(plain: Any) -> Any:
-    return WindowColumns.of_columns(*plain) if type(plain) is tuple else [WindowRecord(*row) for row in plain]
+    return WindowColumns(*plain) if type(plain) is tuple else [WindowRecord(*row) for row in plain]
 
 
 def _plain_memory(memories: list[tuple[int, MemoryChanges]]) -> list[tuple[Any, ...]]:

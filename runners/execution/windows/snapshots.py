@@ -41,7 +41,7 @@ _PLAIN = (
 )
 
 
-_IsUniform: TypeAlias = Callable[[Any], bool]
+_AreSame: TypeAlias = Callable[[Any], bool]
 
 
 class WindowRecord(NamedTuple):
@@ -64,54 +64,42 @@ class WindowColumns:
 
     Args:
       keys: the keys, at least one; none of the windows is removed.
-      rows: `row_of` each window.
+      columns: the columns of what `row_of` returns; one entry if all are the same.
 
     Iterating gives `WindowRecord`s.
     """
 
-    __slots__ = ("_columns", "_count", "_keys")
+    __slots__ = ("_columns", "_keys")
 
-    def __init__(self, keys: list[Any], rows: Iterable[tuple[Any, ...]]) -> None:
-        self._count = len(keys)
+    def __init__(self, keys: list[Any], *columns: Sequence[Any]) -> None:
         self._keys = keys
-        self._columns = _shortened(_UNIFORM, zip(*rows, strict=True))
+        self._columns = columns
+
+    @staticmethod
+    def of(keys: list[Any], columns: Iterable[tuple[Any, ...]]) -> WindowColumns:
+        """Return the records of columns with an entry for each key, and shorten those whose entries are the same."""
+        shortened = (own[:1] if are_same(own) else own for are_same, own in zip(_ARE_SAME, columns, strict=True))
+        return WindowColumns(keys, *shortened)
 
     @staticmethod
     def of_states(states: Sequence[WindowState]) -> WindowColumns:
-        """Return the records of windows, which are at least one, in half the time."""
-        made = WindowColumns.__new__(WindowColumns)
-        made._count, made._keys = len(states), [state.key for state in states]
-        decided = _decided_columns([state.decision for state in states])
-        if _differ_only_in_accumulators(states):
-            made._columns = [*decided, *((get(states[0]),) for get in _PLAIN_GETTERS)]
-            made._columns[_ACCUMULATOR_AT] = tuple(map(_accumulator, states))
-        else:
-            made._columns = [*decided, *_shortened(_UNIFORM_PLAIN, [tuple(map(get, states)) for get in _PLAIN_GETTERS])]
-        return made
+        """Return the records of windows, which are at least one."""
+        return WindowColumns.of([state.key for state in states], [tuple(map(get, states)) for get in _GETTERS])
 
     @staticmethod
     def of_uniform(window: UniformWindow, keys: list[Any]) -> WindowColumns:
         """Return the records of some keys, at least one, of a uniform window."""
-        made = WindowColumns.__new__(WindowColumns)
-        made._count, made._keys = len(keys), keys
         (state,) = window.states(keys[:1])
-        made._columns = [(entry,) for entry in row_of(state)]
-        made._columns[_ACCUMULATOR_AT] = tuple(map(window.accumulators.__getitem__, keys))
-        return made
+        columns: list[tuple[Any, ...]] = [(entry,) for entry in row_of(state)]
+        columns[_ACCUMULATOR_AT] = tuple(map(window.accumulators.__getitem__, keys))
+        return WindowColumns(keys, *columns)
 
     def columns(self) -> tuple[Any, ...]:
-        """Return the keys and the columns, as plain data."""
+        """Return the keys and the columns, as plain data: the arguments of an equal object."""
         return (self._keys, *self._columns)
 
-    @staticmethod
-    def of_columns(keys: list[Any], *columns: Sequence[Any]) -> WindowColumns:
-        """Return the records that `columns` was called of."""
-        made = WindowColumns.__new__(WindowColumns)
-        made._count, made._keys, made._columns = len(keys), keys, list(columns)
-        return made
-
     def __len__(self) -> int:
-        return self._count
+        return len(self._keys)
 
     @property
     def keys(self) -> list[Any]:
@@ -124,41 +112,12 @@ class WindowColumns:
             yield WindowRecord(key, row[WINDOWS_AT][0], (tuple(row),))
 
 
-def _differ_only_in_accumulators(states: Sequence[WindowState]) -> bool:
-    """Return whether only accumulators may differ: all are of one window, and no pane has been emitted."""
-    first = states[0]
-    if first.panes or first.windows is not states[-1].windows:
-        return False
-    return _is_one([state.windows for state in states]) and len(set(map(_changing, states))) == 1
-
-
-def _decided_columns(decisions: list[Decision]) -> list[Sequence[Any]]:
-    """Return the columns of decisions, of which most are equal: decisions are shared until a clock moves."""
-    distinct = dict.fromkeys(decisions)
-    if len(distinct) * 4 <= len(decisions):
-        columns = _shortened(_UNIFORM_DECIDED, [tuple(map(get, distinct)) for get in _DECIDED_GETTERS])
-        if max(map(len, columns)) == 1:
-            return columns
-    return _shortened(_UNIFORM_DECIDED, [tuple(map(get, decisions)) for get in _DECIDED_GETTERS])
-
-
-def _shortened(are_uniform: Sequence[_IsUniform], columns: Iterable[tuple[Any, ...]]) -> list[Sequence[Any]]:
-    """Return columns, each with one entry if all its entries are equal."""
-    return [
-        column[:1] if is_uniform(column) else column for is_uniform, column in zip(are_uniform, columns, strict=True)
-    ]
-
-
 Records: TypeAlias = Sequence[WindowRecord] | WindowColumns
 
 # The entries of a row.
 _DECIDED = ("state", "is_finished", "event_time", "processing_time")
 row_of: Callable[[WindowState], tuple[Any, ...]] = attrgetter(*(f"decision.{name}" for name in _DECIDED), *_PLAIN)
-_DECIDED_GETTERS = [attrgetter(name) for name in _DECIDED]
-_PLAIN_GETTERS = [attrgetter(name) for name in _PLAIN]
-_accumulator = attrgetter("accumulator")
-# The slots in which keys of a window that doesn't merge may differ before its first pane, beside accumulators.
-_changing = attrgetter("has_new", "stamp", "held", "panes", "was_on_time")
+_GETTERS = [attrgetter(name) for name in (*(f"decision.{name}" for name in _DECIDED), *_PLAIN)]
 # The indices of a window, of that of the pane that stands, and of an accumulator.
 WINDOWS_AT = len(_DECIDED) + _PLAIN.index("windows")
 PANE_WINDOWS_AT = len(_DECIDED) + _PLAIN.index("pane_windows")
@@ -180,8 +139,7 @@ def _varies(column: tuple[Any, ...]) -> bool:
 
 
 _OF_USERS = {"state": _is_one, "accumulator": _varies, "pair": _is_one, "replaced": _is_one}
-_UNIFORM: list[_IsUniform] = [_OF_USERS.get(name, _is_equal) for name in (*_DECIDED, *_PLAIN)]
-_UNIFORM_DECIDED, _UNIFORM_PLAIN = _UNIFORM[: len(_DECIDED)], _UNIFORM[len(_DECIDED) :]
+_ARE_SAME: list[_AreSame] = [_OF_USERS.get(name, _is_equal) for name in (*_DECIDED, *_PLAIN)]
 
 # The keys of a window from which on each key group has enough of them for columns of their own, most with one entry.
 _OWN_COLUMNS = 16 * KEY_GROUPS

@@ -301,7 +301,7 @@ class SpilledWindows:
         entries = [self._unpacked_rows(id, data) for id, data in found]
         if self._windows.is_merging:
             return [WindowRecord(key, None, rows) for key, rows in entries]
-        return WindowColumns([key for key, _ in entries], [row for _, (row,) in entries])
+        return WindowColumns.of([key for key, _ in entries], zip(*(row for _, (row,) in entries), strict=True))
 
     def restore(self, records: Records) -> None:
         """Restore windows from records, in place of present windows of the same keys."""

@@ -120,7 +120,7 @@ def test_windows_that_are_dropped_need_no_class(module: Any) -> None:
     """In columns, as those that don't merge are kept: the others of the grouping are had."""
     row = [None] * 19
     row[WINDOWS_AT] = (GlobalWindow(),)
-    columns = WindowColumns(["gone", "kept"], [(*row[:7], module.Acc(1), *row[8:]), (*row[:7], 5, *row[8:])])
+    columns = WindowColumns.of(["gone", "kept"], zip((*row[:7], module.Acc(1), *row[8:]), (*row[:7], 5, *row[8:])))
     records = list(records_of([Chunk("Sum", WINDOWS, 7, columns)]))
     change(module, None)
     origin = Origin("checkpoint 8 in kept", frozenset({"Sum"}), frozenset({("Sum", state_shapes.WINDOWS)}))

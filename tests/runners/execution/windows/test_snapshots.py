@@ -97,7 +97,7 @@ def test_columns_keep_what_is_equal_apart() -> None:
     operator = TriggeredWindows(fold_of(beam.CombinePerKey(max), FixedWindows(10)))
     operator.process(bundle(("a", 1), ("b", True), ("c", 1.0)))
     states = operator.table.all()
-    found = WindowColumns([state.key for state in states], map(row_of, states))
+    found = WindowColumns.of([state.key for state in states], zip(*map(row_of, states)))
     assert repr(found.columns()) == repr(WindowColumns.of_states(states).columns())
     columns = pickle.loads(pickle.dumps(found))
     snapshots.restore(operator.table, columns)
