@@ -41,8 +41,8 @@ from .window_timers import WindowTimes
 
 _LATE_ELEMENT = PaneInfo(timing=LATE)
 
-# Of a window: by key the accumulators, and the keys that have changed, if it is uniform; else the states, and None.  The
-# watermarks at which it is complete and expires, and the tuple of it that states have.
+# Of a uniform window the accumulators by key, and the keys that have changed; of another the states by key, and None.
+# The watermarks at which it is complete and expires, and the tuple of it that states have.
 Place = tuple[dict[Any, Any], dict[Any, None] | None, int, int, Windows]
 
 # The states of a window that has expired.
