@@ -13,8 +13,7 @@ keys.py                checks of pairs and keys
 
 Windows with triggers:
 
-window_state.py        the state of one key's window, or of a window of all keys before its first pane
-uniform_fold.py        folding elements into windows of all keys
+window_state.py        the state of a window: of one key, or of all keys while they differ in accumulators only
 window_table.py        the windows of all keys
 window_timers.py       times at which windows are due, and holds of the output watermark
 trigger_state.py       decisions of a trigger, shared by windows that are alike
