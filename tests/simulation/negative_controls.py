@@ -14,7 +14,7 @@ from penstock.runners.local.productions.production import Sent
 from penstock.runners.local.productions.receiver import Receiver
 from penstock.runners.local.productions.slot import ProductionSlot
 from penstock.runners.local.simulation.workers import SimulatedWorkers
-from penstock.runners.local.subtask.barriers import Alignment, FeedbackLog
+from penstock.runners.local.subtask.barriers import Alignment, MessageLog
 from penstock.runners.local.subtask.replay_dedup import Repetitions
 from penstock.runners.local.subtask.subtask import Subtask
 from penstock.runners.local.workers.protocol import Envelope, FencedEndpoint
@@ -26,8 +26,8 @@ class FirstBarrier(Alignment):
     """Treats the first barrier of a checkpoint as the barriers of all inputs, and blocks no input.
 
     >>> alignment = FirstBarrier(["left", "right"])
-    >>> alignment.arrived("left"), alignment.is_blocked("left"), alignment.arrived("right"), alignment.arrived("left")
-    (True, False, False, True)
+    >>> alignment.arrived("left"), alignment.blocked, alignment.arrived("right"), alignment.arrived("left")
+    (True, set(), False, True)
     """
 
     def __init__(self, inputs: Sequence[Hashable]) -> None:
@@ -48,10 +48,10 @@ class SubtaskWithoutAlignment(Subtask):
         self.barriers.alignment = FirstBarrier([id for id in self.inputs if id not in self.barriers.back])
 
 
-class EmptyLog(FeedbackLog):
+class EmptyLog(MessageLog):
     """Logs no re-injected records."""
 
-    def add(self, edge: Hashable, message: Any) -> None:
+    def taken(self, input: Hashable, message: Any) -> None:
         pass
 
 
@@ -60,7 +60,8 @@ class SubtaskWithoutFeedbackLog(Subtask):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.barriers.feedback_log = EmptyLog(self.barriers.back)
+        log = self.barriers.feedback_log = EmptyLog(self.barriers.back)
+        self.barriers.logs.update(dict.fromkeys(self.barriers.back, log))
 
 
 class KeptRepetitions(Repetitions):

@@ -34,145 +34,100 @@ class Alignment:
     Args:
       inputs: the channels.
 
+    Attributes:
+      blocked: the inputs that have to wait.
+
     >>> alignment = Alignment(["left", "right"])
-    >>> alignment.arrived("left"), alignment.is_blocked("left"), alignment.is_blocked("right")
-    (False, True, False)
-    >>> alignment.arrived("right"), alignment.is_blocked("left")
-    (True, False)
+    >>> alignment.arrived("left"), alignment.blocked
+    (False, {'left'})
+    >>> alignment.arrived("right"), alignment.blocked
+    (True, set())
     """
 
     def __init__(self, inputs: Collection[Hashable]) -> None:
         self._count = len(inputs)
-        self._blocked: set[Hashable] = set()
-
-    def is_blocked(self, channel: Hashable) -> bool:
-        """Return True if an input has to wait."""
-        return channel in self._blocked
+        self.blocked: set[Hashable] = set()
 
     def arrived(self, channel: Hashable) -> bool:
         """Block an input at its barrier, or unblock all inputs if it is the last one.
 
         Returns whether the barrier has now arrived on all inputs.
         """
-        self._blocked.add(channel)
-        if len(self._blocked) < self._count:
+        self.blocked.add(channel)
+        if len(self.blocked) < self._count:
             return False
-        self._blocked.clear()
+        self.blocked.clear()
         return True
 
     def cancel(self) -> None:
         """Unblock all inputs: the barrier will not arrive on the others."""
-        self._blocked.clear()
+        self.blocked.clear()
 
 
-class InFlightRecords:
-    """Records in flight before an unaligned barrier, which are part of the snapshot (Flink, 2020).
+class MessageLog:
+    """Log of the messages that come before a barrier on inputs, for a snapshot that is taken before they do.
 
-    Alignment makes a fast input wait for a slow one.  At an unaligned barrier a subtask takes its snapshot as soon as
-    the first barrier has arrived, wherever that is in its queue.  Messages before the barrier on each input that have
-    not been taken by then are processed as usual, and also written; after a failure they are processed first.  Elements
-    from another process are still encoded, and are written without being decoded.
+    They are processed as usual, and are also part of the snapshot; after a failure they are processed first.
+
+    - At an unaligned barrier a subtask takes its snapshot as soon as the first barrier has arrived, wherever that is in
+      its queue (Flink, 2020): alignment would make a fast input wait for a slow one.  The log has the messages that
+      wait before the barrier on each input, and those that are taken until it arrives on their input.  Elements from
+      another process are still encoded, and are written without being decoded.
+    - In a loop the barrier enters when it has arrived on all regular inputs, and the log has the messages on the
+      back-edges until it returns there (ABS, algorithm 2).  Barriers return in the order in which they were sent.
 
     Args:
       inputs: the channels.
 
-    >>> records = InFlightRecords(["left", "right"])
-    >>> records.barrier_arrived("left", 1, ["a"]), records.is_complete
-    (True, False)
-    >>> records.taken("right", "b")
-    >>> records.barrier_arrived("right", 1, ["c"]), records.is_complete
-    (False, True)
-    >>> records.messages()
+    Attributes:
+      number: that of the barrier; -1 before the first.
+      awaited: the inputs on which the barrier is yet to arrive.
+
+    >>> log = MessageLog(["left", "right"])
+    >>> log.begin(1)
+    >>> log.arrived("left", 1, ["a"]), log.awaited
+    (False, {'right'})
+    >>> log.taken("right", "b")
+    >>> log.arrived("right", 1, ["c"]), log.awaited
+    (True, set())
+    >>> log.messages()
     {'left': ['a'], 'right': ['b', 'c']}
     """
 
     def __init__(self, inputs: Collection[Hashable]) -> None:
         self._inputs = tuple(inputs)
-        self._number = -1
-        self._waiting: set[Hashable] = set()
+        self.number = -1
+        self.awaited: set[Hashable] = set()
         self._messages: dict[Hashable, list[Any]] = {}
 
-    def barrier_arrived(self, channel: Hashable, number: int, ahead: Sequence[Any]) -> bool:
-        """Record the messages before a barrier that has arrived.
+    def begin(self, number: int) -> None:
+        """Begin to log the messages before another barrier."""
+        self.number = number
+        self.awaited = set(self._inputs)
+        self._messages = {input: [] for input in self._inputs}
+
+    def taken(self, input: Hashable, message: Any) -> None:
+        """Log a message that is about to be taken from an awaited input."""
+        self._messages[input].extend(unshared(message))
+
+    def arrived(self, input: Hashable, number: int, ahead: Sequence[Any] = ()) -> bool:
+        """Log no more messages of an input, on which a barrier has arrived.
 
         Args:
           ahead: the messages before the barrier that wait on the input.
 
-        Returns whether it is the first barrier of its number.
+        Returns whether the barrier has now arrived on all inputs.
         """
-        is_first = number > self._number
-        if is_first:
-            self._number = number
-            self._waiting = set(self._inputs)
-            self._messages = {input: [] for input in self._inputs}
-        if number == self._number and channel in self._waiting:
-            self._waiting.discard(channel)
-            self._messages[channel].extend(chain.from_iterable(map(unshared, ahead)))
-        return is_first
-
-    def taken(self, channel: Hashable, message: Any) -> None:
-        """Record a message that is about to be taken, if the barrier has not arrived on its input."""
-        if channel in self._waiting:
-            self._messages[channel].extend(unshared(message))
-
-    @property
-    def is_complete(self) -> bool:
-        """True if the barrier has arrived on every input."""
-        return self._number >= 0 and not self._waiting
+        if number != self.number or input not in self.awaited:
+            return False
+        self.awaited.discard(input)
+        self._messages[input].extend(chain.from_iterable(map(unshared, ahead)))
+        return not self.awaited
 
     def messages(self) -> dict[Hashable, list[Any]]:
-        """Remove and return the messages in flight, by input."""
+        """Remove and return the messages, by input."""
         taken, self._messages = self._messages, {}
         return taken
-
-
-class FeedbackLog:
-    """Log of the messages on a loop's back-edges, of which a snapshot needs what was in the loop (ABS, algorithm 2).
-
-    When the barrier has arrived on all regular inputs, the state is copied and logging begins.  Messages on the
-    back-edges are processed as usual, and are part of the snapshot until the barrier returns on their edge.  Barriers
-    return in the order in which they were sent.
-
-    >>> log = FeedbackLog(["back"])
-    >>> log.begin(7)
-    >>> log.add("back", "a"), log.returned("back", 7), log.messages()
-    (None, True, {'back': ['a']})
-    >>> log.is_logging("back")
-    False
-    """
-
-    def __init__(self, back_edges: Collection[Hashable]) -> None:
-        self._back_edges = tuple(back_edges)
-        self._number = -1
-        self._awaited: set[Hashable] = set()
-        self._messages: dict[Hashable, list[Any]] = {}
-
-    def begin(self, number: int) -> None:
-        """Begin to log: the barrier enters the loop."""
-        self._number = number
-        self._awaited = set(self._back_edges)
-        self._messages = {edge: [] for edge in self._back_edges}
-
-    def is_logging(self, edge: Hashable) -> bool:
-        """Return True if the barrier has not returned on a back-edge yet."""
-        return edge in self._awaited
-
-    def add(self, edge: Hashable, message: Any) -> None:
-        """Log a message, if the barrier has not returned on its edge yet."""
-        if edge in self._awaited:
-            self._messages[edge].append(message)
-
-    def returned(self, edge: Hashable, number: int) -> bool:
-        """Stop logging an edge on which a barrier has returned.  Return True if it has returned on all."""
-        if number != self._number:
-            return False
-        self._awaited.discard(edge)
-        return not self._awaited
-
-    def messages(self) -> dict[Hashable, list[Any]]:
-        """Remove and return the messages of the log, by edge."""
-        messages, self._messages = self._messages, {}
-        return messages
 
 
 def unshared(message: Any) -> Iterator[Any]:
@@ -300,6 +255,7 @@ class Barriers:
     Attributes:
       back: the inputs from back-edges.
       alignment, feedback_log: the alignment of the other inputs, and the log of these.
+      logs: by input, its log of messages that a snapshot needs.
       expected: the number of the last aligned barrier that was injected anywhere, as far as that is known.
       due: the aligned barriers that have arrived on all inputs, while records from before them are pending or in calls.
     """
@@ -324,7 +280,7 @@ class Barriers:
         self.alignment = Alignment(regular)
         # Barriers up to this number are ignored.
         self._past = -1
-        self._in_flight = InFlightRecords(regular)
+        self._in_flight = MessageLog(regular)
         self.expected = -1
         self.due: deque[Barrier] = deque()
         # A bounded pipeline publishes nothing before its end, so no reader sees what its barriers divide.
@@ -333,15 +289,12 @@ class Barriers:
         # The number of the last barrier that has arrived somewhere, aligned, and of the last that has changed over.
         self._aligning = -1
         self._changed_over = -1
-        self.feedback_log = FeedbackLog(self.back)
+        self.feedback_log = MessageLog(self.back)
+        self.logs = dict.fromkeys(regular, self._in_flight) | dict.fromkeys(self.back, self.feedback_log)
         # The report to make when the barrier has returned on all back-edges.
         self._in_loop: Snapshot | Quiesced | None = None
         # The state at an unaligned barrier, until the barrier has arrived on every input.
         self._unaligned: Snapshot | None = None
-
-    def blocks(self, id: ChannelId) -> bool:
-        """Return True if an input has to wait."""
-        return self.alignment.is_blocked(id)
 
     @property
     def is_expected(self) -> bool:
@@ -356,17 +309,10 @@ class Barriers:
     def before_expected(self, ready: Sequence[ChannelId]) -> ChannelId | None:
         """Return one of these inputs on which the expected barrier is yet to arrive, or None."""
         for id in ready:
-            is_awaited = self.feedback_log.is_logging(id) if id in self.back else self._passed < self.expected
+            is_awaited = id in self.feedback_log.awaited if id in self.back else self._passed < self.expected
             if is_awaited:
                 return id
         return None
-
-    def taken(self, id: ChannelId, message: Message) -> None:
-        """Record a message that is about to be taken, if it is part of a snapshot in progress."""
-        self._in_flight.taken(id, message)
-        if self.feedback_log.is_logging(id):
-            for each in unshared(message):
-                self.feedback_log.add(id, each)
 
     def arrived(self, id: ChannelId, barrier: Barrier) -> None:
         """Process a barrier that was taken from an input."""
@@ -403,7 +349,7 @@ class Barriers:
         self.due = deque(due for due in self.due if due.number != barrier.number)
         # An unaligned barrier may also overtake another one, which is still aligned.
         is_aligning = self._aligning == barrier.number
-        blocked = [id for id in self._inputs if is_due or (is_aligning and self.alignment.is_blocked(id))]
+        blocked = [id for id in self._inputs if is_due or (is_aligning and id in self.alignment.blocked)]
         if is_aligning:
             self.alignment.cancel()
         for channel in self._inputs.values():
@@ -411,8 +357,7 @@ class Barriers:
         if not self._inputs and is_due:
             self.at_barrier(barrier)
         for id in blocked:
-            if self._in_flight.barrier_arrived(id, barrier.number, ()):
-                self.at_barrier(barrier)
+            self._overtook(id, barrier, ())
         self._report_if_complete()
 
     def forget(self, number: int) -> None:
@@ -449,33 +394,34 @@ class Barriers:
         self._in_loop = report._replace(records=list(report.records)) if isinstance(report, Snapshot) else report
 
     def _returned(self, id: ChannelId, barrier: Barrier) -> None:
-        if not self.feedback_log.returned(id, barrier.number):
+        if not self.feedback_log.arrived(id, barrier.number):
             return
         messages, report, self._in_loop = self.feedback_log.messages(), self._in_loop, None
         assert report is not None
         self._report(self._with_in_flight(report, messages) if isinstance(report, Snapshot) else report)
 
-    def take_unaligned(self) -> bool:
-        """Take unaligned barriers out of the inputs, wherever they are, and the snapshot at the first of them.
-
-        Returns whether there was one.
-        """
-        found = False
+    def take_unaligned(self) -> None:
+        """Take unaligned barriers out of the inputs, wherever they are, and the snapshot at the first of them."""
         for id, channel in self._inputs.items():
             while channel.unaligned_barriers:
-                found = True
                 barrier, ahead = channel.take_unaligned_barrier()
                 # On other inputs it may have arrived before it changed over.
                 self.change_over(barrier)
-                if self._in_flight.barrier_arrived(id, barrier.number, ahead):
-                    self.at_barrier(barrier)
-        if found:
-            self._report_if_complete()
-        return found
+                self._overtook(id, barrier, ahead)
+        self._report_if_complete()
+
+    def _overtook(self, id: ChannelId, barrier: Barrier, ahead: Sequence[Message]) -> None:
+        """Process an unaligned barrier that has arrived on an input, before the messages that were ahead of it."""
+        is_first = barrier.number > self._in_flight.number
+        if is_first:
+            self._in_flight.begin(barrier.number)
+        self._in_flight.arrived(id, barrier.number, ahead)
+        if is_first:
+            self.at_barrier(barrier)
 
     def _report_if_complete(self) -> None:
         """Report the snapshot of an unaligned barrier that has arrived on every input."""
-        if self._unaligned is not None and self._in_flight.is_complete:
+        if self._unaligned is not None and not self._in_flight.awaited:
             taken, self._unaligned = self._unaligned, None
             self._report(self._with_in_flight(taken, self._in_flight.messages()))
 

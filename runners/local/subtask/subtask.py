@@ -272,7 +272,9 @@ class Subtask:
 
     def step(self) -> bool:
         """Take the next step, if there is one, and room for its output.  Return True if anything was done."""
-        if self.barriers.take_unaligned():
+        barriers = self.barriers
+        if any([channel.unaligned_barriers for channel in self.inputs.values()]):
+            barriers.take_unaligned()
             return True
         if self._has_paused and not self.execution.has_pending:
             self._pause_senders(False)
@@ -282,7 +284,6 @@ class Subtask:
         if self.is_held_up:
             return False
         execution = self.execution
-        barriers = self.barriers
         if barriers.due and not barriers.waits_for_records:
             barriers.pass_due()
             return True
@@ -374,7 +375,8 @@ class Subtask:
 
     def ready(self) -> list[ChannelId]:
         """Return the inputs with a message that may be taken now."""
-        return [id for id, channel in self.inputs.items() if channel.queue and not self.barriers.blocks(id)]
+        blocked = self.barriers.alignment.blocked
+        return [id for id, channel in self.inputs.items() if channel.queue and id not in blocked]
 
     def _take(self) -> bool:
         ready = self.ready()
@@ -389,13 +391,13 @@ class Subtask:
 
     def take(self, id: ChannelId) -> None:
         """Take a message from an input, and do all that follows from it here."""
-        if self.barriers.take_unaligned():
-            return
         channel = self.inputs[id]
         sizes = [size for size in (self._room, self._pace_of(id)) if size is not None]
         if sizes:
             channel.split_first(min(sizes))
-        self.barriers.taken(id, channel.queue[0])
+        log = self.barriers.logs[id]
+        if id in log.awaited:
+            log.taken(id, channel.queue[0])
         message = channel.take()
         if isinstance(message, Elements):
             if self._throughput is not None:

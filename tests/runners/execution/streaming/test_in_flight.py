@@ -21,7 +21,7 @@ from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.runners.execution.windows.combining import FoldedBundle
 from penstock.runners.local.channels.channel import Channel, ChannelId, arrived, payloads_of
 from penstock.runners.local.channels.messages import Elements, Encoded
-from penstock.runners.local.subtask.barriers import InFlightRecords
+from penstock.runners.local.subtask.barriers import MessageLog
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 
@@ -90,9 +90,10 @@ def test_what_came_through_a_pipe_is_written_as_it_came() -> None:
     ((kind, payload),) = payloads_of(Elements(Bundle(PAIRS, 5)))
     channel = Channel(ChannelId(0, 0, 0))
     channel.arrive(arrived(kind, payload))
-    records = InFlightRecords(["input"])
-    records.barrier_arrived("input", 1, list(channel.queue))
-    ((written,),) = records.messages().values()
+    log = MessageLog(["input"])
+    log.begin(1)
+    log.arrived("input", 1, list(channel.queue))
+    ((written,),) = log.messages().values()
     taken = channel.take()
 
     assert Encoded(payload) == written

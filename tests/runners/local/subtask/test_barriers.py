@@ -27,11 +27,11 @@ def test_an_input_is_blocked_from_its_barrier_until_the_last_one() -> None:
     """The last barrier unblocks all inputs (lines 5 to 11)."""
     alignment = Alignment("abc")
     assert not alignment.arrived("b")
-    assert [False, True, False] == [alignment.is_blocked(channel) for channel in "abc"]
+    assert {"b"} == alignment.blocked
     assert not alignment.arrived("a")
-    assert [True, True, False] == [alignment.is_blocked(channel) for channel in "abc"]
+    assert {"a", "b"} == alignment.blocked
     assert alignment.arrived("c")
-    assert [False, False, False] == [alignment.is_blocked(channel) for channel in "abc"]
+    assert set() == alignment.blocked
 
 
 def test_the_next_barrier_blocks_again() -> None:
@@ -44,14 +44,14 @@ def test_one_input_needs_no_alignment() -> None:
     """Its barrier is the last one at once."""
     alignment = Alignment("a")
     assert alignment.arrived("a")
-    assert not alignment.is_blocked("a")
+    assert set() == alignment.blocked
 
 
 def test_without_alignment_the_first_barrier_counts_and_nothing_is_blocked() -> None:
     """Once for each number."""
     alignment = FirstBarrier("ab")
     assert [True, False] == [alignment.arrived("a"), alignment.arrived("b")]
-    assert not alignment.is_blocked("a")
+    assert set() == alignment.blocked
 
 
 # --- In a subtask: sums by key, with two subtasks of the source's task, and two of the sums'.
