@@ -233,7 +233,7 @@ class StepClock:
 
     def pace(self, most: int, first: int = _FIRST) -> Pace:
         """Return the pace of one kind of bundles."""
-        return Pace(most, first, self.length, growth=8)
+        return Pace(most, first, self.length, growth=8, clock=self.clock)
 
 
 class Pace:
@@ -244,6 +244,7 @@ class Pace:
       first: the number to begin with.
       target: microseconds.
       growth: the largest factor of growth at once.
+      clock: microseconds, of any beginning.
 
     It grows while elements are fast, and drops to the number that fits once they are slow.
 
@@ -256,15 +257,39 @@ class Pace:
     (None, 100)
     >>> pace.took(100, 10_000_000), pace.count
     (None, 1)
+
+    `begin` and `end` measure the time:
+
+    >>> times = iter([0, 20_000])
+    >>> pace = Pace(most=1_000, first=100, target=1_000, clock=lambda: next(times))
+    >>> pace.begin(), pace.end(100), pace.count
+    (None, None, 5)
     """
 
-    __slots__ = ("_growth", "_most", "_target", "count")
+    __slots__ = ("_began", "_clock", "_growth", "_most", "_target", "count")
 
-    def __init__(self, most: int, first: int = _FIRST, target: int = STEP, growth: int = 2) -> None:
+    def __init__(
+        self,
+        most: int,
+        first: int = _FIRST,
+        target: int = STEP,
+        growth: int = 2,
+        clock: Callable[[], int] = steady_time,
+    ) -> None:
+        self._began = 0
+        self._clock = clock
         self._growth = growth
         self._most = most
         self._target = target
         self.count = min(most, first)
+
+    def begin(self) -> None:
+        """Begin to process elements."""
+        self._began = self._clock()
+
+    def end(self, elements: int) -> None:
+        """Adjust the number to the time since `begin`, in which so many elements were processed."""
+        self.took(elements, self._clock() - self._began)
 
     def took(self, elements: int, micros: int) -> None:
         """Adjust the number to the time that these elements took."""

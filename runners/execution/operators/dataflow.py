@@ -363,13 +363,11 @@ class StageRun(PendingStep):
 
     def _process_claims(self, pace: Pace, bundle: Bundle, place: int) -> None:
         """Process a bundle, with as many claims of a restriction as a step may take."""
-        clock = self._step_clock
-        assert clock is not None
         for fn in self._splittable:
             fn.most_claims, fn.claims = pace.count, 0
-        began = clock.clock()
+        pace.begin()
         self.executor.process(bundle, place)
-        pace.took(max(fn.claims for fn in self._splittable), clock.clock() - began)
+        pace.end(max(fn.claims for fn in self._splittable))
 
     def put_off(self, bundle: Bundle, place: int = 0) -> None:
         """Add elements to the pending work."""
@@ -395,27 +393,27 @@ class StageRun(PendingStep):
     def _process_next(self) -> None:
         """Process the first of the pending elements, as many as a step may take."""
         place, bundle = self.pending.popleft()
-        pace, clock = self._pace, self._step_clock
-        if pace is None or clock is None:
+        pace = self._pace
+        if pace is None:
             self._process(bundle, place)
             return
         n = len(bundle)
         if n > pace.count:
             self.pending.appendleft((place, bundle.part(pace.count, n)))
             bundle = bundle.part(0, pace.count)
-        began = clock.clock()
+        pace.begin()
         self._process(bundle, place)
-        pace.took(len(bundle), clock.clock() - began)
+        pace.end(len(bundle))
 
     def fire_due(self) -> None:
         """Fire the executor's due timers, until none remains or the step has taken its time."""
-        executor, pace, clock = self.executor, self._due_pace, self._step_clock
+        executor, pace = self.executor, self._due_pace
         while executor.is_due:
-            if pace is None or clock is None:
+            if pace is None:
                 executor.fire_due()
                 continue
-            began = clock.clock()
-            pace.took(executor.fire_due(pace.count), clock.clock() - began)
+            pace.begin()
+            pace.end(executor.fire_due(pace.count))
             if self.must_yield():
                 break
         self.look_at_pending()

@@ -306,7 +306,6 @@ class SubtaskSources:
         step_clock: StepClock | None = None,
         has_loops: bool = False,
     ) -> None:
-        self._step_clock = step_clock
         self._execution = execution
         self._counts = metrics.counts
         self._numbering = numbering
@@ -319,8 +318,8 @@ class SubtaskSources:
         if step_clock is not None:
             self._paces = {reader.label: step_clock.pace(most) for reader in self.readers}
         self._has_loops = has_loops
-        # Pace, size and begin of the last bundle, if it ends with the last of its feedback.
-        self._unpaced: tuple[Pace, int, int] | None = None
+        # The pace of the last bundle, if it ends with the last of its feedback.
+        self._unpaced: Pace | None = None
         self._asked_at = 0
         self.is_paused = False
         self.read = 0
@@ -361,9 +360,10 @@ class SubtaskSources:
         if self.is_paused:
             return False
         for reader in [reader for reader in self.readers if not reader.is_finished]:
-            clock, pace = self._step_clock, self._paces.get(reader.label)
-            began = 0 if clock is None else clock.clock()
-            most = BUNDLE_SIZE if pace is None else pace.count
+            pace, most = self._paces.get(reader.label), BUNDLE_SIZE
+            if pace is not None:
+                pace.begin()
+                most = pace.count
             bundle = reader.poll(most if room is None else min(most, room), now)
             if bundle is not None:
                 if self._numbering is not None:
@@ -373,11 +373,11 @@ class SubtaskSources:
                 count.read += len(bundle)
                 count.written += len(bundle)
                 self._execution.dataflow.send_to(reader.output)(bundle)
-                if pace is not None and clock is not None:
+                if pace is not None:
                     if self._has_loops:
-                        self._unpaced = pace, len(bundle), began
+                        self._unpaced = pace
                     else:
-                        pace.took(len(bundle), clock.clock() - began)
+                        pace.end(len(bundle))
                 return True
             # The end moves the watermark, at once.
             if reader.is_finished:
@@ -386,10 +386,9 @@ class SubtaskSources:
 
     def done(self) -> None:
         """Measure the pace of the last bundle: all that follows from it has been done here."""
-        if self._unpaced is not None and self._step_clock is not None:
-            pace, n, began = self._unpaced
+        if self._unpaced is not None:
+            self._unpaced.end(self.read)
             self._unpaced = None
-            pace.took(n, self._step_clock.clock() - began)
 
     def may_ask(self, now: int) -> bool:
         """Return True if it is time, after elements, to read the sources' watermarks."""

@@ -133,10 +133,9 @@ class Subtask:
             percentiles_of(execution_graph),
         )
         # Barriers count the feedback, so where there are loops everything before one is processed at once.
-        self._step_clock = None if has_loops else step_clock
         self._paces: dict[int, Pace] = {}
-        if self._step_clock is not None:
-            self._paces = {edge.id: self._step_clock.pace(BUNDLE_SIZE) for edge in self.task.inputs}
+        if step_clock is not None and not has_loops:
+            self._paces = {edge.id: step_clock.pace(BUNDLE_SIZE) for edge in self.task.inputs}
         self._signals = 0
         self._turn = 0
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
@@ -431,13 +430,13 @@ class Subtask:
         return self._paces[id.edge].count if id.edge in self._paces else None
 
     def _receive(self, edge: int, bundle: Bundle) -> None:
-        pace, clock = self._paces.get(edge), self._step_clock
-        if pace is None or clock is None:
+        pace = self._paces.get(edge)
+        if pace is None:
             self._receivers[edge](bundle)
             return
-        began = clock.clock()
+        pace.begin()
         self._receivers[edge](bundle)
-        pace.took(len(bundle), clock.clock() - began)
+        pace.end(len(bundle))
 
     def _without_repetitions(self, id: ChannelId, message: Elements) -> Bundle | None:
         """Return the numbered elements that haven't been processed before."""
