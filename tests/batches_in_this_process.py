@@ -22,8 +22,7 @@ from penstock.runners.spark.micro_batch.exchange import SubtaskResult, addressed
 from penstock.runners.spark.micro_batch.plan import PlannedBatch
 from penstock.runners.spark.micro_batch.query import MicroBatchQuery, QuerySettings
 from penstock.runners.spark.micro_batch.runner import MicroBatchResult, SparkMicroBatchRunner
-from penstock.runners.spark.micro_batch.spark_job import SubtaskCache, own_part
-from penstock.runners.spark.micro_batch.subtask import Program
+from penstock.runners.spark.micro_batch.subtask import Program, SubtaskCache
 from penstock.sdk.graph import Graph
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import Capability, PipelineResult, Runner
@@ -59,7 +58,7 @@ class BatchesInThisProcess:
     def _run(self, id: SubtaskId, batch: PlannedBatch, parts: Sequence[Any], sent: dict[SubtaskId, Any]) -> None:
         own = sent.pop(id, [])
         subtask = self._cache.take(id, batch, parts)
-        for target, row in subtask.run(batch, own, own_part(parts, id, self._program.parallelism)):
+        for target, row in subtask.run(batch, own):
             task, _ = addressed(row)
             sent.setdefault(SubtaskId(task, target), []).append(row)
         self._cache.subtasks[id] = subtask

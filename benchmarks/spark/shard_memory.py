@@ -29,8 +29,7 @@ from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.spark.micro_batch.commit_log import StatePart
 from penstock.runners.spark.micro_batch.exchange import SubtaskResult, addressed
 from penstock.runners.spark.micro_batch.plan import PlannedBatch, ScriptedElements
-from penstock.runners.spark.micro_batch.spark_job import SubtaskCache, own_part
-from penstock.runners.spark.micro_batch.subtask import Program
+from penstock.runners.spark.micro_batch.subtask import Program, SubtaskCache
 from penstock.sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from penstock.windowing.timestamp import MAX_MICROS
 
@@ -70,7 +69,7 @@ class Worker:
             id = SubtaskId(task, 0)
             parts = [StatePart(self.parts[id], 0, 1)] if id in self.parts else []
             subtask = self._cache.take(id, batch, parts)
-            sent = [addressed(row) for _, row in subtask.run(batch, rows, own_part(parts, id, 1))]
+            sent = [addressed(row) for _, row in subtask.run(batch, rows)]
             rows = [data for to, data in sent if to < self._program.tasks]
             results += [pickle.loads(data) for to, data in sent if to == self._program.tasks]
             self._cache.subtasks[id] = subtask

@@ -34,7 +34,7 @@ from penstock.runners.local.productions.directory import Productions
 from penstock.runners.local.productions.job import ProductionJob
 from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.simulation.world import Faults, SimulatedWorld
-from penstock.runners.spark.micro_batch.commit_log import Reached, no_failure
+from penstock.runners.spark.micro_batch.commit_log import Reached
 from penstock.runners.spark.micro_batch.unbounded_source import Admission
 from penstock.sdk.userstate import (
     BagStateSpec,
@@ -252,7 +252,7 @@ class Golden:
         directory: pathlib.Path,
         parallelism: int = 2,
         seed: int = 5,
-        reached: Reached = no_failure,
+        reached: Reached | None = None,
         visit: Callable[[Any], None] = lambda job: None,
     ) -> None:
         """Run to the end, from what is in the directory.

@@ -17,7 +17,6 @@ from strategies import ANY_TIMESTAMPS, Step, chains, scripts, stream_of, window_
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.runners.spark.micro_batch.commit_log import no_failure
 from penstock.sdk.coders import Coder, registry
 from penstock.sdk.userstate import (
     BagStateSpec,
@@ -223,7 +222,7 @@ def test_a_run_continues_with_another_parallelism(
     expected = panes_at_any_parallelism(recorded(build, RunnerInThisProcess(1)))
     store = SnapshotStore(SimulatedDisk(Random(0)), "checkpoints")
     sink = Recording()
-    for parallelism, limit, told in ((2, memory, reached), (3, memory, no_failure), (1, None, no_failure)):
+    for parallelism, limit, told in ((2, memory, reached), (3, memory, None), (1, None, None)):
         try:
             recorded(build, RunnerInThisProcess(parallelism, limit, store=store, reached=told), sink)
         except Stopped:

@@ -272,9 +272,10 @@ class Subtask:
     def step(self) -> bool:
         """Take the next step, if there is one, and room for its output.  Return True if anything was done."""
         barriers = self.barriers
-        if any([channel.unaligned_barriers for channel in self.inputs.values()]):
-            barriers.take_unaligned()
-            return True
+        for channel in self.inputs.values():
+            if channel.unaligned_barriers:
+                barriers.take_unaligned()
+                return True
         if self._has_paused and not self.execution.has_pending:
             self._pause_senders(False)
         for exchange in self.exchanges:

@@ -54,10 +54,6 @@ TASK_POINTS = ("before-state", "after-state")
 Reached: TypeAlias = Callable[[str, int], None]
 
 
-def no_failure(point: str, batch: int) -> None:
-    """Do nothing at any failpoint."""
-
-
 @attrs.frozen
 class StatePart:
     """A part of a checkpoint with a subtask's state.

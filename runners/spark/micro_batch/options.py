@@ -1,7 +1,6 @@
 """The settings of a query and the store of its state, from the pipeline's options.
 
->>> from .commit_log import no_failure
->>> settings_of(PipelineOptions(["--batch_interval=0.5"]), no_failure).interval
+>>> settings_of(PipelineOptions(["--batch_interval=0.5"])).interval
 500000
 """
 
@@ -38,7 +37,7 @@ _SUPPORTED = {
 }
 
 
-def settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
+def settings_of(options: PipelineOptions, reached: Reached | None = None) -> QuerySettings:
     """Return the settings of the query.  Raises `OptionsError` for an invalid or unsupported option."""
     from .query import QuerySettings
     from .unbounded_source import Admission

@@ -43,7 +43,6 @@ from .commit_log import (
     Reached,
     StatePart,
     WriteAhead,
-    no_failure,
     parts_metadata,
     restored_state,
     state_of,
@@ -80,7 +79,7 @@ class QuerySettings:
       allow_changed_sources: whether changed sources resume from their checkpointed positions.
       compares_keys: whether the types of keys are compared with those of the checkpoint.
       is_restartable: whether a later run can find the checkpoints of this one.
-      reached: called at each failpoint of `commit_log`.
+      reached: called at each failpoint of `commit_log`; None outside of tests.
       subtask_memory: see `Program`.
       worker_timeout: seconds after which a call that has not returned is named in the log.
     """
@@ -92,7 +91,7 @@ class QuerySettings:
     allow_changed_sources: bool = False
     compares_keys: bool = True
     is_restartable: bool = True
-    reached: Reached = no_failure
+    reached: Reached | None = None
     subtask_memory: int | None = None
     worker_timeout: float = 10.0
 
@@ -305,10 +304,14 @@ class MicroBatchQuery:
             self._sources.is_finished,
             planned.frames,
         )
-        self._settings.reached("before-plan", number)
+        self._reached("before-plan", number)
         self._ahead.write(batch)
-        self._settings.reached("after-plan", number)
+        self._reached("after-plan", number)
         return batch
+
+    def _reached(self, point: str, number: int) -> None:
+        if self._settings.reached is not None:
+            self._settings.reached(point, number)
 
     def _is_due(self, planned: BatchInput) -> bool:
         """Return True if a batch has input, or a timer or a watermark is due."""
@@ -388,14 +391,14 @@ class MicroBatchQuery:
         references = [result.part for result in results if result.part is not None]
         references.append(committed.write(self._store))
         self._sinks.precommit(committed.tokens, ManifestDecision.of_batch(self._store, batch.number))
-        self._settings.reached("before-manifest", batch.number)
+        self._reached("before-manifest", batch.number)
         if self._is_published(committed) and self._settings.is_restartable:
             # The write below may commit the batch even if it fails, so the staged output must stay.
             self._decided = (batch.transaction,)
         previous = self._committed.number or None
         metadata = {**parts_metadata(results, parallelism), "state": shapes_of(self.plan), PREVIOUS: previous}
         self._store.commit(batch.number, references, metadata)
-        self._settings.reached("after-manifest", batch.number)
+        self._reached("after-manifest", batch.number)
         self._committed = committed
         self._sources.observe(committed.newest)
         self._parts = state_of(results, parallelism)
@@ -408,7 +411,7 @@ class MicroBatchQuery:
         committed = self._committed
         if not self._is_published(committed):
             return
-        self._settings.reached("before-publication", committed.number)
+        self._reached("before-publication", committed.number)
         decision: Decision = END_OF_RUN
         if self._settings.is_restartable:
             decision = ManifestDecision.of_batch(self._store, committed.number)
@@ -416,7 +419,7 @@ class MicroBatchQuery:
         self._transaction, self._decided = None, ()
         if self._settings.is_restartable:
             self._publication.write(committed.transaction)
-        self._settings.reached("after-publication", committed.number)
+        self._reached("after-publication", committed.number)
 
     def _is_published(self, committed: Committed) -> bool:
         """Return True if a batch has staged output, or is the only one of a bounded pipeline."""

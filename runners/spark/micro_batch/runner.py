@@ -59,7 +59,6 @@ class SparkMicroBatchRunner(TransformRunner):
         from ...execution.sinks.committer import committing_often, with_dead_letters
         from ..remote import refuse_remote
         from ..session import find_session, partitions_of, pickle_named
-        from .commit_log import no_failure
         from .query import MicroBatchQuery
 
         for head in graph.loops():
@@ -67,7 +66,7 @@ class SparkMicroBatchRunner(TransformRunner):
         refuse_frames(graph, self.name)
         _check_clock(graph)
         refuse_remote(options, self._session, graph, self.name)
-        settings = settings_of(options, self._reached or no_failure)
+        settings = settings_of(options, self._reached)
         graph = with_dead_letters(graph, options)
         if graph.unbounded_reads():
             graph = committing_often(graph)

@@ -14,7 +14,6 @@ import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -27,7 +26,6 @@ from ....sdk.coders import registry
 from ....sdk.errors import RunnerError
 from ....sdk.spark_interfaces import Block
 from ....sdk.user_code.serialization import dumps, local_modules_by_value
-from ...execution.checkpoints.manifest import PartReference
 from ...execution.error_transport import wrapped
 from ...execution.gc_tuning import rarely_collected, set_aside
 from ...execution.plan.execution_graph import SubtaskId
@@ -40,7 +38,7 @@ from ..jobs import LONGEST_NAME, Jobs, raise_original, stage_named
 from .commit_log import StatePart
 from .exchange import Row, SubtaskResult, addressed
 from .plan import FrameRows, PlannedBatch
-from .subtask import MicroBatchSubtask, Program
+from .subtask import Program, SubtaskCache
 
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
@@ -254,29 +252,6 @@ class _GroupFunction(ExecutorFunction):
 # --- Subtasks in a Python worker
 
 
-class SubtaskCache:
-    """The subtasks of a run that a worker keeps between batches."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.subtasks: dict[SubtaskId, MicroBatchSubtask] = {}
-
-    def take(self, id: SubtaskId, batch: PlannedBatch, parts: Sequence[StatePart]) -> MicroBatchSubtask:
-        """Remove and return a subtask with the state before a batch.  The caller puts it back if the batch succeeds."""
-        subtask = self.subtasks.pop(id, None)
-        own = own_part(parts, id, self.program.parallelism)
-        version = None if own is None else own.files[-1].file
-        if subtask is not None:
-            if subtask.version == version and (own is not None or not parts):
-                return subtask
-            # A batch has failed, or another worker has run batches since.
-            with suppress(Exception):
-                subtask.teardown()
-        subtask = MicroBatchSubtask(self.program, id, batch)
-        subtask.restore(parts)
-        return subtask
-
-
 _caches: OrderedDict[str, SubtaskCache] = OrderedDict()
 
 
@@ -337,17 +312,10 @@ class SubtaskFunction:
             rows = chain([self._splits], filter(None, rows))
         subtask = cache.take(id, self._batch, self._parts)
         watch.sample_by(subtask.sampler_here())
-        yield from subtask.run(self._batch, rows, own_part(self._parts, id, cache.program.parallelism))
+        yield from subtask.run(self._batch, rows)
         cache.subtasks[id] = subtask
         # Otherwise PySpark's daemon would collect garbage among all of the state after each task.
         set_aside()
-
-
-def own_part(parts: Sequence[StatePart], id: SubtaskId, parallelism: int) -> PartReference | None:
-    """Return the part that this subtask wrote with the same parallelism, or None."""
-    if len(parts) == 1 and (parts[0].index, parts[0].parallelism) == (id.index, parallelism):
-        return parts[0].part
-    return None
 
 
 # --- DataFrames as input

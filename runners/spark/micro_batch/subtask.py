@@ -30,7 +30,7 @@ from ...execution.checkpoints.files import FileReference
 from ...execution.checkpoints.manifest import PartReference
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import Clock
-from ...execution.counters import Counts
+from ...execution.counters import Counts, StepCount
 from ...execution.operators.traffic import WorkerTraffic
 from ...execution.page.profiles import Profiler
 from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId, Task
@@ -44,7 +44,7 @@ from ...execution.streaming.spiller import Spiller
 from ...execution.streaming.taps import TaskTaps
 from ...execution.streaming.task_execution import TaskExecution
 from ...execution.user_errors import guarded
-from .commit_log import Reached, StatePart, no_failure, part_name
+from .commit_log import Reached, StatePart, part_name
 from .exchange import MessageWriter, ReceivedMessages, Row, SubtaskResult, SubtaskSeconds, address, addressed
 from .plan import FrameRows, InputSplit, PartitionRange, PlannedBatch, ScriptedElements
 
@@ -66,7 +66,7 @@ class Program:
 
     execution_graph: ExecutionGraph
     store: SnapshotStore
-    reached: Reached = no_failure
+    reached: Reached | None = None
     subtask_memory: int | None = None
     worker_timeout: float = 10.0
 
@@ -86,12 +86,15 @@ class MicroBatchSubtask:
 
     Attributes:
       version: the last file of its state in the store; None if it has no state there.
+      base: the part that a delta of the state can be based on; None if there is none.
     """
 
     def __init__(self, program: Program, id: SubtaskId, batch: PlannedBatch) -> None:
         self.id = id
         self.program = program
         self.version: str | None = None
+        self.base: PartReference | None = None
+        self._name = part_name(id, program.parallelism)
         self._was_loaded = False
         self._loading = 0.0
         self._task = program.execution_graph.tasks[id.task]
@@ -172,13 +175,12 @@ class MicroBatchSubtask:
 
     # A batch
 
-    def run(self, batch: PlannedBatch, rows: Iterable[bytes], base: PartReference | None) -> Iterator[Row]:
+    def run(self, batch: PlannedBatch, rows: Iterable[bytes]) -> Iterator[Row]:
         """Run a batch: yield its messages to later tasks, then its result.
 
         Args:
           rows: pickled splits for a subtask of the first task; for any other addressed messages, of which it yields
             those for later tasks.
-          base: the part that a delta of the state can be based on.
         """
         attempt, began = uuid4().hex[:12], time.perf_counter()
         execution, writer = self.execution, self._writer
@@ -218,7 +220,7 @@ class MicroBatchSubtask:
                     self._teardown_steps()
             yield from writer.finish({e.id: execution.watermark(e.pcollection) for e in self._task.outputs})
             seconds = SubtaskSeconds(self._loading, time.perf_counter() - began)
-            result = self._result(batch, attempt, consumed, base, is_complete, seconds)
+            result = self._result(batch, attempt, consumed, is_complete, seconds)
         except BaseException:
             if self._profiler is not None:
                 self._profiler.stop()
@@ -331,12 +333,11 @@ class MicroBatchSubtask:
         batch: PlannedBatch,
         attempt: str,
         consumed: dict[SubtaskId, str],
-        base: PartReference | None,
         is_complete: bool,
         seconds: SubtaskSeconds,
     ) -> SubtaskResult:
         began = time.perf_counter()
-        execution, program = self.execution, self.program
+        base, execution, program = self.base, self.execution, self.program
         staged: dict[str, list[bytes]] = {}
         for output in execution.outputs:
             tokens, output.staged = output.staged, []
@@ -348,11 +349,12 @@ class MicroBatchSubtask:
         first = next(chunks, None)
         part = None
         if first is not None:
-            program.reached("before-state", batch.number)
+            if program.reached is not None:
+                program.reached("before-state", batch.number)
             records = records_of(chain([first], chunks))
-            name = part_name(self.id, program.parallelism)
-            part = program.store.write_part(batch.number, name, records, None if whole else base)
-            program.reached("after-state", batch.number)
+            part = program.store.write_part(batch.number, self._name, records, None if whole else base)
+            if program.reached is not None:
+                program.reached("after-state", batch.number)
         seconds.saving = time.perf_counter() - began
         return SubtaskResult(
             self.id,
@@ -371,6 +373,38 @@ class MicroBatchSubtask:
             dict(self._newest),
             self._observed(),
         )
+
+
+class SubtaskCache:
+    """The subtasks of a run that a worker keeps between batches."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.subtasks: dict[SubtaskId, MicroBatchSubtask] = {}
+
+    def take(self, id: SubtaskId, batch: PlannedBatch, parts: Sequence[StatePart]) -> MicroBatchSubtask:
+        """Remove and return a subtask with the state before a batch.  The caller puts it back if the batch succeeds."""
+        subtask = self.subtasks.pop(id, None)
+        own = _own_part(parts, id, self.program.parallelism)
+        version = None if own is None else own.files[-1].file
+        if subtask is not None:
+            if subtask.version == version and (own is not None or not parts):
+                subtask.base = own
+                return subtask
+            # A batch has failed, or another worker has run batches since.
+            with suppress(Exception):
+                subtask.teardown()
+        subtask = MicroBatchSubtask(self.program, id, batch)
+        subtask.base = own
+        subtask.restore(parts)
+        return subtask
+
+
+def _own_part(parts: Sequence[StatePart], id: SubtaskId, parallelism: int) -> PartReference | None:
+    """Return the part that this subtask wrote with the same parallelism, or None."""
+    if len(parts) == 1 and (parts[0].index, parts[0].parallelism) == (id.index, parallelism):
+        return parts[0].part
+    return None
 
 
 def has_state(task: Task) -> bool:
@@ -405,8 +439,7 @@ def _take_counts(counts: Counts) -> Counts:
     taken = Counts()
     for label, step in counts.steps.items():
         if step.read or step.written:
-            count = taken.of(label)
-            count.read, count.written = step.read, step.written
+            taken.steps[label] = StepCount(label, step.read, step.written)
             step.read = step.written = 0
     # The sampling thread may add to it meanwhile.
     for label in list(counts.seconds):

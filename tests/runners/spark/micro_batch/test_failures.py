@@ -12,7 +12,7 @@ from kills.killing import KilledRun
 
 import penstock as beam
 from penstock.runners.spark import SparkMicroBatchRunner
-from penstock.runners.spark.micro_batch.commit_log import DRIVER_POINTS, TASK_POINTS, no_failure
+from penstock.runners.spark.micro_batch.commit_log import DRIVER_POINTS, TASK_POINTS
 from penstock.sdk.errors import PenstockError
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import PipelineState
@@ -47,7 +47,7 @@ class Restarted:
     spark: Any
     run: KilledRun
 
-    def start(self, reached: Any = no_failure, **options: Any) -> Any:
+    def start(self, reached: Any = None, **options: Any) -> Any:
         """Start the stream, or start it again."""
         directory = str(self.run.directory)
         given = PipelineOptions([], checkpoint_dir=f"{directory}/kept", max_records_per_batch=200, **options)
