@@ -13,7 +13,7 @@ from recording import recorded
 import penstock as beam
 from penstock.testing import TestStream
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
-from penstock.windowing import TimestampedValue
+from penstock.windowing import FixedWindows, TimestampedValue
 
 EACH = Repeatedly(AfterCount(1))
 ALWAYS, NEVER = (lambda number: True), (lambda number: False)
@@ -72,3 +72,15 @@ def test_retractions_equal_earlier_outputs(forgets: Any) -> None:
         left[change.value] += change.sign
     assert [("a", 4), ("b", 4), ("c", 4)] == sorted(element for (element, _), times in left.items() if times)
     assert {0, 1} == set(left.values())
+
+
+@pytest.mark.parametrize("forgets", [ALWAYS, NEVER])
+def test_late_elements_are_counted_in_each_batch(forgets: Any) -> None:
+    """A grouping keeps its counters from batch to batch, and each batch reports and resets them."""
+    stream = TestStream().advance_watermark_to(100)
+    for value in range(3):
+        stream.add_elements([TimestampedValue(("late", value), 0)])
+    p = beam.Pipeline(runner=RunnerInThisProcess(1, forgets=forgets), argv=[])
+    _ = p | stream.advance_watermark_to_infinity() | beam.WindowInto(FixedWindows(10)) | beam.CombinePerKey(sum)
+    counters = p.run().metrics().query(beam.metrics.MetricsFilter().with_name("dropped_late"))["counters"]
+    assert [3] == [counter.committed for counter in counters]
