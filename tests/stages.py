@@ -9,7 +9,7 @@ import penstock as beam
 from penstock.runners.execution.plan.fusion import Grouping, Plan, Stage, Step, fuse, in_place
 from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.stages.side_input_views import SideInputViews
-from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.triggers import PANE_INFO_UNKNOWN

@@ -32,7 +32,7 @@ RARE = [
 OF_GROUPINGS = [
     "msgspec",
     "penstock.runners.execution.shuffle.blocks",
-    "penstock.runners.execution.windows.bounded_operator",
+    "penstock.runners.execution.windows.cell_table",
 ]
 
 # The clients of connectors, of which a program needs those that it uses.

@@ -19,7 +19,7 @@ from ..shuffle.blocks import TABLE_BYTES, ShuffleWriter, decode_bundle, receive_
 from ..shuffle.element_columns import ColumnWriter, receive_columns, sends_elements
 from ..shuffle.element_writer import ElementWriter
 from ..user_errors import Attribution, attributed, reraise
-from ..windows.bounded_operator import Cells, WindowOperator
+from ..windows.cell_table import CellTable, WindowOperator
 from ..windows.combining import Fold
 from ..windows.spilled_groups import GroupSpill
 
@@ -154,7 +154,7 @@ class _BoundedGrouping:
         return self.fold.combine_fn is not None and self._bytes < TOGETHER_BYTES
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> CellTable:
         return self._operator.cells
 
     def passes(self, blocks: Iterable[bytes]) -> Iterator[int]:

@@ -127,5 +127,5 @@ class FoldOperation:
 
     @property
     def pending_width(self) -> int:
-        """Return the number of entries of `Cells.pending` for each element, for windows that merge by overlap."""
+        """Return the number of entries of `CellTable.pending` for each element, for windows that merge by overlap."""
         return 4 if self.stamped else 3

@@ -29,7 +29,7 @@ from ..stages.side_input_views import SideInputViews
 
 if TYPE_CHECKING:
     from ..stages.traffic import StageTraffic
-    from ..windows.bounded_operator import Cells
+    from ..windows.cell_table import CellTable
     from ..windows.combining import Fold
 
 # Elements that wait, with the place of the next operation for them in a fused stage.
@@ -95,7 +95,7 @@ class GroupingInput(Protocol):
     def fold(self) -> Fold: ...
 
     @property
-    def cells(self) -> Cells: ...
+    def cells(self) -> CellTable: ...
 
 
 class AsyncStages(Protocol):
@@ -534,7 +534,7 @@ def _of_rows(rows: list[Any]) -> Bundle:
     return Bundle(*map(list, zip(*rows, strict=True))) if rows else Bundle([])
 
 
-def _folding(grouping: GroupingInput | None) -> tuple[Cells | None, Fold | None]:
+def _folding(grouping: GroupingInput | None) -> tuple[CellTable | None, Fold | None]:
     return (None, None) if grouping is None else (grouping.cells, grouping.fold)
 
 

@@ -29,7 +29,7 @@ from ....sdk.elements.bundle import Bundle
 from ..serialization.column_codec import decode_column, encode_column, pickled
 from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, reraise
-from ..windows.bounded_operator import WindowOperator
+from ..windows.cell_table import WindowOperator
 from ..windows.columns.windowed_columns import COLUMNS
 from ..windows.combining import Fold, FoldedBundle
 

@@ -36,7 +36,7 @@ from ..serialization.column_codec import (
 )
 from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, reraise
-from ..windows.bounded_operator import Cells, WindowOperator
+from ..windows.cell_table import CellTable, WindowOperator
 from ..windows.columns.folded_columns import FoldedColumns
 from ..windows.columns.grouped_columns import GroupedColumns, Layout
 from ..windows.columns.windowed_columns import COLUMNS
@@ -108,7 +108,7 @@ class _SentColumns(GroupedColumns):
         self.clear()
 
 
-class _ColumnCells(Cells):
+class _ColumnCells(CellTable):
     """By window, its columns by key group, in the place of the cells of a fold.
 
     A column has an element's key and value one after the other, and its timestamp if the timestamp combiner looks at

@@ -54,7 +54,7 @@ from ..plan.fusion import Grouping, Stage, Step, shrinks
 from ..spilling.memory import average, memory_of
 from ..stages.executor import StageExecutor
 from ..user_errors import guarded
-from ..windows.bounded_operator import Cells, WindowCells
+from ..windows.cell_table import CellTable, WindowCells
 from ..windows.columns.folded_columns import FoldedColumns
 from ..windows.combining import Fold, FoldedBundle
 from ..windows.trigger_state import fires_early
@@ -155,7 +155,7 @@ class PreAggregation:
         self._fold = Fold(transform, counts=True)
         fn = self._fold.combine_fn
         self._compacts = fn is not None and type(fn).compact is not CombineFn.compact
-        self._cells = Cells()
+        self._cells = CellTable()
         self._step_clock = step_clock
         self._compacting = None if step_clock is None else step_clock.pace(BUNDLE_SIZE)
         self._pace = None if step_clock is None else step_clock.pace(BUNDLE_SIZE, BUNDLE_SIZE)

@@ -39,7 +39,7 @@ from .recorded_outputs import OutputMemory
 from .side_input_views import SideInputViews
 
 if TYPE_CHECKING:
-    from ..windows.bounded_operator import Cells
+    from ..windows.cell_table import CellTable
     from ..windows.combining import Fold
 
 Emit = Callable[[graph.Tag, Bundle], None]
@@ -67,7 +67,7 @@ class StageExecutor:
         stage: fusion.Stage,
         emit: Emit,
         views: SideInputViews | None = None,
-        cells: Cells | None = None,
+        cells: CellTable | None = None,
         fold: Fold | None = None,
     ) -> None:
         self.stage = stage

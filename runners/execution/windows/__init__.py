@@ -1,25 +1,22 @@
 """The window operator: what a grouping holds for each key and window, and what it emits when (Dataflow Model, 2.2).
 
-Two operators group by key and window (docs/decisions/009-two-window-operators.md):
+The cells of keys and windows, and what is added to them:
 
-bounded_operator.py    windows of a bounded input, each of which is emitted once
-triggered_operator.py  windows with triggers, panes and lateness
-
-They share:
-
-combining.py           folding elements into accumulators, and merging those
+cell_table.py          cells by window and key; and the operator that emits each window once, of a bounded input
+combining.py           accumulators: adding elements, merging, results
+retractions.py         accumulators of inputs that may be retracted
 merging.py             MergeWindows: which windows become one, and what the merged window keeps
-keys.py                checks of pairs and keys
 
 Windows with triggers:
 
+triggered_operator.py  the operator: adds elements, asks triggers, moves clocks
 window_state.py        the state of a window: of one key, or of all keys while they differ in accumulators only
-window_table.py        the windows of all keys
+window_table.py        the table of cells with the states of windows
+merging_table.py       the same where windows merge, element by element
 window_timers.py       times at which windows are due, and holds of the output watermark
 trigger_state.py       decisions of a trigger, shared by windows that are alike
 firing.py              windows that are due: fired, and closed when they expire
 panes.py               what a window emits, and what it retracts
-retractions.py         inputs that may be retracted
 
 Snapshots, and memory:
 

@@ -1,14 +1,10 @@
 """MergeWindows: which of a key's windows become one, and what the merged window keeps (Dataflow Model, section 2.2.2).
 
-Both halves of the window operator merge here, and share three definitions:
-
-- `merged` says which windows become one: by their overlap, or as the user's `merge_windows` says.
-- `merged_timestamp` says which timestamp is kept of several.
-- `Fold.merged` makes one accumulator of several.
+`merged` says which windows become one: by their overlap, or as the user's `merge_windows` says.  `merged_timestamp`
+says which timestamp is kept of several, and `Fold.merged` makes one accumulator of several.
 
 `BulkMerge` merges the windows of a bounded input when all elements of a key are there, and folds the elements of a
-merged window in one call.  `IncrementalMerge` merges the window of one element with those of a triggered grouping, and
-their triggers, panes and holds, too.
+merged window in one call.  With triggers, windows merge element by element (`merging_table.py`).
 """
 
 from __future__ import annotations
@@ -19,16 +15,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from ....sdk.errors import PenstockError
 from ....windowing import BoundedWindow, IntervalWindow, WindowFn
-from ....windowing.overlap import overlapping, overlapping_runs
+from ....windowing.overlap import overlapping_runs
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.timestamp_combiner import KEEPING_LATEST, TimestampCombiner, for_element
-from ....windowing.windows import end_of_window, expiry_of
 from ..kernels.folds import MISSING
 from .combining import Fold
-from .panes import RETRACTING
-from .trigger_state import Clocks, TriggerDecisions
-from .window_state import WindowState
-from .window_table import MergingWindowTable
 
 T = TypeVar("T")
 
@@ -109,7 +100,7 @@ def merged_timestamp(combiner: TimestampCombiner, stamps: Iterable[int | None]) 
 
 
 class BulkMerge:
-    """MergeWindows for the pending elements of one key (`Cells.pending`), and for windows that have merged before."""
+    """MergeWindows for a key's pending elements (`CellTable.pending`), and for windows that have merged before."""
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
@@ -203,153 +194,3 @@ def _alone(value: Any) -> list[Any]:
 def _with(values: list[Any], value: Any) -> list[Any]:
     values.append(value)
     return values
-
-
-class IncrementalMerge:
-    """MergeWindows for the windows of a triggered grouping, one element at a time.
-
-    A window may be *empty*: all of its inputs were retracted, but the pane that it has emitted still stands.  The next
-    window that merges with it takes over its state, without becoming larger.
-
-    Args:
-      table: the windows.
-      touched: windows with new elements, whose triggers are still to be asked.
-    """
-
-    def __init__(
-        self,
-        table: MergingWindowTable,
-        fold: Fold,
-        clocks: Clocks,
-        decisions: TriggerDecisions,
-        touched: dict[WindowState, None],
-    ) -> None:
-        windowing = fold.windowing
-        self._table = table
-        self._by_key = table.by_key
-        self._times = table.times
-        self._fold = fold
-        self._window_fn = windowing.window_fn
-        self._clocks = clocks
-        self._decisions = decisions
-        self._touched = touched
-        self._retracts = windowing.accumulation_mode is RETRACTING
-        self._lateness = windowing.allowed_lateness.micros
-        self._combiner: TimestampCombiner = windowing.timestamp_combiner
-        self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
-        self._percentiles = windowing.trigger.percentiles()
-        self.find = self._overlapping if windowing.window_fn.merges_by_overlap else self._by_fn
-
-    # Which windows
-
-    def _overlapping(self, key: Any, window: BoundedWindow) -> tuple[list[WindowState], BoundedWindow]:
-        """Return the states that an element's window merges with, and the window that they become.
-
-        The result is that of `_by_fn`.
-        """
-        found = self._by_key.get(key)
-        if found is None:
-            return [], window
-        windows, states = found
-        new: Any = window
-        first, last = overlapping(windows, new)
-        if first == last:
-            return [], window
-        start, end = new
-        if first + 1 == last and windows[first][0] <= start and windows[first][1] >= end:
-            # The element's window lies within this one, which stays as it is.
-            own, state = windows[first], states[first]
-            return [state], window if self._fold.is_empty(state.accumulator) else own
-        sources = states[first:last]
-        for own, state in zip(windows[first:last], sources):
-            if not self._fold.is_empty(state.accumulator):
-                start = start if start < own[0] else own[0]
-                end = end if end > own[1] else own[1]
-        return sources, window if (start, end) == new else IntervalWindow.of_micros(start, end)
-
-    def _by_fn(self, key: Any, window: BoundedWindow) -> tuple[list[WindowState], BoundedWindow]:
-        """Return the states that an element's window merges with, and the window that they become."""
-        current = self._table.of_key(key)
-        present = [state.window for state in current if not self._fold.is_empty(state.accumulator)]
-        groups = merged(self._window_fn, [(own, own) for own in [*present, window]])
-        sources, result = next((group, result) for result, group in groups if window in group)
-        return [state for state in current if state.window in sources or state.window == result], result
-
-    # Their states
-
-    def join(self, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int) -> None:
-        """Merge states into the first of them, and make it the state of the merged window.
-
-        A single state grows into the window.
-        """
-        state, *others = sources
-        # The panes of a merged window begin anew, unless it equals one of the windows that merge.
-        panes = on_time_panes = 0
-        if others:
-            for part in sources:
-                if part.windows[0] == window:
-                    panes, on_time_panes = part.panes, part.on_time_panes
-            self._take_over(state, others)
-        state.panes, state.on_time_panes = panes, on_time_panes
-        self._table.move(state, window)
-        if others or self._clocks.watermark >= state.end or self._percentiles:
-            self._place(state, sources, window, end, expiry)
-        else:
-            # For the trigger it is the same window, which is not complete yet.
-            state.place(window, end, expiry)
-        if self._retracts or self._stamps:
-            self._times.hold(state, state.stamp if self._stamps else None)
-
-    def _take_over(self, state: WindowState, others: list[WindowState]) -> None:
-        """Merge the contents of other states into a state, and remove the others."""
-        output_watermark = self._times.watermark
-        parts = [state, *others]
-        state.accumulator = self._fold.merged([part.accumulator for part in parts])
-        if self._stamps:
-            # A timestamp behind the output watermark is that of an earlier pane, which no longer holds it.
-            stamps = [part.stamp for part in parts if part.stamp is not None and part.stamp >= output_watermark]
-            state.stamp = merged_timestamp(self._combiner, stamps)
-        for part in others:
-            state.has_new |= part.has_new
-            state.replaced += part.standing
-            self._touched.pop(part, None)
-            self._table.close(part)
-
-    def part(self, state: WindowState) -> list[WindowState]:
-        """Split a window after the input that joined its parts was retracted.
-
-        The state goes on as that of the same window, if that is one of the parts, else of the first part.
-
-        Returns the new states of the other parts.
-        """
-        groups = merged(self._window_fn, [(own, own) for own in state.accumulator.by_window])
-        if not groups:
-            return []
-        groups.sort(key=lambda group: group[0] != state.windows[0])
-        parts = []
-        (first, _), *rest = groups
-        # The parts lie within the whole, which is to be out of a sorted table before they are added.
-        self._table.remove(state)
-        for window, own in rest:
-            end = end_of_window(window)
-            part = WindowState(state.key, (window,), end, end, state.accumulator.taken(own), state.decision)
-            part.has_new = True
-            self._place(part, [state], window, end, expiry_of(end, self._lateness))
-            self._table.add(part)
-            self._touched[part] = None
-            parts.append(part)
-        if first != state.windows[0]:
-            end = end_of_window(first)
-            self._place(state, [state], first, end, expiry_of(end, self._lateness))
-            state.panes = state.on_time_panes = 0
-        self._table.add(state)
-        return parts
-
-    def _place(
-        self, state: WindowState, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int
-    ) -> None:
-        """Make a state that of another window, with the merged trigger state of the windows that it came from."""
-        is_past = self._clocks.watermark >= end
-        state.was_on_time = is_past and any(part.was_on_time for part in sources)
-        state.decision = self._decisions.merged([part.decision for part in sources], end)
-        state.place(window, end, expiry)

@@ -187,11 +187,11 @@ def _by_group(windows: WindowTable, states: Iterable[WindowState], is_whole: boo
     few: list[WindowState] = []
     of_windows = _by_window(states)
     # Most keys have several windows.
-    known: dict[Any, int] | None = {} if len(of_windows) + len(windows.uniform) + len(windows.gone) > 1 else None
+    known: dict[Any, int] | None = {} if len(of_windows) + len(windows.by_window) + len(windows.gone) > 1 else None
     if not is_whole:
         for window, emitted in windows.gone:
             gone.extend(map(_new, repeat(WindowRecord), zip(emitted, repeat(window), repeat(()))))
-    for uniform in windows.uniform.values():
+    for uniform in windows.by_window.values():
         wanted = list(uniform.accumulators if is_whole else uniform.changed)
         if len(wanted) < _OWN_COLUMNS:
             few.extend(uniform.states(wanted))
@@ -201,7 +201,7 @@ def _by_group(windows: WindowTable, states: Iterable[WindowState], is_whole: boo
             )
     for window, own in of_windows.items():
         # As `WindowTable.has` says.
-        there = windows.by_window.get(window, _NO_STATES)
+        there = windows.keyed.get(window, _NO_STATES)
         here = own if is_whole else [state for state in own if there.get(state.key) is state]
         if len(here) < len(own):
             removed = (state.key for state in own if there.get(state.key) is not state)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from ....sdk.elements.defensive_copy import never_copied
 from ....sdk.errors import LargeGroupError
 from ..serialization.column_codec import decode_column, encode_column
-from .bounded_operator import WindowOperator
+from .cell_table import WindowOperator
 
 # The memory of a task for its groups.
 MEMORY_BYTES = 64 << 20

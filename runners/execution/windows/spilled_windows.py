@@ -309,12 +309,12 @@ class SpilledWindows:
         for portion in portions_of(records, PORTION):
             known = [r for r in portion if windows.is_merging or r.window in self._numbers]
             self._load(self._numbers.ids([r.key for r in known], [r.window for r in known]))
-            for state in [state for r in portion for state in windows.of(r.key, r.window)]:
+            for state in [state for r in portion for state in windows.states_of(r.key, r.window)]:
                 self._used.pop(state.key if windows.is_merging else state, None)
                 windows.let_go(state)
             restore(windows, portion)
             for r in portion:
-                own = windows.of(r.key, r.window)
+                own = windows.states_of(r.key, r.window)
                 if own:
                     self._used[r.key if windows.is_merging else own[0]] = None
             self.spill_excess()

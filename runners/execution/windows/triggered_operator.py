@@ -31,12 +31,12 @@ from ..kernels.folds import MISSING
 from ..user_errors import not_a_pair, pair_type, unhashable
 from .combining import Fold, FoldedBundle
 from .firing import DueWindows
-from .merging import IncrementalMerge
+from .merging_table import MergingWindowTable
 from .panes import DISCARDING, LATE, RETRACTING, PaneBuffer, Panes
 from .retractions import SignedFold
 from .trigger_state import Clocks, Decision, TriggerDecisions, fires_early
 from .window_state import UniformWindow, WindowState
-from .window_table import MergingWindowTable, WindowTable
+from .window_table import WindowTable
 from .window_timers import WindowTimes
 
 _LATE_ELEMENT = PaneInfo(timing=LATE)
@@ -85,13 +85,13 @@ class TriggeredWindows:
         # A new state has no accumulator before its first element.
         self._nothing = fold.nothing if retracted else _missing
         self._decisions = TriggerDecisions(windowing.trigger, clocks, self._lateness)
-        self.table = WindowTable(self._times)
-        self._merging: IncrementalMerge | None = None
         # Windows with new elements, whose trigger is still to be asked.
         self._touched: dict[WindowState, None] = {}
+        self.table = WindowTable(self._times, self._begin)
+        self._merging: MergingWindowTable | None = None
         if windowing.window_fn.is_merging:
-            self.table = table = MergingWindowTable(self._times, windowing.window_fn.merges_by_overlap)
-            self._merging = IncrementalMerge(table, fold, clocks, self._decisions, self._touched)
+            decisions, touched = self._decisions, self._touched
+            self.table = self._merging = MergingWindowTable(self._times, self._begin, fold, clocks, decisions, touched)
         self._may_be_uniform = may_be_uniform(fold, retracted)
         takes_back = self._retracts and self._merging is not None
         self._due = DueWindows(self.table, clocks, self._decisions, self._panes, takes_back)
@@ -121,6 +121,7 @@ class TriggeredWindows:
         first, add = (_same, functions.merge) if is_folded else (functions.first, functions.add)
         pair, start = self._pair, self._decisions.start
         self._times.output_watermark()
+        self.table.start_bundle()
         # Most elements have one window, that of the element before.
         near: Windows | None = None
         places: dict[BoundedWindow, Place] = {}
@@ -183,34 +184,41 @@ class TriggeredWindows:
                 self._ask(value)
         check_keys(new_keys)
         new_keys.clear()
-        self.table.check_new_keys()
+        self.table.finish_bundle()
+        if self.table.changed is None:
+            for _, changed, *_ in places.values():
+                if changed is not None:
+                    changed.clear()
         self._ask(None)
 
     def _place(self, window: BoundedWindow, places: dict[BoundedWindow, Place]) -> Place:
         """Return the cells and the lifetime of a window that doesn't merge; called once for each bundle."""
         end, expiry = lifetime_of(window, self._lateness)
-        uniform = self._uniform(window, end, expiry)
-        if uniform is not None:
-            place: Place = self.table.open(uniform), uniform.changed, end, expiry, ()
+        if self._is_uniform(window, end):
+            uniform = self.table.open(window)
+            place: Place = uniform.accumulators, uniform.changed, end, expiry, ()
         else:
             is_there = expiry > self._clocks.watermark
-            states = self.table.by_window.setdefault(window, {}) if is_there else _NONE
+            states = self.table.keyed.setdefault(window, {}) if is_there else _NONE
             place = states, None, end, expiry, _own_windows(states, (window,))
         places[window] = place
         return place
 
-    def _uniform(self, window: BoundedWindow, end: int, expiry: int) -> UniformWindow | None:
-        """Return a uniform window, which may begin now; None if its keys have a state each."""
+    def _is_uniform(self, window: BoundedWindow, end: int) -> bool:
+        """Return whether a window is uniform, or may begin so now; False if its keys have a state each."""
         table = self.table
-        found = table.uniform.get(window)
+        found = table.by_window.get(window)
         if end <= self._clocks.watermark:
             if found is not None:
                 table.separate(found)
-            return None
-        if found is None and self._may_be_uniform and table.spilled is None and window not in table.by_window:
-            found = UniformWindow((window,), end, expiry, self._decisions.after_bundle(self._decisions.start, end))
-            table.begin(found)
-        return found
+            return False
+        return found is not None or (self._may_be_uniform and table.spilled is None and window not in table.keyed)
+
+    def _begin(self, window: BoundedWindow) -> UniformWindow:
+        end, expiry = lifetime_of(window, self._lateness)
+        uniform = UniformWindow((window,), end, expiry, self._decisions.after_bundle(self._decisions.start, end))
+        self._times.put(uniform)
+        return uniform
 
     def _merged(self, key: Any, window: BoundedWindow) -> WindowState | None:
         """Merge an element's window, and return the state of the merged one; None if that has expired."""
@@ -308,7 +316,7 @@ class TriggeredWindows:
     def _forget(self, state: WindowState) -> None:
         """Remove a window that has no elements left."""
         # The loop over elements has the dictionary, which stays where it is.
-        del self.table.by_window[state.windows[0]][state.key]
+        del self.table.keyed[state.windows[0]][state.key]
         if state.event_time is None and self.table.changed is not None:
             # It was made for this element, and is in no snapshot.
             del self.table.changed[state]
@@ -391,11 +399,11 @@ class TriggeredWindows:
         table, decisions = self.table, self._decisions
         if not self._may_be_uniform or table.spilled is not None:
             return
-        for window, states in list(table.by_window.items()):
+        for window, states in list(table.keyed.items()):
             end, _ = lifetime_of(window, self._lateness)
             decision = decisions.after_bundle(decisions.start, end)
             if end > self._clocks.watermark and all(_is_first(state, decision) for state in states.values()):
-                table.unify(window, decision)
+                table.unify(window)
         self._times.forget_stale()
 
     def look_at_restored(self) -> None:

@@ -185,7 +185,7 @@ class Sizes:
         if "manifest-" not in path or size is None or window in self.checkpoints:
             return
         self.checkpoints[window] = size
-        if 60 <= window < 150:
+        if 60 <= window < 130:
             return
         # The simulation's own log of its steps.
         self._trace.clear()
@@ -227,6 +227,6 @@ def test_nothing_grows_with_the_number_of_windows(tmp_path: pathlib.Path, monkey
     finally:
         tracemalloc.stop()
         gc.unfreeze()
-    early, late = sizes.least(20, 60), sizes.least(150, 205)
+    early, late = sizes.least(20, 60), sizes.least(130, 205)
     assert late[0] - early[0] < 80_000
     assert late[1] < 1.5 * early[1]

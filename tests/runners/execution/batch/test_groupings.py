@@ -19,7 +19,7 @@ from penstock.runners.execution.plan.segments import cut
 from penstock.runners.execution.shuffle.blocks import Rows, encode_rows
 from penstock.runners.execution.shuffle.element_columns import ColumnWriter, receive_columns
 from penstock.runners.execution.stages.executor import StageExecutor
-from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
 from penstock.runners.execution.windows.spilled_groups import GroupSpill
 from penstock.sdk.columns.column_bundle import ColumnBundle, Pairs, as_values, of_columns

@@ -12,7 +12,7 @@ from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.operators.dataflow import Dataflow
 from penstock.runners.execution.plan.fusion import Grouping, Plan, Stage, fuse, in_place
 from penstock.runners.execution.stages.side_input_views import SideInputViews
-from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.side_inputs import AsList

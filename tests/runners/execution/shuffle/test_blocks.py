@@ -27,7 +27,7 @@ from penstock.runners.execution.shuffle.blocks import (
 from penstock.runners.execution.shuffle.element_columns import ColumnWriter, receive_columns, sends_elements
 from penstock.runners.execution.spilling.memory import memory_of
 from penstock.runners.execution.stages.executor import StageExecutor
-from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.coders import VarIntCoder, registry
 from penstock.sdk.coders.coded_key import coded

@@ -9,7 +9,7 @@ from stages import GroupingAlone, bundle, only, plan_of, row, window
 
 import penstock as beam
 from penstock.runners.execution.plan.fusion import Grouping
-from penstock.runners.execution.windows.bounded_operator import Cells
+from penstock.runners.execution.windows.cell_table import CellTable
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import InvalidKeyError
@@ -58,7 +58,7 @@ def fold_of(grouping: Any, *before: Any) -> Fold:
 
 def test_a_window_is_opened_once() -> None:
     """Opening it again returns the same cells."""
-    cells = Cells()
+    cells = CellTable()
     assert cells.open(window(0, 60)) is cells.open(window(0, 60))
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as beam
-from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.spilled_groups import GroupSpill, SpilledValues, SpillFile
 from penstock.sdk.errors import LargeGroupError, SerializationError
 from penstock.windowing import GLOBAL_WINDOW, IntervalWindow

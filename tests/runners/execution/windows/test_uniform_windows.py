@@ -225,7 +225,7 @@ def test_many_keys_are_recorded_in_columns_without_states(keys: int) -> None:
     expected = {f"k{i}": (i,) for i in range(keys)}
     found = snapshots.by_group(operator.table, True)
     assert {WindowColumns} == {type(records) for _, records in found}
-    assert ([], [IntervalWindow(0, 10)]) == (operator.table.states(), list(operator.table.uniform))
+    assert ([], [IntervalWindow(0, 10)]) == (operator.table.states(), list(operator.table.by_window))
     restored = many(0)
     snapshots.restore(restored.table, [record for _, records in found for record in records])
     assert expected == {state.key: (state.accumulator,) for state in restored.table.all()}
@@ -243,7 +243,7 @@ def test_many_keys_are_recorded_in_columns_without_states(keys: int) -> None:
 
 def test_a_window_without_snapshots_logs_no_changes() -> None:
     """A run without checkpoints would keep each key twice."""
-    assert [0] == [len(window.changed) for window in many(20).table.uniform.values()]
+    assert [0] == [len(window.changed) for window in many(20).table.by_window.values()]
 
 
 def test_windows_of_a_snapshot_are_uniform_again() -> None:
@@ -254,8 +254,8 @@ def test_windows_of_a_snapshot_are_uniform_again() -> None:
     snapshots.restore(restored.table, snapshots.snapshot(operator.table))
     restored.advance_watermark(10 * SECOND)
     restored.unify_restored()
-    assert [IntervalWindow(0, 10)] == list(restored.table.by_window)
-    assert [IntervalWindow(10, 20)] == list(restored.table.uniform)
+    assert [IntervalWindow(0, 10)] == list(restored.table.keyed)
+    assert [IntervalWindow(10, 20)] == list(restored.table.by_window)
     restored.process(Bundle([("b", 5), ("c", 3)], 0, (IntervalWindow(10, 20),)))
     window = IntervalWindow(10, 20)
     assert {"b", "c"} == {record.key for record in snapshots.changes(restored.table) if record.window == window}
@@ -272,14 +272,14 @@ def test_keys_are_separated_only_where_they_may_differ() -> None:
     for start in (10, 20):
         operator.process(Bundle([("a", 1), ("b", 2)], 0, (IntervalWindow(start, start + 10),)))
     operator.advance_watermark(20 * SECOND)
-    assert [IntervalWindow(10, 20), IntervalWindow(20, 30)] == list(operator.table.uniform)
+    assert [IntervalWindow(10, 20), IntervalWindow(20, 30)] == list(operator.table.by_window)
     panes = operator.taken()
     assert panes is not None
     assert ["k0", "k1", "k2", "a", "b"] == [key for key, _ in panes.values]
     assert [True] * 3 + [False] * 2 == [pane.is_last for _, _, _, pane, _ in panes.rows()]
     operator.process(Bundle([("a", 5)], 0, (IntervalWindow(10, 20),)))
-    assert [IntervalWindow(10, 20)] == list(operator.table.by_window)
-    assert [IntervalWindow(20, 30)] == list(operator.table.uniform)
+    assert [IntervalWindow(10, 20)] == list(operator.table.keyed)
+    assert [IntervalWindow(20, 30)] == list(operator.table.by_window)
     operator.advance_watermark(20 * SECOND + 1)
     panes = operator.taken()
     assert panes is not None

@@ -20,7 +20,7 @@ from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.runners.execution.shuffle.blocks import ShuffleWriter, receive_block
 from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
 from penstock.runners.execution.stages.executor import StageExecutor
-from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.columns import folded_columns
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk import graph

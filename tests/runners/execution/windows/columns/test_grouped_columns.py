@@ -16,7 +16,7 @@ from penstock.runners.execution.plan.fusion import Stage, fuse
 from penstock.runners.execution.shuffle import element_columns
 from penstock.runners.execution.shuffle.element_columns import ColumnWriter, receive_columns
 from penstock.runners.execution.stages.executor import StageExecutor
-from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.columns import grouped_columns
 from penstock.runners.execution.windows.combining import Fold
 from penstock.runners.execution.windows.spilled_groups import GroupSpill

@@ -57,7 +57,7 @@ class WindowCells:
         self.stamps: dict[Any, int] = {}
 
 
-class Cells:
+class CellTable:
     """All cells of a grouping.
 
     Args:
@@ -155,7 +155,7 @@ class WindowOperator:
 
     def __init__(self, fold: Fold) -> None:
         self.fold = fold
-        self.cells = Cells()
+        self.cells = CellTable()
         self.watermark = MIN_MICROS
         self._windowing = fold.windowing
         self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner

@@ -15,7 +15,7 @@ from stages import SECOND, GroupingAlone, Row, bundle, row, window
 
 import penstock as beam
 from penstock.runners.execution import gc_tuning as garbage
-from penstock.runners.execution.windows import bounded_operator
+from penstock.runners.execution.windows import cell_table
 from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.elements.element_wrappers import WindowedValue
 from penstock.sdk.errors import PenstockError
@@ -104,8 +104,8 @@ def test_a_flush_ends_time_and_begins_anew() -> None:
 
 def test_many_results_come_in_several_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one window each, or of merged ones as they come."""
-    monkeypatch.setattr(bounded_operator, "BUNDLE_SIZE", 2)
-    monkeypatch.setattr(bounded_operator, "MERGED_WINDOWS", 2)
+    monkeypatch.setattr(cell_table, "BUNDLE_SIZE", 2)
+    monkeypatch.setattr(cell_table, "MERGED_WINDOWS", 2)
     for window_fn in (FixedWindows(60), Sessions(60)):
         grouping = summed(window_fn).process(bundle(*(row((i, i), 5) for i in range(5))))
         assert [2, 2, 1] == [len(made) for made in grouping.operator.flush()]
@@ -295,7 +295,7 @@ def test_a_combiner_that_cannot_extract_is_named(window_fn: WindowFn) -> None:
 
 def test_garbage_is_looked_for_as_usual_between_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is in the making of one that it is looked for rarely."""
-    monkeypatch.setattr(bounded_operator, "BUNDLE_SIZE", 1)
+    monkeypatch.setattr(cell_table, "BUNDLE_SIZE", 1)
     before = gc.get_threshold()
     within: list[Any] = []
 
