@@ -15,8 +15,7 @@ window_table.py        the table of cells with the states of windows
 merging_table.py       the same where windows merge, element by element
 window_timers.py       times at which windows are due, and holds of the output watermark
 trigger_state.py       decisions of a trigger, shared by windows that are alike
-firing.py              windows that are due: fired, and closed when they expire
-panes.py               what a window emits, and what it retracts
+firing.py              windows that are due: the panes that they emit and retract, and their end
 
 Snapshots, and memory:
 

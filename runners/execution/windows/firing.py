@@ -1,19 +1,245 @@
-"""Firing of windows that are due: a window fires if its trigger says so, and is closed when it has expired.
+"""Firing of windows that are due, and the panes that they emit and retract (Dataflow Model, section 2.3).
 
-A window expires when the watermark is past its end plus the allowed lateness.  Its closing pane, the last one, has the
-elements that no pane has had before.
+A window fires if its trigger says so, and is closed when it has expired: when the watermark is past its end plus the
+allowed lateness.  Its closing pane, the last one, has the elements that no pane has had before.
+
+A pane is EARLY while the watermark is before the end of the window, then ON_TIME once, then LATE; a first pane is LATE
+if the output watermark has passed the end.  A pane *stands* if it was emitted and not retracted.  In RETRACTING mode
+the pane that stands is retracted before the next one is emitted.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
+from itertools import islice
+from typing import Any
 
+from ....sdk.elements.bundle import Bundle, Windows
+from ....sdk.elements.defensive_copy import defensive_copy
+from ....triggers import AccumulationMode, PaneInfo, PaneInfoTiming
+from ....windowing.timestamp import MAX_MICROS
+from ....windowing.timestamp_combiner import TimestampCombiner
 from ..spilling.rocksdb import EVENT_TIME, PROCESSING_TIME
-from .panes import Panes
-from .trigger_state import Clocks, TriggerDecisions
+from .combining import Fold
+from .trigger_state import Clocks, Decision, TriggerDecisions
 from .window_state import UniformWindow, WindowState
 from .window_table import WindowTable
-from .window_timers import DueTimes
+from .window_timers import DueTimes, WindowTimes
+
+DISCARDING, RETRACTING = AccumulationMode.DISCARDING, AccumulationMode.RETRACTING
+EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
+
+
+# Most panes of a stream are like many others of it.
+@lru_cache(maxsize=256)
+def pane_of(index: int, on_time_panes: int, timing: PaneInfoTiming, is_last: bool) -> PaneInfo:
+    """Return the info of a window's next pane.
+
+    Args:
+      index: the number of panes so far.
+      on_time_panes: the number of those that weren't early.
+
+    >>> pane_of(2, 0, PaneInfoTiming.EARLY, False).nonspeculative_index
+    -1
+    """
+    number = -1 if timing is PaneInfoTiming.EARLY else on_time_panes
+    return PaneInfo(is_first=index == 0, is_last=is_last, timing=timing, index=index, nonspeculative_index=number)
+
+
+class PaneBuffer:
+    """Buffer of emitted panes, as columns."""
+
+    __slots__ = ("_panes", "_signs", "_timestamps", "_values", "_windows")
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self._values: list[Any] = []
+        self._timestamps: list[int] = []
+        self._windows: list[Windows] = []
+        self._panes: list[PaneInfo] = []
+        self._signs: list[int] = []
+
+    def add(self, value: Any, timestamp: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
+        """Append a pane, or its retraction."""
+        self._values.append(value)
+        self._timestamps.append(timestamp)
+        self._windows.append(windows)
+        self._panes.append(pane)
+        self._signs.append(sign)
+
+    def add_all(self, pairs: list[Any], timestamp: int, windows: Windows, pane: PaneInfo) -> None:
+        """Append panes of many keys of a window."""
+        count = len(pairs)
+        self._values += pairs
+        self._timestamps += [timestamp] * count
+        self._windows += [windows] * count
+        self._panes += [pane] * count
+        self._signs += [1] * count
+
+    def taken(self) -> Bundle | None:
+        """Remove what was appended, and return it as a bundle; None if there is nothing."""
+        if not self._values:
+            return None
+        signs: Any = self._signs if -1 in self._signs else 1
+        bundle = Bundle(self._values, self._timestamps, self._windows, self._panes, signs)
+        self._clear()
+        return bundle
+
+
+class Panes:
+    """Emits the panes of one grouping's windows.
+
+    Args:
+      fold: the grouping's fold.
+      clocks: the grouping's clocks.
+      times: the windows' holds of the output watermark.
+
+    Attributes:
+      out: the emitted panes.
+    """
+
+    def __init__(self, fold: Fold, clocks: Clocks, times: WindowTimes) -> None:
+        windowing = fold.windowing
+        self.out = PaneBuffer()
+        self._fold = fold
+        self._extract = fold.extracted if fold.extracts else None
+        self._mode = windowing.accumulation_mode
+        self._stamps = windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW
+        self._emit_unchanged = windowing.emit_unchanged
+        self._clocks = clocks
+        self._times = times
+
+    def _timing(self, state: WindowState) -> PaneInfoTiming:
+        if self._clocks.watermark < state.end:
+            return EARLY
+        return LATE if state.was_on_time or self._times.watermark >= state.end else ON_TIME
+
+    def emit_cells(self, window: UniformWindow, decision: Decision, is_last: bool, most: int) -> int:
+        """Emit the pane of keys of a uniform window that has new elements, at most so many; return their number.
+
+        Args:
+          decision: the trigger's decision to fire.
+        """
+        if window.unfired is None:
+            window.unfired = iter(window.accumulators.items())
+        window.fired_decision, window.closes = decision, is_last
+        cells = list(islice(window.unfired, most))
+        pane = pane_of(window.panes, window.on_time_panes, self._timing(window), is_last)
+        # A value that is emitted from an accumulator that is kept is a copy.
+        result = self._extract if is_last or self._mode is DISCARDING else self.value
+        pairs = cells if result is None else [(key, result(accumulator)) for key, accumulator in cells]
+        self.out.add_all(pairs, window.windows[0].max_micros, window.windows, pane)
+        if self._mode is DISCARDING and not is_last:
+            for key, _ in cells:
+                window.accumulators[key] = self._fold.nothing()
+        window.fired += len(cells)
+        if window.fired == len(window.accumulators):
+            window.fired, window.unfired = 0, None
+            window.has_new = False
+            window.was_on_time = True
+            window.panes += 1
+            window.on_time_panes += 1
+        return len(cells)
+
+    def emit(self, state: WindowState, is_last: bool) -> None:
+        """Emit a pane, unless there is nothing new and the window has had its on-time pane."""
+        end, timing = state.end, self._timing(state)
+        if not state.has_new:
+            if timing is not ON_TIME:
+                return
+            if self._mode is RETRACTING and not self._emit_unchanged:
+                # The pane would equal the one that stands.
+                state.was_on_time = True
+                self._times.release(state)
+                return
+        pane = pane_of(state.panes, state.on_time_panes, timing, is_last)
+        timestamp = state.stamp
+        if timestamp is None or timestamp < self._times.watermark:
+            # No element counts, or the stamp is that of an earlier pane, which no longer holds the watermark.
+            timestamp = end - 1 if end < MAX_MICROS else state.windows[0].max_micros
+        if self._mode is RETRACTING:
+            is_new = self._emit_retracting(state, timestamp, pane)
+        else:
+            is_new = self._emit_value(state, timestamp, pane)
+        state.has_new = False
+        state.was_on_time = timing is not EARLY
+        if state.held is not None or (self._stamps and self._mode is RETRACTING):
+            self._times.hold(state, None)
+        if is_new:
+            state.panes += 1
+            state.on_time_panes += timing is not EARLY
+
+    def _emit_value(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
+        is_empty = not (state.has_new and self._fold.has_inputs(state.accumulator))
+        try:
+            value = self.value(state.accumulator, is_empty)
+        except ValueError:
+            # A combiner without a result for no elements, such as min, has no empty pane.
+            if not is_empty:
+                raise
+            return False
+        self.out.add((state.key, value), timestamp, state.windows, pane, 1)
+        if self._mode is DISCARDING:
+            state.accumulator = self._fold.nothing()
+            state.stamp = None
+        return True
+
+    def _emit_retracting(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
+        out, old, windows = self.out, state.pane, state.windows
+        if self._stamps and old is not None and pane.timing is LATE and state.pane_windows == windows:
+            # Both are late downstream: with one timestamp both are kept there, or both are dropped.
+            timestamp = state.timestamp
+        is_empty = not self._fold.has_inputs(state.accumulator)
+        pair = None if is_empty else (state.key, self.value(state.accumulator))
+        if old is not None:
+            if (pane.timing is ON_TIME or pane.is_last) and self._stands(state, pair, timestamp):
+                return False
+            out.add(state.pair, state.timestamp, state.pane_windows, old, -1)
+        if state.replaced:
+            for standing in state.replaced:
+                out.add(*standing, -1)
+            state.replaced = ()
+        if is_empty:
+            state.pane = None
+            return False
+        out.add(pair, timestamp, windows, pane, 1)
+        # What is retracted later is the pane as it was emitted.
+        state.pair, state.timestamp, state.pane_windows, state.pane = defensive_copy(pair), timestamp, windows, pane
+        return True
+
+    def take_back_replaced(self, state: WindowState) -> None:
+        """Retract the panes of former windows that would be late downstream if they waited for the next pane."""
+        watermark = self._clocks.watermark
+        if state.pane is not None and self._times.is_replaced(state, state.standing[0], watermark):
+            self.out.add(*state.standing[0], -1)
+            state.pane = None
+        left = []
+        for standing in state.replaced:
+            if self._times.is_replaced(state, standing, watermark):
+                self.out.add(*standing, -1)
+            else:
+                left.append(standing)
+        state.replaced = tuple(left)
+
+    def _stands(self, state: WindowState, pair: Any, timestamp: int) -> bool:
+        """Return whether a pane equals the one that stands, and needn't be emitted."""
+        if self._emit_unchanged or state.replaced:
+            return False
+        if (timestamp, state.windows) != (state.timestamp, state.pane_windows):
+            return False
+        try:
+            return bool(pair == state.pair)
+        except (TypeError, ValueError):
+            # Values without a single truth, such as arrays.
+            return False
+
+    def value(self, accumulator: Any, is_empty: bool = False) -> Any:
+        """Return a window's result; more elements in the window don't change it."""
+        value = self._fold.result(accumulator, is_empty)
+        return value if self._mode is DISCARDING else defensive_copy(value)
 
 
 class DueWindows:

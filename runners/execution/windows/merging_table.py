@@ -10,13 +10,13 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
+from ....triggers import AccumulationMode
 from ....windowing import BoundedWindow, IntervalWindow
 from ....windowing.overlap import overlapping
 from ....windowing.timestamp_combiner import TimestampCombiner
 from ....windowing.windows import end_of_window, expiry_of
 from .combining import Fold
 from .merging import merged, merged_timestamp
-from .panes import RETRACTING
 from .trigger_state import Clocks, TriggerDecisions
 from .window_state import UniformWindow, WindowState
 from .window_table import WindowTable
@@ -57,7 +57,7 @@ class MergingWindowTable(WindowTable):
         self._clocks = clocks
         self._decisions = decisions
         self._touched = touched
-        self._retracts = windowing.accumulation_mode is RETRACTING
+        self._retracts = windowing.accumulation_mode is AccumulationMode.RETRACTING
         self._lateness = windowing.allowed_lateness.micros
         self._combiner: TimestampCombiner = windowing.timestamp_combiner
         self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW

@@ -1,8 +1,8 @@
 """The triggered window operator: windows with triggers, panes, lateness and retractions.
 
 It keeps a state for each key and window: accumulator, trigger state, pane index, the pane that stands.  This module
-processes elements and moves clocks.  `window_table.py` holds the windows, `merging.py` merges them, `firing.py` fires
-and closes those that are due, and `panes.py` emits.  Four rules make the panes independent of how a runner cuts its
+processes elements and moves clocks.  `window_table.py` holds the windows, `merging_table.py` those that merge, and
+`firing.py` fires and closes those that are due.  Four rules make the panes independent of how a runner cuts its
 input into bundles, and lose no data silently:
 
 - A trigger that counts elements is asked after each of them; one that looks only at clocks once for each bundle and
@@ -30,9 +30,8 @@ from ....windowing.windows import lifetime_of
 from ..kernels.folds import MISSING
 from ..user_errors import not_a_pair, pair_type, unhashable
 from .combining import Fold, FoldedBundle
-from .firing import DueWindows
+from .firing import DISCARDING, LATE, RETRACTING, DueWindows, PaneBuffer, Panes
 from .merging_table import MergingWindowTable
-from .panes import DISCARDING, LATE, RETRACTING, PaneBuffer, Panes
 from .retractions import SignedFold
 from .trigger_state import Clocks, Decision, TriggerDecisions, fires_early
 from .window_state import UniformWindow, WindowState
@@ -320,7 +319,7 @@ class TriggeredWindows:
         if state.event_time is None and self.table.changed is not None:
             # It was made for this element, and is in no snapshot.
             del self.table.changed[state]
-        state.cancel()
+        state.event_time = state.processing_time = None
         self._times.release(state)
 
     def _drop(self, element: Any, micros: int, window: BoundedWindow, sign: int, count: int) -> None:

@@ -108,10 +108,6 @@ class WindowState:
         self.end = end
         self.expiry = expiry
 
-    def cancel(self) -> None:
-        """Cancel its due times."""
-        self.event_time = self.processing_time = None
-
 
 class UniformWindow(WindowState):
     """The state that all keys of a window share: they differ in their accumulators only.

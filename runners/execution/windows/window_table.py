@@ -97,7 +97,7 @@ class WindowTable(CellTable):
     def let_go(self, state: WindowState) -> None:
         """Remove a window, its times and its hold."""
         self.remove(state)
-        state.cancel()
+        state.event_time = state.processing_time = None
         self.times.release(state)
 
     def close(self, state: WindowState) -> None:
@@ -162,7 +162,7 @@ class WindowTable(CellTable):
         uniform = self.of(window)
         for key, state in states.items():
             uniform.accumulators[key] = state.accumulator
-            state.cancel()
+            state.event_time = state.processing_time = None
         uniform.recorded = len(states)
 
     # Changes since the last snapshot

@@ -17,7 +17,7 @@ from penstock.coders import StrUtf8Coder, VarIntCoder
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.kernels import runtime
 from penstock.runners.execution.streaming import snapshot_chunks
-from penstock.runners.execution.windows import panes, trigger_state
+from penstock.runners.execution.windows import firing, trigger_state
 from penstock.runners.local.job import status
 from penstock.runners.local.job.job import Job
 from penstock.testing import ScriptedSource
@@ -206,7 +206,7 @@ def test_nothing_grows_with_the_number_of_windows(tmp_path: pathlib.Path, monkey
     monkeypatch.setattr(runtime, "_REMEMBERED_BUCKETS", 20)
     monkeypatch.setattr(trigger_state, "_REMEMBERED", 20)
     monkeypatch.setattr(status, "_KEPT_METRICS", 3)
-    monkeypatch.setattr(panes, "pane_of", panes.pane_of.__wrapped__)
+    monkeypatch.setattr(firing, "pane_of", firing.pane_of.__wrapped__)
     monkeypatch.setattr(snapshot_chunks, "_header_of", snapshot_chunks._header_of.__wrapped__)
     monkeypatch.setenv(REACHED, "0")
     p = beam.Pipeline(options=PipelineOptions(["--auto_unique_labels"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.runners.execution.windows.panes import pane_of
+from penstock.runners.execution.windows.firing import pane_of
 from penstock.runners.execution.windows.trigger_state import Decision
 from penstock.runners.execution.windows.window_state import WindowState
 from penstock.triggers import ONLY_PANE, PaneInfoTiming
@@ -38,11 +38,3 @@ def test_a_pane_stands_in_the_window_that_it_was_emitted_in() -> None:
     moved.place(WIDER, 19_999_999, 29_999_999)
     assert ((WIDER,), 19_999_999, 29_999_999) == (moved.windows, moved.end, moved.expiry)
     assert ((("k", 3), 2, (WINDOW,), ONLY_PANE),) == moved.standing
-
-
-def test_what_is_cancelled_is_not_looked_at_again() -> None:
-    """In neither time domain."""
-    due = state()
-    due.event_time, due.processing_time = 5, 6
-    due.cancel()
-    assert (None, None) == (due.event_time, due.processing_time)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.runners.execution.windows.panes import PaneBuffer, pane_of
+from penstock.runners.execution.windows.firing import PaneBuffer, pane_of
 from penstock.triggers import ONLY_PANE, PaneInfo, PaneInfoTiming
 from penstock.windowing import IntervalWindow
 
