@@ -134,6 +134,7 @@ class TaskExecution:
             for s in steps
             if isinstance(s, Keyed)
         }
+        self._clocked: list[GroupingRun | KeyedRun] = [*self.groupings.values(), *self.keyed.values()]
         self._expiry = SideInputExpiry(plan, steps, self.views, self.dataflow.stages)
         for run in self.dataflow.stages.values():
             run.is_ready = self._readiness(run.executor.stage)
@@ -194,25 +195,17 @@ class TaskExecution:
             return True
         return any(run.has_records for run in self._unfinished) or bool(self.loops.within and self.loops.are_waiting)
 
-    def resume(self) -> None:
-        """Go on with pending work, until none remains or the step has taken its time."""
-        for run in self._pending:
-            if run.has_pending:
-                run.resume()
-                if self._must_yield():
-                    return
-        for label in self.loops.within:
-            if not self.loops.process(label, self._stops):
-                return
+    def resume(self, records_only: bool = False) -> bool:
+        """Go on with pending work, until none remains or the step has taken its time.
 
-    def resume_records(self) -> bool:
-        """Go on with the records that an aligned barrier waits for, as `resume` does with all pending work.
+        Args:
+          records_only: True for the records that an aligned barrier waits for, if they don't wait for calls themselves.
 
-        Returns whether there were any but those that wait for calls.
+        Returns whether there was any.
         """
         done = False
         for run in self._pending:
-            if run.has_records and not run.waits_for_a_call:
+            if (run.has_records and not run.waits_for_a_call) if records_only else run.has_pending:
                 run.resume()
                 done = True
                 if self._must_yield():
@@ -232,17 +225,13 @@ class TaskExecution:
 
     def pass_time(self) -> None:
         """Advance processing time only, while there is pending work."""
-        for grouping in self.groupings.values():
-            grouping.pass_time()
-        for keyed in self.keyed.values():
-            keyed.pass_time()
+        for run in self._clocked:
+            run.pass_time()
 
     def look_at_restored(self) -> None:
         """Note restored work that is due."""
-        for grouping in self.groupings.values():
-            grouping.look_at_restored()
-        for keyed in self.keyed.values():
-            keyed.look_at_restored()
+        for run in self._clocked:
+            run.look_at_restored()
         self._expiry.restored()
 
     # Inputs
@@ -469,8 +458,7 @@ class TaskExecution:
 
     def next_processing_time(self) -> int | None:
         """Return the processing time, in microseconds, at which the next timer fires."""
-        times = [grouping.next_processing_time() for grouping in self.groupings.values()]
-        times += [keyed.next_processing_time() for keyed in self.keyed.values()]
+        times = [run.next_processing_time() for run in self._clocked]
         return min((time for time in times if time is not None), default=None)
 
     def next_event_times(self) -> set[int]:
@@ -478,8 +466,7 @@ class TaskExecution:
 
         Steps with elements that wait for side inputs have the least watermark, because any change may make those ready.
         """
-        runs: list[GroupingRun | KeyedRun] = [*self.groupings.values(), *self.keyed.values()]
-        times = {run.next_event_time() for run in runs}
+        times = {run.next_event_time() for run in self._clocked}
         times |= {MIN_MICROS for run in self.dataflow.stages.values() if run.kept()}
         return {time for time in times if time is not None}
 

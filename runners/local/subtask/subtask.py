@@ -305,7 +305,7 @@ class Subtask:
 
     def _go_on_to_barrier(self) -> bool:
         """Go on with the records before an aligned barrier.  Return False if all of them wait for calls."""
-        if not self.execution.resume_records():
+        if not self.execution.resume(records_only=True):
             return False
         self._moved()
         return True
