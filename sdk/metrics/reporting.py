@@ -121,10 +121,13 @@ def _merged_cells(a: list[Any], b: list[Any]) -> list[Any]:
     return [a[0] + b[0], a[1] + b[1], min(a[2], b[2]), max(a[3], b[3])]
 
 
-class _StepsByCaller:
+class ReportsByStep:
     """Metrics by the running step, which is found in the nearest caller that is generated code.
 
     The search costs time only in functions that report metrics.
+
+    Attributes:
+      container: receives the reports; it may be replaced at any time.
     """
 
     __slots__ = ("_thread", "container")
@@ -191,7 +194,7 @@ def _calling_step(frame: FrameType | None) -> str:
 class _Scope(NamedTuple):
     """The target of reports: a part of a container, and the container's clock."""
 
-    reports: StepMetrics | _StepsByCaller
+    reports: StepMetrics | ReportsByStep
     clock: Callable[[], float]
 
 
@@ -217,7 +220,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def _entered(scope: _Scope | None) -> Iterator[None]:
+def _entered(scope: _Scope | None) -> Iterator[Any]:
     thread = threading.get_ident()
     before = _scopes.get(thread)
     token = _active.set(scope)
@@ -226,7 +229,7 @@ def _entered(scope: _Scope | None) -> Iterator[None]:
     else:
         _scopes[thread] = scope
     try:
-        yield
+        yield scope and scope.reports
     finally:
         _active.reset(token)
         if before is None:
@@ -235,14 +238,16 @@ def _entered(scope: _Scope | None) -> Iterator[None]:
             _scopes[thread] = before
 
 
-def scoped(container: MetricsContainer | None, step: str = "") -> AbstractContextManager[None]:
+def scoped(container: MetricsContainer | None, step: str = "") -> AbstractContextManager[Any]:
     """Send this thread's reports to `container` within the block, under `step` or under the running step.
 
     Reports of threads that user code starts follow, while no other thread is in such a block.
+
+    Without a step, the block is given the `ReportsByStep`.
     """
     if container is None:
         return _entered(None)
-    return _entered(_Scope(container.step(step) if step else _StepsByCaller(container), container.clock))
+    return _entered(_Scope(container.step(step) if step else ReportsByStep(container), container.clock))
 
 
 def report_apart(container: MetricsContainer, step: str) -> None:
@@ -253,7 +258,7 @@ def report_apart(container: MetricsContainer, step: str) -> None:
 def merge_apart(container: MetricsContainer) -> None:
     """Merge reports that were made apart into the container in scope, if there is one."""
     scope = _active.get()
-    if container.steps and isinstance(scope, _Scope) and isinstance(scope.reports, _StepsByCaller):
+    if container.steps and isinstance(scope, _Scope) and isinstance(scope.reports, ReportsByStep):
         scope.reports.container.merge(container)
 
 

@@ -83,7 +83,7 @@ NOT_DESCRIBED = {
         "combined", "at_fire",
     ],
     "penstock.metrics": [
-        "MetricsContainer", "StepMetrics", "merge_apart", "report_apart", "runs_step", "scoped",
+        "MetricsContainer", "ReportsByStep", "StepMetrics", "merge_apart", "report_apart", "runs_step", "scoped",
     ],
 }  # fmt: skip
 

@@ -175,8 +175,8 @@ class ProductionSlot(Slot):
 
     def start(self) -> None:
         for id, producer in self.producers.items():
-            with self._counting(id):
-                producer.start(self._replays.pop(id))
+            self._count_for(id)
+            producer.start(self._replays.pop(id))
 
     # Restarts
 
@@ -192,19 +192,19 @@ class ProductionSlot(Slot):
         done = False
         for id in self._last_first():
             done |= self._ends[id].pump()
-            with self._counting(id):
-                for _ in range(self._productions.group_commit.steps):
-                    if not self._produce(id):
-                        break
-                    done = True
-                    if self.step_clock.took >= self.step_clock.length:
-                        break
+            for _ in range(self._productions.group_commit.steps):
+                if not self._produce(id):
+                    break
+                done = True
+                if self.step_clock.took >= self.step_clock.length:
+                    break
         if done:
             self._tick_while_busy()
         return done
 
     def _produce(self, id: SubtaskId) -> bool:
         """Let a producer do one step.  Returns whether it did anything."""
+        self._count_for(id)
         self._begin_step(self.subtasks[id])
         done = self.producers[id].step()
         self._end_step(self.subtasks[id])
@@ -216,8 +216,7 @@ class ProductionSlot(Slot):
     def step(self, id: SubtaskId) -> bool:
         self._tick()
         done = self._ends[id].pump()
-        with self._counting(id):
-            return self._produce(id) or done
+        return self._produce(id) or done
 
     def next_time(self) -> int | None:
         times = [super().next_time(), *(producer.next_time() for producer in self.producers.values())]

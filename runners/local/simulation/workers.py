@@ -228,7 +228,8 @@ class SimulatedWorkers(Workers):
         slot.slot = self.make_slot(execution_graph, ids, start, partial(self._channel, slot.number), report, clock)
         for subtask in slot.slot.subtasks.values():
             subtask.choose = world.random.choice
-        slot.slot.start()
+        with slot.slot.counting():
+            slot.slot.start()
         return ""
 
     def make_slot(
@@ -273,10 +274,11 @@ class SimulatedWorkers(Workers):
             slot.repeated_commands.append(data)
         if not slot.own.accepts(message):
             return f"{type(command).__name__}, which is ignored"
-        if isinstance(command, Rewind):
-            slot.slot.rewind(command, partial(self._channel, slot.number))
-            return "Rewind"
-        slot.slot.obey(command)
+        with slot.slot.counting():
+            if isinstance(command, Rewind):
+                slot.slot.rewind(command, partial(self._channel, slot.number))
+                return "Rewind"
+            slot.slot.obey(command)
         if isinstance(command, (Inject, ChangeOver)) and command.barrier.kind is BarrierKind.UNALIGNED:
             slot.expected = command.barrier.number
         if isinstance(command, Stop):
@@ -284,14 +286,19 @@ class SimulatedWorkers(Workers):
         return type(command).__name__
 
     def _step(self, slot: _SimulatedSlot, id: SubtaskId) -> str | None:
-        if slot.slot is None or not slot.slot.step(id):
+        if slot.slot is None:
+            return None
+        with slot.slot.counting():
+            done = slot.slot.step(id)
+        if not done:
             return None
         self._world.worked()
         return ""
 
     def _tick(self, slot: _SimulatedSlot) -> str | None:
         if slot.slot is not None:
-            slot.slot.tick()
+            with slot.slot.counting():
+                slot.slot.tick()
         return None
 
     def _report(self, slot: _SimulatedSlot, reports: deque[Envelope]) -> bool:

@@ -136,7 +136,8 @@ class WorkersInThisProcess(Workers):
             sampled=self._slot.sample,
         )
         self._watch.start()
-        self._slot.start()
+        with self._slot.counting():
+            self._slot.start()
 
     def _report_call(self, report: Stuck | Returned) -> None:
         self._stuck = report if isinstance(report, Stuck) else None
@@ -168,7 +169,8 @@ class WorkersInThisProcess(Workers):
     def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
         for id in rewind.channels:
             self._channels.pop(id, None)
-        self.slot.rewind(rewind, self._channel)
+        with self.slot.counting():
+            self.slot.rewind(rewind, self._channel)
 
     @property
     def slot(self) -> Slot:
@@ -177,19 +179,20 @@ class WorkersInThisProcess(Workers):
         return self._slot
 
     def send(self, command: Command) -> None:
-        self.slot.obey(command)
-        if isinstance(command, Pause) and not command.is_paused:
-            # Something is read before the next pause, however soon that is.
-            self.slot.work()
+        with self.slot.counting():
+            self.slot.obey(command)
+            if isinstance(command, Pause) and not command.is_paused:
+                # Something is read before the next pause, however soon that is.
+                self.slot.work()
 
     def poll(self, seconds: float) -> list[Report]:
         until = time.monotonic() + seconds
         # Subtasks have a turn even if there are reports, or checkpoints alone could keep this busy.
         while not self.slot.has_stopped:
-            with rarely_collected():
+            with rarely_collected(), self.slot.counting():
                 worked = self.slot.work()
-            if not worked:
-                self.slot.tick()
+                if not worked:
+                    self.slot.tick()
             if self._reports or time.monotonic() >= until:
                 break
             if not worked and self.slot.wakeup is None:

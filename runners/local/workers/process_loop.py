@@ -124,7 +124,7 @@ class SlotProcess:
         self._slot.write_in_background()
         step_clock = self._slot.step_clock
         calls = CallWatch(self._timeout, self._report_call, lambda: step_clock.began is not None, has_thread=False)
-        with calls:
+        with calls, self._slot.counting():
             watch = Watch(
                 step_clock, self._timeout, self._report_call, look_between=calls.look, sampled=self._slot.sample
             )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, ClassVar
 
 import attrs
 
-from ....sdk.metrics import scoped
+from ....sdk.metrics import MetricsContainer, ReportsByStep, scoped
 from ...execution.checkpoints.manifest import Checkpoint
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import LONG_STEP, STEP, Clock, ProcessingTime, StepClock
@@ -82,6 +82,7 @@ class Slot:
         clock: Callable[[], int],
     ) -> None:
         self._metrics: dict[SubtaskId, TaskMetrics] = {}
+        self._reports: ReportsByStep | None = None
         self._start = start
         self._report = report
         self._clock = ProcessingTime.of(clock)
@@ -181,16 +182,23 @@ class Slot:
                 restored.drop_positions(start.sources_begun_anew)
             self.subtasks[id].start(restored)
 
-    def _counting(self, id: SubtaskId) -> AbstractContextManager[None]:
-        """Count metrics of user code for this subtask in the `with` block."""
-        return scoped(self._metrics[id].user_metrics)
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count the metrics of user code in this thread, in the `with` block: for the subtask that has its turn."""
+        with scoped(MetricsContainer()) as self._reports:
+            yield
+
+    def _count_for(self, id: SubtaskId) -> None:
+        """Count the metrics of user code for this subtask from now on."""
+        if self._reports is not None:
+            self._reports.container = self._metrics[id].user_metrics
 
     @contextmanager
     def _acting(self, id: SubtaskId) -> Iterator[None]:
-        """Count metrics for this subtask in the `with` block, and report its failure if the others go on then."""
+        """Count metrics for this subtask, and report its failure if the others go on then."""
         try:
-            with self._counting(id):
-                yield
+            self._count_for(id)
+            yield
         except Exception as error:
             if not self._start.fail_alone:
                 raise
