@@ -102,15 +102,15 @@ class GroupingRun(PendingStep):
 
     def _fire(self, work: Callable[[int], int]) -> None:
         """Fire as many windows as a step may take; send the panes, in bundles that are no larger."""
-        pace, clock = self._pace, self._step_clock
-        if pace is None or clock is None:
+        pace = self._pace
+        if pace is None:
             guarded(self.label, partial(work, sys.maxsize))
             self._flush()
             return
-        began = clock.clock()
+        pace.begin()
         fired = guarded(self.label, partial(work, pace.count))
         self._flush()
-        pace.took(fired, clock.clock() - began)
+        pace.end(fired)
 
     # Clocks
 

@@ -156,7 +156,6 @@ class PreAggregation:
         fn = self._fold.combine_fn
         self._compacts = fn is not None and type(fn).compact is not CombineFn.compact
         self._cells = CellTable()
-        self._step_clock = step_clock
         self._compacting = None if step_clock is None else step_clock.pace(BUNDLE_SIZE)
         self._pace = None if step_clock is None else step_clock.pace(BUNDLE_SIZE, BUNDLE_SIZE)
         stage = Stage((), transform.inputs[0], transform)
@@ -219,15 +218,16 @@ class PreAggregation:
 
     def _process(self, bundle: Bundle) -> None:
         """Fold a bundle into the table at hand."""
-        pace, clock = self._pace, self._step_clock
-        began = 0 if clock is None else clock.clock()
+        pace = self._pace
+        if pace is not None:
+            pace.begin()
         try:
             self._executor.process(bundle)
         except BaseException:
             self.clear()
             raise
-        if pace is not None and clock is not None:
-            pace.took(len(bundle), clock.clock() - began)
+        if pace is not None:
+            pace.end(len(bundle))
 
     @property
     def is_full(self) -> bool:
@@ -306,12 +306,12 @@ class PreAggregation:
         return guarded(self.label, partial(self._compacted_in_time, fn.compact, list(folded)))
 
     def _compacted_in_time(self, compact: Callable[[Any], Any], folded: list[Any]) -> list[Any]:
-        pace, clock = self._compacting, self._step_clock
-        if pace is None or clock is None:
+        pace = self._compacting
+        if pace is None:
             return [(compact(accumulator), count) for accumulator, count in folded]
-        began = clock.clock()
+        pace.begin()
         compacted = [(compact(accumulator), count) for accumulator, count in folded[: pace.count]]
-        pace.took(len(compacted), clock.clock() - began)
+        pace.end(len(compacted))
         return compacted + folded[len(compacted) :]
 
     def teardown(self) -> None:
