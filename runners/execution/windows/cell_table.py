@@ -26,7 +26,6 @@ from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner
 from ....windowing.windows import end_of_window
-from ..gc_tuning import rarely_collected
 from ..user_errors import Attribution, attributed, reraise
 from .columns.folded_columns import FoldedColumns
 from .columns.grouped_columns import GroupedColumns
@@ -173,12 +172,7 @@ class WindowOperator:
         self.watermark = watermark
         results = self._fire_merging() if self._windowing.window_fn.is_merging else self._fire()
         try:
-            while True:
-                with rarely_collected():
-                    bundle = next(results, None)
-                if bundle is None:
-                    return
-                yield bundle
+            yield from results
         except BaseException as error:
             reraise(attributed(error, Attribution(self.fold.label, None)))
 

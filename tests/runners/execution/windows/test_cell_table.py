@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
@@ -14,9 +13,8 @@ from hypothesis import strategies as st
 from stages import SECOND, GroupingAlone, Row, bundle, row, window
 
 import penstock as beam
-from penstock.runners.execution import gc_tuning as garbage
 from penstock.runners.execution.windows import cell_table
-from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
+from penstock.sdk.elements.bundle import GLOBAL_WINDOWS
 from penstock.sdk.elements.element_wrappers import WindowedValue
 from penstock.sdk.errors import PenstockError
 from penstock.triggers import ONLY_PANE
@@ -291,29 +289,6 @@ def test_a_combiner_that_cannot_extract_is_named(window_fn: WindowFn) -> None:
     grouping.process(bundle(row(("a", 1), 5)))
     with pytest.raises(LookupError, match="nothing there .*while running 'broken'"):
         grouping.advance()
-
-
-def test_garbage_is_looked_for_as_usual_between_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is in the making of one that it is looked for rarely."""
-    monkeypatch.setattr(cell_table, "BUNDLE_SIZE", 1)
-    before = gc.get_threshold()
-    within: list[Any] = []
-
-    class Looking(beam.CombineFn):
-        def create_accumulator(self) -> int:
-            return 0
-
-        def add_input(self, accumulator: int, element: int) -> int:
-            return accumulator + element
-
-        def extract_output(self, accumulator: int) -> Any:
-            return gc.get_threshold()[0]
-
-    grouping = GroupingAlone(beam.CombinePerKey(Looking())).process(Bundle([("a", 1), ("b", 1)]))
-    for made in grouping.operator.flush():
-        within.extend(made.values)
-        assert before == gc.get_threshold()
-    assert [("a", garbage.NEW_OBJECTS), ("b", garbage.NEW_OBJECTS)] == within
 
 
 # What was folded elsewhere
