@@ -14,7 +14,6 @@ from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.triggers import PANE_INFO_UNKNOWN
 from penstock.windowing import IntervalWindow
-from penstock.windowing.timestamp import MAX_MICROS
 
 # Value, microseconds, windows, pane, sign.
 Row = tuple[Any, int, Any, Any, int]
@@ -109,7 +108,6 @@ class GroupingAlone:
             self.executor.process(given)
         return self
 
-    def advance(self, seconds: float | None = None) -> list[Row]:
-        """What comes out when the watermark moves, to the end of time if it isn't said."""
-        micros = MAX_MICROS if seconds is None else round(seconds * SECOND)
-        return [r for made in self.operator.advance(micros) for r in made.rows()]
+    def results(self) -> list[Row]:
+        """What comes out at the end of time."""
+        return [r for made in self.operator.flush() for r in made.rows()]

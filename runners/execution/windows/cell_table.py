@@ -1,14 +1,12 @@
-"""The bounded window operator: windows that are emitted once, when the watermark passes their end.
+"""Cell tables: by window, an accumulator for each key, and the operator that empties one.
 
-It takes the last three of GroupByKeyAndWindow's five steps (Dataflow Model, section 2.2).  Stages fold elements into
-cells, one for each key and window; DropTimestamps and GroupByKey are done by then.  When the watermark moves, the
-operator merges windows (MergeWindows), groups results by window (GroupAlsoByWindow) and emits them as elements
-(ExpandToElements).
+Stages fold elements into cells: DropTimestamps and GroupByKey, of GroupByKeyAndWindow's five steps, are done by then
+(Dataflow Model, section 2.2).  A stage that ends in a grouping folds into the table of that grouping's operator.
+Before a shuffle it folds into a table of its own, whose cells are merged behind the shuffle.
 
-A stage that ends in a grouping folds into the cells of that grouping's operator.  Before a shuffle it folds into cells
-of its own, which are merged behind the shuffle.
-
-The operator knows nothing of clocks, processes or files.
+A bounded input has one pane for each window, at its end.  So its operator is a table and a pass over it: it merges
+windows (MergeWindows), groups results by window (GroupAlsoByWindow) and emits them as elements (ExpandToElements).  It
+knows nothing of clocks, processes or files.
 """
 
 from __future__ import annotations
@@ -23,9 +21,7 @@ from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Windows
 from ....triggers import ONLY_PANE
 from ....windowing import BoundedWindow
-from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner
-from ....windowing.windows import end_of_window
 from ..user_errors import Attribution, attributed, reraise
 from .columns.folded_columns import FoldedColumns
 from .columns.grouped_columns import GroupedColumns
@@ -144,45 +140,31 @@ class CellTable:
 
 
 class WindowOperator:
-    """The bounded window operator of one grouping in one worker.
+    """The operator of a bounded grouping whose windows have one pane each, in one worker.
 
     Attributes:
       fold: the grouping's fold.
       cells: the cells that stages fold into.
-      watermark: the input watermark, in microseconds.
     """
 
     def __init__(self, fold: Fold) -> None:
         self.fold = fold
         self.cells = CellTable()
-        self.watermark = MIN_MICROS
-        self._windowing = fold.windowing
         self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
         self._merge = BulkMerge(fold)
-        # Merged windows that are not complete yet, by key.
+        # Windows that were merged before a shuffle, by key.
         self._merged: dict[Any, list[MergedWindow]] = {}
 
-    def advance(self, watermark: int) -> Iterator[Bundle]:
-        """Advance the input watermark, and yield the results of the windows that are complete.
+    def flush(self) -> Iterator[Bundle]:
+        """Remove all windows, and yield their results.
 
-        A watermark that isn't later than the present one changes nothing.
+        Batch runners call it after each range of keys.
         """
-        if watermark <= self.watermark:
-            return
-        self.watermark = watermark
-        results = self._fire_merging() if self._windowing.window_fn.is_merging else self._fire()
+        results = self._merged_results() if self.fold.windowing.window_fn.is_merging else self._results()
         try:
             yield from results
         except BaseException as error:
             reraise(attributed(error, Attribution(self.fold.label, None)))
-
-    def flush(self) -> Iterator[Bundle]:
-        """Yield the results of all windows, and start anew with the watermark at minus infinity.
-
-        Batch runners call it after each range of keys.
-        """
-        yield from self.advance(MAX_MICROS)
-        self.watermark = MIN_MICROS
 
     # A shuffle's two sides
 
@@ -236,61 +218,40 @@ class WindowOperator:
             joined = self._merge.joined(windows) if len(windows) > 1 else windows
             self._merged[key] = [(window, replaced(accumulator), stamp) for window, accumulator, stamp in joined]
 
-    # Windows that don't merge
+    # Results
 
-    def _fire(self) -> Iterator[Bundle]:
-        by_window = self.cells.by_window
-        if self.cells.columns and not by_window and self.watermark >= MAX_MICROS:
+    def _results(self) -> Iterator[Bundle]:
+        """Yield the results of windows that don't merge, in the order of their ends."""
+        by_window, extracted = self.cells.by_window, self.fold.extracted if self.fold.extracts else None
+        if self.cells.columns and not by_window:
             yield from self.cells.columns.results()
         self.cells.settle()
-        due = [w for w in by_window if end_of_window(w) <= self.watermark]
-        due.sort(key=_end)
-        for window in due:
-            yield from self._results(by_window.pop(window))
+        for window in sorted(by_window, key=_end):
+            cells = by_window.pop(window)
+            items = iter(cells.accumulators.items())
+            while chunk := list(islice(items, BUNDLE_SIZE)):
+                timestamps = [cells.stamps[key] for key, _ in chunk] if cells.stamps else window.max_micros
+                if extracted is not None:
+                    chunk = [(key, extracted(accumulator)) for key, accumulator in chunk]
+                yield Bundle(chunk, timestamps, (window,), ONLY_PANE)
 
-    def _results(self, cells: WindowCells) -> Iterator[Bundle]:
-        fold, window = self.fold, cells.window
-        windows: Windows = (window,)
-        stamps = cells.stamps
-        items = iter(cells.accumulators.items())
-        while chunk := list(islice(items, BUNDLE_SIZE)):
-            timestamps: Any = window.max_micros
-            if stamps:
-                timestamps = [stamps[key] for key, _ in chunk]
-            if fold.extracts:
-                extracted = fold.extracted
-                chunk = [(key, extracted(accumulator)) for key, accumulator in chunk]
-            yield Bundle(chunk, timestamps, windows, ONLY_PANE)
-
-    # Windows that merge
-
-    def _fire_merging(self) -> Iterator[Bundle]:
-        merge = self._merge.folded
+    def _merged_results(self) -> Iterator[Bundle]:
+        """Yield the results of windows that merge, key by key."""
+        merge, emits_runs = self._merge.folded, self._merge.emits_runs
         extracted = self.fold.extracted if self.fold.extracts else None
-        watermark = self.watermark
-        everything = watermark >= MAX_MICROS
         pending, self.cells.pending = self.cells.pending, {}
         held, self._merged = self._merged, {}
         values: list[Any] = []
         timestamps: list[int] = []
         windows: list[Windows] = []
-        emits_runs = everything and self._merge.emits_runs
         for key in [*pending, *(key for key in held if key not in pending)]:
             if emits_runs and key not in held:
                 self._merge.emit_runs(key, pending.pop(key), values, timestamps, windows)
             else:
-                kept = []
-                for found in merge(pending.pop(key, []), held.pop(key, [])):
-                    window, accumulator, stamp = found
-                    if not everything and end_of_window(window) > watermark:
-                        kept.append(found)
-                        continue
-                    last = window.max_micros
+                for window, accumulator, stamp in merge(pending.pop(key, []), held.pop(key, [])):
                     values.append((key, accumulator if extracted is None else extracted(accumulator)))
-                    timestamps.append(last if stamp is None else stamp)
+                    timestamps.append(window.max_micros if stamp is None else stamp)
                     windows.append((window,))
-                if kept:
-                    self._merged[key] = kept
             if len(values) >= MERGED_WINDOWS:
                 yield Bundle(values, timestamps, windows, ONLY_PANE)
                 values, timestamps, windows = [], [], []

@@ -125,7 +125,7 @@ def test_a_stage_folds_as_a_loop_over_assign_and_add_input_does(name: str, windo
             values |= {(key, window): found for window, found in own.items()}
     expected = {place: fn.extract_output(added(fn, own)) for place, own in values.items()}
     assert {place: shown(result) for place, result in expected.items()} == {
-        (key, window): shown(result) for (key, result), _, (window,), *_ in grouping.advance()
+        (key, window): shown(result) for (key, result), _, (window,), *_ in grouping.results()
     }
 
 

@@ -420,7 +420,7 @@ def test_a_special_right_before_a_fold_is_folded_where_it_belongs(end: Any) -> N
         beam.Map(lambda x: TimestampedValue(("a", x), 130) if x % 2 else ("a", x)), end, beam.CombinePerKey(sum)
     )
     grouping.process(bundle(row(1, 5), row(2, 5), row(3, 7), row(4, 7)))
-    assert [("a", 6), ("a", 4)] == [r[0] for r in grouping.advance()]
+    assert [("a", 6), ("a", 4)] == [r[0] for r in grouping.results()]
 
 
 # Any chain, against each operation by itself

@@ -50,34 +50,16 @@ def seconds(rows: Iterable[Row]) -> list[tuple[Any, float, Any]]:
 # Windows that don't merge
 
 
-def test_a_window_comes_out_when_the_watermark_passes_its_end() -> None:
-    """Not a microsecond before, and once."""
-    grouping = summed(FixedWindows(60)).process(bundle(row(("a", 1), 5), row(("a", 2), 59), row(("b", 3), 61)))
-    assert [] == grouping.advance(59.999999)
-    assert [(("a", 3), 59.999999, window(0, 60))] == seconds(grouping.advance(60))
-    assert [] == grouping.advance(61)
-    assert [(("b", 3), 119.999999, window(60, 120))] == seconds(grouping.advance())
-
-
-def test_the_watermark_never_goes_back() -> None:
-    """An earlier one changes nothing."""
-    grouping = summed(FixedWindows(60))
-    assert [] == grouping.advance(100)
-    grouping.process(bundle(row(("a", 1), 5)))
-    assert [] == grouping.advance(99)
-    assert 100 * SECOND == grouping.operator.watermark
-
-
 def test_windows_come_out_in_order_of_their_ends() -> None:
     """In any order of input."""
     grouping = summed(FixedWindows(60)).process(bundle(*(row(("a", i), 60 * i) for i in (3, 1, 2))))
-    assert [("a", 1), ("a", 2), ("a", 3)] == [r[0] for r in grouping.advance()]
+    assert [("a", 1), ("a", 2), ("a", 3)] == [r[0] for r in grouping.results()]
 
 
 def test_a_result_is_the_only_pane_of_its_window() -> None:
     """With the sign +1."""
     grouping = summed(FixedWindows(60)).process(bundle(row(("a", 1), 5)))
-    assert [(ONLY_PANE, 1)] == [(r[3], r[4]) for r in grouping.advance()]
+    assert [(ONLY_PANE, 1)] == [(r[3], r[4]) for r in grouping.results()]
 
 
 def test_a_plain_grouping_gives_all_values_of_a_key_and_window() -> None:
@@ -89,7 +71,7 @@ def test_a_plain_grouping_gives_all_values_of_a_key_and_window() -> None:
         (("a", [1, 3]), 59.999999, window(0, 60)),
         (("b", [2]), 59.999999, window(0, 60)),
         (("a", [1, 3]), 89.999999, window(30, 90)),
-    ] == seconds(grouping.advance())
+    ] == seconds(grouping.results())
 
 
 def test_a_flush_ends_time_and_begins_anew() -> None:
@@ -111,8 +93,8 @@ def test_many_results_come_in_several_bundles(monkeypatch: pytest.MonkeyPatch) -
 
 def test_nothing_comes_out_of_nothing() -> None:
     """Whether windows merge or not."""
-    assert [] == summed(FixedWindows(60)).advance()
-    assert [] == summed(Sessions(60)).advance()
+    assert [] == summed(FixedWindows(60)).results()
+    assert [] == summed(Sessions(60)).results()
 
 
 # Timestamps
@@ -138,15 +120,15 @@ def test_the_timestamp_combiner_says_which_timestamp_a_result_has(
 ) -> None:
     """Over several bundles."""
     bundles = [bundle(row(("a", 1), 6), row(("a", 2), 5)), bundle(row(("a", 3), 7))]
-    assert [(("a", 6), fixed, window(0, 60))] == seconds(summed(MinuteLater(60), combiner).process(*bundles).advance())
+    assert [(("a", 6), fixed, window(0, 60))] == seconds(summed(MinuteLater(60), combiner).process(*bundles).results())
     merged = summed(SessionsMinuteLater(60), combiner).process(*bundles)
-    assert [(("a", 6), session, window(5, 67))] == seconds(merged.advance())
+    assert [(("a", 6), session, window(5, 67))] == seconds(merged.results())
 
 
 def test_a_timestamp_belongs_to_its_key() -> None:
     """Not to the window as a whole."""
     grouping = summed(FixedWindows(60), EARLIEST).process(bundle(row(("a", 1), 6), row(("b", 2), 5)))
-    assert [(("a", 1), 6, window(0, 60)), (("b", 2), 5, window(0, 60))] == seconds(grouping.advance())
+    assert [(("a", 1), 6, window(0, 60)), (("b", 2), 5, window(0, 60))] == seconds(grouping.results())
 
 
 # Windows that merge
@@ -159,37 +141,13 @@ def test_elements_within_the_gap_are_one_session() -> None:
     assert [
         (("a", 13), 29.999999, window(5, 30)),
         (("b", 2), 23.999999, window(14, 24)),
-    ] == seconds(grouping.advance())
+    ] == seconds(grouping.results())
 
 
 def test_elements_exactly_a_gap_apart_are_two_sessions() -> None:
     """Windows that only touch stay apart."""
     grouping = summed(Sessions(10)).process(bundle(row(("a", 1), 0), row(("a", 2), 10)))
-    assert [("a", 1), ("a", 2)] == [r[0] for r in grouping.advance()]
-
-
-def test_a_session_that_isnt_over_waits_for_what_joins_it() -> None:
-    """While others of its key come out."""
-    grouping = summed(Sessions(10)).process(bundle(row(("a", 1), 0), row(("a", 2), 30)))
-    assert [(("a", 1), 9.999999, window(0, 10))] == seconds(grouping.advance(35))
-    grouping.process(bundle(row(("a", 4), 45), row(("a", 8), 36)))
-    assert [(("a", 14), 54.999999, window(30, 55))] == seconds(grouping.advance())
-
-
-def test_a_session_that_only_touches_one_that_waits_stays_apart() -> None:
-    """As it does from one that doesn't."""
-    grouping = summed(Sessions(10)).process(bundle(row(("a", 1), 30)))
-    assert [] == grouping.advance(35)
-    grouping.process(bundle(row(("a", 2), 40)))
-    assert [("a", 1), ("a", 2)] == [r[0] for r in grouping.advance()]
-
-
-def test_a_session_comes_out_when_the_watermark_passes_its_end() -> None:
-    """Not a microsecond before, and once."""
-    grouping = summed(Sessions(10)).process(bundle(row(("a", 1), 0)))
-    assert [] == grouping.advance(9.999999)
-    assert [(("a", 1), 9.999999, window(0, 10))] == seconds(grouping.advance(10))
-    assert [] == grouping.advance()
+    assert [("a", 1), ("a", 2)] == [r[0] for r in grouping.results()]
 
 
 def test_windows_that_are_wider_than_their_gap_merge_as_they_are() -> None:
@@ -204,13 +162,7 @@ def test_windows_that_are_wider_than_their_gap_merge_as_they_are() -> None:
     assert [
         (("a", 23), 109.999999, window(0, 110)),
         (("a", 8), 119.999999, window(110, 120)),
-    ] == seconds(grouping.advance())
-    # The same when the wide one has waited.
-    grouping.process(bundle(row(1, 50)))
-    grouping.operator.watermark = 0
-    assert [] == grouping.advance(1)
-    grouping.process(bundle(row(2, 95), row(4, 100), row(8, 110), row(16, 20)))
-    assert [("a", 23), ("a", 8)] == [r[0] for r in grouping.advance()]
+    ] == seconds(grouping.results())
 
 
 class ByKind(WindowFn):
@@ -240,17 +192,9 @@ def test_windows_merge_as_the_users_function_says(combiner: TimestampCombiner, t
     """By any criterion."""
     grouping = summed(ByKind(), combiner)
     grouping.process(bundle(row(("a", 1), 5), row(("a", 2), 30)), bundle(row(("a", 4), 5), row(("a", 8), 70)))
-    (first, second) = seconds(grouping.advance())
+    (first, second) = seconds(grouping.results())
     assert (("a", 7), timestamp, window(5, 60)) == first
     assert (("a", 8), window(70, 120)) == (second[0], second[2])
-
-
-def test_windows_that_have_waited_merge_with_new_ones() -> None:
-    """Also by a user's function."""
-    grouping = summed(ByKind()).process(bundle(row(("a", 1), 5)))
-    assert [] == grouping.advance(20)
-    grouping.process(bundle(row(("a", 2), 30), row(("a", 4), 3)))
-    assert [(("a", 7), 59.999999, window(3, 60))] == seconds(grouping.advance())
 
 
 @pytest.mark.parametrize(
@@ -265,7 +209,7 @@ def test_merging_what_isnt_there_is_an_error_that_names_both(merges: Any) -> Non
     grouping = GroupingAlone(beam.WindowInto(ByKind(merges)), "sum" >> beam.CombinePerKey(sum))
     grouping.process(bundle(row(("a", 1), 5)))
     with pytest.raises(PenstockError, match=r"sum: .*merge_windows merged \[.*, which is not among the windows"):
-        grouping.advance()
+        grouping.results()
 
 
 # Errors, and what a run leaves
@@ -288,7 +232,7 @@ def test_a_combiner_that_cannot_extract_is_named(window_fn: WindowFn) -> None:
     grouping = GroupingAlone(beam.WindowInto(window_fn), "broken" >> beam.CombinePerKey(Broken()))
     grouping.process(bundle(row(("a", 1), 5)))
     with pytest.raises(LookupError, match="nothing there .*while running 'broken'"):
-        grouping.advance()
+        grouping.results()
 
 
 # What was folded elsewhere
@@ -307,13 +251,13 @@ def test_cells_of_several_operators_merge_to_what_one_would_hold(
         return GroupingAlone(beam.WindowInto(FixedWindows(60), timestamp_combiner=combiner), grouping_of())
 
     parts = [bundle(row(("a", 1), 7), row(("b", 2), 70)), bundle(row(("a", 3), 5), row(("c", 4), 5))]
-    expected = grouping().process(*parts).advance()
+    expected = grouping().process(*parts).results()
     merged = grouping()
     for part in parts:
         for cells in grouping().process(part).operator.cells.take():
             stamps = list(cells.stamps.values())
             merged.operator.merge(cells.window, list(cells.accumulators), list(cells.accumulators.values()), stamps)
-    assert sorted(expected) == sorted(merged.advance())
+    assert sorted(expected) == sorted(merged.results())
 
 
 @pytest.mark.parametrize("combiner", [EOW, EARLIEST, LATEST])
@@ -323,12 +267,12 @@ def test_sessions_of_several_operators_merge_to_what_one_would_hold(combiner: Ti
         bundle(row(("a", 1), 0), row(("a", 2), 16), row(("b", 4), 5)),
         bundle(row(("a", 8), 8), row(("a", 16), 50)),
     ]
-    expected = summed(Sessions(10), combiner).process(*parts).advance()
+    expected = summed(Sessions(10), combiner).process(*parts).results()
     merged = summed(Sessions(10), combiner)
     for part in parts:
         for key, windows in summed(Sessions(10), combiner).process(part).operator.take_merged():
             merged.operator.put_merged([key] * len(windows), windows)
-    assert sorted(expected, key=repr) == sorted(merged.advance(), key=repr)
+    assert sorted(expected, key=repr) == sorted(merged.results(), key=repr)
 
 
 # Any events, in any windows, against a computation by hand
@@ -420,37 +364,7 @@ def test_sums_are_those_computed_by_hand(
     grouping = GroupingAlone(windowed, *between, beam.CombinePerKey(sum))
     for part in split(events, cuts):
         grouping.process(bundle(*(((e.key, e.value), e.micros, GLOBAL_WINDOWS, ONLY_PANE, 1) for e in part)))
-    rows = grouping.advance()
-    actual = {(value[0], own): (value[1], micros) for value, micros, (own,), _, _ in rows}
-    assert len(rows) == len(actual)
-    assert by_hand(window_fn, combiner, events) == actual
-
-
-@given(
-    events=EVENTS,
-    window_fn=st.sampled_from(WINDOW_FNS),
-    combiner=st.sampled_from(TimestampCombiner),
-    steps=st.lists(st.integers(-20, 200), max_size=4).map(sorted),
-)
-def test_moving_the_watermark_in_steps_changes_no_result(
-    events: list[Event], window_fn: WindowFn, combiner: TimestampCombiner, steps: list[int]
-) -> None:
-    """Where nothing is late; and no window comes out before the watermark has passed its end."""
-    grouping = summed(window_fn, combiner)
-    rows: list[Row] = []
-    rest = sorted(events, key=lambda event: event.micros)
-    for step in steps:
-        # Of what comes after the watermark's step, some comes before it.
-        early = [event for event in rest if event.micros < (step + 10) * SECOND]
-        rest = rest[len(early) :]
-        if early:
-            grouping.process(bundle(*(((e.key, e.value), e.micros, GLOBAL_WINDOWS, ONLY_PANE, 1) for e in early)))
-        due = grouping.advance(step)
-        assert all(own.max_micros < step * SECOND for _, _, (own,), _, _ in due)
-        rows.extend(due)
-    if rest:
-        grouping.process(bundle(*(((e.key, e.value), e.micros, GLOBAL_WINDOWS, ONLY_PANE, 1) for e in rest)))
-    rows.extend(grouping.advance())
+    rows = grouping.results()
     actual = {(value[0], own): (value[1], micros) for value, micros, (own,), _, _ in rows}
     assert len(rows) == len(actual)
     assert by_hand(window_fn, combiner, events) == actual
