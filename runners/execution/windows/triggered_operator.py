@@ -193,18 +193,19 @@ class TriggeredWindows:
     def _place(self, window: BoundedWindow, places: dict[BoundedWindow, Place]) -> Place:
         """Return the cells and the lifetime of a window that doesn't merge; called once for each bundle."""
         end, expiry = lifetime_of(window, self._lateness)
-        if self._is_uniform(window, end):
-            uniform = self.table.open(window)
-            place: Place = uniform.accumulators, uniform.changed, end, expiry, ()
-        else:
-            is_there = expiry > self._clocks.watermark
-            states = self.table.keyed.setdefault(window, {}) if is_there else _NONE
-            place = states, None, end, expiry, _own_windows(states, (window,))
+        place: Place = _NONE, None, end, expiry, ()
+        if expiry > self._clocks.watermark:
+            if self._is_uniform(window, end):
+                uniform = self.table.open(window)
+                place = uniform.accumulators, uniform.changed, end, expiry, ()
+            else:
+                states = self.table.keyed.setdefault(window, {})
+                place = states, None, end, expiry, _own_windows(states, (window,))
         places[window] = place
         return place
 
     def _is_uniform(self, window: BoundedWindow, end: int) -> bool:
-        """Return whether a window is uniform, or may begin so now; False if its keys have a state each."""
+        """Return whether a window is uniform, or may begin as such; one that is complete is separated."""
         table = self.table
         found = table.by_window.get(window)
         if end <= self._clocks.watermark:
