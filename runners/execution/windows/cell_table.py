@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from ....sdk.coders.coded_key import check_keys
+from ....sdk.coders.coded_key import VALID_TYPES, check_keys
 from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Windows
 from ....triggers import ONLY_PANE
@@ -118,8 +118,8 @@ class CellTable:
         sizes, self._sizes = self._sizes, []
         for keys, before in sizes:
             new = len(keys) - before
-            if new:
-                # Dictionaries keep the order of insertion.
+            # Dictionaries keep the order of insertion.
+            if new and not set(map(type, islice(reversed(keys), new))) <= VALID_TYPES:
                 check_keys(islice(reversed(keys), new))
 
     def __len__(self) -> int:

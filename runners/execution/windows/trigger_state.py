@@ -97,6 +97,8 @@ class TriggerDecisions:
     def __init__(self, trigger: Trigger, clocks: Clocks, lateness: int) -> None:
         self.start = Decision(False, None, False, None, None)
         self._trigger = trigger
+        # Few triggers wait for processing time.
+        self._may_wait = type(trigger).next_processing_time is not Trigger.next_processing_time
         self._clocks = clocks
         self._lateness = lateness
         # Decisions by the trigger's state, and whether it is finished.
@@ -179,7 +181,8 @@ class TriggerDecisions:
             own = trigger.next_event_time(state, clocks)
             if own is not None and watermark < own < event_time:
                 event_time = own
-            processing_time = trigger.next_processing_time(state, clocks)
-            if processing_time is not None and processing_time <= now:
-                processing_time = None
+            if self._may_wait:
+                processing_time = trigger.next_processing_time(state, clocks)
+                if processing_time is not None and processing_time <= now:
+                    processing_time = None
         return Decision(fires, state, is_finished, event_time, processing_time)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ....sdk.coders.coded_key import check_keys
+from ....sdk.coders.coded_key import VALID_TYPES, check_keys
 from ....sdk.elements.bundle import Bundle, Windows, expanded
 from ....sdk.elements.defensive_copy import IMMUTABLE, defensive_copy
 from ....triggers import PaneInfo
@@ -181,7 +181,8 @@ class TriggeredWindows:
             if element_wise:
                 # A window that fires lets the output watermark advance, so all windows have the element first.
                 self._ask(value)
-        check_keys(new_keys)
+        if not set(map(type, new_keys)) <= VALID_TYPES:
+            check_keys(new_keys)
         new_keys.clear()
         self.table.finish_bundle()
         if self.table.changed is None:
