@@ -26,6 +26,7 @@ from ....sdk.errors import PenstockError
 from ....windowing.timestamp import MIN_MICROS
 from ...execution.clock import StepClock
 from ...execution.plan.execution_graph import Edge, EdgeKind
+from ...execution.streaming.snapshot import Restored
 from ...execution.streaming.snapshot_chunks import PLAIN, register_body
 from ...execution.windows.combining import FoldedBundle
 from ..channels.channel import Channel, ChannelId
@@ -78,6 +79,27 @@ class Numbering:
             if own:
                 numbers[channel.edge, channel.target] = own
         return numbers
+
+    def resume(self, restored: Restored | None, labels: Sequence[str], index: int, parallelism: int) -> None:
+        """Continue with the numbers of a snapshot, and the origin of its pending work.
+
+        Args:
+          labels: of the subtask's sources.
+          index, parallelism: of the subtask.
+        """
+        here = index, parallelism
+        for label in labels:
+            for *of, numbers in () if restored is None else restored.newest(label, NUMBERS):
+                # After a change of parallelism each channel's numbers begin anew, at both ends.
+                if tuple(of) == here:
+                    self.restore(label, index, numbers)
+            for *of, partition in () if restored is None else restored.newest(label, ORIGIN):
+                # After a change of parallelism any origin will do.
+                if tuple(of) == here or self.origin is None:
+                    self.origin = label, partition
+        if self.origin is None and labels:
+            # Pending work of subtasks that didn't number it is like a partition of its own.
+            self.origin = labels[0], None
 
     def restore(self, label: str, index: int, numbers: Numbers) -> None:
         """Restore what `kept` returned, in the subtask of this index."""

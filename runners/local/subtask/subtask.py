@@ -20,7 +20,8 @@ from ...execution.streaming.in_flight import restored_in_front, restored_on_edge
 from ...execution.streaming.snapshot import Restored, forget_changes
 from ...execution.streaming.snapshot_chunks import NEWS
 from ...execution.streaming.task_execution import TaskExecution
-from ..channels.channel import FIRST, MANY_ELEMENTS, Channel, ChannelId, Throughput
+from ..channels.channel import Channel, ChannelId
+from ..channels.channel_limit import ChannelLimit
 from ..channels.exchange import Exchange
 from ..channels.messages import (
     Barrier,
@@ -34,7 +35,7 @@ from ..channels.messages import (
     WatermarkMoved,
 )
 from .barriers import Barriers, SubtaskSnapshots
-from .replay_dedup import NUMBERS, ORIGIN, NumberedExchange, Numbering, Repetitions
+from .replay_dedup import NumberedExchange, Numbering, Repetitions
 from .reports import CaughtUp, Completed, InputState, Played, Report, TaskMetrics
 from .sources import SubtaskSources, time_of_scripts
 from .watermarks import SubtaskWatermarks, percentiles_of
@@ -144,34 +145,18 @@ class Subtask:
         self.is_held_up = False
         # Where no time passes, what waits in a channel doesn't depend on how fast this machine is.
         self._is_measured = is_timed and step_clock is not None and not step_clock.is_simulated and bool(self.inputs)
-        self._throughput: Throughput | None = None
-        self._limit: int | None = None
+        self._limit: ChannelLimit | None = None
         self._may_begin = bool(self.task.sources) or any(edge.kind is EdgeKind.BACK for edge in self.task.outputs)
 
     def limit_channels(self) -> None:
         """Limit what waits in its channels to about a second of work, from now on."""
         if self._is_measured:
-            self._throughput = Throughput()
-            self._limit_to(FIRST)
+            self._limit = ChannelLimit(self.inputs, self._back)
 
     def worked(self, micros: int) -> None:
         """Take in the time of a step, or of a wait for receivers, and adapt the limit of its channels."""
-        throughput = self._throughput
-        if throughput is None:
-            return
-        has_pending = self.execution.has_pending
-        throughput.worked(micros, has_pending)
-        capacity = throughput.capacity(len(self.inputs))
-        limit = MANY_ELEMENTS if self._limit is None else self._limit
-        if 4 * capacity < 3 * limit or (not has_pending and capacity > limit + limit // 4):
-            self._limit_to(capacity)
-
-    def _limit_to(self, elements: int) -> None:
-        if self._throughput is not None:
-            self._limit = elements if elements < MANY_ELEMENTS else None
-            for id, channel in self.inputs.items():
-                if id not in self._back:
-                    channel.limit_to(self._limit)
+        if self._limit is not None:
+            self._limit.worked(micros, self.execution.has_pending)
 
     @property
     def _room(self) -> int | None:
@@ -221,25 +206,12 @@ class Subtask:
         self._moved()
 
     def _resume_numbers(self, restored: Restored | None) -> None:
-        numbering = self._numbering
-        if numbering is None:
-            return
-        here = self.id.index, self._parallelism
-        for reader in self.readers:
-            for index, parallelism, numbers in () if restored is None else restored.newest(reader.label, NUMBERS):
-                # After a change of parallelism each channel's numbers begin anew, at both ends.
-                if (index, parallelism) == here:
-                    numbering.restore(reader.label, index, numbers)
-            for index, parallelism, partition in () if restored is None else restored.newest(reader.label, ORIGIN):
-                # The origin of work that was left; after a change of parallelism any origin will do.
-                if (index, parallelism) == here or numbering.origin is None:
-                    numbering.origin = reader.label, partition
-        if numbering.origin is None and self.readers:
-            # Work that was left by subtasks that didn't number it is like a partition of its own.
-            numbering.origin = self.readers[0].label, None
-        for exchange in self.exchanges:
-            assert isinstance(exchange, NumberedExchange)
-            exchange.resume()
+        if self._numbering is not None:
+            labels = [reader.label for reader in self.readers]
+            self._numbering.resume(restored, labels, self.id.index, self._parallelism)
+            for exchange in self.exchanges:
+                assert isinstance(exchange, NumberedExchange)
+                exchange.resume()
 
     def _process_in_flight(self, restored: Restored) -> None:
         """Process the records that were in flight when the snapshot was taken."""
@@ -400,8 +372,8 @@ class Subtask:
             log.taken(id, channel.queue[0])
         message = channel.take()
         if isinstance(message, Elements):
-            if self._throughput is not None:
-                self._throughput.took(len(message.bundle))
+            if self._limit is not None:
+                self._limit.took(len(message.bundle))
             self._count_taken(len(message.bundle))
             bundle = message.bundle if message.origin is None else self._without_repetitions(id, message)
             if bundle is not None:
@@ -468,8 +440,8 @@ class Subtask:
         self._generation = generation
         self.barriers.forget(number)
         self.inputs.update(channels)
-        for channel in channels.values():
-            channel.limit_to(self._limit)
+        if self._limit is not None:
+            self._limit.apply()
         if channels:
             assert self.repetitions is not None
             watermarks, _ = self._watermarks.inputs()
