@@ -119,7 +119,7 @@ class TriggeredWindows:
         functions, is_folded = self._fold.functions, type(bundle) is FoldedBundle
         first, add = (_same, functions.merge) if is_folded else (functions.first, functions.add)
         pair, start = self._pair, self._decisions.start
-        self._times.output_watermark()
+        self.output_watermark()
         self.table.start_bundle()
         # Most elements have one window, that of the element before.
         near: Windows | None = None
@@ -250,7 +250,7 @@ class TriggeredWindows:
             self._hold(state)
         elif self._retracted:
             # The output watermark may have advanced after inputs were retracted.
-            watermark = self._times.output_watermark()
+            watermark = self.output_watermark()
             times = [time for time in state.accumulator.times() if time >= watermark]
             choose = max if self._combiner is TimestampCombiner.OUTPUT_AT_LATEST else min
             state.stamp = choose(times) if times else None
@@ -301,11 +301,11 @@ class TriggeredWindows:
                 is_complete = state.end <= self._clocks.watermark
                 if is_complete:
                     # The timing of the pane depends on the output watermark.
-                    self._times.output_watermark()
+                    self.output_watermark()
                 self._panes.emit(state, False)
                 if is_complete or self._stamps:
                     # The emitted pane lets it advance, and the next element may be behind it.
-                    self._times.output_watermark()
+                    self.output_watermark()
                 if self._forgets:
                     self._forget(state)
                     continue
@@ -338,7 +338,7 @@ class TriggeredWindows:
         """
         if watermark > self._clocks.watermark:
             # Panes that are due now are ahead of the new watermark.
-            self._times.output_watermark()
+            self.output_watermark()
             self._clocks.watermark = watermark
             self._decisions.forget()
             return self._due.pass_event_times(most)
@@ -347,7 +347,7 @@ class TriggeredWindows:
     def advance_processing_time(self, processing_time: int, most: int = sys.maxsize) -> int:
         """Advance processing time, as `advance_watermark` does with the watermark."""
         if processing_time > self._clocks.processing_time:
-            self._times.output_watermark()
+            self.output_watermark()
             self._clocks.processing_time = processing_time
             self._decisions.forget()
             return self._due.pass_processing_times(most)
@@ -368,14 +368,14 @@ class TriggeredWindows:
         if watermark > percentiles.get(percentile, MIN_MICROS):
             percentiles[percentile] = watermark
             if percentile in self._percentiles:
-                self._times.output_watermark()
+                self.output_watermark()
                 self._due.look_at_all()
 
     def signal(self, name: str) -> None:
         """Process a signal."""
         self._clocks.signals[name] = self._clocks.signals.get(name, 0) + 1
         if name in self._trigger.signals():
-            self._times.output_watermark()
+            self.output_watermark()
             self._due.look_at_all()
 
     def clocks(self) -> tuple[Any, ...]:
@@ -421,7 +421,8 @@ class TriggeredWindows:
 
     def output_watermark(self) -> int:
         """Return the output watermark: the input watermark, unless windows hold it.  It never goes back."""
-        # Windows that are due don't hold it, since they fire at once as a rule; while some still are it stays.
+        # Windows that are due don't hold it, since they fire at once as a rule.  While some still are it stays, or
+        # their panes would be late.
         return self._times.watermark if self._due.is_due else self._times.output_watermark()
 
     # Output

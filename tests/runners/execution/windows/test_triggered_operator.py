@@ -16,10 +16,12 @@ from penstock.triggers import (
     AccumulationMode,
     AfterCount,
     AfterProcessingTime,
+    AfterSignal,
     AfterWatermark,
     AfterWatermarkPercentile,
     PaneInfoTiming,
     Repeatedly,
+    Trigger,
 )
 from penstock.windowing import FixedWindows, IntervalWindow, Sessions, TimestampCombiner
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
@@ -355,3 +357,28 @@ def test_of_windows_at_their_end_and_at_their_expiry_as_many_fire_as_may(combine
     assert [(1, ("c", 4)), (1, ("e", 5))] == windows.come((("c", 4), 4), (("e", 5), 5))
     found, steps = by_twos(11)
     assert ([], True, 0) == (found, steps >= 1, len(windows.table))
+
+
+@pytest.mark.parametrize("early", [None, AfterCount(1)])
+@pytest.mark.parametrize("moved", ["processing time", "signal", "watermark"])
+def test_all_panes_of_a_firing_in_steps_are_on_time(early: Trigger | None, moved: str) -> None:
+    """A clock that moves between two steps makes no pane late, and loses none of those without new elements."""
+    trigger = AfterWatermark(early, late=AfterSignal("go"))
+    windows = Windows(FixedWindows(10), trigger=trigger, accumulation_mode=ACCUMULATING, allowed_lateness=60)
+    windows.come(*((("abcd"[i], 1), i) for i in range(4)))
+    windows.advance_watermark(10 * SECOND, 2)
+    held = windows.output_watermark()
+    if moved == "processing time":
+        windows.advance_processing_time(SECOND)
+    elif moved == "signal":
+        windows.signal("go")
+    else:
+        windows.advance_watermark(11 * SECOND, 1)
+    assert held == windows.output_watermark() < 10 * SECOND
+    while windows.is_due:
+        windows.fire(1)
+    bundle = windows.taken()
+    assert bundle is not None
+    panes = [(value, pane.timing) for value, _, _, pane, _ in bundle.rows()]
+    assert [((key, 1), PaneInfoTiming.ON_TIME) for key in "abcd"] == sorted(panes)
+    assert windows.watermark == windows.output_watermark()
