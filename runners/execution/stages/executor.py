@@ -85,6 +85,7 @@ class StageExecutor:
         self._chain = self.chain(0)
         self._finalizer = BundleFinalizer()
         self._contexts: dict[tuple[int, int], Any] = {}
+        self._markers = {scope: self._markers_of(scope) for scope in ("setup", "bundle")}
         self._memories: dict[int, OutputMemory] = {}
         self._is_set_up = False
         self._starts = _overriding(self._operations, "start_bundle")
@@ -181,16 +182,16 @@ class StageExecutor:
         return [op for op in self._operations if isinstance(op, ParDoOperation)]
 
     def _enter(self, scope: str) -> None:
-        for place, operation, marker in self._contexts_of(scope):
+        for place, operation, marker in self._markers[scope]:
             context = guarded(operation.label, partial(marker.constructor, *marker.args, **marker.kwargs))
             self._contexts[place, id(marker)] = (context, guarded(operation.label, context.__enter__))
 
     def _leave(self, scope: str) -> None:
-        for place, operation, marker in self._contexts_of(scope):
+        for place, operation, marker in self._markers[scope]:
             context, _ = self._contexts.pop((place, id(marker)))
             guarded(operation.label, partial(context.__exit__, None, None, None))
 
-    def _contexts_of(self, scope: str) -> list[tuple[int, ParDoOperation, BundleContextParam]]:
+    def _markers_of(self, scope: str) -> list[tuple[int, ParDoOperation, BundleContextParam]]:
         return [
             (i, operation, marker)
             for i, operation in enumerate(self._operations)
