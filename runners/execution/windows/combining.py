@@ -109,9 +109,12 @@ class Fold:
         Args:
           is_empty: True for an accumulator of no elements: the combiner decides whether there is a result.
         """
-        if self.combine_fn is None:
+        fn = self.combine_fn
+        if fn is None:
             return list(accumulator)
-        return self.combine_fn.extract_output(accumulator) if is_empty else self.extracted(accumulator)
+        if is_empty:
+            return fn.extract_output(accumulator)
+        return accumulator if fn.output_is_accumulator else self.extracted(accumulator)
 
     def extracted(self, accumulator: Any) -> Any:
         """Return the result of an accumulator that is complete."""

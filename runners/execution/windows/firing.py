@@ -112,11 +112,6 @@ class Panes:
         self._clocks = clocks
         self._times = times
 
-    def _timing(self, state: WindowState) -> PaneInfoTiming:
-        if self._clocks.watermark < state.end:
-            return EARLY
-        return LATE if state.was_on_time or self._times.watermark >= state.end else ON_TIME
-
     def emit_cells(self, window: UniformWindow, decision: Decision, is_last: bool, most: int) -> int:
         """Emit the pane of keys of a uniform window that has new elements, at most so many; return their number.
 
@@ -127,7 +122,8 @@ class Panes:
             window.unfired = iter(window.accumulators.items())
         window.fired_decision, window.closes = decision, is_last
         cells = list(islice(window.unfired, most))
-        pane = pane_of(window.panes, window.on_time_panes, self._timing(window), is_last)
+        timing = LATE if window.was_on_time or self._times.watermark >= window.end else ON_TIME
+        pane = pane_of(window.panes, window.on_time_panes, timing, is_last)
         # A value that is emitted from an accumulator that is kept is a copy.
         result = self._extract if is_last or self._mode is DISCARDING else self.value
         pairs = cells if result is None else [(key, result(accumulator)) for key, accumulator in cells]
@@ -146,7 +142,11 @@ class Panes:
 
     def emit(self, state: WindowState, is_last: bool) -> None:
         """Emit a pane, unless there is nothing new and the window has had its on-time pane."""
-        end, timing = state.end, self._timing(state)
+        end = state.end
+        if self._clocks.watermark < end:
+            timing = EARLY
+        else:
+            timing = LATE if state.was_on_time or self._times.watermark >= end else ON_TIME
         if not state.has_new:
             if timing is not ON_TIME:
                 return
@@ -298,7 +298,7 @@ class DueWindows:
                 else:
                     continue
                 room -= self._look(state, room + 1) - 1
-                if isinstance(state, UniformWindow) and state.unfired is not None:
+                if type(state) is UniformWindow and state.unfired is not None:
                     state.event_time = time
                     due.put_back(time, [state])
                 elif self._takes_back and of_event_time and now < state.expiry:
@@ -344,9 +344,12 @@ class DueWindows:
         keys = 1
         watermark = self._clocks.watermark
         expired = watermark >= state.expiry
+        if expired and state.was_on_time and not state.has_new:
+            self._table.close(state)
+            return keys
         decision = self._decisions.now(state.decision, state.end)
         if decision.fires or (expired and state.has_new):
-            if isinstance(state, UniformWindow):
+            if type(state) is UniformWindow:
                 keys = self._panes.emit_cells(state, decision, expired, most)
                 if state.unfired is not None:
                     return keys

@@ -98,19 +98,20 @@ class WindowTable(CellTable):
         """Remove a window, its times and its hold."""
         self.remove(state)
         state.event_time = state.processing_time = None
-        self.times.release(state)
+        if state.held is not None:
+            self.times.release(state)
 
     def close(self, state: WindowState) -> None:
         """Remove a window that has expired, or has merged into another."""
-        if not isinstance(state, UniformWindow):
-            self.touch(state)
+        if self.changed is not None and type(state) is not UniformWindow:
+            self.changed[state] = None
         self.let_go(state)
 
     def touch(self, state: WindowState) -> None:
         """Note that a window has changed since the last snapshot, if there was one."""
         if self.changed is None:
             return
-        if isinstance(state, UniformWindow):
+        if type(state) is UniformWindow:
             state.changed.update(dict.fromkeys(state.accumulators))
         else:
             self.changed[state] = None
@@ -122,7 +123,7 @@ class WindowTable(CellTable):
     def remove(self, state: WindowState) -> None:
         """Remove a window."""
         window = state.windows[0]
-        if isinstance(state, UniformWindow):
+        if type(state) is UniformWindow:
             del self.by_window[window]
             if state.recorded:
                 self.gone.append((window, list(islice(state.accumulators, state.recorded))))
