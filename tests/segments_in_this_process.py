@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.runners.execution.counters import Counts
-from penstock.runners.execution.plan.fusion import Plan, Source, before_shuffle, fuse
+from penstock.runners.execution.plan.fusion import Plan, Source, fuse, shrinks
 from penstock.runners.execution.plan.segments import Segment, Stored, cut
 from penstock.runners.execution.shuffle.blocks import decode_bundle
 from penstock.runners.execution.sinks.committer import SinkCommitter
@@ -55,7 +55,7 @@ class MemoryWriter(SinkWriter[Any]):
 
 def spark_plan(pipeline: Pipeline) -> Plan:
     """Return the plan of a pipeline, as Spark's batch runner fuses it."""
-    return fuse(pipeline.graph(), before_shuffle)
+    return fuse(pipeline.graph(), shrinks)
 
 
 def run_in_this_process(pipeline: Pipeline, partitions: int = 2, has_page: bool = False) -> TaskTraffic:

@@ -22,7 +22,7 @@ from penstock.runners.execution.batch.file_tasks import CollectedViews, run_task
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut
-from penstock.runners.execution.plan.fusion import before_shuffle, fuse
+from penstock.runners.execution.plan.fusion import fuse, shrinks
 from penstock.runners.execution.progress import progress_of
 from penstock.runners.execution.sinks.committer import with_dead_letters
 from penstock.runners.execution.streaming_options import check_streaming_flags
@@ -109,7 +109,7 @@ def in_turn(graph: Graph, options: PipelineOptions) -> PipelineResult:
     check_streaming_flags(options)
     streaming = options.view_as(StreamingOptions)
     metrics = MetricsContainer()
-    plan = fuse(with_dead_letters(graph, options), before_shuffle)
+    plan = fuse(with_dead_letters(graph, options), shrinks)
     run = RunInTurn(plan, metrics, ParallelSettings(streaming.parallelism, 1, timeout=streaming.worker_timeout))
     with CallWatch(streaming.worker_timeout), progress_of(run.counts, plan, options, refresh=run.refresh):
         run.run()

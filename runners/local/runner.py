@@ -14,7 +14,7 @@ from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSi
 from ...sdk.spark_interfaces import refuse_frames
 from ..execution.counters import Counts, loads_of
 from ..execution.gc_tuning import rarely_collected
-from ..execution.plan.fusion import before_shuffle, fuse
+from ..execution.plan.fusion import fuse, shrinks
 from ..execution.progress import progress_of
 from ..execution.sinks.committer import with_dead_letters
 from ..execution.step_times import StepSampler
@@ -52,7 +52,7 @@ class LocalStreamingRunner(TransformRunner):
         from .parallel_run import ParallelRun, settings_of
 
         container, began = MetricsContainer(), time.monotonic()
-        plan = fuse(with_dead_letters(graph, options), before_shuffle)
+        plan = fuse(with_dead_letters(graph, options), shrinks)
         run = ParallelRun(plan, container, settings_of(options.view_as(StreamingOptions)))
         with progress_of(run.counts, plan, options, refresh=run.refresh):
             run.run()

@@ -9,7 +9,8 @@ objects one by one through operators costs 8 to 14 times a loop over these lists
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
@@ -135,3 +136,25 @@ def narrowed(column: list[Any]) -> Any:
     """Return the value of a column whose values are all equal; otherwise the column."""
     first = column[0]
     return first if column[-1] == first and column.count(first) == len(column) else column
+
+
+def joined(bundles: Sequence[Bundle]) -> Bundle:
+    """Return several bundles as one.
+
+    >>> joined([Bundle(["a"], 5), Bundle(["b"], [6])]).timestamps
+    [5, 6]
+    """
+    if len(bundles) == 1:
+        return bundles[0]
+    rest = (_joined([getattr(bundle, name) for bundle in bundles], bundles) for name in _COLUMNS)
+    return Bundle(list(chain.from_iterable(bundle.values for bundle in bundles)), *rest)
+
+
+_COLUMNS = ("timestamps", "windows", "panes", "signs")
+
+
+def _joined(columns: list[Any], bundles: Sequence[Bundle]) -> Any:
+    first = columns[0]
+    if all(type(column) is not list and column == first for column in columns):
+        return first
+    return list(chain.from_iterable(expanded(column, len(b)) for column, b in zip(columns, bundles, strict=True)))

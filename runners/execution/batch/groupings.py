@@ -13,11 +13,11 @@ from ..clock import Clock
 from ..counters import Counts
 from ..operators.dataflow import Dataflow, Receiver
 from ..operators.grouping import GroupingRun
-from ..plan.fusion import Grouping, Plan, is_final
+from ..plan.fusion import Grouping, Plan, is_final, shrinks
 from ..plan.segments import Segment
-from ..shuffle.blocks import TABLE_BYTES, ShuffleWriter, decode_bundle, receive_block
-from ..shuffle.element_columns import ColumnWriter, receive_columns, sends_elements
-from ..shuffle.element_writer import ElementWriter
+from ..shuffle.blocks import decode_bundle
+from ..shuffle.reader import receive
+from ..shuffle.writer import TABLE_BYTES, CellWriter, ElementWriter, PairWriter, ShuffleWriter
 from ..user_errors import Attribution, attributed, reraise
 from ..windows.cell_table import CellTable, WindowOperator
 from ..windows.combining import Fold
@@ -53,8 +53,8 @@ class Groupings:
         self._triggered = {
             s.transform.label: GroupingRun(s, clock, metrics) for s in steps if not is_final(s.primitive)
         }
-        self._writers: dict[str, ShuffleWriter | ColumnWriter] = {}
-        self._element_writers: dict[str, ElementWriter] = {}
+        self._cell_writers: dict[str, CellWriter] = {}
+        self._element_writers: dict[str, ElementWriter | PairWriter] = {}
 
     def open_writers(
         self, plan: Plan, segments: Iterable[Segment], send: Callable[..., None], groups: int, forked: bool
@@ -66,13 +66,12 @@ class Groupings:
         for label in labels:
             primitive = transforms[label].primitive
             to_grouping = partial(send, ("grouping", label))
-            if isinstance(primitive, graph.GroupByKeyAndWindow) and is_final(primitive):
+            if isinstance(primitive, graph.GroupByKeyAndWindow) and shrinks(primitive):
                 fold = Fold(transforms[label])
-                if sends_elements(fold):
-                    # Columns gain nothing from more memory.
-                    self._writers[label] = ColumnWriter(fold, to_grouping, groups, memory_bytes // 4, forked)
-                else:
-                    self._writers[label] = ShuffleWriter(fold, to_grouping, groups, memory_bytes, forked)
+                self._cell_writers[label] = CellWriter(fold, to_grouping, groups, memory_bytes, forked)
+            elif isinstance(primitive, graph.GroupByKeyAndWindow) and _is_plain(primitive):
+                fold = Fold(transforms[label])
+                self._element_writers[label] = PairWriter(fold, to_grouping, groups, memory_bytes, forked)
             else:
                 self._element_writers[label] = ElementWriter(label, to_grouping, groups, memory_bytes)
 
@@ -85,10 +84,14 @@ class Groupings:
         bundles: dict[str, Receiver] = {label: run.receive for label, run in self._triggered.items()}
         bundles |= {label: writer.receive for label, writer in self._element_writers.items()}
         portions = {label: writer.portions for label, writer in self._writers.items()}
-        dataflow = wire({**self._bounded, **self._writers}, bundles=bundles, portions=portions)
+        dataflow = wire({**self._bounded, **self._cell_writers}, bundles=bundles, portions=portions)
         for run in self._triggered.values():
             run.wire(dataflow)
         return dataflow
+
+    @property
+    def _writers(self) -> dict[str, ShuffleWriter]:
+        return {**self._cell_writers, **self._element_writers}
 
     def run(self, root: Grouping, key_groups: KeyGroups, dataflow: Dataflow) -> Iterator[None]:
         """Process a partition of the input of a grouping, pausing regularly."""
@@ -122,11 +125,14 @@ class Groupings:
 
     def finish(self) -> Iterator[None]:
         """Flush the writers, pausing regularly, and tear down user code."""
-        for writer in (*self._writers.values(), *self._element_writers.values()):
+        for writer in self._writers.values():
             writer.flush()
             yield
-        for grouping in (*self._bounded.values(), *self._triggered.values(), *self._writers.values()):
-            grouping.fold.teardown()
+        folds = [bounded.fold for bounded in self._bounded.values()]
+        folds += [triggered.fold for triggered in self._triggered.values()]
+        folds += [writer.fold for writer in self._cell_writers.values()]
+        for fold in folds:
+            fold.teardown()
 
 
 class _BoundedGrouping:
@@ -145,7 +151,9 @@ class _BoundedGrouping:
         (self.output,) = step.transform.outputs.values()
         self._operator = WindowOperator(self.fold)
         self._spill = GroupSpill(self._operator)
-        self._in_columns = sends_elements(self.fold)
+        primitive = step.transform.primitive
+        assert isinstance(primitive, graph.GroupByKeyAndWindow)
+        self._is_plain = _is_plain(primitive)
         self._bytes = 0
 
     @property
@@ -163,7 +171,7 @@ class _BoundedGrouping:
         Small groups aren't spilled.  If they exceed the memory, the blocks are read several times, and each time a part
         of the keys is grouped.
         """
-        divides = self._in_columns and not isinstance(blocks, Iterator)
+        divides = self._is_plain and not isinstance(blocks, Iterator)
         # Divisor and remainder of the hashes of a part's keys.
         parts = [(1, 0)]
         while parts:
@@ -181,10 +189,7 @@ class _BoundedGrouping:
 
     def _receive(self, block: bytes, divisor: int, remainder: int) -> int:
         try:
-            if not self._in_columns:
-                received = receive_block(self._operator, block)
-            else:
-                received = receive_columns(self._operator, block, divisor, remainder)
+            received = receive(self._operator, block, divisor, remainder)
             if self.fold.combine_fn is None:
                 self._spill.received(received, len(block) // divisor)
             self._bytes += len(block)
@@ -197,3 +202,8 @@ class _BoundedGrouping:
         yield from self._operator.flush()
         self._bytes = 0
         self._spill.flushed()
+
+
+def _is_plain(grouping: graph.GroupByKeyAndWindow) -> bool:
+    """Return True for a plain grouping whose windows have one result each, and don't merge."""
+    return is_final(grouping) and grouping.combine is None and not grouping.windowing.window_fn.is_merging

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import attrs
@@ -82,19 +81,6 @@ def operation_of(transform: graph.Transform) -> Operation:
 
 
 @attrs.frozen
-class KeyColumns:
-    """The columns of a window that elements are appended to, in the place of cells that they are folded into.
-
-    Attributes:
-      hashed: the number of columns, of which the hash of a key decides; None if `known` does.
-      known: by key, its column.
-    """
-
-    hashed: int | None = None
-    known: Mapping[Any, int] | None = attrs.field(default=None, eq=False)
-
-
-@attrs.frozen
 class FoldOperation:
     """The fold at the end of a stage.
 
@@ -104,7 +90,6 @@ class FoldOperation:
       combiner: the timestamp combiner.
       window_fn: the grouping's window function.
       counts: True if accumulators are pairs of the combiner's accumulator and the number of its elements.
-      columns: the columns that elements are appended to; None if they are folded.
       merging: True if elements stay unfolded until their windows have merged.
     """
 
@@ -113,7 +98,6 @@ class FoldOperation:
     combiner: TimestampCombiner
     window_fn: WindowFn
     counts: bool = False
-    columns: KeyColumns | None = None
     merging: bool = attrs.field(init=False)
 
     @merging.default

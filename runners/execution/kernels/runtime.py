@@ -33,8 +33,7 @@ def names_of(i: int, operation: Operation) -> Mapping[str, Any]:
 
 def names_of_fold(fold: FoldOperation) -> Mapping[str, Any]:
     """Return the globals of a fold."""
-    known = None if fold.columns is None else fold.columns.known
-    return {**names_of_combiner(fold.combine_fn), "known": known, "transformed": _transformed(fold.window_fn)}
+    return {**names_of_combiner(fold.combine_fn), "transformed": _transformed(fold.window_fn)}
 
 
 def _window_names(i: int, window_fn: WindowFn) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from ....windowing import (
 )
 from ....windowing.buckets import bucketing
 from ....windowing.timestamp_combiner import TimestampCombiner
-from .descriptions import FoldOperation, KeyColumns, WindowOperation
+from .descriptions import FoldOperation, WindowOperation
 from .folds import fold_source
 from .source import Columns, Lines
 
@@ -117,15 +117,11 @@ def _fold_pending(out: Lines, columns: Columns, fold: FoldOperation) -> None:
 
 def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
     # Without stamps the accumulators are all that is needed of a window's cells.
-    cells, kept = ("c", "") if fold.stamped or fold.columns is not None else ("d", ".accumulators")
-    parts = ["win = c.window"] if fold.stamped else []
-    if fold.stamped and fold.columns is None:
-        parts.append("d = c.accumulators; st = c.stamps")
+    cells, kept = ("c", "") if fold.stamped else ("d", ".accumulators")
+    parts = ["win = c.window; d = c.accumulators; st = c.stamps"] if fold.stamped else []
     get = "d.get"
     if columns.w not in columns.varying and columns.one_window:
-        out.before_loop(f"{cells} = cells.open({columns.w}[0]){kept}", *parts)
-        if fold.columns is None:
-            out.before_loop("get = d.get")
+        out.before_loop(f"{cells} = cells.open({columns.w}[0]){kept}", *parts, "get = d.get")
         get = "get"
     elif columns.w not in columns.varying:
         out.before_loop(f"near = [cells.open(win){kept} for win in {columns.w}]")
@@ -141,18 +137,9 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
     if fold.combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED:
         out.line(f"tt = transformed(win, {t})")
         t = "tt"
-    if fold.columns is not None:
-        out.line(f"column = {_column(fold.columns)}")
-        out.line("; ".join(f"column.append({item})" for item in ("k", "x", t)[: 3 if fold.stamped else 2]))
-        return
     _fold_one(out, fold, get)
     if fold.stamped:
         _keep_stamp(out, t, fold)
-
-
-def _column(columns: KeyColumns) -> str:
-    """Return the expression of the column of a key, among the columns `c` of its window."""
-    return "c[known[k]]" if columns.hashed is None else f"c[hash(k) % {columns.hashed}]"
 
 
 def _unshare_in_windows(out: Lines, columns: Columns) -> None:

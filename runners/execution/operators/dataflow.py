@@ -124,7 +124,7 @@ class Dataflow:
       counts: counts elements.
       bundles: by label, the receivers of elements that are not folded for a grouping; and of those for a ParDo with
         state that doesn't run here.
-      portions: by label of a grouping, how to cut the bundles that are folded for it.
+      portions: by label of a grouping, or of a ParDo with state, how to cut the bundles of which its input is made.
       arrivals: the inputs that other tasks send, as the id of a step and a PCollection.  They are not wired to the
         producer of the PCollection, should that run here too.
       tracking: True if snapshots will be taken of the ParDos with state.
@@ -156,6 +156,8 @@ class Dataflow:
         self._arrivals = arrivals
         self._hops = _Hops()
         self._receivers: dict[int, list[Receiver]] = {i: [] for i in plan.graph.pcollections}
+        portions = portions or {}
+        cuts = {t.inputs[0]: portions[t.label] for t in plan.graph.transforms if t.label in portions}
         for step in steps:
             if isinstance(step, Stage) and step.is_async:
                 assert async_stages is not None
@@ -165,7 +167,8 @@ class Dataflow:
             elif isinstance(step, Stage):
                 grouping = groupings[step.fold.label] if step.fold is not None else None
                 executor = StageExecutor(step, self.emit_of(step, counts), views, *_folding(grouping))
-                cut = None if step.fold is None else (portions or {}).get(step.fold.label)
+                made = step.outputs.values() if step.fold is None else step.fold.inputs
+                cut = next((cuts[pcollection] for pcollection in made if pcollection in cuts), None)
                 run = self.stages[step.id] = StageRun(executor, counts, cut, step_clock, unfinished)
                 self._enter(step, step.input, run.receive)
             elif isinstance(step, Grouping) and not step.fused:
@@ -175,7 +178,7 @@ class Dataflow:
                     continue
                 grouping = groupings[step.transform.label]
                 fold = StageExecutor(Stage((), pcollection, step.transform), _no_output, None, *_folding(grouping))
-                self._enter(step, pcollection, _in_parts(fold.process, (portions or {}).get(step.transform.label)))
+                self._enter(step, pcollection, _in_parts(fold.process, portions.get(step.transform.label)))
             elif isinstance(step, Union):
                 (union,) = step.transform.outputs.values()
                 for pcollection in step.transform.inputs:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ....sdk.metrics import MetricsContainer
 from ....windowing.timestamp import MAX_MICROS
 from ..clock import Clock
-from ..shuffle.element_writer import in_order_of_time
+from ..shuffle.reader import in_order_of_time
 from ..state.stateful_pardo import StatefulExecutor
 from .dataflow import StageRun
 from .grouping import DROPPED_LATE

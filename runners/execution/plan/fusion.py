@@ -17,10 +17,8 @@ from typing import TypeAlias
 import attrs
 
 from ....sdk import graph
-from ....sdk.dofn.arrangement import ArrangementDoFn
 from ....sdk.dofn.async_dofn import is_async
 from ....sdk.dofn.batched_dofn import BatchedDoFn, BundleDoFn
-from ....sdk.dofn.dofn import FilterDoFn, MapDoFn, TimestampDoFn
 from .coded_keys import with_coded_keys
 from .read_columns import with_read_columns
 
@@ -204,50 +202,31 @@ def is_final(grouping: graph.GroupByKeyAndWindow) -> bool:
 
 
 def shrinks(grouping: graph.GroupByKeyAndWindow) -> bool:
-    """Return True if folding a bounded input before the shuffle reduces its size."""
+    """Return True if a stage may fold into a table before the grouping's shuffle, which shrinks a bounded input."""
     window_fn = grouping.windowing.window_fn
     can_merge = window_fn.merges_by_overlap or not window_fn.is_merging
     return is_final(grouping) and grouping.combine is not None and can_merge
 
 
-# Returns True for a grouping if the stage of these transforms, before it, may end in its fold.
-MayFold: TypeAlias = Callable[[graph.GroupByKeyAndWindow, Sequence[graph.Transform]], bool]
+# Returns True for a grouping if the stage before it may end in its fold.
+MayFold: TypeAlias = Callable[[graph.GroupByKeyAndWindow], bool]
 
 
-def never(grouping: graph.GroupByKeyAndWindow, chain: Sequence[graph.Transform]) -> bool:
+def never(grouping: graph.GroupByKeyAndWindow) -> bool:
     """Return False: no stage ends in the fold of a grouping."""
     return False
 
 
-def in_place(grouping: graph.GroupByKeyAndWindow, chain: Sequence[graph.Transform]) -> bool:
+def in_place(grouping: graph.GroupByKeyAndWindow) -> bool:
     """Return True if a stage may fold into the cells of the grouping's window operator."""
     return is_final(grouping)
-
-
-def before_shuffle(grouping: graph.GroupByKeyAndWindow, chain: Sequence[graph.Transform]) -> bool:
-    """Return True if a stage may fold into the table of the grouping's shuffle.
-
-    A table of values grows with each output.  Where an element may become many outputs, they go to the table in bundles
-    instead, so that it stays bounded.
-    """
-    return shrinks(grouping) or (is_final(grouping) and not any(map(_multiplies, chain)))
-
-
-_ONE_TO_ONE = (MapDoFn, FilterDoFn, TimestampDoFn, ArrangementDoFn)
-
-
-def _multiplies(transform: graph.Transform) -> bool:
-    primitive = transform.primitive
-    return isinstance(primitive, graph.ParDo) and not (
-        primitive.fn is not None and isinstance(primitive.fn.object[0], _ONE_TO_ONE)
-    )
 
 
 def fuse(pipeline: graph.Graph, may_fold: MayFold = never) -> Plan:
     """Return the plan of a graph.
 
     Args:
-      may_fold: says which stages end in a fold: `in_place`, `before_shuffle`, or `never`.
+      may_fold: says which stages end in a fold: `in_place`, `shrinks`, or `never`.
     """
     pipeline = with_coded_keys(with_read_columns(pipeline))
     uses = Counter(i for t in pipeline.transforms for i in t.inputs)
@@ -271,7 +250,7 @@ def fuse(pipeline: graph.Graph, may_fold: MayFold = never) -> Plan:
             order.append(Keyed(transform))
         elif isinstance(primitive, graph.GroupByKeyAndWindow):
             chain = open_chains.pop(transform.inputs[0], None)
-            if chain is not None and not may_fold(primitive, chain):
+            if chain is not None and not may_fold(primitive):
                 chain = None
             if chain is not None:
                 folds[chain[-1].label] = transform

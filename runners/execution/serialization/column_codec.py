@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ....sdk.user_code.serialization import dumps
-from ....windowing import BoundedWindow, IntervalWindow
+from ....windowing import IntervalWindow
 
 _EXACT = (str, int, float, bytes, bool, type(None))
 _encoder = msgspec.msgpack.Encoder()
@@ -115,13 +115,6 @@ def _pickled_type(kind: type) -> bytes:
 _unpickled_type = lru_cache(maxsize=256)(pickle.loads)
 
 
-def is_exact(encoded: bytes) -> bool:
-    """Return True for a column whose values are all of one built-in type, or tuples of such columns."""
-    if encoded[:1] == _TUPLES:
-        return all(map(is_exact, _decode(memoryview(encoded)[1:])))
-    return encoded[:1] in (_MSGSPEC, _NUMBERS)
-
-
 def pickled(values: Any) -> bytes:
     """Return a pickle.  Raises `SerializationError` for a value that can't be pickled."""
     try:
@@ -147,23 +140,3 @@ def decode_column(data: bytes | memoryview) -> list[Any]:
     if kind == _INTERVALS:
         return list(map(IntervalWindow.of_micros, *map(decode_column, _decode(rest))))
     return pickle.loads(rest)  # type: ignore[no-any-return]
-
-
-def encode_windows(windows: list[BoundedWindow]) -> bytes:
-    """Return windows as bytes.
-
-    >>> decode_windows(encode_windows([IntervalWindow(0, 60)]))
-    [[0.0, 60.0)]
-    """
-    return _encoded_window(windows[0]) if len(windows) == 1 else encode_column(windows)
-
-
-@lru_cache(maxsize=256)
-def decode_windows(windows: bytes) -> list[BoundedWindow]:
-    """Return the windows that `encode_windows` encoded."""
-    return decode_column(windows)
-
-
-@lru_cache(maxsize=256)
-def _encoded_window(window: BoundedWindow) -> bytes:
-    return encode_column([window])

@@ -1,43 +1,30 @@
 """Blocks: the units that a shuffle sends.
 
-A block has rows of one key group, as columns: keys, windows, accumulators (or values), and the timestamps that the
-timestamp combiner keeps.  The writer of a shuffle sends the cells of a grouping as blocks; the reader merges them into
-a window operator.
+A block has elements or cells of one key group, as columns.  There are three kinds:
 
-Three kinds of grouping fill the columns differently:
-
-- Where windows don't merge, a row is a cell: a key's accumulator in a window.
-- Where windows merge by overlap, they are merged before the shuffle as far as possible, and once more behind it.  A row
-  is a merged window.
-- Where a user's function merges windows, it needs all windows of a key.  A row is an element.
+- Rows have a key, a value or accumulator, and the timestamp that the timestamp combiner keeps.  Windows are sent once
+  for all successive rows.
+- Bundles have all that elements have.  In-flight records of checkpoints are such blocks, too.
+- Columns of Arrow are written and read by the cells that they belong to (`windows/columns/`).
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Iterator
-from itertools import accumulate, chain, groupby, repeat
-from sys import getsizeof
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import attrs
 import msgspec
 
-from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.elements.bundle import Bundle
+from ....windowing import BoundedWindow
 from ..serialization.column_codec import decode_column, encode_column, pickled
-from ..spilling.memory import MemoryBound, memory_of_all
-from ..user_errors import Attribution, attributed, reraise
-from ..windows.cell_table import WindowOperator
-from ..windows.columns.windowed_columns import COLUMNS
-from ..windows.combining import Fold, FoldedBundle
+from ..windows.combining import FoldedBundle
 
 # The size beyond which a block is cut in two, unless it is a single value.
 BLOCK_BYTES = 4 << 20
-
-# The memory of the tables that the writers of a task fold into, in bytes.
-TABLE_BYTES = 64 << 20
 
 # The first byte of a block of columns, which no array of MessagePack begins with.
 _COLUMNS = b"\xc1"
@@ -49,71 +36,63 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
-class Send(Protocol):
-    """Sends blocks to their key group."""
-
-    def __call__(self, group: int, block: bytes, /) -> None: ...
-
-
 @attrs.frozen
 class Rows:
-    """Rows of one key group as columns.
+    """Rows of one key group.
 
     Attributes:
-      keys: one for each row.
+      width: the items of a row: key, value or accumulator, and a timestamp if the timestamp combiner looks at it.
       windows, counts: the windows, and the number of successive rows of each.
-      accumulators: one for each row; of a plain grouping a list of values.
-      stamps: the timestamp combiner's timestamps, one for each row; empty at the end of the window.
+      items: the items of all rows, one after the other.
     """
 
-    keys: list[Any] = attrs.field(factory=list)
-    windows: list[Any] = attrs.field(factory=list)
+    width: int
+    windows: list[BoundedWindow] = attrs.field(factory=list)
     counts: list[int] = attrs.field(factory=list)
-    accumulators: list[Any] = attrs.field(factory=list)
-    stamps: list[Any] = attrs.field(factory=list)
+    items: list[Any] = attrs.field(factory=list)
+
+    def __len__(self) -> int:
+        return len(self.items) // self.width
+
+    def add(self, window: BoundedWindow, items: list[Any]) -> None:
+        """Add rows of a window."""
+        self.windows.append(window)
+        self.counts.append(len(items) // self.width)
+        self.items.extend(items)
 
     def part(self, start: int, stop: int) -> Rows:
         """Return some of the rows."""
-        runs = [(window, len(list(same))) for window, same in groupby(list(self.row_windows())[start:stop])]
-        columns = (self.keys[start:stop], self.accumulators[start:stop], self.stamps[start:stop])
-        return Rows(columns[0], [window for window, _ in runs], [count for _, count in runs], *columns[1:])
+        part = Rows(self.width)
+        end = 0
+        for window, count in zip(self.windows, self.counts, strict=True):
+            first, end = max(start, end), end + count
+            if first < min(stop, end):
+                part.add(window, self.items[first * self.width : min(stop, end) * self.width])
+        return part
 
-    def row_windows(self) -> Iterator[Any]:
-        """Return the window of each row."""
-        return chain.from_iterable(map(repeat, self.windows, self.counts))
+
+def encode_rows(rows: Rows) -> Iterator[bytes]:
+    """Yield rows as one block, or as several if it would be too large."""
+    columns: list[list[Any]] = [rows.windows, rows.counts, *(rows.items[i :: rows.width] for i in range(rows.width))]
+    block = _encode(list(map(encode_column, columns)))
+    n = len(rows)
+    if len(block) <= BLOCK_BYTES or n == 1:
+        yield block
+        return
+    yield from encode_rows(rows.part(0, n // 2))
+    yield from encode_rows(rows.part(n // 2, n))
 
 
-def encode_rows(rows: Rows, plain: bool = False) -> Iterator[bytes]:
-    """Yield rows as one block, or as several if it would be too large.
+def decode_rows(block: bytes | memoryview) -> Iterator[list[Any]]:
+    """Return the columns of rows: windows, counts, keys, values, and timestamps if rows have them.
 
-    Args:
-      plain: True if accumulators are lists of values.
+    >>> from penstock.windowing import IntervalWindow
+    >>> rows = Rows(2)
+    >>> rows.add(IntervalWindow(0, 10), ["a", 1, "b", 2])
+    >>> list(map(list, map(decode_rows, encode_rows(rows))))
+    [[[[0.0, 10.0)], [2], ['a', 'b'], [1, 2]]]
     """
-    lengths = list(map(len, rows.accumulators)) if plain else []
-    values = list(chain.from_iterable(rows.accumulators)) if plain else rows.accumulators
-    columns = [rows.keys, rows.windows, rows.counts, rows.stamps, lengths, values]
-    block = _encode([encode_column(column) for column in columns])
-    n = len(rows.keys)
-    if len(block) <= BLOCK_BYTES:
-        yield block
-    elif n > 1:
-        yield from encode_rows(rows.part(0, n // 2), plain)
-        yield from encode_rows(rows.part(n // 2, n), plain)
-    elif plain and len(values) > 1:
-        half = len(values) // 2
-        for part in (values[:half], values[half:]):
-            yield from encode_rows(attrs.evolve(rows, accumulators=[part]), plain)
-    else:
-        yield block
-
-
-def decode_rows(data: bytes | memoryview) -> Rows:
-    """Return the rows of a block."""
-    keys, windows, counts, stamps, lengths, values = map(decode_column, _decode(data))
-    if lengths:
-        ends = list(accumulate(lengths))
-        values = [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    return Rows(keys, windows, counts, values, stamps)
+    return map(decode_column, _decode(block))
 
 
 def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]:
@@ -175,163 +154,3 @@ def _distinct(windows: list[Any]) -> tuple[list[Any], list[int]] | None:
         return None
     places = dict(zip(found, range(len(found)), strict=True))
     return list(found.values()), list(map(places.__getitem__, ids))
-
-
-def prime_up_to(groups: int) -> int:
-    """Return the largest prime number up to `groups`: integers hash to themselves, and may be multiples of any other.
-
-    >>> prime_up_to(128)
-    127
-    """
-    return next(n for n in range(groups, 1, -1) if all(n % i for i in range(2, int(n**0.5) + 1)))
-
-
-class ShuffleWriter:
-    """The writer of a shuffle: folds into a table, and sends its cells as blocks by key group when it is full.
-
-    Args:
-      groups: the number of key groups.
-      memory_bytes: the approximate memory of the table.
-      forked: True if all writers of the shuffle run in processes that were forked from the same one.
-
-    Attributes:
-      fold, cells: the cells that stages fold into.
-    """
-
-    def __init__(
-        self,
-        fold: Fold,
-        send: Send,
-        groups: int = KEY_GROUPS,
-        memory_bytes: int = TABLE_BYTES,
-        forked: bool = False,
-    ) -> None:
-        self._hashed = prime_up_to(groups) if forked else None
-        self.fold = fold
-        self._operator = WindowOperator(fold)
-        self.cells = self._operator.cells
-        self._send = send
-        self._groups = groups
-        self._bound = MemoryBound(memory_bytes, self._memory)
-        fold.setup()
-
-    def portions(self, bundle: Bundle) -> Iterator[Bundle]:
-        """Yield a bundle, cut so that the table stays bounded; each part is to be folded before the next is taken."""
-        for part in self._bound.portions(bundle):
-            yield part
-            if self._bound.added(len(part)):
-                self.flush()
-
-    def _memory(self) -> float:
-        cells = self.cells
-        if cells.columns:
-            cells.columns.compact()
-        in_columns = 0 if cells.columns is None else cells.columns.nbytes
-        tables: list[dict[Any, Any]] = [cells.pending]
-        tables += (table for own in cells.by_window.values() for table in (own.accumulators, own.stamps))
-        values = [value for table in tables for value in table.values()]
-        keys = list(chain.from_iterable(tables))
-        return in_columns + sum(map(getsizeof, tables)) + memory_of_all(keys) + memory_of_all(values)
-
-    def flush(self) -> None:
-        """Send everything that is buffered."""
-        try:
-            self._send_rows()
-        except BaseException as error:
-            reraise(attributed(error, Attribution(self.fold.label, None)))
-
-    def _send_rows(self) -> None:
-        if self.cells.columns:
-            for group, block in self.cells.columns.blocks(self._groups_of):
-                self._send(group, block)
-        by_group = [Rows() for _ in range(self._groups)]
-        if self._by_element:
-            self._distribute_elements(by_group)
-        elif self.fold.operation.merging:
-            self._distribute_merged(by_group)
-        else:
-            self._distribute_cells(by_group)
-        plain = self.fold.combine_fn is None and not self._by_element
-        for group, rows in enumerate(by_group):
-            if rows.keys:
-                for block in encode_rows(rows, plain):
-                    self._send(group, block)
-
-    def _groups_of(self, keys: Collection[Any]) -> list[int]:
-        if self._hashed is None:
-            return key_groups(list(keys), self._groups)
-        number = self._hashed
-        return [hash(key) % number for key in keys]
-
-    @property
-    def _by_element(self) -> bool:
-        window_fn = self.fold.windowing.window_fn
-        return window_fn.is_merging and not window_fn.merges_by_overlap
-
-    # One pass over the cells, appending to columns, takes half the time of sorting tuples into groups and transposing
-    # them.
-    def _distribute_cells(self, by_group: list[Rows]) -> None:
-        add_key = [rows.keys.append for rows in by_group]
-        add_accumulator = [rows.accumulators.append for rows in by_group]
-        add_stamp = [rows.stamps.append for rows in by_group]
-        counted = [0] * len(by_group)
-        for cells in self.cells.take():
-            groups = self._groups_of(cells.accumulators)
-            accumulators = self.fold.compacted(cells.accumulators.values())
-            for group, key, accumulator in zip(groups, cells.accumulators, accumulators, strict=True):
-                add_key[group](key)
-                add_accumulator[group](accumulator)
-            # Both dictionaries have the same order of keys.
-            for group, stamp in zip(groups, cells.stamps.values(), strict=False):
-                add_stamp[group](stamp)
-            for group in set(groups):
-                rows = by_group[group]
-                rows.windows.append(cells.window)
-                rows.counts.append(len(rows.keys) - counted[group])
-                counted[group] = len(rows.keys)
-
-    def _distribute_merged(self, by_group: list[Rows]) -> None:
-        fold = self.fold
-        groups = self._groups_of(self.cells.pending)
-        for group, (key, merged) in zip(groups, self._operator.take_merged(), strict=True):
-            rows = by_group[group]
-            rows.keys.extend(repeat(key, len(merged)))
-            rows.windows.extend(window for window, _, _ in merged)
-            rows.counts.extend(repeat(1, len(merged)))
-            rows.accumulators.extend(fold.compacted(accumulator for _, accumulator, _ in merged))
-            rows.stamps.extend(stamp for _, _, stamp in merged)
-
-    def _distribute_elements(self, by_group: list[Rows]) -> None:
-        pending, self.cells.pending = self.cells.pending, {}
-        for group, (key, entries) in zip(self._groups_of(pending), pending.items(), strict=True):
-            rows = by_group[group]
-            rows.keys.extend(repeat(key, len(entries)))
-            for window, _, micros, value in entries:
-                rows.windows.append(window)
-                rows.counts.append(1)
-                rows.stamps.append(micros)
-                rows.accumulators.append(value)
-
-
-def receive_block(operator: WindowOperator, data: bytes | memoryview) -> int:
-    """Merge a block into an operator's windows; return the number of its values or accumulators."""
-    fold = operator.fold
-    if data[:1] == COLUMNS:
-        return operator.cells.in_columns(fold).receive(data)
-    rows = decode_rows(data)
-    if not fold.operation.merging:
-        start = 0
-        for window, count in zip(rows.windows, rows.counts, strict=True):
-            part = slice(start, start + count)
-            operator.merge(window, rows.keys[part], rows.accumulators[part], rows.stamps[part])
-            start += count
-    elif fold.windowing.window_fn.merges_by_overlap:
-        operator.put_merged(rows.keys, zip(rows.row_windows(), rows.accumulators, rows.stamps, strict=True))
-    else:
-        pending = operator.cells.pending
-        for key, window, value, micros in zip(
-            rows.keys, rows.row_windows(), rows.accumulators, rows.stamps, strict=True
-        ):
-            pending.setdefault(key, []).append((window, window, micros, value))
-        return len(rows.keys)
-    return sum(map(len, rows.accumulators)) if fold.combine_fn is None else len(rows.keys)

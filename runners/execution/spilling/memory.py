@@ -160,7 +160,7 @@ class MemoryBound:
     def added(self, elements: int) -> bool:
         """Count elements that were added.  Return True if the buffer is full: then it has to be emptied."""
         self._elements += elements
-        if self._elements < self._next and _peak_memory() < self._peak + self._limit / 4:
+        if not self._elements or (self._elements < self._next and _peak_memory() < self._peak + self._limit / 4):
             return False
         before, held_before = self._measured
         held = self._measure()

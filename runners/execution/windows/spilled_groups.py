@@ -170,6 +170,9 @@ class GroupSpill:
             small += len(values)
             return values
 
+        if self._operator.fold.windowing.window_fn.merges_by_overlap:
+            for key, merged in self._operator.take_merged():
+                self._operator.put_merged([key] * len(merged), merged)
         self._operator.replace(spilled)
         self.small_bytes = small * self._bytes // self._values
         self._bytes = self._values = 0

@@ -14,11 +14,11 @@ import pickle
 import tempfile
 from collections import deque
 from collections.abc import Sequence
-from itertools import chain, groupby
-from typing import IO, Any
+from itertools import groupby
+from typing import IO
 
 from ....sdk.columns.column_bundle import ColumnBundle
-from ....sdk.elements.bundle import Bundle, expanded
+from ....sdk.elements.bundle import Bundle, joined
 from ....windowing.timestamp import MAX_MICROS
 from ...execution.clock import StepClock
 from ...execution.plan.execution_graph import Edge, EdgeKind
@@ -142,7 +142,7 @@ class Exchange:
 
     def _add(self, bundles: Sequence[Bundle], origin: Origin | None) -> None:
         """Send some bundles of a shuffle, or fold them into the table."""
-        bundle = bundles[0] if len(bundles) == 1 else joined(bundles)
+        bundle = joined(bundles)
         fold = self._pre_aggregation
         rest: Bundle | None = bundle
         if fold is not None and self._folds:
@@ -274,23 +274,3 @@ class SpillingQueue:
         if not self._spilled:
             self._file.truncate(0)
         return Elements(decode_bundle(data)) if is_elements else pickle.loads(data)
-
-
-def joined(bundles: Sequence[Bundle]) -> Bundle:
-    """Return several bundles as one.
-
-    >>> joined([Bundle(["a"], 5), Bundle(["b"], [6])]).timestamps
-    [5, 6]
-    """
-    rest = (_joined([getattr(bundle, name) for bundle in bundles], bundles) for name in _COLUMNS)
-    return Bundle(list(chain.from_iterable(bundle.values for bundle in bundles)), *rest)
-
-
-_COLUMNS = ("timestamps", "windows", "panes", "signs")
-
-
-def _joined(columns: list[Any], bundles: Sequence[Bundle]) -> Any:
-    first = columns[0]
-    if all(type(column) is not list and column == first for column in columns):
-        return first
-    return list(chain.from_iterable(expanded(column, len(b)) for column, b in zip(columns, bundles, strict=True)))

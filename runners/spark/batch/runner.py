@@ -16,7 +16,7 @@ from ....sdk.spark_interfaces import HasFrames, refuse_frames
 from ...execution.counters import loads_of
 from ...execution.page.description import described_plan
 from ...execution.page.event_log import Events
-from ...execution.plan.fusion import before_shuffle, fuse
+from ...execution.plan.fusion import fuse, shrinks
 from ...execution.progress import progress_of
 from ...execution.sinks.committer import with_dead_letters
 from ...execution.streaming.observation import Observed
@@ -68,7 +68,7 @@ class SparkBatchRunner(TransformRunner):
             refuse_unheeded(["shard_memory"], self.name, "spark-microbatch")
         given = options.view_as(StreamingOptions).changed()
         refuse_unheeded((name for name in given if name in _OF_LOCAL_JOBS), self.name, "local")
-        plan = fuse(with_dead_letters(graph, options), before_shuffle)
+        plan = fuse(with_dead_letters(graph, options), shrinks)
         frames: dict[str, Any] = {}
         pickle_named(options)
         partitions = partitions_of(options)

@@ -12,7 +12,7 @@ import pytest
 from running_program import wait_until
 
 import penstock as beam
-from penstock.runners.execution.plan.fusion import before_shuffle, fuse
+from penstock.runners.execution.plan.fusion import fuse, shrinks
 from penstock.runners.spark import SparkBatchRunner
 from penstock.runners.spark.batch.segment_rdds import SparkBatchExecution
 from penstock.sdk.errors import PipelineError, SinkError, SourceError
@@ -153,12 +153,12 @@ def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any) -> None:
     p = beam.Pipeline()
     numbers = p | "numbers" >> beam.Create(range(10)) | "pair" >> beam.Map(lambda n: (n % 2, n))
     _ = numbers | "sum" >> beam.GroupByKey() | "show" >> beam.Map(str)
-    execution = SparkBatchExecution(fuse(p.graph(), before_shuffle), spark)
+    execution = SparkBatchExecution(fuse(p.graph(), shrinks), spark)
     execution.run()
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(id) for id in tracker.getJobIdsForGroup(f"penstock-{execution.transaction}")]
 
-    assert [["numbers/Values → pair + sum", "sum → show"]] == [
+    assert [["numbers/Values → pair → sum", "sum → show"]] == [
         [tracker.getStageInfo(stage).name for stage in sorted(job.stageIds)] for job in jobs
     ]
 

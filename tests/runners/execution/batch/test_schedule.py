@@ -6,7 +6,7 @@ from typing import Any
 
 import penstock as beam
 from penstock.runners.execution.batch.schedule import Schedule
-from penstock.runners.execution.plan.fusion import before_shuffle, fuse
+from penstock.runners.execution.plan.fusion import fuse, shrinks
 from penstock.runners.execution.plan.segments import Segment, cut
 
 
@@ -17,7 +17,7 @@ def segments_of_two_sums() -> tuple[Segment, ...]:
         p | f"read {name}" >> beam.Create([(name, 1)]) | f"sum {name}" >> beam.CombinePerKey(sum) for name in ("a", "b")
     ]
     _ = sums | beam.Flatten() | "all" >> beam.CombinePerKey(sum)
-    return cut(fuse(p.graph(), before_shuffle))
+    return cut(fuse(p.graph(), shrinks))
 
 
 def drained(schedule: Schedule, worker: int) -> list[Any]:

@@ -17,7 +17,6 @@ from penstock.runners.execution.plan.fusion import (
     Source,
     Stage,
     Union,
-    before_shuffle,
     fuse,
     is_final,
     shrinks,
@@ -237,22 +236,13 @@ def test_what_is_folded_before_a_shuffle(windowing: Any, combined: bool, expecte
     assert expected == (is_final(grouping), shrinks(grouping))
 
 
-@pytest.mark.parametrize(
-    ("before", "is_fused"),
-    [
-        (beam.Map(lambda n: (n, n)), True),
-        (beam.FlatMap(lambda n: [(n, n)] * n), False),
-    ],
-    ids=["a Map", "a FlatMap"],
-)
-def test_a_stage_fills_the_columns_of_a_plain_grouping_if_an_element_has_one_output(
-    before: Any, is_fused: bool
-) -> None:
-    """The outputs of a FlatMap go there in bundles, because one element may have more than fit the memory."""
+@pytest.mark.parametrize(("grouping", "is_fused"), [(beam.CombinePerKey(sum), True), (beam.GroupByKey(), False)])
+def test_a_stage_folds_before_a_shuffle_what_that_shrinks(grouping: Any, is_fused: bool) -> None:
+    """Elements of a plain grouping go there in bundles."""
     p = beam.Pipeline()
-    _ = p | beam.Create([1]) | before | beam.GroupByKey()
-    (grouping,) = (step for step in fuse(p.graph(), before_shuffle).steps if isinstance(step, Grouping))
-    assert is_fused == grouping.fused
+    _ = p | beam.Create([1]) | beam.Map(lambda n: (n, n)) | grouping
+    (step,) = (step for step in fuse(p.graph(), shrinks).steps if isinstance(step, Grouping))
+    assert is_fused == step.fused
 
 
 def test_every_step_of_a_plan_stands_behind_those_that_it_reads() -> None:

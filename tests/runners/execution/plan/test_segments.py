@@ -69,8 +69,8 @@ def test_several_sources_have_segments_of_their_own() -> None:
     both = (numbers(p, "a"), numbers(p, "b")) | "both" >> beam.Flatten()
     both | "pair" >> beam.Map(lambda x: (x, x)) | "group" >> beam.GroupByKey() | sink()
     assert [
-        "a → both → pair + group | shuffles for group",
-        "b → both → pair + group | shuffles for group",
+        "a → both → pair → group | shuffles for group",
+        "b → both → pair → group | shuffles for group",
         "group → sink | writes sink",
     ] == segments(p)
 
@@ -94,7 +94,7 @@ def test_a_leaf_runs_for_its_effects() -> None:
     assert [
         "numbers → print → sink | writes sink | runs for its effects",
         "only read | runs for its effects",
-        "others → pair + group | shuffles for group",
+        "others → pair → group | shuffles for group",
         "group | runs for its effects",
     ] == segments(p)
 

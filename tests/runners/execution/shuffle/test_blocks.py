@@ -12,19 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as beam
-from penstock.runners.execution.plan.fusion import Stage, before_shuffle, fuse
+from penstock.runners.execution.plan.fusion import Stage, fuse, shrinks
 from penstock.runners.execution.shuffle import blocks as shuffle_blocks
-from penstock.runners.execution.shuffle import element_columns
-from penstock.runners.execution.shuffle.blocks import (
-    Rows,
-    ShuffleWriter,
-    decode_bundle,
-    decode_rows,
-    encode_bundle,
-    encode_rows,
-    receive_block,
-)
-from penstock.runners.execution.shuffle.element_columns import ColumnWriter, receive_columns, sends_elements
+from penstock.runners.execution.shuffle.blocks import Rows, decode_bundle, decode_rows, encode_bundle, encode_rows
+from penstock.runners.execution.shuffle.reader import receive
+from penstock.runners.execution.shuffle.writer import CellWriter, ElementWriter, PairWriter, ShuffleWriter
 from penstock.runners.execution.spilling.memory import memory_of
 from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.windows.cell_table import WindowOperator
@@ -94,12 +86,31 @@ def bundle_of(rows: list[Any], window_fn: Any) -> Bundle:
 
 
 def fold_into(transform: Any, target: Any, bundles: Iterable[Bundle]) -> None:
-    """Fold bundles as a stage does."""
+    """Fold bundles as a stage does, or send them as a dataflow does."""
+    if isinstance(target, (PairWriter, ElementWriter)):
+        for bundle in bundles:
+            target.receive(bundle)
+        return
     stage = Stage((), transform.inputs[0], transform)
     executor = StageExecutor(stage, lambda tag, bundle: None, None, target.cells, target.fold)
     for bundle in bundles:
         for part in target.portions(bundle):
             executor.process(part)
+
+
+def writer_of(transform: Any, send: Any, *settings: Any) -> ShuffleWriter:
+    """Return the writer of a grouping's shuffle.
+
+    Args:
+      settings: the number of key groups, the memory, and whether workers are forked.
+    """
+    fold = Fold(transform)
+    window_fn = fold.windowing.window_fn
+    if fold.combine_fn is not None and (window_fn.merges_by_overlap or not window_fn.is_merging):
+        return CellWriter(fold, send, *settings)
+    if fold.combine_fn is not None or window_fn.is_merging:
+        return ElementWriter(fold.label, send, *settings[:2])
+    return PairWriter(fold, send, *settings)
 
 
 def results(operator: WindowOperator) -> list[Any]:
@@ -139,13 +150,8 @@ def test_a_shuffle_changes_nothing(
     fold_into(transform, whole, [bundle_of(rows, window_fn) for part in parts for rows in part])
 
     sent: dict[int, list[bytes]] = defaultdict(list)
-    writer: ShuffleWriter | ColumnWriter
-    receive = receive_columns if sends_elements(whole.fold) else receive_block
     for part in parts:
-        if sends_elements(whole.fold):
-            writer = ColumnWriter(Fold(transform), lambda group, block: sent[group].append(block), 128, limit, forked)
-        else:
-            writer = ShuffleWriter(Fold(transform), lambda group, block: sent[group].append(block), 128, limit, forked)
+        writer = writer_of(transform, lambda group, block: sent[group].append(block), 128, limit, forked)
         fold_into(transform, writer, [bundle_of(rows, window_fn) for rows in part])
         writer.flush()
     operator = WindowOperator(Fold(transform))
@@ -164,18 +170,18 @@ def test_a_combiner_is_lifted_before_the_shuffle() -> None:
     for window_fn in (None, FixedWindows(10), Sessions(10)):
         transform = grouping_of(beam.CombinePerKey(sum), window_fn)
         sent: list[bytes] = []
-        writer = ShuffleWriter(Fold(transform), lambda group, block: sent.append(block))
+        writer = CellWriter(Fold(transform), lambda group, block: sent.append(block))
         rows = [("a", value, value % 7) for value in range(1000)]
         fold_into(transform, writer, [bundle_of(rows, window_fn)])
         writer.flush()
-        assert [["a"]] == [decode_rows(block).keys for block in sent]
-        assert [[sum(range(1000))]] == [decode_rows(block).accumulators for block in sent]
+        ((_, _, keys, accumulators),) = map(decode_rows, sent)
+        assert (["a"], [sum(range(1000))]) == (keys, accumulators)
 
 
 def contents(writer: Any) -> list[Any]:
     """Return the data that a writer holds."""
-    if isinstance(writer, ColumnWriter):
-        return [column for _, _, column in writer.cells.filled()]
+    if isinstance(writer, PairWriter):
+        return [column for by_group in writer._by_window.values() for column in by_group.values()]
     return [own.accumulators for own in writer.cells.by_window.values()]
 
 
@@ -204,16 +210,14 @@ class Sets(ListCombineFn):
 def test_a_table_of_any_accumulators_is_bounded_by_their_bytes(make: Any, hot: bool) -> None:
     """It is sent in parts, of about the bytes of the bound, whether the keys are many or the accumulators are large."""
     transform = grouping_of(make())
-    fold = Fold(transform)
     bound = 1 << 20
     sizes: list[int] = []
-    kind = ColumnWriter if sends_elements(fold) else ShuffleWriter
     held = []
 
     def send(group: int, block: bytes) -> None:
         sizes.append(len(block))
 
-    writer = kind(fold, send, 128, bound)
+    writer = writer_of(transform, send, 128, bound * 4 if make is beam.GroupByKey else bound)
     for number in range(400):
         values = [bytes([number % 256]) * 500 + bytes([i]) for i in range(50)]
         fold_into(transform, writer, [Bundle([(0 if hot else number * 50 + i, v) for i, v in enumerate(values)])])
@@ -223,17 +227,20 @@ def test_a_table_of_any_accumulators_is_bounded_by_their_bytes(make: Any, hot: b
 
 
 def test_a_block_that_would_be_too_large_is_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut between rows, and of a plain grouping between values."""
+    """Cut between rows."""
     monkeypatch.setattr(shuffle_blocks, "BLOCK_BYTES", 2000)
     windows = [IntervalWindow(0, 10), IntervalWindow(10, 20)]
-    rows = Rows(["a", "b", "c"], windows, [1, 2], [list(range(5000)), [1], list(range(10, 1000))], [7, 8, 9])
-    blocks = list(encode_rows(rows, plain=True))
+    rows = Rows(3)
+    rows.add(windows[0], [item for value in range(5000) for item in ("a", value, 7)])
+    rows.add(windows[1], ["b", 1, 8, *(item for value in range(10, 1000) for item in ("c", value, 9))])
+    blocks = list(encode_rows(rows))
     assert 2000 >= max(map(len, blocks))
     found: dict[Any, list[int]] = defaultdict(list)
     for block in blocks:
-        part = decode_rows(block)
-        for key, window, values, stamp in zip(part.keys, part.row_windows(), part.accumulators, part.stamps):
-            found[key, window, stamp] += values
+        own, counts, keys, values, stamps = decode_rows(block)
+        of_rows = [window for window, count in zip(own, counts, strict=True) for _ in range(count)]
+        for key, window, value, stamp in zip(keys, of_rows, values, stamps, strict=True):
+            found[key, window, stamp].append(value)
     assert found == {
         ("a", windows[0], 7): list(range(5000)),
         ("b", windows[1], 8): [1],
@@ -244,16 +251,19 @@ def test_a_block_that_would_be_too_large_is_several(monkeypatch: pytest.MonkeyPa
 def test_a_single_large_value_is_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to cut."""
     monkeypatch.setattr(shuffle_blocks, "BLOCK_BYTES", 100)
-    rows = Rows(["a"], [IntervalWindow(0, 10)], [1], [["x" * 1000]], [])
-    (block,) = encode_rows(rows, plain=True)
-    assert rows == decode_rows(block)
+    rows = Rows(2)
+    rows.add(IntervalWindow(0, 10), ["a", "x" * 1000])
+    (block,) = encode_rows(rows)
+    assert [[IntervalWindow(0, 10)], [1], ["a"], ["x" * 1000]] == list(decode_rows(block))
 
 
 def test_an_operator_lets_go_of_what_it_has_received() -> None:
     """A task goes from key group to key group, and would otherwise hold them all in the end."""
     operator = WindowOperator(fold_of(beam.CombinePerKey(sum)))
-    (block,) = encode_rows(Rows(["a"], [GLOBAL_WINDOWS[0]], [1], [1], []))
-    receive_block(operator, block)
+    rows = Rows(2)
+    rows.add(GLOBAL_WINDOWS[0], ["a", 1])
+    (block,) = encode_rows(rows)
+    receive(operator, block)
     assert [("a", 1)] == [value for bundle in operator.flush() for value in bundle.values]
     assert (0, [], {}) == (len(operator.cells), operator.cells._sizes, operator._merged)
 
@@ -261,7 +271,7 @@ def test_an_operator_lets_go_of_what_it_has_received() -> None:
 def test_a_key_without_an_encoding_names_the_grouping() -> None:
     """Where the rows are sent, at the latest."""
     transform = grouping_of("Sum" >> beam.CombinePerKey(sum))
-    writer = ShuffleWriter(Fold(transform), lambda group, block: None)
+    writer = CellWriter(Fold(transform), lambda group, block: None)
     with pytest.raises(InvalidKeyError, match="^Sum: "):
         fold_into(transform, writer, [Bundle([(object(), 1)])])
 
@@ -318,9 +328,9 @@ def test_a_table_is_bounded_whatever_a_flat_map_outputs(expansion: int, window_f
     if window_fn is not None:
         pcoll = pcoll | beam.WindowInto(window_fn)
     pcoll | beam.CombinePerKey(sum)
-    (stage,) = (s for s in fuse(p.graph(), before_shuffle).steps if isinstance(s, Stage))
+    (stage,) = (s for s in fuse(p.graph(), shrinks).steps if isinstance(s, Stage))
     assert stage.fold is not None
-    writer = ShuffleWriter(Fold(stage.fold), lambda group, block: None, 128, 2 << 20)
+    writer = CellWriter(Fold(stage.fold), lambda group, block: None, 128, 2 << 20)
     executor = StageExecutor(stage, lambda tag, bundle: None, None, writer.cells, writer.fold)
     n, done, most = 100_000 // expansion, 0, 0.0
     for part in writer.portions(Bundle(list(range(n)))):
@@ -334,24 +344,10 @@ def test_a_table_is_bounded_whatever_a_flat_map_outputs(expansion: int, window_f
 def test_a_key_that_has_no_encoding_is_refused_when_columns_are_sent() -> None:
     """The error names the grouping."""
     transform = grouping_of("Group" >> beam.GroupByKey())
-    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
+    writer = PairWriter(Fold(transform), lambda group, block: None, forked=True)
     fold_into(transform, writer, [Bundle([((1, object()), 1)])])
     with pytest.raises(InvalidKeyError, match="^Group: "):
         writer.flush()
-
-
-def test_tuples_are_checked_by_the_types_of_their_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not one by one, unless their types don't suffice."""
-    checked: list[Any] = []
-    monkeypatch.setattr(element_columns, "check_keys", checked.extend)
-    transform = grouping_of(beam.GroupByKey())
-    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
-    fold_into(transform, writer, [Bundle([((i, ("a", str(i))), i) for i in range(10)])])
-    writer.flush()
-    assert [] == checked
-    fold_into(transform, writer, [Bundle([((1, ("a", 0.5)), 1)])])
-    writer.flush()
-    assert [(1, ("a", 0.5))] == checked
 
 
 class NumberCoder(VarIntCoder):
@@ -362,7 +358,7 @@ def test_a_tuple_of_a_part_with_a_coder_is_refused_when_columns_are_sent() -> No
     """As other keys with a coder that aren't in coded form."""
     before = registry.registered()
     transform = grouping_of("Group" >> beam.GroupByKey())
-    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
+    writer = PairWriter(Fold(transform), lambda group, block: None, forked=True)
     fold_into(transform, writer, [Bundle([(("a", 1), 1)])])
     try:
         registry.register_coder(int, NumberCoder)
@@ -375,16 +371,16 @@ def test_a_tuple_of_a_part_with_a_coder_is_refused_when_columns_are_sent() -> No
 
 def test_columns_that_would_be_too_large_are_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut between windows, and between elements."""
-    monkeypatch.setattr(element_columns, "BLOCK_BYTES", 2000)
+    monkeypatch.setattr(shuffle_blocks, "BLOCK_BYTES", 2000)
     transform = grouping_of(beam.GroupByKey(), FixedWindows(10))
     blocks: list[bytes] = []
-    writer = ColumnWriter(Fold(transform), lambda group, block: blocks.append(block))
+    writer = PairWriter(Fold(transform), lambda group, block: blocks.append(block))
     rows = [("a", str(i) * 10, i % 40) for i in range(1000)]
     fold_into(transform, writer, [bundle_of(rows, FixedWindows(10))])
     writer.flush()
     assert 2000 >= max(map(len, blocks))
     operator = WindowOperator(Fold(transform))
-    assert 1000 == sum(receive_columns(operator, block) for block in blocks)
+    assert 1000 == sum(receive(operator, block) for block in blocks)
     assert [250] * 4 == [len(values) for _, values, *_ in results(operator)]
 
 
@@ -394,9 +390,9 @@ def test_keys_and_values_of_all_types_come_back(key: Any, value: Any) -> None:
     """Those that are encoded together, and those that are not."""
     transform = grouping_of(beam.GroupByKey(), FixedWindows(10))
     operator = WindowOperator(Fold(transform))
-    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
+    writer = PairWriter(Fold(transform), lambda group, block: None, forked=True)
     received: list[int] = []
-    writer._send = lambda group, block: received.append(receive_columns(operator, block))
+    writer._send = lambda group, block: received.append(receive(operator, block))
     fold_into(transform, writer, [bundle_of([(key, value, i) for i in range(20)], FixedWindows(10))])
     writer.flush()
     assert 20 == sum(received)
@@ -408,7 +404,7 @@ def test_integers_that_are_multiples_of_the_key_groups_are_distributed() -> None
     """Integers hash to themselves."""
     transform = grouping_of(beam.GroupByKey())
     groups: set[int] = set()
-    writer = ColumnWriter(Fold(transform), lambda group, block: groups.add(group), 128, forked=True)
+    writer = PairWriter(Fold(transform), lambda group, block: groups.add(group), 128, forked=True)
     fold_into(transform, writer, [Bundle([(128 * i, 1) for i in range(1000)])])
     writer.flush()
     assert 127 == len(groups)
@@ -419,8 +415,8 @@ def test_values_of_a_key_keep_their_order(other: Any) -> None:
     """Whatever their types, over several bundles and blocks."""
     transform = grouping_of(beam.GroupByKey())
     operator = WindowOperator(Fold(transform))
-    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
-    writer._send = lambda group, block: receive_columns(operator, block)
+    writer = PairWriter(Fold(transform), lambda group, block: None, forked=True)
+    writer._send = lambda group, block: receive(operator, block)
     values = [*range(10), other, *range(10, 20), other]
     for start in range(0, len(values), 3):
         fold_into(transform, writer, [Bundle([(7, value) for value in values[start : start + 3]])])
@@ -439,7 +435,7 @@ class Moody:
 def test_a_key_without_a_hash_is_refused(forked: bool) -> None:
     """By the name of the grouping; and one whose hash fails has its own error."""
     transform = grouping_of("Group" >> beam.GroupByKey())
-    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=forked)
+    writer = PairWriter(Fold(transform), lambda group, block: None, forked=forked)
     with pytest.raises(InvalidKeyError, match=r"^Group: the key \[1\] is a list, which is unhashable"):
         fold_into(transform, writer, [Bundle([(1, 2), ([1], 2)])])
     with pytest.raises(TypeError, match=r"not today \[while running 'Group'"):
@@ -449,7 +445,27 @@ def test_a_key_without_a_hash_is_refused(forked: bool) -> None:
 def test_columns_of_many_windows_are_forgotten() -> None:
     """A window that was sent isn't looked at for each bundle that follows."""
     transform = grouping_of(beam.GroupByKey(), FixedWindows(1))
-    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
+    writer = PairWriter(Fold(transform), lambda group, block: None, forked=True)
     fold_into(transform, writer, [bundle_of([(1, i, i) for i in range(1000)], FixedWindows(1))])
     writer.flush()
-    assert 4 >= len(writer.cells.by_window)
+    assert {} == writer._by_window
+
+
+class OverlappingSessions(NearbySessions):
+    """Two windows for each element, which a user's function merges."""
+
+    def assign(self, assign_context: WindowFn.AssignContext) -> list[IntervalWindow]:
+        start = assign_context.timestamp
+        return [IntervalWindow(start, start + 10), IntervalWindow(start + 100, start + 110)]
+
+
+@pytest.mark.parametrize("window_fn", [SlidingWindows(20, 10), OverlappingSessions(10)], ids=repr)
+def test_values_of_several_windows_are_several_objects(window_fn: Any) -> None:
+    """Since the consumer of a group may change its values."""
+    transform = grouping_of(beam.GroupByKey(), window_fn)
+    operator = WindowOperator(Fold(transform))
+    writer = writer_of(transform, lambda group, block: receive(operator, block))
+    fold_into(transform, writer, [bundle_of([("a", [1], 25), ("a", [2], 35)], window_fn)])
+    writer.flush()
+    values = [value for _, group, *_ in results(operator) for value in group]
+    assert 4 == len(values) == len(set(map(id, values)))

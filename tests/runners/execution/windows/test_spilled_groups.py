@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as beam
+from penstock.runners.execution.shuffle.reader import receive
+from penstock.runners.execution.shuffle.writer import ElementWriter
 from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.spilled_groups import GroupSpill, SpilledValues, SpillFile
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import LargeGroupError, SerializationError
 from penstock.windowing import GLOBAL_WINDOW, IntervalWindow
 
@@ -129,6 +132,23 @@ def test_groups_of_windows_that_merge_move_too() -> None:
     assert SpilledValues is type(large)
     assert list(range(60_000)) == sorted(large)
     assert 60 == len([1 for (key, _), *_ in rows if key == "b"])
+
+
+def test_groups_of_elements_whose_windows_merge_move_too() -> None:
+    """A shuffle sends the elements; their windows are merged where groups are spilled."""
+    operator = plain(beam.window.Sessions(10))
+    spill = GroupSpill(operator, memory_bytes=2_000_000)
+    writer = ElementWriter("Group", lambda group, block: spill.received(receive(operator, block), len(block)))
+    for start in range(0, 60_000, 1000):
+        pairs = [("a", n) for n in range(start, start + 1000)] + [(("b", start), start)]
+        times = [n % 1000 * 1_000 for n in range(1001)]
+        writer.receive(Bundle(pairs, times, [beam.window.Sessions(10).assign_micros(t) for t in times]))
+        writer.flush()
+    groups = results(operator)
+    large = groups.pop("a")
+    assert SpilledValues is type(large)
+    assert list(range(60_000)) == sorted(large)
+    assert {("b", start): [start] for start in range(0, 60_000, 1000)} == groups
 
 
 def test_an_operator_that_is_flushed_starts_anew() -> None:

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import penstock as beam
 from penstock.runners.execution.plan.fusion import Grouping, Stage, fuse
 from penstock.runners.execution.shuffle import pre_aggregation
-from penstock.runners.execution.shuffle.blocks import ShuffleWriter, receive_block
 from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
+from penstock.runners.execution.shuffle.reader import receive
+from penstock.runners.execution.shuffle.writer import CellWriter
 from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.columns import folded_columns
@@ -143,9 +144,7 @@ def ways(transform: graph.Transform, bundles: list[Any]) -> Iterator[Any]:
     for is_forked in (False, True):
         blocks: list[tuple[int, bytes]] = []
         for part in (bundles[:2], bundles[2:]):
-            writer = ShuffleWriter(
-                Fold(transform), lambda group, block: blocks.append((group, block)), forked=is_forked
-            )
+            writer = CellWriter(Fold(transform), lambda group, block: blocks.append((group, block)), forked=is_forked)
             executor = folding(writer.cells, writer.fold)
             for bundle in part:
                 for portion in writer.portions(bundle):
@@ -155,7 +154,7 @@ def ways(transform: graph.Transform, bundles: list[Any]) -> Iterator[Any]:
         found: list[Any] = []
         for group in sorted({group for group, _ in blocks}):
             operator = WindowOperator(Fold(transform))
-            assert sum(receive_block(operator, block) for own, block in blocks if own == group)
+            assert sum(receive(operator, block) for own, block in blocks if own == group)
             of_group = results(operator)
             for key, *_ in of_group:
                 assert groups.setdefault(key, group) == group, "a key is in two key groups"

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import penstock as beam
 from penstock.runners.execution.plan.fusion import Stage, fuse
-from penstock.runners.execution.shuffle import element_columns
-from penstock.runners.execution.shuffle.element_columns import ColumnWriter, receive_columns
+from penstock.runners.execution.shuffle import writer as writers
+from penstock.runners.execution.shuffle.reader import receive
+from penstock.runners.execution.shuffle.writer import PairWriter
 from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.columns import grouped_columns
@@ -103,11 +104,9 @@ def ways(transform: graph.Transform, bundles: list[Any], memory_bytes: int) -> I
         def send(group: int, block: bytes, blocks: list[tuple[int, bytes]] = blocks) -> None:
             blocks.append((group, block))
 
-        writer = ColumnWriter(Fold(transform), send, memory_bytes=memory_bytes, forked=is_forked)
-        executor = StageExecutor(Stage((), 0, transform), lambda *_: None, None, writer.cells, writer.fold)
+        writer = PairWriter(Fold(transform), send, memory_bytes=memory_bytes, forked=is_forked)
         for bundle in bundles:
-            for portion in writer.portions(bundle):
-                executor.process(portion)
+            writer.receive(bundle)
         writer.flush()
         groups: dict[Any, int] = {}
         found: list[Any] = []
@@ -116,7 +115,7 @@ def ways(transform: graph.Transform, bundles: list[Any], memory_bytes: int) -> I
             spill = GroupSpill(operator, memory_bytes)
             for own, block in blocks:
                 if own == group:
-                    spill.received(receive_columns(operator, block), len(block))
+                    spill.received(receive(operator, block), len(block))
             of_group = results(operator)
             for key, *_ in of_group:
                 assert groups.setdefault(key, group) == group, "a key is in two key groups"
@@ -154,7 +153,7 @@ def test_groups_of_columns_are_those_of_rows(
     transform = grouping(stamps)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grouped_columns, "LARGE", large)
-        patch.setattr(element_columns, "TOGETHER", 5)
+        patch.setattr(writers, "TOGETHER", 5)
         of_rows = ways(transform, [as_bundle(bundle) for bundle in bundles], memory_bytes)
         for expected, actual in zip(of_rows, ways(transform, bundles, memory_bytes), strict=True):
             assert expected == actual
