@@ -2,13 +2,15 @@
 
 frame_base.py  errors of operations that aren't supported, by Beam's names
 frames.py      DeferredDataFrame and DeferredSeries: columns of a PCollection, as expressions over its fields
-pandas_functions.py  expressions that compute what pandas computes, such as comparisons with missing values
 grouping.py    aggregates of groups, by `GroupBy(...).aggregate_field`
 joining.py     merge, by `CoGroupByKey`, and concat
 convert.py     to_dataframe and to_pcollection
 io.py          read_csv and read_parquet
 row_files.py   ReadFromCsv and ReadFromJson as Beam has them: files as rows
 transforms.py  DataframeTransform: a function of frames as a transform
+schemas.py     rows as frames of pandas, and the reverse
+text_methods.py
+               the methods of `.str`
 
 A frame is a PCollection of rows whose fields are known, and expressions over them.  Aggregates and joins are those of
 each window.

@@ -9,6 +9,7 @@ maintained_view.py        a table of PostgreSQL that follows two others, change 
 shop/                     an application: PostgreSQL, Kafka and a web service, into Iceberg and a dashboard
 demo.py                   what `make demo` runs
 beam/                     the classic examples of Beam: they import apache_beam, and run under Beam, too
+paper_figures.py          the running example of the Dataflow paper
 
     python -m penstock.examples.wordcount --output=/tmp/counts
     python -m penstock.examples.wordcount --output=/tmp/counts --runner=spark-batch

@@ -29,6 +29,9 @@ lost_connections.py    errors of stores and databases that may answer later
 waiting.py             waits for a store that doesn't answer
 tls.py                 files of an encrypted connection
 optional_package.py    packages that only some formats need, imported when such a format is used
+avro_types.py          Avro's types as those of columns
+enrichment_handlers/   handlers of `Enrichment`
+record_types.py        declared types of records
 """
 
 from typing import TYPE_CHECKING

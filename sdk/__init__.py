@@ -10,6 +10,9 @@ run_on_values.py       `[1, 2, 3] | transform`
 graph.py               the six primitives, and the graph as frozen data
 windowing_strategy.py  windows, trigger and accumulation of a PCollection
 drawing/               the graph as a picture
+claims.py              what only one transform of a pipeline can use, such as a client id
+preview.py             the elements of a PCollection in the program
+run_transform.py       runners that run a transform without a pipeline
 
 Users' code:
 
@@ -42,6 +45,9 @@ runner.py              Runner, PipelineResult, and finding runners by name
 errors.py              penstock's errors
 compat.py              Beam's module paths
 beam/                  all names of Beam, and errors for those that are absent
+retry.py               retries of calls that fail for a while, with growing delays (Beam's `utils.retry`)
+task_name.py           the name of the running task, from which DoFns derive keys of their own
+working_directory.py   absolute forms of relative paths
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ stream_events.py   ElementEvent and the other events of Beam, of which a TestStr
 simulating.py      simulate_pipeline: a pipeline under seeds, with simulated failures
 util.py            assert_that, and its matchers
 panes.py           TestPane: a value with its window, pane info and sign
+pytest_plugin.py   plugin for pytest: simulated pipelines, and short tracebacks
 """
 
 from typing import TYPE_CHECKING

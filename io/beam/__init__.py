@@ -15,4 +15,8 @@ run_results.py        matchers of a run's state and files, for PyHamcrest
 source_test_utils.py  checks of sources
 test_utils.py         temporary files, hashes and retries in tests
 tf_record.py          ReadFromTFRecord and WriteToTFRecord
+avro_schemas.py       Avro's schemas as Beam's portable schemas, and back
+bigquery_schemas.py   tables and schemas of BigQuery as plain values
+service_transforms.py reads and writes of services that penstock doesn't have
+service_values.py     values of Beam's transforms for Pub/Sub and BigQuery
 """

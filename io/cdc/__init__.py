@@ -12,4 +12,6 @@ postgres_tables.py     tables in the catalog, and rows from texts
 postgres_server.py     connections, and errors without secrets
 pgoutput.py            the messages of PostgreSQL's plugin
 row_change.py          an added or removed row, and the elements with signs that it becomes
+sequenced_rows.py      the latest row of each key, by the sequence of its change
+unavailable_value.py   what Debezium writes for a value that didn't change and that the database didn't log
 """

@@ -7,4 +7,5 @@ arrow_arithmetic.py  `/`, `//` and `%` of arrays, as Python computes them
 arrow_fold.py        the folds of combiners by Arrow's aggregate functions
 arrow_lists.py       the folds of columns to lists: distinct values, and the n greatest
 pandas_functions.py  expressions that compute what pandas computes
+nested_values.py     values of nested Arrow types as Python's own
 """

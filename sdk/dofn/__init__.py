@@ -10,4 +10,6 @@ offset_range.py     the restriction that is a range of numbers
 isolated_dofn.py    DoFns whose calls run in a thread or process of their own
 batched_dofn.py     DoFns that take and yield batches
 batch_bundle.py     a bundle whose values are such a batch
+async_dofn.py       async DoFns
+columns_dofn.py     DoFns of expressions over columns
 """

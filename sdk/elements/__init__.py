@@ -3,4 +3,6 @@
 bundle.py            many elements, as columns
 row.py               Row: a record with named fields
 element_wrappers.py  WindowedValue, TaggedOutput, Retracted: wrappers of outputs
+defensive_copy.py    copies of elements that somebody else may change
+windowed_batch.py    batches of values with one timestamp, windows and pane
 """

@@ -6,4 +6,5 @@ signatures.py     cached signatures of functions, and their labels
 error_text.py     short texts of users' exceptions
 own_code.py       recognition of penstock's own frames
 thread_frames.py  frames of other threads
+protobuf_classes.py  pickling of Protobuf's generated code by value
 """

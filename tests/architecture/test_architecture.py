@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -76,3 +77,21 @@ def test_files_that_the_page_names_exist() -> None:
 
     assert len(named) > 30
     assert set() == {path for path in named if not (ROOT / path).exists()}
+
+
+def test_tables_of_modules_are_complete() -> None:
+    """The documentation of a package may list its modules; that of the whole package lists a part."""
+    wrong = {}
+    for name, path in modules().items():
+        if path.name != "__init__.py":
+            continue
+        documented = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        lines = (re.match(r"((?:, )?[a-z_0-9]+(\.py|/))+(?= |$)", line) for line in documented.splitlines())
+        named = {each for line in lines if line is not None for each in line[0].split(", ")}
+        present = {each.name for each in path.parent.glob("*.py") if not each.name.startswith("__")}
+        present |= {f"{each.name}/" for each in path.parent.iterdir() if (each / "__init__.py").exists()}
+        unknown = {each for each in named if not (path.parent / each).exists()}
+        missing = present - named if named and path.parent != ROOT else set()
+        if unknown or missing:
+            wrong[name] = unknown, missing
+    assert {} == wrong

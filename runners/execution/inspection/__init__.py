@@ -7,4 +7,6 @@ export.py           entries as lines of JSON, lines of text, or Parquet
 comparison.py       what differs between two checkpoints
 migration.py        a new checkpoint of converted values
 committed_state.py  StepState: committed reads of a running or finished job
+entry_join.py       join of the entries of two checkpoints, as digests
+keys.py             keys as the command line names them, and their entries
 """
