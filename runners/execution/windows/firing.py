@@ -349,12 +349,12 @@ class DueWindows:
             return keys
         decision = self._decisions.now(state.decision, state.end)
         if decision.fires or (expired and state.has_new):
-            if type(state) is UniformWindow:
+            if type(state) is not UniformWindow:
+                self._panes.emit(state, expired)
+            elif state.has_new:
                 keys = self._panes.emit_cells(state, decision, expired, most)
                 if state.unfired is not None:
                     return keys
-            else:
-                self._panes.emit(state, expired)
         if expired:
             self._table.close(state)
             return keys

@@ -138,8 +138,7 @@ class WindowTable(CellTable):
     def separate(self, window: UniformWindow) -> None:
         """Make a state for each key of a uniform window."""
         del self.by_window[window.windows[0]]
-        if window.event_time is not None:
-            self.times.event_times.discard(window.event_time, window)
+        self.times.cancel(window)
         gone = window.fired if window.closes else 0
         if recorded := min(gone, window.recorded):
             self.gone.append((window.windows[0], list(islice(window.accumulators, recorded))))

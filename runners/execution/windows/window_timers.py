@@ -159,6 +159,14 @@ class WindowTimes:
             if processing_time is not None:
                 self.processing_times.add(processing_time, state)
 
+    def cancel(self, state: WindowState) -> None:
+        """Remove a window from those that are due, in both time domains."""
+        if state.event_time is not None:
+            self.event_times.discard(state.event_time, state)
+        if state.processing_time is not None:
+            self.processing_times.discard(state.processing_time, state)
+        state.event_time = state.processing_time = None
+
     def is_replaced(self, state: WindowState, standing: Standing, time: int) -> bool:
         """Return whether a pane that stands is of a former window that expires downstream after this watermark.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import InvalidKeyError, NotAPairError
 from penstock.transforms.combiners import MeanCombineFn
 from penstock.triggers import AccumulationMode, AfterCount, AfterSignal, AfterWatermark, DefaultTrigger, Never, Trigger
+from penstock.triggers.trigger import TriggerContext
 from penstock.windowing import FixedWindows, GlobalWindows, IntervalWindow, SlidingWindows
 from penstock.windowing.timestamp import MAX_MICROS
 
@@ -41,6 +43,34 @@ class Slow(beam.CombineFn):
 
     def extract_output(self, accumulator: list[int]) -> int:
         return sum(accumulator)
+
+
+class Every(Trigger):
+    """A user's trigger that fires every three seconds of both times, whether there are new elements or not."""
+
+    PERIOD = 3 * SECOND
+
+    def on_element(self, state: Any, element: Any, context: TriggerContext) -> Any:
+        return state
+
+    def on_merge(self, states: Sequence[Any], context: TriggerContext) -> Any:
+        return max((state for state in states if state is not None), default=None)
+
+    def should_fire(self, state: Any, context: TriggerContext) -> bool:
+        event_time, processing_time = self._times(state, context)
+        return context.watermark >= event_time or context.processing_time >= processing_time
+
+    def on_fire(self, state: Any, context: TriggerContext) -> tuple[Any, bool]:
+        return (context.watermark + self.PERIOD, context.processing_time + self.PERIOD), False
+
+    def next_event_time(self, state: Any, context: TriggerContext) -> int | None:
+        return self._times(state, context)[0]
+
+    def next_processing_time(self, state: Any, context: TriggerContext) -> int | None:
+        return self._times(state, context)[1]
+
+    def _times(self, state: Any, context: TriggerContext) -> tuple[int, int]:
+        return state or (context.end_of_window + self.PERIOD, self.PERIOD)
 
 
 def transform_of(combine: Any) -> beam.PTransform:
@@ -72,6 +102,8 @@ class Player:
             operator.advance_watermark(what, self.most)
         elif kind == "signal":
             operator.signal(what)
+        elif kind == "clock":
+            operator.advance_processing_time(what, self.most)
         elif kind == "look":
             operator.table.all()
         elif kind in ("whole", "changes"):
@@ -138,15 +170,14 @@ EVENTS = st.lists(
         ELEMENTS.map(lambda elements: ("elements", elements)),
         ELEMENTS.map(lambda elements: ("folded", elements)),
         TIMES.map(lambda time: ("watermark", time)),
+        st.integers(0, 20).map(lambda seconds: ("clock", seconds * SECOND)),
         st.sampled_from([("whole", None), ("changes", None), ("restore", None), ("look", None), ("signal", "now")]),
     ),
     max_size=12,
 )
 BY_COUNT = AfterWatermark(late=AfterCount(2))
-TRIGGERS = [
-    *(DefaultTrigger(), Never()),
-    *(BY_COUNT, AfterWatermark(), AfterWatermark(late=AfterSignal("now"))),
-]
+EVERY = AfterWatermark(late=Every())
+TRIGGERS = [DefaultTrigger(), Never(), AfterWatermark(), BY_COUNT, AfterWatermark(late=AfterSignal("now")), EVERY]
 AB = ("elements", [("a", 1, 1), ("b", 2, 2)])
 
 
@@ -170,18 +201,30 @@ AB = ("elements", [("a", 1, 1), ("b", 2, 2)])
     combine=sum,
     most=1,
 )
+@example(
+    # The trigger of late panes fires by event time, and there is nothing new.
+    events=[AB, ("watermark", 10 * SECOND), ("watermark", 14 * SECOND)],
+    window_fn=FixedWindows(10),
+    trigger=EVERY,
+    mode=DISCARDING,
+    lateness=7,
+    combine=min,
+    most=1,
+)
+@example(
+    # It fires by processing time, and the keys have a state each by then.
+    events=[AB, ("watermark", 10 * SECOND), ("elements", [("a", 1, 1)]), ("clock", 4 * SECOND)],
+    window_fn=FixedWindows(10),
+    trigger=EVERY,
+    mode=ACCUMULATING,
+    lateness=7,
+    combine=sum,
+    most=1,
+)
 @given(
     events=EVENTS,
     window_fn=st.sampled_from([FixedWindows(10), SlidingWindows(10, 5), GlobalWindows()]),
-    trigger=st.sampled_from(
-        [
-            DefaultTrigger(),
-            AfterWatermark(),
-            AfterWatermark(late=AfterCount(2)),
-            AfterWatermark(late=AfterSignal("now")),
-            Never(),
-        ]
-    ),
+    trigger=st.sampled_from(TRIGGERS),
     mode=st.sampled_from([DISCARDING, ACCUMULATING]),
     lateness=st.sampled_from([0, 7]),
     combine=st.sampled_from([sum, None, MeanCombineFn(), Slow()]),
