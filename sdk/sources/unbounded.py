@@ -215,11 +215,13 @@ class UnboundedReader(ABC, Generic[T]):
         `now` is the time of the batch, so that a retry has the same timestamps.  Raises `SourceError` if the input ends
         before the offset.  This implementation polls element by element; subclasses may read larger units.
         """
-        while self.offset() != offset_end:
+        while (before := self.offset()) != offset_end:
             bundle = self.poll(1, now)
-            if bundle is None or not len(bundle):
+            if bundle is not None and len(bundle):
+                yield bundle
+            elif self.offset() == before:
+                # Otherwise it has passed records that give no elements, as `admit` did.
                 raise ended_early(self, offset_end)
-            yield bundle
 
 
 def ended_early(reader: UnboundedReader[Any], offset_end: Any) -> Exception:

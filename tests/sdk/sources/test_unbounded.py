@@ -272,3 +272,26 @@ def test_an_estimator_of_a_splittable_dofn_is_checked_where_it_is_given():
     assert given.create_watermark_estimator(None).current_watermark() is None
     with pytest.raises(TypeError, match=r"DoFn.WatermarkEstimatorParam: expected a watermark estimator, its class"):
         beam.DoFn.WatermarkEstimatorParam(5)
+
+
+class MarkedReader(ListedReader):
+    """Letters between markers, which `poll` passes without an element."""
+
+    def poll(self, max_elements, now):
+        if self.letters[self.position : self.position + 1] == "-":
+            self.position += 1
+            return None
+        return super().poll(1, now)
+
+
+def test_a_batch_may_end_behind_records_that_give_no_elements():
+    """The offset moves with them, and the batch is read again up to there; a cut input is an error all the same."""
+    read = []
+    position = 0
+    for _ in range(4):
+        end = MarkedReader("ab--c-", position).admit(10, None, Timestamp(0))
+        read.append([bundle.values for bundle in MarkedReader("ab--c-", position).read_to(end, Timestamp(0))])
+        position = end
+    assert ([[["a"], ["b"]], [], [["c"]], []], 6) == (read, position)
+    with pytest.raises(SourceError, match="planned up to offset 6 can be read up to 5 only"):
+        list(MarkedReader("ab--c", 4).read_to(6, Timestamp(0)))
