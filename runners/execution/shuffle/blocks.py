@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -43,37 +44,48 @@ class Rows:
     Attributes:
       width: the items of a row: key, value or accumulator, and a timestamp if the timestamp combiner looks at it.
       windows, counts: the windows, and the number of successive rows of each.
-      items: the items of all rows, one after the other.
+      parts: the items of all rows, one after the other, in several lists.
     """
 
     width: int
     windows: list[BoundedWindow] = attrs.field(factory=list)
     counts: list[int] = attrs.field(factory=list)
-    items: list[Any] = attrs.field(factory=list)
+    parts: list[list[Any]] = attrs.field(factory=list)
 
     def __len__(self) -> int:
-        return len(self.items) // self.width
+        return sum(self.counts)
+
+    @property
+    def items(self) -> list[Any]:
+        """Return the items of all rows as one list.
+
+        They are joined as late as this, since any look at the items of all key groups misses the processor's caches.
+        """
+        if len(self.parts) > 1:
+            self.parts[:] = [list(chain.from_iterable(self.parts))]
+        return self.parts[0]
 
     def add(self, window: BoundedWindow, items: list[Any]) -> None:
         """Add rows of a window."""
         self.windows.append(window)
         self.counts.append(len(items) // self.width)
-        self.items.extend(items)
+        self.parts.append(items)
 
     def part(self, start: int, stop: int) -> Rows:
         """Return some of the rows."""
-        part = Rows(self.width)
+        part, items = Rows(self.width), self.items
         end = 0
         for window, count in zip(self.windows, self.counts, strict=True):
             first, end = max(start, end), end + count
             if first < min(stop, end):
-                part.add(window, self.items[first * self.width : min(stop, end) * self.width])
+                part.add(window, items[first * self.width : min(stop, end) * self.width])
         return part
 
 
 def encode_rows(rows: Rows) -> Iterator[bytes]:
     """Yield rows as one block, or as several if it would be too large."""
-    columns: list[list[Any]] = [rows.windows, rows.counts, *(rows.items[i :: rows.width] for i in range(rows.width))]
+    items, width = rows.items, rows.width
+    columns: list[list[Any]] = [rows.windows, rows.counts, *(items[i::width] for i in range(width))]
     block = _encode(list(map(encode_column, columns)))
     n = len(rows)
     if len(block) <= BLOCK_BYTES or n == 1:

@@ -122,7 +122,7 @@ def test_key_groups_with_few_accumulators_are_emitted_together(
     (root,) = [s.root for s in cut(fuse(p.graph(), shrinks)) if isinstance(s.root, Grouping)]
     windows = [(FixedWindows(10).assign_micros(second * SECOND)) for second in (0, 10)]
     blocks = [
-        (key, list(encode_rows(Rows(2, [window for (window,) in windows], [1, 1], [key, key, key, -key]))))
+        (key, list(encode_rows(Rows(2, [window for (window,) in windows], [1, 1], [[key, key, key, -key]]))))
         for key in range(20)
     ]
     sizes: list[int] = []
