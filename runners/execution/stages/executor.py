@@ -28,7 +28,7 @@ from ....sdk.elements.element_wrappers import (
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ....transforms.splittable_par_do import WorkToTheEnd
 from ....windowing import TimestampedValue
-from ..kernels.descriptions import FoldOperation, Operation, ParDoOperation, operation_of
+from ..kernels.descriptions import Operation, ParDoOperation, operation_of
 from ..kernels.stages import StageDescription, StageKernel, stage_kernel
 from ..plan import fusion
 from ..plan.coded_keys import ENCODE
@@ -309,7 +309,6 @@ class Chain:
         self._first = first
         self._operations = operations
         self._tags = tags
-        self._fold_operation: FoldOperation | None = None
         # By shape and whether they count.
         self._kernels: dict[tuple[Shape, bool], StageKernel] = {}
         # Operations whose outputs are mostly TimestampedValues.
@@ -328,10 +327,6 @@ class Chain:
     def run(self, bundle: Bundle) -> None:
         """Process a bundle."""
         passed = self._executor.passed
-        fold = self._executor.fold
-        if fold is not None and fold.operation is not self._fold_operation:
-            self._fold_operation = fold.operation
-            self._kernels.clear()
         described = bundle.shape, passed is not None
         kernel = self._kernels.get(described)
         if kernel is None:
