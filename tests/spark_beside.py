@@ -3,9 +3,9 @@
 The first process collects everything, starts the second, runs its own tests, and then reports those on Spark as if it
 had run them: there is one list of failures, one line at the end, one exit status and one junit file.
 
-The others take longer than those on Spark, and many of them wait.  So a third process helps with them: it takes modules
-from the end of the list while the first takes them from its beginning.  Whoever creates the file with the module's name
-runs it.
+A third process helps both: first with the tests that aren't on Spark, then, with a Spark session of its own, with those
+that are.  It takes modules from the end of each list while the first or second takes them from its beginning.  The
+process that creates the file with the module's name runs it.
 
 Why not pytest-xdist?  It gives each test to any idle worker.  Tests that fork must not run in a process that talks to a
 JVM, and each worker would start a Spark session of its own.  xdist's workers also run threads, which are unsafe to fork
@@ -15,8 +15,10 @@ from.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
+import math
 import os
 import pathlib
 import re
@@ -27,6 +29,7 @@ import tempfile
 import time
 import urllib.parse
 import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -73,24 +76,55 @@ def reports_to_another(config: pytest.Config) -> bool:
 
 
 class Modules:
-    """Which process runs a module: the first that creates the file with its name."""
+    """Which process runs a module: the first that creates the file with its name, with the process's name in it.
 
-    def __init__(self, directory: pathlib.Path) -> None:
+    The Spark tests of a module count as one module, and its other tests as another.
+    """
+
+    def __init__(self, directory: pathlib.Path, process: str) -> None:
         self._directory = directory
-        self._ours: dict[pathlib.Path, bool] = {}
+        self._process = process
+        self._owners: dict[pathlib.Path, str] = {}
 
     def are_ours(self, item: pytest.Item) -> bool:
         """Whether this process runs the module of a test; it does if no other has said so."""
-        if item.path not in self._ours:
-            # No directory in a file's name.
-            file = self._directory / urllib.parse.quote(str(item.path), safe="")
-            try:
-                file.touch(exist_ok=False)
-            except FileExistsError:
-                self._ours[item.path] = False
-            else:
-                self._ours[item.path] = True
-        return self._ours[item.path]
+        file = self._file(item)
+        if file not in self._owners:
+            # Linked when it has been written: nobody reads a part of the name.
+            with tempfile.NamedTemporaryFile("w", dir=self._directory, prefix="new-") as new:
+                new.write(self._process)
+                new.flush()
+                with contextlib.suppress(FileExistsError):
+                    os.link(new.name, file)
+        return self.owner(item) == self._process
+
+    def owner(self, item: pytest.Item) -> str | None:
+        """Return the name of the process that runs the module of a test; None if none has begun it."""
+        file = self._file(item)
+        if file not in self._owners and file.exists():
+            self._owners[file] = file.read_text()
+        return self._owners.get(file)
+
+    def _file(self, item: pytest.Item) -> pathlib.Path:
+        # No directory in a file's name.
+        kind = "spark" if is_on_spark(item) else "other"
+        return self._directory / f"{kind}-{urllib.parse.quote(str(item.path), safe='')}"
+
+
+def parts(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return the tests that aren't on Spark, and those that are."""
+    found: tuple[list[pytest.Item], list[pytest.Item]] = [], []
+    for item in items:
+        found[is_on_spark(item)].append(item)
+    return found
+
+
+def last_modules_first(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Return tests in the reverse order of their modules; those of a module keep theirs."""
+    modules: dict[pathlib.Path, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.path, []).append(item)
+    return itertools.chain.from_iterable(reversed(modules.values()))
 
 
 def pass_over(item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -107,43 +141,49 @@ class SparkBeside:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._directory = tempfile.TemporaryDirectory(prefix="penstock-spark-tests-")
-        self._spark: Beside | None = None
-        self._shared: Beside | None = None
+        self._others: dict[str, Beside] = {}
         self._is_complete = False
         modules = pathlib.Path(self._directory.name, "modules")
         modules.mkdir()
-        self._modules = Modules(modules)
+        self._modules = Modules(modules, "first")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Start the other processes if there are tests on Spark, and several modules for the first and the third."""
+        """Start the second process if there are tests on Spark, and the third if there are several modules to share."""
         if session.testsfailed or self._config.option.collectonly:
             return
         if other := [item.nodeid for item in session.items if _ADDRESS.search(item.nodeid)]:
             raise pytest.UsageError(f"expected ids without addresses, which differ in each process, got {other[0]}")
         if any(map(is_on_spark, session.items)):
-            self._spark = self._start("spark")
-            if len({item.path for item in session.items if not is_on_spark(item)}) > 1:
-                self._shared = self._start("shared")
+            self._start("spark")
+            if any(len({item.path for item in part}) > 1 for part in parts(session.items)):
+                self._start("shared")
 
-    def _start(self, name: str) -> Beside:
-        return Beside(self._config, name, pathlib.Path(self._directory.name))
+    def _start(self, name: str) -> None:
+        self._others[name] = Beside(self._config, name, pathlib.Path(self._directory.name))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Forward the reports of another process's test instead of running it."""
-        if is_on_spark(item):
-            beside = self._spark
-        else:
-            beside = None if self._modules.are_ours(item) else self._shared
-        if beside is None:
+        if not self._others or (not is_on_spark(item) and self._modules.are_ours(item)):
             return None
         pass_over(item, nextitem)
-        beside.forward(item)
+        self._runs(item).forward(item)
         return True
+
+    def _runs(self, item: pytest.Item) -> Beside:
+        """Return the process that runs a test, when one has begun its module; the second if none does."""
+        began = time.monotonic()
+        while (name := self._modules.owner(item)) is None:
+            others = self._others.values()
+            patience = min(beside.patience for beside in others)
+            if time.monotonic() - began > patience or not any(beside.is_running() for beside in others):
+                return self._others["spark"]
+            time.sleep(PERIOD)
+        return self._others[name]
 
     def processes(self) -> list[int]:
         """Return the ids of the other processes."""
-        return [beside.pid for beside in (self._spark, self._shared) if beside is not None]
+        return [beside.pid for beside in self._others.values()]
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Note whether all tests were reported: there was no interrupt, and no `--exitfirst`."""
@@ -153,9 +193,8 @@ class SparkBeside:
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
         """Stop the other processes, however the run ended."""
-        for beside in (self._spark, self._shared):
-            if beside is not None:
-                beside.stop(self._is_complete)
+        for beside in self._others.values():
+            beside.stop(self._is_complete)
         self._directory.cleanup()
 
 
@@ -173,7 +212,7 @@ class Beside:
         self._read = 0
         # Seconds without a report: as long as the slowest set-up, call and tear-down may take, one of another test too.
         limit: float | None = config.getoption("--time-limit", None)
-        self._patience = limit and 4 * limit
+        self.patience = 4 * limit if limit else math.inf
         self._file.touch()
         # One junit file and one cache are written, by the first process.
         more = [f"--{name}-reports={self._file}", "--junitxml=", "-o", f"cache_dir={directory}/{name}-cache"]
@@ -194,6 +233,10 @@ class Beside:
         """The id of the process."""
         return self._process.pid
 
+    def is_running(self) -> bool:
+        """Whether the process hasn't ended."""
+        return self._process.poll() is None
+
     def forward(self, item: pytest.Item) -> None:
         """Report one of its tests, when it has run it."""
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -206,8 +249,8 @@ class Beside:
             elif code is not None:
                 item.session.shouldfail = self._without(item, f"has ended with {code}")
                 return
-            elif self._patience is not None and time.monotonic() - heard > self._patience:
-                item.session.shouldfail = self._without(item, f"has reported nothing for {self._patience:g} s")
+            elif time.monotonic() - heard > self.patience:
+                item.session.shouldfail = self._without(item, f"has reported nothing for {self.patience:g} s")
                 return
             else:
                 time.sleep(PERIOD)
@@ -306,35 +349,41 @@ class Reports:
             file.write(json.dumps([kind, nodeid, data]) + "\n")
 
 
-class SparkTests(Reports):
-    """Runs only the Spark tests."""
+class SomeTests(Reports):
+    """Runs modules that no other process has begun."""
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Deselect the tests of the first process."""
-        items[:] = filter(is_on_spark, items)
-
-
-class SharedTests(Reports):
-    """Runs modules without Spark tests that the first process hasn't begun, the last ones first."""
-
-    def __init__(self, config: pytest.Config, file: pathlib.Path) -> None:
+    def __init__(self, config: pytest.Config, file: pathlib.Path, name: str) -> None:
         super().__init__(config, file)
-        self._modules = Modules(file.with_name("modules"))
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Deselect the Spark tests, and take the modules from the end."""
-        modules: dict[pathlib.Path, list[pytest.Item]] = {}
-        for item in items:
-            if not is_on_spark(item):
-                modules.setdefault(item.path, []).append(item)
-        items[:] = itertools.chain.from_iterable(reversed(modules.values()))
+        self._modules = Modules(file.with_name("modules"), name)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Pass over modules of the first process."""
+        """Pass over modules of other processes."""
         if self._modules.are_ours(item):
             return None
         pass_over(item, nextitem)
         return True
+
+
+class SparkTests(SomeTests):
+    """Runs Spark tests, the first modules first."""
+
+    def __init__(self, config: pytest.Config, file: pathlib.Path) -> None:
+        super().__init__(config, file, "spark")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Deselect the tests of the first process."""
+        _, items[:] = parts(items)
+
+
+class SharedTests(SomeTests):
+    """Runs modules without Spark tests and then modules of Spark tests, the last ones first."""
+
+    def __init__(self, config: pytest.Config, file: pathlib.Path) -> None:
+        super().__init__(config, file, "shared")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Take the modules from the end.  Tests fork only before those on Spark."""
+        items[:] = [item for part in parts(items) for item in last_modules_first(part)]

@@ -193,6 +193,30 @@ def test_a_third_process_helps_with_the_others(tmp_path: Path) -> None:
     assert {str(run.pid)} != processes["c/test_2"]
 
 
+def test_a_third_process_helps_with_those_on_spark(tmp_path: Path) -> None:
+    """It does so when it has run its part of the others: what forks comes before Spark."""
+    on_spark = SHARED.replace("@pytest", "@pytest.mark.spark\n@pytest", 1).replace("*/*", "b/*")
+    names = {"b": [f"b/test_{n}" for n in range(4)], "c": [f"c/test_{n}" for n in range(2)]}
+    for directory, suite in {"b": on_spark, "c": SHARED}.items():
+        (tmp_path / directory).mkdir()
+        for name in names[directory]:
+            (tmp_path / f"{name}.py").write_text(suite)
+    run = started(tmp_path, "", "--junitxml=junit.xml", "--import-mode=importlib")
+    output, _ = run.communicate(timeout=120)
+
+    assert 0 == run.returncode, output
+    assert re.search(r"^12 passed in ", output, re.MULTILINE), output
+    cases = [case.get("classname") for case in ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")]
+    assert [name.replace("/", ".") for name in (*names["c"], *names["b"]) for _ in range(2)] == cases
+    processes = {name: {(tmp_path / f"{name}.{n}").read_text() for n in range(2)} for name in names["b"]}
+    assert [1] * 4 == list(map(len, processes.values()))
+    assert processes["b/test_0"] != processes["b/test_3"]
+    assert {str(run.pid)} not in processes.values()
+    (third,) = processes["b/test_3"]
+    ran = sorted((file.stat().st_mtime_ns, file) for file in tmp_path.glob("*/*.[01]") if file.read_text() == third)
+    assert ["c", "b"] == list(dict.fromkeys(file.parent.name for _, file in ran))
+
+
 def test_a_second_process_that_dies_fails_the_run(tmp_path: Path) -> None:
     """Its last output is shown, and the first test that wasn't run."""
     run = started(tmp_path, DIES)
