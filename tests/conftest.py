@@ -18,6 +18,7 @@ import spark_beside
 import spark_programs
 import time_limits
 from capabilities import Capabilities
+from each_choice import each_choice
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
 from servers.redis_server import RedisServer, why_there_is_no_redis
 from servers.spark_connect import running_connect_server
@@ -239,6 +240,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
     # Last, so that no test forks a process that already talks to a JVM, and quick failures come quickly.
     items.sort(key=spark_beside.is_on_spark)
+    items[:] = each_choice(items)
     pickle_tests_by_value(cloudpickle)
 
 
