@@ -208,7 +208,8 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def _installed_roots() -> tuple[str, ...]:
-    paths = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    found = sysconfig.get_paths()
+    paths = {found[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths.update(site.getsitepackages())
     paths.add(site.getusersitepackages())
     return tuple(paths)
@@ -265,6 +266,15 @@ def _is_in(roots: tuple[str, ...], name: str, file: str) -> bool:
     return file.startswith(folders) or (len(folders) < len(roots) and _folder_of(name, file) in roots)
 
 
+# Asked of every module for each job of Spark.  The folders of the program have the working directory, on which the
+# absolute path depends.
+@lru_cache(maxsize=16_384)
+def _is_own(name: str, file: str, own: tuple[str, ...], installed: tuple[str, ...]) -> bool:
+    """Return True for a module in a folder of the program that wasn't installed there."""
+    path = os.path.abspath(file)
+    return _is_in(own, name, path) and not _is_installed(name, path, installed)
+
+
 def _is_example_of_beam(module: ModuleType) -> bool:
     """Return True for an example whose `import apache_beam` has imported penstock; elsewhere it would import Beam."""
     root = type(sys.modules.get("apache_beam")).__module__.partition(".")[0]
@@ -287,9 +297,7 @@ def local_modules_by_value() -> Iterator[None]:
         is_ours = name == _PACKAGE or name.startswith(_PACKAGE + ".")
         if name == "__main__" or file is None or module.__name__ != name or is_ours:
             continue
-        file = os.path.abspath(file)
-        is_own = _is_in(own, name, file) and not _is_installed(name, file, installed)
-        if not is_own and not _is_example_of_beam(module):
+        if not _is_own(name, file, own, installed) and not _is_example_of_beam(module):
             continue
         if name not in cloudpickle.list_registry_pickle_by_value():
             cloudpickle.register_pickle_by_value(module)
