@@ -1,7 +1,8 @@
 """Kill workers and coordinators, one run after the other: `python tests/kills --workers=100 --coordinators=20`.
 
 With `--drivers=10` so many of Spark's drivers are killed, with their JVM and workers, and one more at each point of a
-commit.  With `--executors=40` so many runs of pipelines in batch lose executors of a cluster, shuffle files and tasks.
+commit.  With `--executors=40` so many runs of pipelines in batch lose executors of a cluster, shuffle files and tasks,
+and one run more over Spark Connect.
 """
 
 from __future__ import annotations

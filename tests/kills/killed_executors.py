@@ -17,6 +17,7 @@ from typing import Any
 from kafka.broker import KafkaBroker
 from kafka.packages import why_there_is_no_broker
 from kills.lossy_program import PIPELINES, Losses, Program
+from servers.spark_connect import running_connect_server
 from servers.spark_standalone import running_cluster
 from spark_programs import CONF, environment
 
@@ -29,6 +30,13 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.task.maxFailures": "8",
     "spark.stage.maxConsecutiveAttempts": "8",
+}
+
+# Tasks begin when both executors are there, so that each has some of the first stage's output.
+BOTH = SETTINGS | {
+    "spark.cores.max": "2",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
 }
 
 SPECULATION = {
@@ -187,4 +195,20 @@ def executors_killed(
             found = run.losses
             losses += len(found)
             report(f"run {number}: {name} lost {', '.join(found) or 'nothing'}; repeated {run.repetitions} times")
-    return losses
+        run = killed_over_spark_connect(directory, url, size)
+        report(f"over Spark Connect: {run.name} lost {', '.join(run.losses)}; repeated {run.repetitions} times")
+    return losses + len(run.losses)
+
+
+def killed_over_spark_connect(directory: pathlib.Path, url: str, size: int) -> LossyRun:
+    """Run a pipeline that loses an executor, with a Spark Connect server as the driver of the cluster.
+
+    Its random ids are the same in both sinks, or this raises `AssertionError`.
+    """
+    run = LossyRun(directory / "run-over-connect", "ids", size, [(13, "executor")], {})
+    settings = [part for name, value in BOTH.items() for part in ("--conf", f"{name}={value}")]
+    with running_connect_server(directory, *settings, master=url) as server:
+        run.run([f"--spark_remote={server}"])
+    assert ["13-executor"] == run.losses
+    assert 1 <= run.repetitions
+    return run

@@ -18,6 +18,13 @@ SHUTDOWN_SECONDS = 30.0
 HOSTS = ["127.0.0.1", "localhost", "127.0.0.1"]
 
 
+def _options_of_drivers() -> str:
+    """Return the options of JVMs in spark_conf/spark-defaults.conf."""
+    defaults = pathlib.Path(__file__).with_name("spark_conf") / "spark-defaults.conf"
+    (options,) = re.findall(r"^spark\.driver\.extraJavaOptions\s+(.*)$", defaults.read_text(), re.MULTILINE)
+    return str(options)
+
+
 class Daemon:
     """One of Spark's JVMs, in a process group of its own, together with the executors that it starts.
 
@@ -44,8 +51,8 @@ class Daemon:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": memory,
             "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-            # As in spark_conf/spark-defaults.conf, which these don't read.
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+            # They don't read it.
+            "SPARK_DAEMON_JAVA_OPTS": _options_of_drivers(),
             **(more or {}),
         }
         self.name = name

@@ -1,4 +1,4 @@
-"""Pipelines on a real standalone cluster whose executors have 1 GB, and by spark-submit."""
+"""Pipelines on a real standalone cluster whose executors have 1 GB."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import sys
 
 import pytest
 
+# A module beside the script, which executors can't import.
 HELPER = """
-def label(number):
-    return "even" if number % 2 == 0 else "odd"
+import resource
+
+
+def measured(key, values):
+    first, again = sum(values), sum(1 for _ in values)
+    return key, first, again, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 """
 
-# A shuffle, a side input, a file sink, and a module beside the script that executors can't import.
-PROGRAM = """
+LARGE_GROUP = """
 import sys
 
 import helper
@@ -23,36 +27,12 @@ import helper
 import penstock as beam
 
 with beam.Pipeline(argv=sys.argv[2:]) as p:
-    factor = p | "factor" >> beam.Create([10])
-    (
-        p
-        | beam.Create(range(1000))
-        | beam.Map(lambda n, f: (helper.label(n), n * f), beam.pvalue.AsSingleton(factor))
-        | beam.CombinePerKey(sum)
-        | beam.MapTuple(lambda key, total: f"{key} {total}")
-        | beam.io.WriteToText(sys.argv[1])
-    )
-"""
-
-LARGE_GROUP = """
-import resource
-import sys
-
-import penstock as beam
-
-
-def measured(key, values):
-    first, again = sum(values), sum(1 for _ in values)
-    return key, first, again, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-with beam.Pipeline(argv=sys.argv[2:]) as p:
     (
         p
         | beam.Create(range(50))
         | beam.FlatMap(lambda part: (("one key", part * 100_000 + n) for n in range(100_000)))
         | beam.GroupByKey()
-        | beam.MapTuple(measured)
+        | beam.MapTuple(helper.measured)
         | beam.Map(lambda found: " ".join(map(str, found)))
         | beam.io.WriteToText(sys.argv[1])
     )
@@ -96,15 +76,13 @@ def environment(tmp_path: pathlib.Path) -> dict[str, str]:
     }
 
 
-def written(
-    command: list[str], program: str, flags: list[str], directory: pathlib.Path, environment: dict[str, str]
-) -> list[str]:
-    """Return the lines that a program has written in a process of its own."""
+def written(program: str, cluster: str, directory: pathlib.Path, environment: dict[str, str]) -> str:
+    """Return the line that a program has written in a process of its own."""
     script = directory / "program.py"
     script.write_text(program)
-    output = directory / "output"
+    flags = ["--runner=spark-batch", f"--spark_master={cluster}", "--spark_conf", "spark.executor.memory=1g"]
     ran = subprocess.run(
-        [*command, str(script), str(output), "--runner=spark-batch", *flags],
+        [sys.executable, str(script), str(directory / "output"), *flags],
         cwd=directory,
         env=environment,
         capture_output=True,
@@ -113,42 +91,18 @@ def written(
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-4000:]
-    return sorted(line for file in directory.glob("output-*") for line in file.read_text().splitlines())
-
-
-def test_a_pipeline_runs_on_a_standalone_cluster(
-    standalone_cluster: str, tmp_path: pathlib.Path, environment: dict[str, str]
-) -> None:
-    """With a shuffle, a side input, a file sink, and a module that exists beside the script only."""
-    flags = [f"--spark_master={standalone_cluster}", "--spark_conf", "spark.executor.memory=512m"]
-
-    lines = written([sys.executable], PROGRAM, flags, tmp_path, environment)
-
-    assert lines == ["even 2495000", "odd 2500000"]
-
-
-def test_a_pipeline_runs_by_spark_submit(
-    standalone_cluster: str, tmp_path: pathlib.Path, environment: dict[str, str]
-) -> None:
-    """It uses the session that spark-submit has configured."""
-    import pyspark
-
-    submit = pathlib.Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    conf = ["--master", standalone_cluster, "--executor-memory", "512m", "--conf", "spark.ui.enabled=false"]
-    loopback = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
-
-    lines = written([str(submit), *conf, *loopback], PROGRAM, [], tmp_path, environment)
-
-    assert lines == ["even 2495000", "odd 2500000"]
+    (line,) = [line for file in directory.glob("output-*") for line in file.read_text().splitlines()]
+    return line
 
 
 def test_a_group_of_five_million_values_fits_executors_of_a_gigabyte(
     standalone_cluster: str, tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
-    """Its values are iterated twice and never in memory together: five million of them would take 200 MB."""
-    flags = [f"--spark_master={standalone_cluster}", "--spark_conf", "spark.executor.memory=1g"]
+    """Its values are iterated twice and never in memory together: five million of them would take 200 MB.
 
-    (line,) = written([sys.executable], LARGE_GROUP, flags, tmp_path, environment)
+    The function is in a module beside the script.
+    """
+    line = written(LARGE_GROUP, standalone_cluster, tmp_path, environment)
     *found, memory = line.rsplit(" ", 3)
 
     assert found == ["one key", str(sum(range(5_000_000))), "5000000"]
@@ -159,9 +113,7 @@ def test_five_million_keys_fit_executors_of_a_gigabyte(
     standalone_cluster: str, tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
     """A task works on one key group at a time, of which there are 128."""
-    flags = [f"--spark_master={standalone_cluster}", "--spark_conf", "spark.executor.memory=1g"]
-
-    (line,) = written([sys.executable], MANY_KEYS, flags, tmp_path, environment)
+    line = written(MANY_KEYS, standalone_cluster, tmp_path, environment)
     groups, memory = line.split()
 
     assert groups == "5000000"

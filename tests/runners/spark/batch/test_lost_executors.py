@@ -1,6 +1,6 @@
 """A batch on a real cluster that loses an executor while a stage runs has the results of one without.
 
-`make executor_kills` loses many, and more than executors.
+`make executor_kills` loses many, and more than executors, and one in a run over Spark Connect.
 """
 
 from __future__ import annotations
@@ -8,19 +8,11 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from kills.killed_executors import SETTINGS, LossyRun
-from servers.spark_connect import running_connect_server
+from kills.killed_executors import BOTH, LossyRun
 
 pytestmark = pytest.mark.spark
 
 SIZE = 5_000
-
-# Tasks begin when both executors are there, so that each has some of the first stage's output.
-BOTH = SETTINGS | {
-    "spark.cores.max": "2",
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
-}
 
 
 def test_ids_are_the_same_in_two_sinks_if_an_executor_dies_between_them(
@@ -43,14 +35,3 @@ def test_a_reshuffle_neither_loses_nor_doubles_elements_if_an_executor_dies_behi
 
     assert ["13-executor"] == run.losses
     assert 0 == run.repetitions
-
-
-def test_ids_are_the_same_in_two_sinks_over_spark_connect(standalone_cluster: str, tmp_path: pathlib.Path) -> None:
-    """The server is a driver of the cluster."""
-    options = [part for name, value in BOTH.items() for part in ("--conf", f"{name}={value}")]
-    run = LossyRun(tmp_path / "run", "ids", SIZE, [(13, "executor")], {})
-    with running_connect_server(tmp_path, *options, master=standalone_cluster) as url:
-        run.run([f"--spark_remote={url}"])
-
-    assert ["13-executor"] == run.losses
-    assert 1 <= run.repetitions
