@@ -1,7 +1,7 @@
 """The Spark tests in a second process, beside those that run all others: `pytest --spark-beside`, as in `make test`.
 
-The first process collects everything, starts the second, runs its own tests, and then reports those on Spark as if it
-had run them: there is one list of failures, one line at the end, one exit status and one junit file.
+The first process starts the second, runs its own tests, and then reports those on Spark as if it had run them: there is
+one list of failures, one line at the end, one exit status and one junit file.
 
 A third process helps both: first with the tests that aren't on Spark, then, with a Spark session of its own, with those
 that are.  It takes modules from the end of each list while the first or second takes them from its beginning.  The
@@ -147,16 +147,17 @@ class SparkBeside:
         modules.mkdir()
         self._modules = Modules(modules, "first")
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """Start the other processes, which collect the tests, too, at the same time."""
+        if not self._config.option.collectonly:
+            self._start("spark")
+            self._start("shared")
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Start the second process if there are tests on Spark, and the third if there are several modules to share."""
-        if session.testsfailed or self._config.option.collectonly:
-            return
+        """Refuse tests that the processes wouldn't call by the same name."""
         if other := [item.nodeid for item in session.items if _ADDRESS.search(item.nodeid)]:
             raise pytest.UsageError(f"expected ids without addresses, which differ in each process, got {other[0]}")
-        if any(map(is_on_spark, session.items)):
-            self._start("spark")
-            if any(len({item.path for item in part}) > 1 for part in parts(session.items)):
-                self._start("shared")
 
     def _start(self, name: str) -> None:
         self._others[name] = Beside(self._config, name, pathlib.Path(self._directory.name))
@@ -164,7 +165,7 @@ class SparkBeside:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Forward the reports of another process's test instead of running it."""
-        if not self._others or (not is_on_spark(item) and self._modules.are_ours(item)):
+        if not is_on_spark(item) and self._modules.are_ours(item):
             return None
         pass_over(item, nextitem)
         self._runs(item).forward(item)

@@ -166,12 +166,19 @@ def test_all_tests_are_reported_once_as_if_one_process_had_run_them(tmp_path: Pa
 
 
 def test_those_on_spark_have_a_process_of_their_own(tmp_path: Path) -> None:
-    """And no other test is run there."""
-    run = started(tmp_path, SUITE)
+    """The first process runs none of them, and the second no others."""
+    names = [f"test_{n}" for n in range(4)]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(SUITE.replace('"spark"', f'"spark-{name}"').replace("local-", f"{name}-"))
+    run = started(tmp_path, "")
     run.communicate(timeout=120)
 
-    assert {run.pid} == {int((tmp_path / f"local-{n}").read_text()) for n in range(3)}
-    assert run.pid != int((tmp_path / "spark").read_text())
+    local = {int((tmp_path / f"{name}-{n}").read_text()) for name in names for n in range(3)}
+    on_spark = {int((tmp_path / f"spark-{name}").read_text()) for name in names}
+    assert run.pid not in on_spark
+    assert 1 <= len(local) <= 2
+    assert 1 <= len(on_spark) <= 2
+    assert len(local | on_spark) <= 3
 
 
 def test_a_third_process_helps_with_the_others(tmp_path: Path) -> None:
@@ -197,7 +204,7 @@ def test_a_third_process_helps_with_those_on_spark(tmp_path: Path) -> None:
     """It does so when it has run its part of the others: what forks comes before Spark."""
     on_spark = SHARED.replace("@pytest", "@pytest.mark.spark\n@pytest", 1).replace("*/*", "b/*")
     names = {"b": [f"b/test_{n}" for n in range(4)], "c": [f"c/test_{n}" for n in range(2)]}
-    for directory, suite in {"b": on_spark, "c": SHARED}.items():
+    for directory, suite in {"b": on_spark, "c": SHARED.replace("*/*", "c/*")}.items():
         (tmp_path / directory).mkdir()
         for name in names[directory]:
             (tmp_path / f"{name}.py").write_text(suite)
@@ -223,7 +230,8 @@ def test_a_second_process_that_dies_fails_the_run(tmp_path: Path) -> None:
     output, _ = run.communicate(timeout=120)
 
     assert 1 == run.returncode
-    assert "the process of the spark tests has ended with -11, and not run test_suite.py::test_on_spark" in output
+    said = "the process of the (spark|shared) tests has ended with -11, and not run test_suite.py::test_on_spark"
+    assert re.search(said, output)
     assert "Fatal Python error: Segmentation fault" in output
 
 
