@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 import attrs
 
+from ...sdk.coders.key_encoding import encode_key
 from ...sdk.errors import InvalidKeyError, NotAPairError, PenstockError, UserCodeError
 from ...sdk.metrics import runs_step
 from ...sdk.redaction import redacted
@@ -256,8 +257,13 @@ def not_a_pair(element: Any) -> NotAPairError:
 
 
 def unhashable(key: Any) -> InvalidKeyError:
-    """Return the error for a key without a hash."""
-    return InvalidKeyError(
-        f"the key {shortened(key)} is a {type(key).__name__}, which is unhashable and so can't be grouped by; "
-        "use a tuple or a frozenset instead"
-    )
+    """Return the error for a key without a hash, with advice for the part that has none.
+
+    >>> print(unhashable(("a", [1])))
+    ('a', [1]) (a tuple) can't be a key, for [1] (a list) inside it is unhashable: use a tuple
+    """
+    try:
+        encode_key(key)
+    except InvalidKeyError as error:
+        return error
+    return InvalidKeyError(f"{shortened(key)} (a {type(key).__name__}) is unhashable, so it can't be a key")

@@ -442,10 +442,11 @@ def test_a_stateful_dofn_on_what_is_known_to_be_no_pair_is_refused(pipeline: Any
 
 
 def test_a_stateful_dofn_on_an_unhashable_key_says_so() -> None:
-    """As a grouping does."""
+    """As a grouping does, with advice for the part that has no hash."""
     p = TestPipeline()
-    p | beam.Create([0]) | beam.Map(lambda _: (["a"], 1)).with_output_types(Any) | "keep" >> beam.ParDo(Keeping())
-    fails(p, InvalidKeyError, r"keep: .*\['a'\]")
+    keyed = p | beam.Create([0]) | beam.Map(lambda _: ((1, ["a"]), 1)).with_output_types(Any)
+    keyed | "keep" >> beam.ParDo(Keeping())
+    fails(p, InvalidKeyError, r"keep: .*for \['a'\] \(a list\) inside it is unhashable: use a tuple$")
 
 
 # --- Scripts that can't be

@@ -16,7 +16,7 @@ from typing import Any
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.elements.bundle import Bundle
-from ..user_errors import Attribution, attributed, not_a_pair, pair_type, reraise, unhashable
+from ..user_errors import Attribution, attributed, not_a_pair, pair_type, reraise, shortened, unhashable
 
 # The number of keys whose owner is cached.
 _REMEMBERED = 16_384
@@ -106,7 +106,8 @@ class Partitioner:
             self._resting -= len(keys)
             return packed(self.of_keys(keys))
         except BaseException as error:
-            reraise(attributed(_explained(elements) or error, Attribution(self._label, None)))
+            found, element = _explained(elements) or (error, None)
+            reraise(attributed(found, Attribution(self._label, element)))
 
     def of_keys(self, keys: Collection[Any]) -> list[int]:
         """Return the number of the part of each key."""
@@ -138,17 +139,19 @@ def prime_up_to(groups: int) -> int:
     return next(n for n in range(groups, 1, -1) if all(n % i for i in range(2, int(n**0.5) + 1)))
 
 
-def _explained(elements: list[Any]) -> Exception | None:
-    """Return the error of the first element that has no key."""
+def _explained(elements: list[Any]) -> tuple[Exception, str | None] | None:
+    """Return the error of the first element that has no key, and the element unless the message has it."""
     for element in elements:
         try:
             pair_type(element)
             if len(element) != 2:
-                return not_a_pair(element)
-            try:
-                hash(element[0])
-            except TypeError as error:
-                return unhashable(element[0]) if "unhashable" in str(error) else error
+                return not_a_pair(element), None
         except Exception as error:
-            return error
+            return error, None
+        try:
+            hash(element[0])
+        except Exception as error:
+            if isinstance(error, TypeError) and "unhashable" in str(error):
+                return unhashable(element[0]), None
+            return error, shortened(element)
     return None
