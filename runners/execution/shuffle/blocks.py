@@ -91,6 +91,8 @@ def encode_rows(rows: Rows) -> Iterator[bytes]:
     if len(block) <= BLOCK_BYTES or n == 1:
         yield block
         return
+    # So that it isn't in memory while its halves are sent.
+    del block
     yield from encode_rows(rows.part(0, n // 2))
     yield from encode_rows(rows.part(n // 2, n))
 
@@ -121,6 +123,7 @@ def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]
         if len(block) <= limit or n == 1:
             yield block
         else:
+            del block
             yield from encode_bundle(bundle.part(0, n // 2), limit)
             yield from encode_bundle(bundle.part(n // 2, n), limit)
         return
@@ -139,6 +142,7 @@ def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]
     if len(block) <= limit or n == 1:
         yield block
         return
+    del block
     yield from encode_bundle(bundle.part(0, n // 2), limit)
     yield from encode_bundle(bundle.part(n // 2, n), limit)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pyarrow
 import pytest
 from groupings import fold_of, grouping_of
 from hypothesis import given, settings
@@ -24,6 +26,7 @@ from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.coders import VarIntCoder, registry
 from penstock.sdk.coders.coded_key import coded
 from penstock.sdk.coders.key_encoding import key_group
+from penstock.sdk.columns.column_bundle import ColumnBundle, of_columns
 from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.errors import InvalidKeyError
 from penstock.triggers import ONLY_PANE
@@ -424,6 +427,29 @@ def test_values_of_a_key_keep_their_order(other: Any) -> None:
             writer.flush()
     writer.flush()
     assert [(7, values)] == [pair for bundle in operator.flush() for pair in bundle.values]
+
+
+@pytest.mark.parametrize("kind", ["rows", "bundle", "columns"])
+def test_what_is_too_large_for_a_block_is_not_kept_while_its_parts_are_sent(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes, those of its halves and those of their halves would be three times what is sent."""
+    limit = 20_000
+    monkeypatch.setattr(shuffle_blocks, "BLOCK_BYTES", limit)
+    pairs = [(i, b"." * 10_000) for i in range(400)]
+    bundle: Bundle = Bundle(pairs)
+    if kind == "columns":
+        bundle = ColumnBundle(pyarrow.record_batch({"text": [text for _, text in pairs]}), of_columns)
+    rows = Rows(2)
+    rows.add(GLOBAL_WINDOWS[0], [item for pair in pairs for item in pair])
+    blocks = encode_rows(rows) if kind == "rows" else encode_bundle(bundle, limit)
+    tracemalloc.start()
+    try:
+        assert limit >= len(next(blocks))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 20 * limit
 
 
 class Moody:
