@@ -251,6 +251,16 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: Any) -> No
         pytest.fail(f"{request._pyfuncitem.nodeid} uses Spark; expected the marker `spark` on it")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
+    # A Spark context that a test starts by the name of a runner stays, and interrupts the tests at the next SIGINT.
+    before = signal.getsignal(signal.SIGINT)
+    result = yield
+    if signal.getsignal(signal.SIGINT) != before and not spark_beside.is_on_spark(item):
+        pytest.fail(f"{item.nodeid} leaves another handler of SIGINT; if it uses Spark, it needs the marker `spark`")
+    return result
+
+
 # In CI nothing may be skipped: a test that doesn't run there runs nowhere.
 
 

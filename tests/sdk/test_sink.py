@@ -69,11 +69,11 @@ class WriteDiary(beam.PTransform[Any, Any]):
         return pcoll | "Inner" >> beam.io.Write(self.diary)
 
 
-@pytest.mark.parametrize("runner", ["direct", "local", "spark-batch"])
-def test_each_call_has_the_label_and_the_transaction(runner: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("runner_name", ["direct", "local", "spark-batch"])
+def test_each_call_has_the_label_and_the_transaction(runner_name: str, tmp_path: pathlib.Path) -> None:
     """Only the writer has a unit; what a transform isn't told it can't get wrong."""
     diary = Diary(tmp_path)
-    with beam.Pipeline(runner) as p:
+    with beam.Pipeline(runner_name) as p:
         _ = p | beam.Create([1, 2]) | "Outer" >> WriteDiary(diary)
 
     notes = diary.notes()
