@@ -3,6 +3,6 @@
 bundle.py            many elements, as columns
 row.py               Row: a record with named fields
 element_wrappers.py  WindowedValue, TaggedOutput, Retracted: wrappers of outputs
-defensive_copy.py    copies of elements that somebody else may change
+defensive_copy.py    copies of elements that user code may modify after they were emitted
 windowed_batch.py    batches of values with one timestamp, windows and pane
 """
