@@ -40,6 +40,13 @@ def test_combined(runner_name, kind, n):
     pass
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("n", range(3))
+@pytest.mark.parametrize("kind", ["a", "b"])
+def test_of_spark_alone(kind, n):
+    pass
+
+
 @pytest.mark.parametrize(("n", "expected"), [(0, True), (1, True), (1, False)])
 def test_cases(runner_name, n, expected):
     pass
@@ -66,3 +73,4 @@ def test_each_value_of_each_parameter_is_tried_on_spark(tmp_path: Path) -> None:
         "test_cases local": {"0-True", "1-True", "1-False"},
         "test_cases spark-batch": {"0-True", "1-True", "1-False"},
     } == found
+    assert 6 == ran.stdout.count("test_of_spark_alone")
