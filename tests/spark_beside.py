@@ -39,6 +39,9 @@ import time_limits
 PERIOD = 0.05
 PATIENCE = 30.0
 
+# The exit statuses of a session that has come to its end.
+_ENDS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+
 _ADDRESS = re.compile(r" at 0x[0-9a-f]{6}")
 
 
@@ -187,9 +190,16 @@ class SparkBeside:
         return [beside.pid for beside in self._others.values()]
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Note whether all tests were reported: there was no interrupt, and no `--exitfirst`."""
+        """Note whether all tests were reported: there was no interrupt, and no `--exitfirst`.
+
+        A process that has broken off fails the run, though others have run the rest of its tests.
+        """
         ran = exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
         self._is_complete = ran and not session.shouldfail and not session.shouldstop
+        reasons = [why for beside in self._others.values() if (why := beside.broken_off())] if self._is_complete else []
+        if reasons:
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+            print("", *reasons, sep="\n", file=sys.stderr)
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
@@ -291,6 +301,13 @@ class Beside:
         self._config.hook.pytest_warning_recorded.call_historic(
             kwargs={"warning_message": warning, "nodeid": nodeid, "when": when, "location": None}
         )
+
+    def broken_off(self) -> str | None:
+        """Return how it has ended before the end of its session; None if it hasn't."""
+        if not self._wait() or self._process.returncode in _ENDS:
+            return None
+        how = f"has ended with {self._process.returncode}"
+        return f"the process of the {self._name} tests {how}:\n{self._last_of_log()}"
 
     def _without(self, item: pytest.Item, why: str) -> str:
         last = self._last_of_log()

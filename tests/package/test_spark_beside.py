@@ -115,6 +115,7 @@ def test_local():
 """
 
 DIES = """
+import atexit
 import os
 import signal
 
@@ -233,6 +234,16 @@ def test_a_second_process_that_dies_fails_the_run(tmp_path: Path) -> None:
     said = "the process of the (spark|shared) tests has ended with -11, and not run test_suite.py::test_on_spark"
     assert re.search(said, output)
     assert "Fatal Python error: Segmentation fault" in output
+
+
+def test_a_process_that_breaks_off_between_two_tests_fails_the_run(tmp_path: Path) -> None:
+    """All tests are reported, but nobody would know that others had to run the rest."""
+    run = started(tmp_path, DIES.replace("os.kill(os.getpid(), signal.SIGSEGV)", "atexit.register(os._exit, 9)"))
+    output, _ = run.communicate(timeout=120)
+
+    assert 3 == run.returncode, output
+    assert re.search(r"^3 passed", output, re.MULTILINE), output
+    assert re.search("the process of the (spark|shared) tests has ended with 9:", output)
 
 
 def test_an_interrupt_ends_both(tmp_path: Path) -> None:
