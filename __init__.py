@@ -13,8 +13,7 @@ A pipeline is written once, and runs in this process, or on Spark:
 
 Names are Apache Beam's, if Beam has one.
 
-stored.py     types that are stored, by tags and versions
-later.py      names that are imported when they are used
+persistence/  tags and versions of types that are stored
 windowing/    event time: timestamps, windows, window functions
 triggers/     emission of results: triggers, panes, accumulation
 sdk/          pipelines, DoFns, combiners, coders, options

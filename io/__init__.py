@@ -36,9 +36,10 @@ record_types.py        declared types of records
 
 from typing import TYPE_CHECKING
 
-from ..later import names_imported_later
+from ..persistence import lazily_stored
 from ..sdk import compat
 from ..sdk.elements.bundle import Bundle
+from ..sdk.lazy_imports import lazy_names
 from ..sdk.sink import Sink, SinkContext, SinkSpec, SinkWriter
 from ..sdk.sources.bounded import BoundedSource
 from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
@@ -90,7 +91,7 @@ if TYPE_CHECKING:
     from .sql.write import WriteToSQL, WriteToSQLite
 
 # By name, the module that is imported when the name is used: few programs need more than two.
-_LATER = {
+_LAZY = {
     "FileBasedSink": "beam.file_based_sink",
     "FromDebezium": "cdc.debezium",
     "ReadFromPostgresChanges": "cdc.postgres",
@@ -237,8 +238,33 @@ __all__ = [
     "watermark_estimators",
 ]
 
+# By tag, the modules with stored types that `import penstock` doesn't import.
+lazily_stored(
+    __name__,
+    {
+        "unbounded-part": "beam.unbounded_source",
+        "postgres-changes-offset": "cdc.postgres_log",
+        "postgres-table": "cdc.postgres_tables",
+        "row-change": "cdc.row_change",
+        "latest-sequenced-row": "cdc.sequenced_rows",
+        "sequenced-change": "cdc.sequenced_rows",
+        "file-metadata": "files.filesystem",
+        "readable-file": "files.matching",
+        "staged-file": "files.sink",
+        "file-range": "files.source",
+        "kafka-range": "kafka.bounded",
+        "kafka-header": "kafka.records",
+        "kafka-record": "kafka.records",
+        "kafka-partition": "kafka.source",
+        "mqtt-message": "mqtt.messages",
+        "nats-range": "nats.bounded",
+        "nats-message": "nats.messages",
+        "redis-stream-entry": "redis.source",
+    },
+)
+
 if not TYPE_CHECKING:
-    __getattr__ = names_imported_later(__name__, _LATER)
+    __getattr__ = lazy_names(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,8 @@ spark/       on Spark
 from importlib import import_module
 from typing import Any
 
+from ..persistence import lazily_stored
+
 # By name, also Beam's: they are imported when they are first asked for.
 _RUNNERS = dict.fromkeys(
     [
@@ -23,6 +25,22 @@ _RUNNERS = dict.fromkeys(
     ("local", "LocalStreamingRunner"),
 )
 _RUNNERS["SparkBatchRunner"] = ("spark", "SparkBatchRunner")
+
+
+# By tag, the modules with stored types that `import penstock` doesn't import.
+lazily_stored(
+    __name__,
+    {
+        "side-input-change": "execution.stages.side_inputs",
+        "state-change": "execution.state.keyed_state",
+        "split-partition": "execution.streaming.sources",
+        "multiset": "execution.windows.retractions",
+        "not-a-number": "execution.windows.retractions",
+        "signed-inputs": "execution.windows.retractions",
+        "signed-windows": "execution.windows.retractions",
+        "frame-stream-position": "spark.micro_batch.structured_streaming",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:

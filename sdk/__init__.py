@@ -43,6 +43,7 @@ metrics/               counters, distributions and gauges
 redaction.py           redaction of secrets
 runner.py              Runner, PipelineResult, and finding runners by name
 errors.py              penstock's errors
+lazy_imports.py        names of a package whose modules are imported when the names are used
 compat.py              Beam's module paths
 beam/                  all names of Beam, and errors for those that are absent
 retry.py               retries of calls that fail for a while, with growing delays (Beam's `utils.retry`)
@@ -54,6 +55,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..persistence import lazily_stored
 from .ptransform import applies_to_operands
 from .pvalue import previews
 
@@ -77,3 +79,17 @@ def _preview() -> Any:
     from . import preview
 
     return preview
+
+
+# By tag, the modules with stored types that `import penstock` doesn't import.
+lazily_stored(
+    __name__,
+    {
+        "collected-columns": "columns.column_groups",
+        "lists-of-columns": "columns.column_groups",
+        "tagged-columns": "columns.column_groups",
+        "offset-range": "dofn.offset_range",
+        "frame-block": "spark_interfaces",
+        "generated-row": "typehints.beam.row_type",
+    },
+)

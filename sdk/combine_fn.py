@@ -18,7 +18,7 @@ from numbers import Rational
 from operator import add
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from ..stored import restores
+from ..persistence import restores
 from ..windowing.window_fn import overrides
 from .columns.arrow_fold import ALL, ANY, COUNT, MAX, MIN, SUM, ArrowFolds
 from .errors import InputError, PenstockError

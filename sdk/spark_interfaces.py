@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..stored import stored_as
+from ..persistence import stored_as
 from .elements.bundle import Bundle
 from .errors import UnsupportedError
 from .graph import Graph, ParDo, Read

@@ -12,7 +12,7 @@ pytest_plugin.py   plugin for pytest: simulated pipelines, and short tracebacks
 
 from typing import TYPE_CHECKING
 
-from ..later import names_imported_later
+from ..sdk.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from .panes import TestPane
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
 
 # By name, the module that is imported when the name is used.
-_LATER = {
+_LAZY = {
     "TestPane": "panes",
     "ScriptedSource": "scripted_source",
     "simulate_pipeline": "simulating",
@@ -74,8 +74,8 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = names_imported_later(__name__, _LATER)
+    __getattr__ = lazy_names(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LAZY})

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ..persistence import restores
 from ..sdk import typehints
 from ..sdk.columns.column_bundle import Elements, Pairs, as_rows, as_values, of_columns
 from ..sdk.columns.expressions import Column, Projection, Rearrangement, field_of
@@ -22,7 +23,6 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.typehints.column_types import check_columns, type_in
 from ..sdk.typehints.schema import with_schema
-from ..stored import restores
 from .combine import CombinePerKey
 from .combiners.tuple_combine import TupleCombineFn
 from .group_by_key import GroupByKey

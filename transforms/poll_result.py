@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from ..stored import stored_as
+from ..persistence import stored_as
 from ..windowing import TimestampedValue
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import MAX_TIMESTAMP, Timestamp

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from ..persistence import stored_as
 from ..sdk import graph
 from ..sdk.coders.coded_key import coded
 from ..sdk.coders.digest import digest_of
@@ -22,7 +23,6 @@ from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ..sdk.user_code.serialization import Serialized
 from ..sdk.watermark_estimators import ManualWatermarkEstimator
-from ..stored import stored_as
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import MAX_TIMESTAMP, MIN_MICROS, Timestamp
 from .poll_result import PollFn, PollResult, Termination, TerminationCondition, never

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ..stored import stored_as
+from ..persistence import stored_as
 
 
 @stored_as("accumulation-mode", 1)

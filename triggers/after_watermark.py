@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..stored import stored_as
+from ..persistence import stored_as
 from .composite import check_trigger, earliest
 from .data_loss import DataLossReason
 from .lifetime import FINISHED, Lifetime, begun

@@ -38,7 +38,7 @@ from typing import Any
 
 import attrs
 
-from ..stored import stored_as
+from ..persistence import stored_as
 from ..windowing.timestamp import Timestamp
 from .after_count import AfterCount
 from .data_loss import DataLossReason

@@ -18,7 +18,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final
 
-from ..stored import stored_as
+from ..persistence import stored_as
 from .trigger import Trigger, TriggerContext
 
 

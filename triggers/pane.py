@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import attrs
 
-from ..stored import stored_as
+from ..persistence import stored_as
 
 
 @stored_as("pane-timing", 1)

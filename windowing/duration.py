@@ -6,7 +6,7 @@ from datetime import timedelta
 from numbers import Real
 from typing import Any, TypeAlias, Union
 
-from ..stored import restores
+from ..persistence import restores
 from .microseconds import (
     MICROS_PER_SECOND,
     Microseconds,

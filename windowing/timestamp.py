@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from numbers import Real
 from typing import Any, TypeAlias, Union, overload
 
-from ..stored import restores
+from ..persistence import restores
 from .duration import Duration, DurationTypes, is_span
 from .microseconds import (
     MICROS_PER_SECOND,

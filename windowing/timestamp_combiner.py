@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ..stored import stored_as
+from ..persistence import stored_as
 from .timestamp import Timestamp
 from .window_fn import WindowFn
 from .windows import BoundedWindow

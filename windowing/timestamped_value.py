@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import GenericAlias
 from typing import Any
 
-from ..stored import restores
+from ..persistence import restores
 from .microseconds import MICROS_PER_SECOND, micros_of_seconds
 from .timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes, in_range
 

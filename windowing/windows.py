@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..stored import restores
+from ..persistence import restores
 from .timestamp import MAX_MICROS, MIN_MICROS, MIN_TIMESTAMP, Timestamp, TimestampTypes, in_range, micros_of
 
 # Users' functions ask each element's window for its start, and elements of a window come together: the latest start is

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ...persistence import stored_as
 from ...sdk import coders
 from ...sdk.elements.bundle import Bundle
 from ...sdk.ptransform import PTransform
@@ -15,7 +16,6 @@ from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.sources.bounded import ConvertibleSource
 from ...sdk.sources.unbounded import UnboundedReader as OwnUnboundedReader
 from ...sdk.sources.unbounded import UnboundedSource as OwnUnboundedSource
-from ...stored import stored_as
 from ...transforms.read import Read
 from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, MIN_MICROS, Timestamp

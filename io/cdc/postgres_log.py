@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import attrs
 
-from ...stored import stored_as
+from ...persistence import stored_as
 from .pgoutput import Begin, Change, Commit, Message, Relation, Truncate, is_change, message_of
 from .postgres_slot import Peeked, Position, ReplicationSlot
 from .postgres_snapshot import Key, missing_former_row, truncated

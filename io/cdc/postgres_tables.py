@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ...stored import stored_as
+from ...persistence import stored_as
 from .pgoutput import UNCHANGED, Relation, Values
 from .postgres_server import PostgresServer
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import attrs
 
+from ...persistence import stored_as
 from ...sdk.coders.coder import shortened
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.element_wrappers import Retracted, TaggedOutput
 from ...sdk.errors import SourceError
 from ...sdk.userstate import ReadModifyWriteStateSpec
-from ...stored import stored_as
 from ...windowing.timestamp import Timestamp
 from ...windowing.timestamped_value import TimestampedValue
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import attrs
 
+from ...persistence import stored_as
 from ...sdk.coders.coder import shortened
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.errors import SourceError
 from ...sdk.userstate import ReadModifyWriteStateSpec, on_window_expiration
-from ...stored import stored_as
 from .row_change import RowChange
 
 # A place in a database's log, with the name of its kind; places of one kind can be compared.

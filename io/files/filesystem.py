@@ -21,12 +21,12 @@ from typing import Any, BinaryIO, TypeAlias, cast
 
 import attrs
 
+from ...persistence import stored_as
 from ...sdk.errors import OptionsError, PenstockError, SourceError, missing_extra
 from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.user_code.error_text import text_or_class
 from ...sdk.working_directory import absolute
-from ...stored import stored_as
 from . import object_store
 
 AnyPath: TypeAlias = str | os.PathLike[str] | ValueProvider

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, cast
 
 import attrs
 
+from ...persistence import stored_as
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SourceError
@@ -16,7 +17,6 @@ from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
-from ...stored import stored_as
 from ...transforms.assign_windows import WindowInto
 from ...transforms.create import Create
 from ...transforms.pardo import ParDo

@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 import attrs
 
+from ...persistence import restores, stored_as
 from ...sdk.beam.display import DisplayDataItem
 from ...sdk.claims import Claim, Claimant
 from ...sdk.coders.coder import shortened
@@ -36,7 +37,6 @@ from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.redaction import logger_of, redacted, redacted_cause
 from ...sdk.sink import Sink, SinkContext, SinkSpec, SinkWriter
 from ...sdk.transaction_series import digest_of_sink
-from ...stored import restores, stored_as
 from ..dead_letters import Rejected, tell
 from .commit_plan import Renaming, carry_out, read_plan, write_plan
 from .compression import CompressionTypes, CountingFile, open_for_writing

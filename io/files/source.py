@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
+from ...persistence import stored_as
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.elements.row import Row
@@ -24,7 +25,6 @@ from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.sources.bounded import BoundedSource
 from ...sdk.typehints.schema import with_schema
-from ...stored import stored_as
 from ...transforms.pardo import ParDo
 from ...transforms.read import Read
 from ...transforms.reshuffle import Reshuffle

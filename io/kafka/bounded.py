@@ -7,10 +7,10 @@ from typing import Any
 
 import attrs
 
+from ...persistence import stored_as
 from ...sdk.elements.bundle import Bundle
 from ...sdk.sources.bounded import BoundedSource
 from ...sdk.sources.event_time_reader import EventTimes
-from ...stored import stored_as
 from ...windowing.timestamp import Timestamp
 from ..first_elements import without_watermark
 from .client import closed

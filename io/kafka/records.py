@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from ...persistence import stored_as
 from ...sdk.errors import SourceError
-from ...stored import stored_as
 
 
 @stored_as("kafka-header", 1)

@@ -11,11 +11,11 @@ from typing import Any
 
 import attrs
 
+from ...persistence import stored_as
 from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
-from ...stored import stored_as
 from ...windowing.duration import DurationTypes
 from ...windowing.timestamp import Timestamp
 from .client import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from ...stored import stored_as
+from ...persistence import stored_as
 
 # The user property that has the id of a message of `WriteToMqtt`.
 ID_PROPERTY = "penstock-id"

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
+from ...persistence import stored_as
 from ...sdk.elements.bundle import Bundle
 from ...sdk.sources.bounded import BoundedSource
-from ...stored import stored_as
 from ...windowing.timestamp import Timestamp
 from .client import called
 from .source import NatsReader, NatsSource, first_position, last_sequence

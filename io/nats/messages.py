@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from ...stored import stored_as
+from ...persistence import stored_as
 
 
 @stored_as("nats-message", 1)

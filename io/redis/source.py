@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from ...persistence import stored_as
 from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
@@ -18,7 +19,6 @@ from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...sdk.user_code.error_text import text_or_class
 from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
-from ...stored import stored_as
 from ...transforms.read import Read
 from ...windowing.timestamp import Timestamp
 from ..waiting import Outage

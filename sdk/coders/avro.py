@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ...stored import stored_as
+from ...persistence import stored_as
 from ..errors import missing_extra
 from .coder import Coder, wrong_type
 

@@ -25,7 +25,7 @@ from zlib import crc32
 
 import attr
 
-from ...stored import name_of, restores
+from ...persistence import name_of, restores
 from ...windowing.microseconds import MICROS_PER_SECOND, Microseconds
 from ...windowing.windows import BoundedWindow, GlobalWindow, IntervalWindow
 from ..elements.row import Row

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from ...stored import stored_as
+from ...persistence import stored_as
 from .coder import Coder, wrong_type
 from .primitive import BytesCoder
 

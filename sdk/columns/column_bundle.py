@@ -14,7 +14,7 @@ from uuid import UUID
 
 import attrs
 
-from ...stored import restores, stored_as
+from ...persistence import restores, stored_as
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ...windowing.timestamp import MIN_MICROS, Timestamp
 from ..elements.bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, Windows

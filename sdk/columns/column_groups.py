@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ...stored import stored_as
+from ...persistence import stored_as
 from .arrow_lists import ends_of
 from .column_bundle import Elements
 

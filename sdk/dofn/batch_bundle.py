@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from ...stored import restores
+from ...persistence import restores
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ...windowing.timestamp import MIN_MICROS
 from ..columns.column_bundle import (

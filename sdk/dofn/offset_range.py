@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from ...stored import stored_as
+from ...persistence import stored_as
 from .splittable_dofn import RestrictionProgress, RestrictionTracker
 
 

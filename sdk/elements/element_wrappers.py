@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from ...stored import restores, stored_as
+from ...persistence import restores, stored_as
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ...windowing.global_windows import makes_windowed_values
 from ...windowing.timestamp import MIN_MICROS, Timestamp

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from ...stored import restores
+from ...persistence import restores
 
 
 class Row:

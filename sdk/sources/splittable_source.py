@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from ...stored import stored_as
+from ...persistence import stored_as
 from ...windowing import TimestampedValue
 from ...windowing.duration import Duration
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeAlias, get_args
 
 import attrs
 
-from ...stored import restores, stored_as
+from ...persistence import restores, stored_as
 from ..errors import ColumnError, missing_extra
 from .compatibility import is_compatible
 from .describe import describe

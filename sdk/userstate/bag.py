@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ...stored import restores
+from ...persistence import restores
 from ..elements.defensive_copy import defensive_copies, defensive_copy
 from .state_spec import AccumulatingRuntimeState, StateSpec
 from .store import ATOMS

@@ -11,7 +11,7 @@ from __future__ import annotations
 from copy import copy, deepcopy
 from typing import Any
 
-from ...stored import stored_as
+from ...persistence import stored_as
 from ..coders.coder import Coder
 from ..combine_fn import CombineFn
 from ..elements.defensive_copy import defensive_copy

@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Any
 
-from ...stored import restores
+from ...persistence import restores
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes
 from ..elements.defensive_copy import defensive_copy
 from .state_spec import AccumulatingRuntimeState, StateSpec

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from ...stored import stored_as
+from ...persistence import stored_as
 
 M = TypeVar("M", bound=Callable[..., Any])
 

@@ -7,6 +7,8 @@ import json
 import pathlib
 import pickle
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -16,8 +18,8 @@ from golden.values import CHUNKS, VALUES
 from golden.write import FILES
 
 import penstock as beam
-from penstock import stored
 from penstock.io.files.filesystem import FileMetadata
+from penstock.persistence import tags
 from penstock.runners.execution.stages.side_inputs import ViewChangeKind
 from penstock.runners.execution.streaming.snapshot_chunks import bodies, chunks_of
 from penstock.sdk.coders.key_encoding import encode_key
@@ -63,10 +65,36 @@ def test_a_value_of_an_earlier_version_is_read(name: str) -> None:
     assert pickle.dumps(VALUES[name]) == pickle.dumps(restored)
 
 
+READ_IN_NEW_PROCESSES = """
+import base64, json, os, pathlib, pickle, sys
+
+value = base64.b64decode(json.loads(pathlib.Path(sys.argv[1]).read_text())["row/1"])
+assert pickle.loads(value) and "penstock" in sys.modules
+for name, value in json.loads(pathlib.Path(sys.argv[1]).read_text()).items():
+    pid = os.fork()
+    if not pid:
+        try:
+            pickle.loads(base64.b64decode(value))
+        except Exception as error:
+            print(f"{name}: {error}", flush=True)
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
+
+
+def test_a_stored_type_is_found_by_its_tag_alone() -> None:
+    """In a process that has imported nothing but `pickle`, each on its own."""
+    command = [sys.executable, "-c", READ_IN_NEW_PROCESSES, str(FILES / "values.json")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr
+    assert [] == ran.stdout.splitlines()
+
+
 def test_every_stored_type_has_a_golden_value() -> None:
     """In each version that can be read."""
     kept = json.loads((FILES / "values.json").read_text())
-    names = {f"{tag}/{version}" for tag, versions in stored.tags().items() for version in versions}
+    names = {f"{tag}/{version}" for tag, versions in tags().items() for version in versions}
     assert {name for name in names if not name.startswith("doctest-")} == set(kept)
 
 

@@ -15,9 +15,9 @@ import pytest
 from golden.archives import unpacked
 from golden.pipelines import GOLDEN
 
-from penstock import stored
 from penstock.io.files.commit_plan import read_plan
 from penstock.io.files.filesystem import LocalFileSystem
+from penstock.persistence import restores
 from penstock.runners.execution.checkpoints.log_listing import LogListing
 from penstock.runners.execution.checkpoints.manifest import VERSION, unsealed
 from penstock.runners.execution.checkpoints.storage import LocalDisk
@@ -95,7 +95,7 @@ def test_a_value_of_an_unknown_type_is_refused_by_name() -> None:
 def test_a_tag_is_registered_once() -> None:
     """Two types of one tag couldn't be told apart."""
     with pytest.raises(ValueError, match=r"got 'row/1'"):
-        stored.restores("row", 1)(lambda: None)
+        restores("row", 1)(lambda: None)
 
 
 def test_a_job_with_a_manifest_of_another_version_does_not_start(tmp_path: pathlib.Path) -> None:

@@ -26,7 +26,7 @@ def test_dir_shows_public_names_only(module: ModuleType) -> None:
     names = [name for name in dir(module) if not name.startswith("__")]
 
     assert sorted(set(module.__all__)) == names
-    assert {"annotations", "Any", "TYPE_CHECKING", "compat", "sdk", "records", "_LATER"}.isdisjoint(names)
+    assert {"annotations", "Any", "TYPE_CHECKING", "compat", "sdk", "records", "_LAZY"}.isdisjoint(names)
 
 
 @pytest.mark.parametrize("module", [beam, beam.io], ids=["penstock", "penstock.io"])

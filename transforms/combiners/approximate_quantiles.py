@@ -8,8 +8,8 @@ from math import inf
 from operator import itemgetter
 from typing import Any
 
+from ...persistence import restores
 from ...sdk.combine_fn import CombineFn
-from ...stored import restores
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 from .quantile_sketches import KllSketch, QuantileSketch, VarOptSketch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...stored import restores
+from ...persistence import restores
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 from .to_set import ToSetCombineFn, present
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...stored import restores
+from ...persistence import restores
 from .apache_datasketches import datasketches
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Protocol
 
-from ...stored import restores
+from ...persistence import restores
 from .apache_datasketches import datasketches
 
 

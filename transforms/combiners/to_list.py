@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
+from ...persistence import restores
 from ...sdk.combine_fn import CombineFn
-from ...stored import restores
 from .equal_copies import equals_its_copies
 from .globally_and_per_key import GlobalCombiner
 

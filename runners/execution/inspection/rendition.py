@@ -23,13 +23,13 @@ from typing import Any
 
 import attr
 
+from ....persistence import name_of
 from ....sdk.coders.key_encoding import CodedKey
 from ....sdk.elements.row import Row
 from ....sdk.errors import SnapshotError
 from ....sdk.userstate.bag import Chunks
 from ....sdk.userstate.combining_value import Accumulator
 from ....sdk.userstate.ordered_list import Timeline
-from ....stored import name_of
 from ....windowing import GLOBAL_WINDOW, IntervalWindow, Timestamp
 from ....windowing.duration import Duration
 from ..windows.retractions import Multiset, SignedInputs, SignedWindows

@@ -25,7 +25,7 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any, ClassVar
 
-from .... import stored
+from ....persistence import NAMESPACE, UnknownTypeError, restorer
 from ....sdk.errors import CheckpointMismatchError
 
 # Stored types that are restored, whose restoring runs nothing but constructors of plain data.  Others are shown as
@@ -229,10 +229,10 @@ class PlainUnpickler(pickle.Unpickler):
             return _SAFE[name]
         if name in _CALLED:
             return _Call(_CALLED[name])
-        if module_name == stored.__name__ and global_name.rpartition("/")[0] in SAFE_TAGS:
+        if module_name == NAMESPACE and global_name.rpartition("/")[0] in SAFE_TAGS:
             try:
-                return _Call(getattr(stored, global_name))
-            except stored.UnknownTypeError:
+                return _Call(restorer(global_name))
+            except UnknownTypeError:
                 # Of a package that isn't installed, or of a later version.
                 return self._stand_in(name)
         if module_name == "uuid" and global_name == "UUID":

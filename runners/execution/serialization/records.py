@@ -22,9 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+from ....persistence import UnknownTypeError
 from ....sdk.errors import CorruptSnapshotError, UnknownFormatError
 from ....sdk.user_code.serialization import dumps
-from ....stored import UnknownTypeError
 from .unpickling import cant_be_read
 
 T = TypeVar("T")

@@ -23,9 +23,9 @@ from enum import Enum
 from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
+from ....persistence import stored_as
 from ....sdk.coders.coded_key import coded
 from ....sdk.side_input_views import PanesSeen
-from ....stored import stored_as
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.windows import end_of_window
 from ..windows.retractions import find_alike

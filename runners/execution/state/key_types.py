@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
+from ....persistence import full_name
 from ....sdk.coders.key_encoding import encode_key
 from ....sdk.errors import CheckpointMismatchError, InvalidKeyError
-from ....stored import full_name
 
 
 class Composite(NamedTuple):

@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
+from ....persistence import stored_as
 from ....sdk.errors import SerializationError
 from ....sdk.userstate.bag import Chunks
 from ....sdk.userstate.combining_value import Accumulator
 from ....sdk.userstate.ordered_list import Timeline
 from ....sdk.userstate.store import ATOMS, Container, StateColumn
-from ....stored import stored_as
 from ..serialization.column_codec import encode_column
 from ..user_errors import shortened
 

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import attrs
 import msgspec
 
+from ....persistence import UnknownTypeError
 from ....sdk.errors import CorruptSnapshotError
-from ....stored import UnknownTypeError
 from ..plan.fusion import Plan
 from ..plan.source_identities import PartitionPosition
 from ..serialization.records import pickled, unknown_format, unknown_type

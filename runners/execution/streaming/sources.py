@@ -18,12 +18,12 @@ from typing import Any
 
 import attrs
 
+from ....persistence import stored_as
 from ....sdk.coders.coder import shortened
 from ....sdk.elements.bundle import Bundle
 from ....sdk.errors import SourceError
 from ....sdk.sources.bounded import BoundedSource, ValuesSource
 from ....sdk.sources.unbounded import UnboundedReader, UnboundedSource
-from ....stored import stored_as
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
+from ....persistence import restores
 from ....sdk.combine_fn import CombineFn
 from ....sdk.errors import SerializationError
-from ....stored import restores
 from ....windowing import BoundedWindow
 from .combining import Fold
 

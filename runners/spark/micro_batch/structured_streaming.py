@@ -22,11 +22,11 @@ from uuid import uuid4
 
 import attrs
 
+from ....persistence import stored_as
 from ....sdk import graph
 from ....sdk.errors import CheckpointMismatchError, RunnerError, SourceError
 from ....sdk.spark_interfaces import UnboundedFrame
 from ....sdk.working_directory import absolute
-from ....stored import stored_as
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ...execution.checkpoints.storage import Disk
 from ...execution.plan.fusion import Source

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from ....stored import restores
+from ....persistence import restores
 from ...elements.row import Row
 from ..row_classes import is_named_tuple, is_row_dataclass
 from ..schema import ARROW_NAMES, list_of, with_schema

@@ -1,4 +1,4 @@
-"""later: names of a package that are imported when they are used."""
+"""Lazy imports: names of a package whose modules are imported when the names are used."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Types that are stored under a tag and a version, instead of the module and the name of a class.
 
-A checkpoint outlives the layout of this package: a class may get another module, another name or other fields between
-the run that writes a checkpoint and the run that restores it.  So the pickle of a registered type names this module
-and a tag with a version, such as `interval-window/1`, followed by the fields of that version.  The name of this module
-and the tags are part of the checkpoint format (docs/checkpoint_format.md).  They never change.
+The pickle of a registered type names the module `penstock.stored` and, in it, a tag with a version, such as
+`interval-window/1`, followed by the fields of that version.  No file has this module: it is the namespace of the tags,
+made here, and `import penstock` puts it where `pickle` looks.
 
 >>> import pickle, pickletools
 >>> from penstock.windowing import IntervalWindow
@@ -29,18 +28,20 @@ Range(start=1, stop=2, step=3)
 
 An unregistered version is refused by name:
 
->>> getattr(__import__("penstock.stored").stored, "doctest-range/3")
+>>> restorer("doctest-range/3")
 Traceback (most recent call last):
-penstock.stored.UnknownTypeError: the stored type 'doctest-range', version 3; known: versions 1 and 2
+penstock.persistence.stored_types.UnknownTypeError: the stored type 'doctest-range', version 3; known: versions 1 and 2
 """
 
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from enum import Enum
 from importlib import import_module
 from operator import attrgetter
+from types import ModuleType
 from typing import Any, TypeVar
 
 import attrs
@@ -48,33 +49,29 @@ import attrs
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-# By tag, the modules that `import penstock` doesn't import.  They are imported when the tag is read.
-_LATER = {
-    "file-metadata": "io.files.filesystem",
-    "file-range": "io.files.source",
-    "frame-block": "sdk.spark_interfaces",
-    "frame-stream-position": "runners.spark.micro_batch.structured_streaming",
-    "generated-row": "sdk.typehints.beam.row_type",
-    "mqtt-message": "io.mqtt.messages",
-    "multiset": "runners.execution.windows.retractions",
-    "nats-message": "io.nats.messages",
-    "nats-range": "io.nats.bounded",
-    "not-a-number": "runners.execution.windows.retractions",
-    "offset-range": "sdk.dofn.offset_range",
-    "postgres-changes-offset": "io.cdc.postgres_log",
-    "postgres-table": "io.cdc.postgres_tables",
-    "readable-file": "io.files.matching",
-    "redis-stream-entry": "io.redis.source",
-    "row-change": "io.cdc.row_change",
-    "sequenced-change": "io.cdc.sequenced_rows",
-    "latest-sequenced-row": "io.cdc.sequenced_rows",
-    "side-input-change": "runners.execution.stages.side_inputs",
-    "signed-inputs": "runners.execution.windows.retractions",
-    "signed-windows": "runners.execution.windows.retractions",
-    "split-partition": "runners.execution.streaming.sources",
-    "staged-file": "io.files.sink",
-    "state-change": "runners.execution.state.keyed_state",
-}
+# The name in pickles and in encodings of keys, which never changes: `penstock.stored`.  A package that is imported a
+# second time under another name, as pytest does with the package of its root directory, has a namespace of its own.
+NAMESPACE = f"{__name__.partition('.')[0]}.stored"
+
+
+class _Namespace(ModuleType):
+    """The module that pickles name: its attributes are the restoring functions, by tag and version."""
+
+    def __getattr__(self, name: str) -> Any:
+        tag, slash, version = name.rpartition("/")
+        if not slash:
+            raise AttributeError(f"module {NAMESPACE!r} has no attribute {name!r}")
+        if tag in _lazy:
+            import_module(_lazy[tag])
+            if name in vars(self):
+                return vars(self)[name]
+        raise UnknownTypeError(tag, version)
+
+
+_namespace = sys.modules[NAMESPACE] = _Namespace(NAMESPACE, "Restoring functions of stored types, by tag and version.")
+
+# By tag, the module that registers it, if `import penstock` doesn't import that module.
+_lazy: dict[str, str] = {}
 
 # By tag, the readable versions.
 _versions: dict[str, list[int]] = {}
@@ -110,10 +107,10 @@ def restores(tag: str, version: int, kind: type[Any] | None = None) -> Callable[
 
     def register(function: F) -> F:
         name = f"{tag}/{version}"
-        if name in globals() or "." in name:
+        if name in vars(_namespace) or "." in name:
             raise ValueError(f"expected a tag and a version that aren't registered, without a period, got {name!r}")
-        function.__module__, function.__qualname__ = __name__, name
-        globals()[name] = function
+        function.__module__, function.__qualname__ = NAMESPACE, name
+        setattr(_namespace, name, function)
         _versions.setdefault(tag, []).append(version)
         if kind is not None:
             _tags[kind] = tag
@@ -156,9 +153,23 @@ def stored_as(
     return register
 
 
-def stored_constant(tag: str, version: int, constant: Any) -> None:
-    """Register the only instance of its class."""
-    stored_as(tag, version, lambda instance: (), lambda: constant)(type(constant))
+def lazily_stored(package: str, modules: Mapping[str, str]) -> None:
+    """Declare the tags of a package's modules that are imported when a tag of theirs is read.
+
+    Args:
+      package: the package's name.
+      modules: for each tag the module that registers it, relative to the package.
+    """
+    _lazy.update((tag, f"{package}.{module}") for tag, module in modules.items())
+
+
+def restorer(name: str) -> Callable[..., Any]:
+    """Return the function that restores a value of a tag and version, such as `row/1`, from its fields.
+
+    Raises `UnknownTypeError`.
+    """
+    function: Callable[..., Any] = getattr(_namespace, name)
+    return function
 
 
 def name_of(kind: type[Any]) -> str:
@@ -169,7 +180,7 @@ def name_of(kind: type[Any]) -> str:
     ('penstock.stored:file-metadata', 'builtins:int')
     """
     tag = _tags.get(kind)
-    return f"{kind.__module__}:{kind.__qualname__}" if tag is None else f"{__name__}:{tag}"
+    return f"{kind.__module__}:{kind.__qualname__}" if tag is None else f"{NAMESPACE}:{tag}"
 
 
 def full_name(name: str) -> str:
@@ -179,14 +190,14 @@ def full_name(name: str) -> str:
     ('penstock.windowing.duration:Duration', 'builtins:int')
     """
     module, _, tag = name.partition(":")
-    kinds = [kind for kind, own in _tags.items() if own == tag] if module == __name__ else []
+    kinds = [kind for kind, own in _tags.items() if own == tag] if module == NAMESPACE else []
     return f"{kinds[0].__module__}:{kinds[0].__qualname__}" if kinds else name
 
 
 def tags() -> dict[str, tuple[int, ...]]:
     """Return all tags with their readable versions."""
-    for module in _LATER.values():
-        import_module(f"{__package__}.{module}")
+    for module in _lazy.values():
+        import_module(module)
     return {tag: tuple(sorted(versions)) for tag, versions in _versions.items()}
 
 
@@ -201,14 +212,3 @@ def _fields_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
         (name,) = names
         return lambda instance: (getattr(instance, name),)
     return attrgetter(*names)
-
-
-def __getattr__(name: str) -> Any:
-    tag, slash, version = name.rpartition("/")
-    if slash:
-        if tag in _LATER:
-            import_module(f"{__package__}.{_LATER[tag]}")
-            if name in globals():
-                return globals()[name]
-        raise UnknownTypeError(tag, version)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are used.
+"""Lazy imports: the names of a package whose modules are imported when the names are used.
 
 CPython doesn't specialize accesses to the names of a module that defines `__getattr__` (Python/specialize.c): each of
 them takes 10 to 40 ns more.  So `penstock` itself, whose names occur in users' functions of elements, has none.
@@ -11,14 +11,14 @@ from importlib import import_module
 from typing import Any
 
 
-def names_imported_later(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package, which imports a module when its name, or one of its names, is used.
 
     Args:
       package: the package's name.
       modules: for each name the module that has it, relative to the package.
 
-    >>> attribute = names_imported_later("penstock.testing", {"TestStream": "test_stream"})
+    >>> attribute = lazy_names("penstock.testing", {"TestStream": "test_stream"})
     >>> attribute("TestStream").__module__
     'penstock.testing.test_stream'
     """
