@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # An editable install compiles nothing, and where Python may not write bytecode each start would compile it all.
-COMPILE := $(BIN)/python -m compileall -q *.py cli dataframe io persistence runners sdk testing transforms triggers ui windowing
+COMPILE := $(BIN)/python -m compileall -q *.py beam cli dataframe io persistence runners sdk testing transforms triggers ui windowing
 
 # Stamps: which installation .venv holds. The full one serves the demo too.
 CORE := $(VENV)/installed-core

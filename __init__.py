@@ -21,6 +21,7 @@ transforms/   the library of transforms
 io/           sources and sinks
 testing/      TestPipeline, assert_that
 runners/      local and Spark
+beam/         programs for Beam, run by other tools
 """
 
 from typing import Any

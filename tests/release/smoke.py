@@ -287,9 +287,9 @@ def nats(directory: pathlib.Path) -> None:
 
 
 def draw(directory: pathlib.Path) -> None:
-    from penstock.notebook import StepByStep
     from penstock.sdk.drawing.figure import figure_of
     from penstock.sdk.drawing.render import to_png
+    from penstock.ui.notebook import StepByStep
 
     stream = StepByStep(beam.WindowInto(beam.window.FixedWindows(60)) | beam.CombinePerKey(sum))
     recording = stream.add_elements([beam.window.TimestampedValue(("a", 1), 5)]).advance_watermark_to(60).recording()

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .sdk.drawing.panes import PaneRecording
-from .sdk.pipeline import Pipeline
-from .sdk.pvalue import PCollection
-from .testing import TestStream
+from ..sdk.drawing.panes import PaneRecording
+from ..sdk.pipeline import Pipeline
+from ..sdk.pvalue import PCollection
+from ..testing import TestStream
 
 __all__ = ["StepByStep"]
 
@@ -29,7 +29,7 @@ class StepByStep:
       key: the key whose panes are drawn, as text or JSON; None for the only one.
 
     >>> import penstock as beam
-    >>> from penstock.notebook import StepByStep
+    >>> from penstock.ui.notebook import StepByStep
     >>> minutes = beam.WindowInto(beam.window.FixedWindows(60))
     >>> stream = StepByStep(minutes | beam.CombinePerKey(sum))
     >>> at = beam.window.TimestampedValue
@@ -74,8 +74,8 @@ class StepByStep:
 
     def recording(self) -> PaneRecording | None:
         """Return what the grouping has received and emitted so far; None before its first element."""
-        from .runners.local.recorded_run import record_panes, recording_of_key
-        from .sdk.metrics import MetricsContainer
+        from ..runners.local.recorded_run import record_panes, recording_of_key
+        from ..sdk.metrics import MetricsContainer
 
         if not self.stream.events:
             return None
@@ -93,8 +93,8 @@ class StepByStep:
         return [_text_of(pane) for pane in recording.panes] if recording is not None else []
 
     def _repr_html_(self) -> str:
-        from .sdk.drawing.figure import figure_of
-        from .sdk.drawing.render import to_svg
+        from ..sdk.drawing.figure import figure_of
+        from ..sdk.drawing.render import to_svg
 
         recording = self.recording()
         return "<p>no element has arrived</p>" if recording is None else to_svg(figure_of(recording))

@@ -1,9 +1,9 @@
-"""penstock.notebook: a stream that is played step by step."""
+"""penstock.ui.notebook: a stream that is played step by step."""
 
 from __future__ import annotations
 
 import penstock as beam
-from penstock.notebook import StepByStep
+from penstock.ui.notebook import StepByStep
 from penstock.window import FixedWindows, Sessions, TimestampedValue
 
 

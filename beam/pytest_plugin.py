@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from .sdk.compat import Namespace, install_import_hook
+from ..sdk.compat import Namespace, install_import_hook
 
 
 @pytest.hookimpl(tryfirst=True)
