@@ -56,7 +56,7 @@ test: servers lint
 	@$(BIN)/pytest -q --spark-beside --time-limit=400 --capabilities=$(CAPABILITIES)
 
 capabilities: $(FULL)
-	@$(BIN)/python tests/capabilities.py $(CAPABILITIES) README.md
+	@$(BIN)/python tests/support/suite/capabilities.py $(CAPABILITIES) README.md
 
 lint: $(FULL)
 	@$(BIN)/ruff check .

@@ -14,16 +14,15 @@ from typing import Any
 import cloudpickle
 import hypothesis
 import pytest
-import spark_beside
-import spark_programs
-import time_limits
-from capabilities import Capabilities
-from each_choice import each_choice
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
 from servers.redis_server import RedisServer, why_there_is_no_redis
 from servers.spark_connect import running_connect_server
 from servers.spark_standalone import running_cluster
-from side_by_side import runner_of
+from support.programs import spark_programs
+from support.runners.local_variants import runner_of
+from support.suite import spark_beside, time_limits
+from support.suite.capabilities import Capabilities
+from support.suite.each_choice import each_choice
 
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 

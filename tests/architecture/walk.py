@@ -237,17 +237,17 @@ _END = object()
 
 
 def _spark_batch(walk: Walk, directory: pathlib.Path) -> None:
-    import segments_in_this_process
+    from support.runners import segments
 
-    _inside(walk, segments_in_this_process, "rows_of")
+    _inside(walk, segments, "rows_of")
     walk.trace()
     p = beam.Pipeline(argv=[])
     build(p, walk)
-    segments_in_this_process.run_in_this_process(p)
+    segments.run_in_this_process(p)
 
 
 def _spark_microbatch(walk: Walk, directory: pathlib.Path) -> None:
-    from batches_in_this_process import BatchesInThisProcess, RunnerInThisProcess
+    from support.runners.micro_batches import BatchesInThisProcess, RunnerInThisProcess
 
     _inside(walk, BatchesInThisProcess, "_run")
     walk.trace()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from command_line import Penstock, command_in
+from support.programs.command_line import Penstock, command_in
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from command_line import Penstock
+from support.programs.command_line import Penstock
 
 from penstock.cli.beam_check import missing_of_beam
 

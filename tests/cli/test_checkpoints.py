@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pytest
 from click.testing import CliRunner, Result
-from command_line import Penstock
+from support.programs.command_line import Penstock
 
 from penstock.__main__ import main
 from penstock.runners.execution.checkpoints.manifest import CheckpointKind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from command_line import Penstock
+from support.programs.command_line import Penstock
 
 TWO_PIPELINES = """
 import penstock as beam

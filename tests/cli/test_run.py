@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from command_line import Penstock
+from support.programs.command_line import Penstock
 
 PRINTS_ITS_OPTIONS = """
 import penstock as beam

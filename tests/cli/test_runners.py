@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 
 import pytest
-from command_line import Penstock
+from support.programs.command_line import Penstock
 
 import penstock as beam
 from penstock.cli import runner_list

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from command_line import Penstock
+from support.programs.command_line import Penstock
 
 from penstock.cli.simulate import simulate
 

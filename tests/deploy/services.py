@@ -11,8 +11,8 @@ import sys
 import urllib.error
 import urllib.request
 
-from running_program import wait_until
 from servers.service_manager import state_of
+from support.programs.running_program import wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
 UNIT = ROOT / "deploy" / "systemd" / "penstock@.service"

@@ -14,7 +14,7 @@ import urllib.request
 
 import pytest
 from deploy.services import PIPELINE, ROOT
-from running_program import PATIENCE, wait_until
+from support.programs.running_program import PATIENCE, wait_until
 
 ENTRY = ROOT / "deploy" / "container" / "entrypoint.sh"
 TOOLS = pathlib.Path(sys.executable).parent

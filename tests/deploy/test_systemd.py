@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from deploy.services import UNIT, Service
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 
 @pytest.fixture

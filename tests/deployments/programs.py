@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 import attrs
-from spark_programs import environment
+from support.programs.spark_programs import environment
 
 ROOT = pathlib.Path(__file__).parents[2]
 

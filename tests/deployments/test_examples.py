@@ -13,8 +13,8 @@ import pytest
 from deploy.services import Service
 from deployments.environments import Environments
 from deployments.programs import PROGRAMS, ROOT, run, spark_submit
-from running_program import wait_until
 from servers.yarn import Yarn
+from support.programs.running_program import wait_until
 
 pytestmark = pytest.mark.spark
 

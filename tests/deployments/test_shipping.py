@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from deployments.environments import OTHER_VERSION, Environments
 from deployments.programs import run, spark_submit
-from spark_programs import environment
+from support.programs.spark_programs import environment
 
 import penstock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections import Counter, defaultdict
 
-from commit_records import commits, month, written_records
+from support.programs.commit_records import commits, month, written_records
 
 from penstock.examples import coauthors
 

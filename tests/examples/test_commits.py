@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from commit_records import commits as all_commits
-from commit_records import month, written_records
+from support.programs.commit_records import commits as all_commits
+from support.programs.commit_records import month, written_records
 
 from penstock.examples import commits
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from running_program import wait_until
 from servers.postgresql import PostgreSQL
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.examples import maintained_view

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import sqlalchemy
-from commit_records import commits
 from servers.postgresql import PostgreSQL
+from support.programs.commit_records import commits
 
 from penstock.examples import session_lengths
 

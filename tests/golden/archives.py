@@ -9,7 +9,7 @@ from typing import Any
 
 from golden.pipelines import Golden
 from golden.write import path_of
-from unpacking import unpack
+from support.programs.archives import unpack
 
 
 def unpacked(golden: Golden, directory: pathlib.Path) -> list[Any]:

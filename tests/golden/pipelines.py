@@ -15,8 +15,8 @@ from typing import Any
 from unittest.mock import patch
 
 import attrs
-from batches_in_this_process import RunnerInThisProcess
-from restartable_streams import Crash
+from support.runners.micro_batches import RunnerInThisProcess
+from support.runners.restartable_streams import Crash
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unbounded_reading import check_replay, elements, polled
+from support.pipelines.unbounded_readers import check_replay, elements, polled
 
 import penstock as beam
 from penstock.io import GenerateSequence

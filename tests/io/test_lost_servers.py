@@ -15,11 +15,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from running_program import wait_until
 from servers.loopback_server import free_port
 from servers.postgresql import PostgreSQL
 from servers.redis_server import RedisServer
 from servers.severed import SeverableProxy
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

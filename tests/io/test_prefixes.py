@@ -9,9 +9,9 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from cancelling_accounts import PROGRAM
 from kafka.topics import Topic
-from published_accounts import (
+from servers.nats_server import Stream
+from support.io.account_readers import (
     ChangelogFiles,
     Delta,
     Iceberg,
@@ -27,8 +27,8 @@ from published_accounts import (
     Sqlite,
     TextFiles,
 )
-from running_program import RunningProgram, children
-from servers.nats_server import Stream
+from support.io.account_transfers import PROGRAM
+from support.programs.running_program import RunningProgram, children
 
 
 def redis_reader(request: pytest.FixtureRequest, kind: Callable[[str], Reader]) -> Reader:

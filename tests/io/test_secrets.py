@@ -13,7 +13,7 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io import fileio

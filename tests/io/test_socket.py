@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from unbounded_reading import polled
+from support.pipelines.unbounded_readers import polled
 
 import penstock as beam
 from penstock.io import ReadFromSocket

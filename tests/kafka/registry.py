@@ -16,7 +16,7 @@ from typing import Any
 
 from kafka.packages import CACHE
 from servers.loopback_server import LoopbackServer
-from unpacking import unpack
+from support.programs.archives import unpack
 
 VERSION = "2.6.13.Final"
 NAME = f"apicurio-registry-app-{VERSION}"

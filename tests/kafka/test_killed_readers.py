@@ -12,7 +12,7 @@ import pytest
 from kafka.broker import KafkaBroker, Record
 from kafka.packages import READER, jars
 from kills.killed_batches import KilledBatches
-from spark_programs import environment
+from support.programs.spark_programs import environment
 
 PROGRAM = Path(__file__).with_name("killed_reader.py")
 KILLS = PROGRAM.parents[1] / "kills"

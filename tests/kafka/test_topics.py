@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 from kafka.broker import KafkaBroker, Record
-from recording import Recording
+from support.pipelines.recording import Recording
 
 import penstock as beam
 from penstock.runners.spark import SparkMicroBatchRunner

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kills.killed_program import KilledProgram
-from spark_programs import environment
-from watching import watched
+from support.programs.polling import watched
+from support.programs.spark_programs import environment
 
 KILLS = int(os.environ.get("KILLS", "3"))
 RUNNER = os.environ.get("RUNNER", "local")

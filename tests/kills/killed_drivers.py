@@ -9,7 +9,7 @@ from typing import Any
 
 from kills.killed_batches import KilledBatches
 from kills.killing import KilledRun
-from spark_programs import environment
+from support.programs.spark_programs import environment
 
 from penstock.runners.spark.micro_batch.commit_log import DRIVER_POINTS, TASK_POINTS
 

@@ -19,7 +19,7 @@ from kafka.packages import why_there_is_no_broker
 from kills.lossy_program import PIPELINES, Losses, Program
 from servers.spark_connect import running_connect_server
 from servers.spark_standalone import running_cluster
-from spark_programs import CONF, environment
+from support.programs.spark_programs import CONF, environment
 
 PROGRAM = pathlib.Path(__file__).with_name("lossy_program.py")
 

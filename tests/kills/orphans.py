@@ -6,7 +6,7 @@ import pathlib
 import signal
 import time
 
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 # Seconds: it takes some milliseconds anywhere.
 PATIENCE = 1.0

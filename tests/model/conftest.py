@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from side_by_side import IN_PROCESSES, IN_SIMULATION, IN_THIS_PROCESS, runner_of
+from support.runners.local_variants import IN_PROCESSES, IN_SIMULATION, IN_THIS_PROCESS, runner_of
 
 RUNNERS = ["local", "spark-batch"]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from checks import check
-from recording import Recording, record
+from support.pipelines.checks import check
+from support.pipelines.recording import Recording, record
 
 import penstock as beam
 from penstock.sdk.elements.element_wrappers import WindowedValue

@@ -13,8 +13,8 @@ import pandas
 import pyarrow
 import pyarrow.compute
 import pytest
-from checks import check
-from side_by_side import IN_THIS_PROCESS
+from support.pipelines.checks import check
+from support.runners.local_variants import IN_THIS_PROCESS
 
 import penstock as beam
 from penstock.metrics import Metrics

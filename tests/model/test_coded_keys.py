@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import attrs
 import pytest
-from checks import check
-from names_with_coders import Name, NameCoder
+from support.pipelines.checks import check
+from support.pipelines.coded_keys import Name, NameCoder
 
 import penstock as beam
 from penstock.sdk.coders import registry

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from checks import check
+from support.pipelines.checks import check
 
 import penstock as beam
 from penstock import combiners

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from checks import check
+from support.pipelines.checks import check
 
 import penstock as beam
 from penstock.sdk.elements.element_wrappers import TaggedOutput, WindowedValue

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from checks import check
-from side_by_side import IN_SIMULATION
+from support.pipelines.checks import check
+from support.runners.local_variants import IN_SIMULATION
 
 import penstock as beam
 from penstock.sdk.elements.bundle import Bundle

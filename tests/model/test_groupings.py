@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pytest
-from checks import check
+from support.pipelines.checks import check
 
 import penstock as beam
 from penstock.sdk.beam.secret import RawSecret, Secret

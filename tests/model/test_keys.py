@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import attrs
 import pytest
-from checks import check
+from support.pipelines.checks import check
 
 import penstock as beam
 from penstock.sdk.coders import Coder, registry

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import numpy
-from checks import check
+from support.pipelines.checks import check
 
 import penstock as beam
 from penstock.sdk.coders import ShardedKey

@@ -11,8 +11,8 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from checks import check
-from subtasks_by_hand import graph_of
+from support.execution.subtasks import graph_of
+from support.pipelines.checks import check
 
 import penstock as beam
 from penstock.runners.execution.plan import segments

@@ -15,8 +15,8 @@ import pathlib
 from typing import Any
 
 import pytest
-from checks import check
-from recording import SECOND, Arrives, Change, Happening, Tick, Watermark, record, with_times
+from support.pipelines.checks import check
+from support.pipelines.recording import SECOND, Arrives, Change, Happening, Tick, Watermark, record, with_times
 
 import penstock as beam
 from penstock.testing import TestPipeline, TestStream, TestWindowedValue, assert_that, equal_to_per_window

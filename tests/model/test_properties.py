@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from checks import check
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from side_by_side import SideBySide, Variant
+from support.pipelines.checks import check
+from support.runners.local_variants import SideBySide, Variant
 
 import penstock as beam
 from penstock.testing import TestPipeline

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pyarrow
 import pytest
-from checks import check
+from support.pipelines.checks import check
 
 import penstock as beam
 from penstock.testing import TestStream, TestWindowedValue

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from checks import check
+from support.pipelines.checks import check
 
 import penstock as beam
 from penstock.sdk.errors import PenstockError

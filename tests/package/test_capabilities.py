@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import doctest
 
-import capabilities
 import pytest
-from capabilities import README, SHOWN_BY, Shows, differences, rewritten, shown_as_text, table
 from package.unpack_wheel import ROOT
+from support.suite import capabilities
+from support.suite.capabilities import README, SHOWN_BY, Shows, differences, rewritten, shown_as_text, table
 
 from penstock.sdk.runner import OURS, create_runner
 

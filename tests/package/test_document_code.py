@@ -10,8 +10,8 @@ import shlex
 import tomllib
 
 import pytest
-from documents import CODE, DATA, DOCUMENTS, Block, blocks_of, commands
 from package.unpack_wheel import ROOT
+from support.programs.document_code import CODE, DATA, DOCUMENTS, Block, blocks_of, commands
 
 from penstock.options.pipeline_options import PipelineOptions
 

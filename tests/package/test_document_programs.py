@@ -14,10 +14,10 @@ from typing import Any
 
 import httpx
 import pytest
-from documents import blocks_of, commands, penstock, programs, shell, started
 from package.unpack_wheel import ROOT
-from running_program import wait_until
 from servers.loopback_server import free_port
+from support.programs.document_code import blocks_of, commands, penstock, programs, shell, started
+from support.programs.running_program import wait_until
 
 import penstock as beam
 

@@ -7,8 +7,8 @@ import re
 import tomllib
 
 import pytest
-from documents import programs, shell
 from package.unpack_wheel import ROOT
+from support.programs.document_code import programs, shell
 
 from penstock.sdk.runner import OURS, create_runner
 

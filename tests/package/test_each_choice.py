@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 CONFTEST = """
-from each_choice import each_choice
+from support.suite.each_choice import each_choice
 
 import pytest
 

@@ -15,7 +15,7 @@ CONFTEST = """
 import pathlib
 
 import pytest
-import spark_beside
+from support.suite import spark_beside
 
 
 def pytest_addoption(parser):

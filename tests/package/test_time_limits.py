@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 CONFTEST = """
-import spark_beside
-import time_limits
+from support.suite import spark_beside
+from support.suite import time_limits
 
 
 def pytest_addoption(parser):
@@ -92,7 +92,7 @@ def test_in_time():
 WAITS = """
 import os
 
-import running_program
+from support.programs import running_program
 
 
 def test_waits():

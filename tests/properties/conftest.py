@@ -9,8 +9,8 @@ from typing import Any
 
 import hypothesis
 import pytest
-from recording import Recording, recorded
-from side_by_side import IN_SIMULATION, IN_THIS_PROCESS, runner_of
+from support.pipelines.recording import Recording, recorded
+from support.runners.local_variants import IN_SIMULATION, IN_THIS_PROCESS, runner_of
 
 # Each property holds on each of them.
 STREAMING_RUNNERS = ["local", *IN_THIS_PROCESS, *IN_SIMULATION]

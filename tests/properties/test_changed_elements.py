@@ -14,7 +14,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from side_by_side import runner_of
+from support.runners.local_variants import runner_of
 
 import penstock as beam
 from penstock.testing import assert_that, equal_to

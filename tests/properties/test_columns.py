@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recording import Recording
-from strategies import (
+from support.pipelines.recording import Recording
+from support.pipelines.strategies import (
     ANY_TIMESTAMPS,
     MODES,
     Bundle,

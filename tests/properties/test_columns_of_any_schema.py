@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from column_twins import ENDS, Case, Step, cases, counted, outcome
 from hypothesis import HealthCheck, given, settings
-from recording import Recording, recorded
-from strategies import some
+from support.pipelines.column_twins import ENDS, Case, Step, cases, counted, outcome
+from support.pipelines.recording import Recording, recorded
+from support.pipelines.strategies import some
 
 import penstock as beam
 from penstock.runners.execution.shuffle import pre_aggregation

@@ -13,8 +13,8 @@ from typing import Any
 import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recording import Change, Recording, recorded, whole
-from strategies import (
+from support.pipelines.recording import Change, Recording, recorded, whole
+from support.pipelines.strategies import (
     ANY_TIMESTAMPS,
     GROUPINGS,
     MODES,

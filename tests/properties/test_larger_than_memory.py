@@ -8,11 +8,11 @@ from typing import Any
 
 import attrs
 import pytest
-from batches_in_this_process import RunnerInThisProcess
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recording import Recording, recorded, whole
-from strategies import ANY_TIMESTAMPS, Step, chains, scripts, stream_of, window_fns, windowings
+from support.pipelines.recording import Recording, recorded, whole
+from support.pipelines.strategies import ANY_TIMESTAMPS, Step, chains, scripts, stream_of, window_fns, windowings
+from support.runners.micro_batches import RunnerInThisProcess
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk

@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from recording import Change
-from strategies import (
+from support.pipelines.recording import Change
+from support.pipelines.strategies import (
     ANY_TIMESTAMPS,
     MODES,
     Bundle,

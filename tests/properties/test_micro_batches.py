@@ -13,8 +13,8 @@ from typing import Any
 import attrs
 import pytest
 from hypothesis import strategies as st
-from recording import Recording, recorded, whole
-from strategies import (
+from support.pipelines.recording import Recording, recorded, whole
+from support.pipelines.strategies import (
     Event,
     Step,
     all_events,

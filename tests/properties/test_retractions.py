@@ -13,8 +13,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from recording import recorded, whole
-from strategies import (
+from support.pipelines.recording import recorded, whole
+from support.pipelines.strategies import (
     ANY_TIMESTAMPS,
     Bundle,
     Chain,

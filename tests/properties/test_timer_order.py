@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recording import Change
+from support.pipelines.recording import Change
 
 import penstock as beam
 from penstock.sdk.userstate import TimerSpec, on_timer

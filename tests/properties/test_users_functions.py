@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recording import Recording
-from side_by_side import runner_of
-from strategies import Event, events, some, timestamped
+from support.pipelines.recording import Recording
+from support.pipelines.strategies import Event, events, some, timestamped
+from support.runners.local_variants import runner_of
 
 import penstock as beam
 from penstock.runners.execution.shuffle import pre_aggregation

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import (
+from support.pipelines.strategies import (
     ANY_TIMESTAMPS,
     GROUPINGS,
     MODES,

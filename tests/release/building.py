@@ -14,7 +14,7 @@ import tarfile
 import tomllib
 from collections.abc import Mapping, Sequence
 
-from unpacking import unpack
+from support.programs.archives import unpack
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

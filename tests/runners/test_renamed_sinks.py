@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from batches_in_this_process import RunnerInThisProcess
-from restartable_streams import Crash, Stream, sums
+from support.runners.micro_batches import RunnerInThisProcess
+from support.runners.restartable_streams import Crash, Stream, sums
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk

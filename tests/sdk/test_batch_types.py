@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import COLUMNS, same
+from support.pipelines.arrow_tables import COLUMNS, same
 
 from penstock.sdk.elements.row import Row
 from penstock.sdk.errors import ColumnError

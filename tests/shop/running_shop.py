@@ -19,7 +19,7 @@ from kafka.packages import why_there_is_no_broker
 from kills.killed_program import KilledProgram
 from servers.loopback_server import LoopbackServer
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
-from watching import Watch, watched
+from support.programs.polling import Watch, watched
 
 from penstock.examples.shop.day import TABLES, Change, Day, happen
 from penstock.examples.shop.prices import PRICES

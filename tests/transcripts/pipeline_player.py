@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from moments import Moment, moment
+from support.programs.moments import Moment, moment
 from transcripts.runner import Element, Pane, Step, Transcript
 
 import penstock as beam

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from side_by_side import IN_PROCESSES, IN_SIMULATION, IN_THIS_PROCESS, VARIANTS, runner_of
+from support.runners.local_variants import IN_PROCESSES, IN_SIMULATION, IN_THIS_PROCESS, VARIANTS, runner_of
 from transcripts.pipeline_player import StreamPlayer, in_batches
 from transcripts.runner import Transcript, differences, load, run
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from side_by_side import runner_of
+from support.runners.local_variants import runner_of
 
 import penstock as beam
 from penstock.sdk import graph

@@ -1,9 +1,9 @@
 """Elements every so often, under Beam's names."""
 
 import pytest
-from batches_in_this_process import RunnerInThisProcess
-from recording import Recording
-from unbounded_reading import check_replay, elements, polled
+from support.pipelines.recording import Recording
+from support.pipelines.unbounded_readers import check_replay, elements, polled
+from support.runners.micro_batches import RunnerInThisProcess
 
 import penstock as beam
 from penstock.sdk.errors import UnsupportedError

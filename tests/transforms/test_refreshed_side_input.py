@@ -10,8 +10,8 @@ import time
 from typing import Any
 
 import pytest
-from recording import Recording
-from running_program import wait_until
+from support.pipelines.recording import Recording
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

@@ -6,7 +6,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unbounded_reading import check_replay, elements, polled
+from support.pipelines.unbounded_readers import check_replay, elements, polled
 
 import penstock as beam
 from penstock.io.iobase import RestrictionProgress, RestrictionTracker

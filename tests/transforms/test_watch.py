@@ -1,7 +1,7 @@
 """Polling a function for new results, each emitted once, until its termination."""
 
 import pytest
-from unbounded_reading import check_replay, elements, polled
+from support.pipelines.unbounded_readers import check_replay, elements, polled
 
 import penstock as beam
 from penstock.io.watch import PollFn, TerminationCondition, after_total_of

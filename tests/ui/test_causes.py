@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from running_pages import busy, document, running
-from running_program import wait_until
+from support.programs.running_program import wait_until
+from support.runners.running_pages import busy, document, running
 
 import penstock as beam
 from penstock.io import Sink, SinkContext, SinkWriter

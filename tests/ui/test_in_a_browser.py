@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from running_pages import document, retracting_sums, running
-from running_program import wait_until
 from servers.browser import Browser, running_browser, save_screenshot, why_there_is_no_browser
+from support.programs.running_program import wait_until
+from support.runners.running_pages import document, retracting_sums, running
 
 import penstock as beam
 

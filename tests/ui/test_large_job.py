@@ -7,8 +7,8 @@ import pathlib
 from typing import Any
 
 import pytest
-from running_pages import running
 from servers.browser import Browser, running_browser, why_there_is_no_browser
+from support.runners.running_pages import running
 
 import penstock as beam
 

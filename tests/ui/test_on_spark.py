@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from running_pages import ask, document, post, printed_page, retracting_sums
-from running_program import wait_until
 from servers.browser import Browser, running_browser, save_screenshot, why_there_is_no_browser
+from support.programs.running_program import wait_until
+from support.runners.running_pages import ask, document, post, printed_page, retracting_sums
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

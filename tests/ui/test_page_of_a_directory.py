@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from batches_in_this_process import RunnerInThisProcess
-from running_pages import ask, document, post, retracting_sums, running
-from running_program import wait_until
+from support.programs.running_program import wait_until
+from support.runners.micro_batches import RunnerInThisProcess
+from support.runners.running_pages import ask, document, post, retracting_sums, running
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

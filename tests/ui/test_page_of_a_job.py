@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from running_pages import ask, busy, document, post, retracting_sums, running
-from running_program import wait_until
+from support.programs.running_program import wait_until
+from support.runners.running_pages import ask, busy, document, post, retracting_sums, running
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from running_pages import ask, document, post, running
-from running_program import wait_until
+from support.programs.running_program import wait_until
+from support.runners.running_pages import ask, document, post, running
 
 SAVEPOINT = "/api/requests/savepoint"
 

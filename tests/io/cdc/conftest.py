@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from changing_tables import Tables
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
+from support.io.postgres_tables import Tables
 
 
 @pytest.fixture

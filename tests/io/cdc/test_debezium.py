@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from recording import SECOND, record
+from support.pipelines.recording import SECOND, record
 
 import penstock as beam
 from penstock.io import FromDebezium, KafkaRecord

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from documents import programs
 from servers.postgresql import PostgreSQL
+from support.programs.document_code import programs
 
 
 def test_the_programs_on_debezium(

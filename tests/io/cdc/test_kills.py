@@ -19,7 +19,7 @@ import psycopg
 import pytest
 from kills.killed_program import KilledProgram
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
-from spark_programs import environment
+from support.programs.spark_programs import environment
 
 from penstock.examples import maintained_view
 

@@ -12,7 +12,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 import pytest
-from recording import record
+from support.pipelines.recording import record
 
 import penstock as beam
 from penstock.io import FromDebezium

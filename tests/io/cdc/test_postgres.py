@@ -15,9 +15,9 @@ from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 import pytest
-from changing_tables import Tables, poll, read_all, signed
-from recording import Recording
-from running_program import wait_until
+from support.io.postgres_tables import Tables, poll, read_all, signed
+from support.pipelines.recording import Recording
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io.cdc import postgres_source

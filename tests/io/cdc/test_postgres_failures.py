@@ -17,9 +17,9 @@ from typing import Any
 import attrs
 import psycopg
 import pytest
-from changing_tables import Tables, poll, read_all, signed
-from running_program import wait_until
 from servers.postgresql import PASSWORD, PostgreSQL, Standby
+from support.io.postgres_tables import Tables, poll, read_all, signed
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io import ReadFromPostgresChanges, waiting

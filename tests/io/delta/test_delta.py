@@ -11,7 +11,7 @@ from typing import Any
 import deltalake
 import pyarrow
 import pytest
-from lakehouse_tables import WORDS, DeltaLakeTable
+from support.io.lakehouse_tables import WORDS, DeltaLakeTable
 
 import penstock as beam
 from penstock.io.delta.snapshot import snapshot_of

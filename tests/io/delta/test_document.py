@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from documents import programs
+from support.programs.document_code import programs
 
 
 def test_the_programs_count_words_and_maintain_a_view(

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from checks import check
-from running_program import wait_until
 from servers.loopback_server import free_port
 from servers.severed import SeverableProxy
+from support.pipelines.checks import check
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io.enrichment_handlers import HttpEnrichmentHandler, RedisEnrichmentHandler, SqlEnrichmentHandler

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import Table, tables
+from support.pipelines.arrow_tables import Table, tables
 
 import penstock as beam
 from penstock.io.files.csv import CsvFormat

@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unbounded_reading import check_replay, elements, polled
+from support.pipelines.unbounded_readers import check_replay, elements, polled
 
 import penstock as beam
 from penstock.io import ReadContinuouslyFromText

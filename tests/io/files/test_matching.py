@@ -4,7 +4,7 @@ import os
 import pickle
 
 import pytest
-from unbounded_reading import check_replay, polled
+from support.pipelines.unbounded_readers import check_replay, polled
 
 import penstock as beam
 from penstock.io import ReadAllFromTextContinuously

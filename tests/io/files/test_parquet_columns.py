@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import Table, same, tables
+from support.pipelines.arrow_tables import Table, same, tables
 
 import penstock as beam
 from penstock.io.files.parquet import ParquetFormat

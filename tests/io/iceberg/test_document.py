@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from documents import programs
+from support.programs.document_code import programs
 
 
 def test_the_program_counts_words(

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow
 import pytest
-from lakehouse_tables import WORDS, ApacheIcebergTable
-from running_program import wait_until
+from support.io.lakehouse_tables import WORDS, ApacheIcebergTable
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io.iceberg.catalog import Catalog, closed
@@ -183,7 +183,7 @@ def test_a_compaction_gives_way_to_another_writer(table: ApacheIcebergTable) -> 
 def test_workers_write_files_and_this_process_commits_once(make_pipeline: Any, tmp_path: pathlib.Path) -> None:
     """Of all workers, in one snapshot; they need no catalog."""
     noted = tmp_path / "noted"
-    catalog = {"py-catalog-impl": "noted_commits.NotedCommits", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+    catalog = {"py-catalog-impl": "support.io.iceberg_catalogs.NotedCommits", "uri": f"sqlite:///{tmp_path}/catalog.db"}
     table = ApacheIcebergTable(tmp_path, properties=catalog | {"warehouse": str(tmp_path), "noted": str(noted)})
     table.create(WORDS)
     noted.unlink(missing_ok=True)

@@ -13,13 +13,13 @@ import attrs
 import msgspec
 import pyarrow as pa
 import pytest
-from column_twins import ENDS, Case, Step, cases, counted, outcome
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from kafka.broker import Record
 from kafka.registry import Registry
 from kafka.topics import BEGIN, Topic
-from recording import Recording, recorded
-from strategies import some
+from support.pipelines.column_twins import ENDS, Case, Step, cases, counted, outcome
+from support.pipelines.recording import Recording, recorded
+from support.pipelines.strategies import some
 
 import penstock as beam
 from penstock.io import ReadFromKafka, SchemaRegistry

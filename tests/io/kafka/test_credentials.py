@@ -16,8 +16,8 @@ from kafka.broker import PASSWORD, KafkaBroker
 from kafka.registry import PASSWORD as PASSWORD_OF_REGISTRY
 from kafka.registry import USER, Registry
 from kafka.topics import Topic
-from running_pages import document
-from running_program import wait_until
+from support.programs.running_program import wait_until
+from support.runners.running_pages import document
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

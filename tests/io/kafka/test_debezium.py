@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kafka.registry import Registry
 from kafka.topics import BEGIN, Topic
-from recording import record
+from support.pipelines.recording import record
 
 import penstock as beam
 from penstock.io import FromDebezium, ReadFromKafka, SchemaRegistry, WriteToKafka

@@ -7,10 +7,10 @@ import signal
 
 import confluent_kafka
 import pytest
-from documents import programs, started
 from kafka.broker import KafkaBroker
 from kafka.registry import Registry
-from running_program import wait_until
+from support.programs.document_code import programs, started
+from support.programs.running_program import wait_until
 
 
 def test_the_programs_count_words_and_orders(

@@ -18,7 +18,7 @@ import pytest
 from kafka.broker import KafkaBroker
 from kafka.topics import Topic
 from kills.killed_program import KilledProgram
-from spark_programs import environment
+from support.programs.spark_programs import environment
 
 PROGRAM = Path(__file__).with_name("killed_copy.py")
 KILLS = int(os.environ.get("KILLS", "3"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kafka.broker import KafkaBroker
 from kafka.topics import Topic
-from side_by_side import EVERY_RUNNER
+from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import WriteToKafka

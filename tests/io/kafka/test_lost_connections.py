@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from kafka.broker import KafkaBroker
 from kafka.topics import Topic
-from running_program import wait_until
 from servers.loopback_server import free_port
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io import ReadFromKafka, WriteToKafka

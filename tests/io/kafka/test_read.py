@@ -15,8 +15,8 @@ import pytest
 from kafka.broker import KafkaBroker, Record
 from kafka.registry import Registry
 from kafka.topics import BEGIN, Topic
-from recording import Recording, record
-from running_program import wait_until
+from support.pipelines.recording import Recording, record
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io import KafkaHeader, KafkaRecord, ReadFromKafka, SchemaRegistry, WriteToKafka

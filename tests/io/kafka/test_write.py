@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from kafka.broker import KafkaBroker
 from kafka.topics import Topic
-from side_by_side import EVERY_RUNNER
+from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import WriteToKafka

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lakehouse_tables import LakeTable, table_of
+from support.io.lakehouse_tables import LakeTable, table_of
 
 
 @pytest.fixture(params=["delta", "iceberg"])

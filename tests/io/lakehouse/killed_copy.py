@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
 
-from lakehouse_tables import WORDS, table_of
+from support.io.lakehouse_tables import WORDS, table_of
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow
 import pytest
-from lakehouse_tables import WORDS, ApacheIcebergTable, DeltaLakeTable, LakeTable
-from running_program import wait_until
+from support.io.lakehouse_tables import WORDS, ApacheIcebergTable, DeltaLakeTable, LakeTable
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io.lakehouse import changed_rows

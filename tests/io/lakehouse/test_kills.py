@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from kills.killed_program import KilledProgram
-from lakehouse_tables import WORDS, table_of
-from spark_programs import environment
-from watching import watched
+from support.io.lakehouse_tables import WORDS, table_of
+from support.programs.polling import watched
+from support.programs.spark_programs import environment
 
 PROGRAM = Path(__file__).with_name("killed_copy.py")
 KILLS = int(os.environ.get("KILLS", "2"))

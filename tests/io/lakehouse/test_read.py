@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow
 import pytest
-from lakehouse_tables import LakeTable
-from running_program import wait_until
+from support.io.lakehouse_tables import LakeTable
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow
 import pytest
-from lakehouse_tables import WORDS, LakeTable
+from support.io.lakehouse_tables import WORDS, LakeTable
 
 import penstock as beam
 from penstock.io.lakehouse.sink import name_of

@@ -8,9 +8,9 @@ import traceback
 from pathlib import Path
 
 import pytest
-from running_program import wait_until
 from servers.mosquitto import PASSWORD, USER, Mosquitto
 from servers.shown_secrets import all_that_is_shown
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io import ReadFromMqtt, WriteToMqtt

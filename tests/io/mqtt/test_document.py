@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from documents import programs
 from servers.mosquitto import Mosquitto
+from support.programs.document_code import programs
 
 
 def test_the_programs_write_and_read(mosquitto: Mosquitto, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from kills.killed_copy import RUNNER, KilledCopy, killed_again_and_again
-from running_program import wait_until
 from servers.mosquitto import Mosquitto, why_there_is_no_mosquitto
+from support.programs.running_program import wait_until
 
 PROGRAM = Path(__file__).with_name("killed_copy.py")
 

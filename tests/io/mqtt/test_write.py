@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running_program import wait_until
 from servers.mosquitto import Mosquitto
-from side_by_side import EVERY_RUNNER
+from support.programs.running_program import wait_until
+from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import WriteToMqtt

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from documents import programs
 from servers.nats_server import NatsServer
+from support.programs.document_code import programs
 
 
 def test_the_program_counts_words(nats_server: NatsServer, capsys: pytest.CaptureFixture[str]) -> None:

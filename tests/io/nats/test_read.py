@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from nats.aio.subscription import Subscription
 from nats.js.api import RetentionPolicy
-from running_program import wait_until
 from servers.loopback_server import free_port
 from servers.nats_server import NatsServer, Stream
-from side_by_side import EVERY_RUNNER
+from support.programs.running_program import wait_until
+from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import NatsMessage, ReadFromNats

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running_program import wait_until
 from servers.loopback_server import free_port
 from servers.nats_server import NatsServer, Stream
 from servers.severed import SeverableProxy
-from side_by_side import EVERY_RUNNER
+from support.programs.running_program import wait_until
+from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import ReadFromNats, WriteToNats

@@ -4,7 +4,7 @@ import itertools
 import sys
 
 import pytest
-from unbounded_reading import check_replay, elements, polled
+from support.pipelines.unbounded_readers import check_replay, elements, polled
 
 import penstock as beam
 from penstock.io import ReadFromRedisStream, RedisStreamEntry

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from documents import programs
 from servers.s3_server import S3Server
+from support.programs.document_code import programs
 
 from penstock.io.files.filesystem import filesystem_for
 

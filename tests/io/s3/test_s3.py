@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 import s3fs
 from click.testing import CliRunner
-from lakehouse_tables import WORDS, ApacheIcebergTable, DeltaLakeTable, LakeTable, table_of
-from running_program import wait_until
 from servers.s3_server import KEY, SECRET, S3Server
+from support.io.lakehouse_tables import WORDS, ApacheIcebergTable, DeltaLakeTable, LakeTable, table_of
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.__main__ import main

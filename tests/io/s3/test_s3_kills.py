@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from kills.killed_program import KilledProgram
-from lakehouse_tables import table_of
 from servers.s3_server import S3Server
-from spark_programs import environment
-from watching import watched
+from support.io.lakehouse_tables import table_of
+from support.programs.polling import watched
+from support.programs.spark_programs import environment
 
 from penstock.io.files.filesystem import filesystem_for
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tables import COLUMNS, Table, same, tables
+from support.pipelines.arrow_tables import COLUMNS, Table, same, tables
 
 import penstock as beam
 from penstock.io.spark.dataframes import DataFrameSource

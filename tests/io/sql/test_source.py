@@ -4,7 +4,7 @@ import functools
 import sqlite3
 
 import pytest
-from unbounded_reading import check_replay, elements, polled
+from support.pipelines.unbounded_readers import check_replay, elements, polled
 
 import penstock as beam
 from penstock.io import ReadFromSQL

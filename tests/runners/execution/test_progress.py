@@ -13,8 +13,8 @@ import threading
 
 import pytest
 from rich.console import Console
-from running_program import wait_until
-from spark_programs import environment
+from support.programs.running_program import wait_until
+from support.programs.spark_programs import environment
 
 from penstock.runners.execution import progress
 from penstock.runners.execution.counters import Counts

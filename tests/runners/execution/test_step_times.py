@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

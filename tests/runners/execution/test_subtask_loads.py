@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from running_pages import busy
+from support.runners.running_pages import busy
 
 import penstock as beam
 from penstock.metrics import SubtaskLoad

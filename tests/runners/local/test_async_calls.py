@@ -16,10 +16,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
-from gated_stream import GatedSource, Sum, expected, job_of, numbers_of, once, written
-from recording import Recording
-from running_program import wait_until
-from subtasks_by_hand import ByHand, graph_of
+from support.execution.subtasks import ByHand, graph_of
+from support.pipelines.recording import Recording
+from support.programs.running_program import wait_until
+from support.runners.failing_streams import GatedSource, Sum, expected, job_of, numbers_of, once, written
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

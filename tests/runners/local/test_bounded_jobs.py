@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recording import Recording, record
-from side_by_side import IN_THIS_PROCESS, SideBySide
+from support.pipelines.recording import Recording, record
+from support.runners.local_variants import IN_THIS_PROCESS, SideBySide
 
 import penstock as beam
 from penstock.sdk.options import PipelineOptions

@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 import pytest
-from names_with_coders import Name, NameCoder
-from running_program import wait_until
+from support.pipelines.coded_keys import Name, NameCoder
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

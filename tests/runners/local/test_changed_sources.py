@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker

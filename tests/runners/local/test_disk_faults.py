@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
-from restartable_streams import Stream
+from support.runners.restartable_streams import Stream
 
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.sdk.errors import CorruptSnapshotError

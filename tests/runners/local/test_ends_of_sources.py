@@ -7,7 +7,7 @@ import time
 from itertools import count
 
 import pytest
-from subtasks_by_hand import ByHand, graph_of
+from support.execution.subtasks import ByHand, graph_of
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import LocalDisk

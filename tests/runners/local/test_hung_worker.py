@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

@@ -13,7 +13,7 @@ import signal
 import pytest
 from kills.killing import killed_often, killed_once
 from kills.orphans import wait_for_orphans
-from running_program import RunningProgram
+from support.programs.running_program import RunningProgram
 
 
 @pytest.fixture

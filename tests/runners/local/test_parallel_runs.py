@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from running_program import RunningProgram
+from support.programs.running_program import RunningProgram
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

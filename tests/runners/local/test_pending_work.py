@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from drawn_steps import DrawnSteps, ShortSteps
-from recording import Recording
-from subtasks_by_hand import ByHand, graph_of
+from support.execution.step_clocks import DrawnSteps, ShortSteps
+from support.execution.subtasks import ByHand, graph_of
+from support.pipelines.recording import Recording
 
 import penstock as beam
 from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from recording import recorded
-from side_by_side import VARIANTS, runner_of
+from support.pipelines.recording import recorded
+from support.runners.local_variants import VARIANTS, runner_of
 
 import penstock as beam
 from penstock.runners.execution.streaming.percentile_watermarks import Percentiles

@@ -7,10 +7,10 @@ import signal
 from typing import Any
 
 import pytest
-from drawn_steps import ShortSteps
-from recording import Recording
-from running_program import RunningProgram
-from subtasks_by_hand import ByHand, graph_of
+from support.execution.step_clocks import ShortSteps
+from support.execution.subtasks import ByHand, graph_of
+from support.pipelines.recording import Recording
+from support.programs.running_program import RunningProgram
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

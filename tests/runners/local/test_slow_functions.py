@@ -7,7 +7,7 @@ import re
 import signal
 
 import pytest
-from running_program import RunningProgram, wait_until
+from support.programs.running_program import RunningProgram, wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

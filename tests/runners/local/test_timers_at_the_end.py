@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from recording import record
-from side_by_side import IN_THIS_PROCESS, SideBySide
+from support.pipelines.recording import record
+from support.runners.local_variants import IN_THIS_PROCESS, SideBySide
 
 import penstock as beam
 from penstock.sdk.userstate import BagStateSpec, TimerSpec, on_timer

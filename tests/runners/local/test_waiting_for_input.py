@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 PROGRAM = """
 import os, sys

@@ -7,9 +7,9 @@ import sqlite3
 import time
 from typing import Any
 
-from recording import Recording
-from running_program import wait_until
-from subtasks_by_hand import ByHand
+from support.execution.subtasks import ByHand
+from support.pipelines.recording import Recording
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

@@ -6,7 +6,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner

@@ -10,8 +10,8 @@ import weakref
 from typing import Any
 
 import pytest
-from running_pages import document, post, printed_page
-from running_program import wait_until
+from support.programs.running_program import wait_until
+from support.runners.running_pages import document, post, printed_page
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spark_programs import run_program, start_program
+from support.programs.spark_programs import run_program, start_program
 
 from penstock.sdk.errors import UserCodeError
 

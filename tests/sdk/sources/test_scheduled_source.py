@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from unbounded_reading import elements, polled
+from support.pipelines.unbounded_readers import elements, polled
 
 from penstock.io.generate_sequence import SequenceSource
 from penstock.windowing import Timestamp

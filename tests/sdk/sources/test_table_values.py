@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import Table, same, tables
+from support.pipelines.arrow_tables import Table, same, tables
 
 import penstock as beam
 from penstock.sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE

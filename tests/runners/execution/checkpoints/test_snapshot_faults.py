@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from snapshot_stores import commit, contents, epochs, file_of, files, manifest_of, owned
+from support.execution.snapshot_stores import commit, contents, epochs, file_of, files, manifest_of, owned
 
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.checkpoints.storage import FsspecDisk, LocalDisk

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from snapshot_stores import commit, contents, epochs, files
+from support.execution.snapshot_stores import commit, contents, epochs, files
 
 from penstock.runners.execution.checkpoints.fencing import claim
 from penstock.runners.execution.checkpoints.manifest import Checkpoint, CheckpointKind, PartReference

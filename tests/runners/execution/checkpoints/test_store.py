@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from snapshot_stores import commit, contents, epochs, file_of, files, owned, simulated_store
+from support.execution.snapshot_stores import commit, contents, epochs, file_of, files, owned, simulated_store
 
 from penstock.runners.execution.checkpoints.manifest import CheckpointKind
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk

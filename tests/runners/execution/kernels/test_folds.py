@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stages import SECOND, GroupingAlone
+from support.execution.stages import SECOND, GroupingAlone
 
 import penstock as beam
 from penstock.runners.execution.kernels.folds import fold_functions, fold_source

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from stages import StageAlone
+from support.execution.stages import StageAlone
 
 import penstock as beam
 from penstock.runners.execution.kernels.plain_results import returns_plain

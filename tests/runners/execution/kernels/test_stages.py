@@ -11,7 +11,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stages import GroupingAlone, Row, StageAlone, bundle, row, window
+from support.execution.stages import GroupingAlone, Row, StageAlone, bundle, row, window
 
 import penstock as beam
 from penstock.runners.execution.kernels import runtime

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stateful_work import S, Work
+from support.execution.stateful_pardo import S, Work
 
 import penstock as beam
 from penstock.sdk.elements.bundle import Bundle

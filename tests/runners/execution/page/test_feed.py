@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from thread_clock import ThreadClock
+from support.execution.thread_clock import ThreadClock
 
 from penstock.runners.execution.page import feed
 from penstock.runners.execution.page.event_log import Events

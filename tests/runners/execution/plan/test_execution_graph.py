@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from subtasks_by_hand import graph_of
+from support.execution.subtasks import graph_of
 
 import penstock as beam
 from penstock.runners.execution.plan.execution_graph import EdgeKind, ExecutionGraph, whole

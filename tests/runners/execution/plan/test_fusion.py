@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stages import only, plan_of
+from support.execution.stages import only, plan_of
 
 import penstock as beam
 from penstock.runners.execution.plan.fusion import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from segments_in_this_process import MemorySink, run_in_this_process, spark_plan
+from support.runners.segments import MemorySink, run_in_this_process, spark_plan
 
 import penstock as beam
 from penstock.runners.execution.plan.segments import cut

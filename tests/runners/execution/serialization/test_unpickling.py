@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow
 import pytest
-from groupings import fold_of, grouping_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.execution.groupings import fold_of, grouping_of
 
 import penstock as beam
 from penstock.runners.execution.plan.fusion import Stage, fuse, shrinks

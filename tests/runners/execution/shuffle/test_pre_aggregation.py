@@ -6,12 +6,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from drawn_steps import DrawnSteps, ShortSteps
 from hypothesis import example, given
 from hypothesis import strategies as st
-from recording import Recording
-from side_by_side import SideBySide, Variant
-from subtasks_by_hand import ByHand, graph_of
+from support.execution.step_clocks import DrawnSteps, ShortSteps
+from support.execution.subtasks import ByHand, graph_of
+from support.pipelines.recording import Recording
+from support.runners.local_variants import SideBySide, Variant
 
 import penstock as beam
 from penstock.runners.execution.clock import Pace

@@ -8,8 +8,8 @@ import sqlite3
 from typing import Any
 
 import pytest
-from batches_in_this_process import RunnerInThisProcess
 from click.testing import CliRunner
+from support.runners.micro_batches import RunnerInThisProcess
 
 import penstock as beam
 from penstock.__main__ import main

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from segments_in_this_process import spark_plan
+from support.runners.segments import spark_plan
 
 import penstock as beam
 from penstock.runners.execution.plan.fusion import Plan

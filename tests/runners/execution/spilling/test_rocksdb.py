@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
 from penstock.sdk.errors import MissingExtraError

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from stages import GroupingAlone, StageAlone, bundle, only, plan_of, row, window
+from support.execution.stages import GroupingAlone, StageAlone, bundle, only, plan_of, row, window
 
 import penstock as beam
 from penstock.runners.execution.plan.fusion import Stage

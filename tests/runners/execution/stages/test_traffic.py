@@ -6,7 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
-from stages import StageAlone
+from support.execution.stages import StageAlone
 
 import penstock as beam
 from penstock.runners.execution.clock import Clock

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from stateful_work import REAL_TIME, WATERMARK, S, Work
+from support.execution.stateful_pardo import REAL_TIME, WATERMARK, S, Work
 
 import penstock as beam
 from penstock.sdk.elements.bundle import BUNDLE_SIZE, Bundle

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stateful_work import WATERMARK, Index, Work
+from support.execution.stateful_pardo import WATERMARK, Index, Work
 
 import penstock as beam
 from penstock.sdk.errors import InvalidKeyError, NotAPairError, PenstockError, SerializationError

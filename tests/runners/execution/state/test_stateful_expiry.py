@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stateful_work import REAL_TIME, WATERMARK, Alarm, Collect, Index, S, Work, at
+from support.execution.stateful_pardo import REAL_TIME, WATERMARK, Alarm, Collect, Index, S, Work, at
 
 import penstock as beam
 from penstock.sdk.userstate import TimerSpec, on_timer, on_window_expiration

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stateful_work import WATERMARK, Alarm, Collect, Index, S, Work, at
+from support.execution.stateful_pardo import WATERMARK, Alarm, Collect, Index, S, Work, at
 
 import penstock as beam
 from penstock.runners.execution.stages.side_input_views import SideInputViews

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stateful_work import Index, Work, at
+from support.execution.stateful_pardo import Index, Work, at
 
 import penstock as beam
 from penstock.runners.execution.state.stateful_pardo import StatefulExecutor

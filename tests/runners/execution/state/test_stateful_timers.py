@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stateful_work import REAL_TIME, WATERMARK, Alarm, Delayed, S, Work, at
+from support.execution.stateful_pardo import REAL_TIME, WATERMARK, Alarm, Delayed, S, Work, at
 
 import penstock as beam
 from penstock.sdk.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer

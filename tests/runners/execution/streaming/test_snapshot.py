@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from recording import Recording
-from subtasks_by_hand import ByHand, graph_of
+from support.execution.subtasks import ByHand, graph_of
+from support.pipelines.recording import Recording
 
 import penstock as beam
 from penstock.runners.execution.stages.side_inputs import ViewChangeKind

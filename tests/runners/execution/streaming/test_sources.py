@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from unbounded_reading import check_replay, polled
+from support.pipelines.unbounded_readers import check_replay, polled
 
 from penstock.runners.execution.streaming.sources import BoundedPartitions
 from penstock.sdk.sources.bounded import ValuesSource

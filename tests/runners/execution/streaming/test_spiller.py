@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from recording import Recording
+from support.pipelines.recording import Recording
 
 import penstock as beam
 from penstock.runners.execution.clock import Clock

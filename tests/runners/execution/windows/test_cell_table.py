@@ -10,7 +10,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stages import SECOND, GroupingAlone, Row, bundle, row, window
+from support.execution.stages import SECOND, GroupingAlone, Row, bundle, row, window
 
 import penstock as beam
 from penstock.runners.execution.windows import cell_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stages import GroupingAlone, bundle, only, plan_of, row, window
+from support.execution.stages import GroupingAlone, bundle, only, plan_of, row, window
 
 import penstock as beam
 from penstock.runners.execution.plan.fusion import Grouping

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from groupings import fold_of
 from hypothesis import given
 from hypothesis import strategies as st
+from support.execution.groupings import fold_of
 
 import penstock as beam
 from penstock.runners.execution.windows.combining import Fold

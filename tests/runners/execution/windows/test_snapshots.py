@@ -6,7 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
-from groupings import fold_of
+from support.execution.groupings import fold_of
 from transcripts.operator_player import OperatorPlayer
 from transcripts.runner import Pane, load, run
 

@@ -6,9 +6,9 @@ import pickle
 from typing import Any
 
 import pytest
-from groupings import fold_of
 from hypothesis import given
 from hypothesis import strategies as st
+from support.execution.groupings import fold_of
 
 import penstock as beam
 from penstock.runners.execution.shuffle.reader import receive

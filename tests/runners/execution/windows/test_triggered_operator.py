@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from groupings import fold_of
+from support.execution.groupings import fold_of
 
 import penstock as beam
 from penstock.runners.execution.windows import snapshots

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from groupings import fold_of
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from support.execution.groupings import fold_of
 
 import penstock as beam
 from penstock.runners.execution.windows import snapshots, triggered_operator

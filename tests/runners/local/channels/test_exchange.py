@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from subtasks_by_hand import graph_of
+from support.execution.subtasks import graph_of
 
 import penstock as beam
 from penstock.runners.execution.plan.execution_graph import Edge, EdgeKind

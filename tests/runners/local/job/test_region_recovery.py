@@ -8,7 +8,8 @@ import signal
 from typing import Any
 
 import pytest
-from gated_stream import (
+from simulation.negative_controls import SubtaskWithoutReplayDedup
+from support.runners.failing_streams import (
     GatedSource,
     Sum,
     add_branch,
@@ -19,8 +20,7 @@ from gated_stream import (
     setups,
     written,
 )
-from restartable_streams import FailingDisk
-from simulation.negative_controls import SubtaskWithoutReplayDedup
+from support.runners.restartable_streams import FailingDisk
 
 import penstock as beam
 from penstock.runners.execution.clock import time_of_day

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from running_program import RunningProgram, wait_until
+from support.programs.running_program import RunningProgram, wait_until
 
 import penstock as beam
 from penstock.__main__ import main

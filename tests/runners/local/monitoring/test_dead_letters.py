@@ -6,8 +6,8 @@ import pathlib
 from typing import Any
 
 import pytest
-from running_pages import document
-from running_program import wait_until
+from support.programs.running_program import wait_until
+from support.runners.running_pages import document
 
 import penstock as beam
 from penstock.io.requestresponse import UserCodeExecutionException

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from production_streams import Visit, job_of, stopped
-from restartable_streams import Stream
+from support.runners.production_streams import Visit, job_of, stopped
+from support.runners.restartable_streams import Stream
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import LocalDisk

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Callable
 
 import pytest
-from production_streams import job_of, stopped
-from restartable_streams import Stream
+from support.runners.production_streams import job_of, stopped
+from support.runners.restartable_streams import Stream
 
 from penstock.runners.local.productions.log import HEAD, read_records
 from penstock.sdk.errors import CorruptSnapshotError

@@ -8,7 +8,7 @@ import time
 from multiprocessing import Pipe
 
 import pytest
-from gated_stream import Sum, add_branch, expected, numbers_of, setups, written
+from support.runners.failing_streams import Sum, add_branch, expected, numbers_of, setups, written
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import LocalDisk

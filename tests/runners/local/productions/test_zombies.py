@@ -8,7 +8,7 @@ import pathlib
 import signal
 from collections import Counter
 
-from running_program import RunningProgram
+from support.programs.running_program import RunningProgram
 
 PROGRAM = """
 import os

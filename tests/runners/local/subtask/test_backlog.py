@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from subtasks_by_hand import ByHand, graph_of
+from support.execution.subtasks import ByHand, graph_of
 
 import penstock as beam
 from penstock.runners.execution.clock import StepClock

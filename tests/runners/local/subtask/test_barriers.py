@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from recording import Recording
 from simulation.negative_controls import FirstBarrier, SubtaskWithoutAlignment
-from subtasks_by_hand import ByHand, graph_of
+from support.execution.subtasks import ByHand, graph_of
+from support.pipelines.recording import Recording
 
 import penstock as beam
 from penstock.runners.execution.plan.execution_graph import SubtaskId

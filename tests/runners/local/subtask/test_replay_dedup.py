@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from subtasks_by_hand import graph_of
+from support.execution.subtasks import graph_of
 
 import penstock as beam
 from penstock.runners.execution.plan.execution_graph import Edge, EdgeKind

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from subtasks_by_hand import ByHand, graph_of
-from thread_clock import ThreadClock
+from support.execution.subtasks import ByHand, graph_of
+from support.execution.thread_clock import ThreadClock
 
 import penstock as beam
 from penstock.runners.execution.streaming.observation import Observe

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import attrs
 import pytest
-from subtasks_by_hand import graph_of
+from support.execution.subtasks import graph_of
 
 import penstock as beam
 from penstock.runners.execution.plan.execution_graph import SubtaskId

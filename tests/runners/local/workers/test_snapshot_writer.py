@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawn_steps import ShortSteps
+from support.execution.step_clocks import ShortSteps
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import disk_of

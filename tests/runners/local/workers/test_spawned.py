@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 import pytest
-from running_program import RunningProgram, wait_until
+from support.programs.running_program import RunningProgram, wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

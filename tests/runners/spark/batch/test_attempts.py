@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from batch_execution_in_this_process import BatchInThisProcess
-from segments_in_this_process import MemorySink
+from support.runners.batch_execution import BatchInThisProcess
+from support.runners.segments import MemorySink
 
 import penstock as beam
 from penstock.runners.spark.batch.execution import MOST_REPETITIONS

@@ -11,8 +11,8 @@ import subprocess
 import sys
 
 import pytest
-from running_program import wait_until
-from spark_programs import environment
+from support.programs.running_program import wait_until
+from support.programs.spark_programs import environment
 
 pytestmark = pytest.mark.spark
 

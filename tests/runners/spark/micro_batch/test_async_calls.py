@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from recording import Recording
+from support.pipelines.recording import Recording
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

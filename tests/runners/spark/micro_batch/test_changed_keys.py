@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from batches_in_this_process import RunnerInThisProcess
-from recording import recorded
+from support.pipelines.recording import recorded
+from support.runners.micro_batches import RunnerInThisProcess
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 import pytest
-from recording import Recording
-from running_program import PATIENCE, wait_until
+from support.pipelines.recording import Recording
+from support.programs.running_program import PATIENCE, wait_until
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import disk_of

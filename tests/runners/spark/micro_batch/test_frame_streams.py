@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dead_drivers import Died, leave_open_transactions
-from recording import Recording
+from support.pipelines.recording import Recording
+from support.runners.drivers import Died, leave_open_transactions
 
 import penstock as beam
 from penstock.runners.spark import SparkMicroBatchRunner

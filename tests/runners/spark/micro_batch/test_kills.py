@@ -12,7 +12,7 @@ import sys
 import pytest
 from kills.killed_drivers import drivers_killed
 from kills.killing import KilledRun
-from spark_programs import environment
+from support.programs.spark_programs import environment
 
 pytestmark = pytest.mark.spark
 

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from batches_in_this_process import BatchesInThisProcess
+from support.runners.micro_batches import BatchesInThisProcess
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from batches_in_this_process import RunnerInThisProcess
+from support.runners.micro_batches import RunnerInThisProcess
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

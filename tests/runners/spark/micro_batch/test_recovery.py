@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 import msgspec
 import pytest
-from batches_in_this_process import RunnerInThisProcess
-from recording import Recording
+from support.pipelines.recording import Recording
+from support.runners.micro_batches import RunnerInThisProcess
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from recording import record, recorded
+from support.pipelines.recording import record, recorded
 
 import penstock as beam
 from penstock.runners.spark import SparkMicroBatchRunner, SparkRunner

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from recording import record
+from support.pipelines.recording import record
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

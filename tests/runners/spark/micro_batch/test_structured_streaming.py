@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from subtasks_by_hand import graph_of
+from support.execution.subtasks import graph_of
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import LocalDisk

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-PROGRAMS = Path(__file__).parent / "runners" / "spark" / "programs"
+_TESTS = Path(__file__).parents[2]
+
+PROGRAMS = _TESTS / "runners" / "spark" / "programs"
 
 # The value of SPARK_CONF_DIR for all that tests start: settings for short lives, and none of this machine's own.
-CONF = Path(__file__).parent / "servers" / "spark_conf"
+CONF = _TESTS / "servers" / "spark_conf"
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import cloudpickle
-from segments_in_this_process import spark_plan
+from support.runners.segments import spark_plan
 
 from penstock.runners.execution.batch.segment_task import key_groups_for
 from penstock.runners.execution.plan.fusion import Source

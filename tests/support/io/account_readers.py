@@ -1,4 +1,4 @@
-"""Readers of what `cancelling_accounts` publishes, each in the way that the documentation of its store describes.
+"""Readers of what `account_transfers` publishes, each in the way that the documentation of its store describes.
 
 A reader notes each state that it finds, and whether it is the result of a prefix of the input.
 """
@@ -17,8 +17,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from cancelling_accounts import are_of_a_prefix
-from running_program import PATIENCE
+from support.io.account_transfers import are_of_a_prefix
+from support.programs.running_program import PATIENCE
 
 _numbers = itertools.count()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from multiprocessing.context import ForkProcess
 
 import pytest
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.runners.execution.clock import time_of_day

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from restartable_streams import FailingDisk, Stream
+from support.runners.restartable_streams import FailingDisk, Stream
 
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse

@@ -8,8 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from batches_in_this_process import BatchesInThisProcess
-from recording import Recording
+from support.pipelines.recording import Recording
+from support.runners.micro_batches import BatchesInThisProcess
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk

@@ -6,7 +6,7 @@ import pathlib
 import sqlite3
 
 import pytest
-import restartable_streams
+from support.runners import restartable_streams
 
 import penstock as beam
 from penstock.testing import ScriptedSource

@@ -8,7 +8,7 @@ from multiprocessing.connection import Pipe
 from socket import socketpair
 from typing import Any
 
-from subtasks_by_hand import graph_of
+from support.execution.subtasks import graph_of
 
 import penstock as beam
 from penstock.runners.local.channels.channel import ChannelId, ReceivingEnd

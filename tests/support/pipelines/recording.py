@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
-from moments import Moment, moment
+from support.programs.moments import Moment, moment
 
 import penstock as beam
 from penstock.sdk.elements.bundle import Bundle

@@ -7,10 +7,9 @@ import sqlite3
 from collections import Counter
 
 import pytest
-
-from tests.command_line import command_in
-from tests.running_program import RunningProgram
-from tests.set_clock import SetClock
+from support.programs.command_line import command_in
+from support.programs.running_program import RunningProgram
+from support.programs.wall_clock import SetClock
 
 HOUR = 3_600
 

@@ -33,7 +33,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-import time_limits
+from support.suite import time_limits
 
 # Seconds: how often to look for reports, and how long the second process may take to stop its JVM when told to end.
 PERIOD = 0.05

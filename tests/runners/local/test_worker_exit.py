@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 import pytest
-from side_by_side import IN_PROCESSES, SideBySide
+from support.runners.local_variants import IN_PROCESSES, SideBySide
 
 import penstock as beam
 from penstock.sdk.errors import PenstockError

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recording import Recording, record, seconds, shown_window
+from support.pipelines.recording import Recording, record, seconds, shown_window
 from transcripts.pipeline_player import Rows
 
 import penstock as beam

@@ -14,8 +14,8 @@ import pandas
 import pyarrow as pa
 import pyarrow.parquet
 from hypothesis import strategies as st
-from recording import Recording
-from tables import COLUMNS, Table, tables
+from support.pipelines.arrow_tables import COLUMNS, Table, tables
+from support.pipelines.recording import Recording
 
 import penstock as beam
 from penstock.sdk.elements.row import Row

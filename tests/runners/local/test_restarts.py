@@ -7,7 +7,7 @@ import sqlite3
 from typing import Any
 
 import pytest
-from restartable_streams import Crash, Stream, sums
+from support.runners.restartable_streams import Crash, Stream, sums
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import disk_of

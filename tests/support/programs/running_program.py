@@ -19,7 +19,7 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
     while not holds():
         if time.monotonic() > deadline:
             # Here, since tests send this function to workers, and the module refers to pytest's configuration.
-            from time_limits import what_goes_on
+            from support.suite.time_limits import what_goes_on
 
             raise AssertionError(f"waited in vain: {what}\n\n{what_goes_on()}")
         time.sleep(0.01)

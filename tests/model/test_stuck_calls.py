@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 import pytest
-from running_program import wait_until
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions

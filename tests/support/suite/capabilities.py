@@ -2,7 +2,7 @@
 
 `SHOWN_BY` says which tests show each capability.  A test that is run for several runners counts for each.  A run with
 `--capabilities=FILE`, such as that of `make test`, writes down how they went; it fails where the table says something
-else.  `make capabilities`, which is `python tests/capabilities.py FILE README.md`, rewrites the table.
+else.  `make capabilities`, which is `python tests/support/suite/capabilities.py FILE README.md`, rewrites the table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[3] / "README.md"
 
 # Of a runner that picks one of others, what that one can do.
 PICKS = {"spark": "spark-microbatch"}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import restartable_streams
+from support.runners import restartable_streams
 
 import penstock as beam
 from penstock.coders import StrUtf8Coder, VarIntCoder
