@@ -27,7 +27,7 @@ def diff(before: str, after: str, keys: int, format: str, allow_untrusted_checkp
     A and B are directories, each followed by @EPOCH unless the newest checkpoint is meant: `diff job@14 job@15`.
     """
     from ..runners.execution.inspection.comparison import as_data, compare, described
-    from ..runners.execution.inspection.rendition import as_line
+    from ..runners.execution.inspection.json_values import as_line
 
     sides = []
     for side in (before, after):

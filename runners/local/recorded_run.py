@@ -19,8 +19,8 @@ from ...sdk.options import PipelineOptions
 from ...windowing import IntervalWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.clock import Clock
+from ..execution.inspection.json_values import json_value, text_of
 from ..execution.inspection.keys import named_keys
-from ..execution.inspection.rendition import rendition, text_of
 from ..execution.plan.fusion import Grouping, Plan, fuse, never
 from ..execution.sinks.committer import with_dead_letters
 from ..execution.streaming.task_execution import TaskExecution
@@ -140,7 +140,7 @@ class _Recorder:
 
     def _name_of(self, key: Any) -> str:
         name = text_of(plain(key))
-        self._keys.setdefault(name, rendition(plain(key)))
+        self._keys.setdefault(name, json_value(plain(key)))
         return name
 
     def _advanced(self) -> None:
@@ -153,7 +153,7 @@ class _Recorder:
     def _arrived(self, bundle: Bundle) -> None:
         for (key, value), micros, _, _, sign in bundle.rows():
             is_late = micros < self._grouping.windows.watermark
-            element = Element(rendition(value), micros, self._clock.now, is_late, sign)
+            element = Element(json_value(value), micros, self._clock.now, is_late, sign)
             self._elements.setdefault(self._name_of(key), []).append(element)
 
     def _emitted(self, bundle: Bundle) -> None:
@@ -162,5 +162,5 @@ class _Recorder:
                 interval = (
                     Interval(window.start_micros, window.end_micros) if isinstance(window, IntervalWindow) else None
                 )
-                emitted = Pane(rendition(value), self._clock.now, interval, pane.timing.name, pane.index, sign)
+                emitted = Pane(json_value(value), self._clock.now, interval, pane.timing.name, pane.index, sign)
                 self._panes.setdefault(self._name_of(key), []).append(emitted)

@@ -1,7 +1,7 @@
 """State from outside: reads, compares and migrates the state of a checkpoint without the pipeline.
 
 stored_objects.py   unpickles plain data only; instances of users' classes become `StoredObject`s
-rendition.py        values as JSON
+json_values.py      values as JSON
 entries.py          StateReader: the entries of a checkpoint, streamed: state cells, windows and timers
 export.py           entries as lines of JSON, lines of text, or Parquet
 comparison.py       what differs between two checkpoints

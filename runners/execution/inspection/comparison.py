@@ -16,7 +16,7 @@ import msgspec
 from ..streaming.snapshot_chunks import CHAINED, CLOCKS, POSITIONS
 from .entries import StateReader
 from .entry_join import PARTITIONS, Partitions, digests, shown_key
-from .rendition import text_of
+from .json_values import text_of
 from .stored_objects import loads_plain
 
 # The part of a micro-batch's checkpoint that has the positions, and the field of its record.

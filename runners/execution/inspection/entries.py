@@ -31,7 +31,7 @@ from ..state.timers import TimerChange
 from ..streaming.snapshot_chunks import STATE, TIMERS, WINDOWS, Chunk, Origin, RawChunk, raw_chunks_of
 from ..windows.snapshots import WindowRecord, state_of
 from ..windows.window_state import WindowState
-from .rendition import text_of
+from .json_values import text_of
 from .stored_objects import loads_plain
 
 # Kinds of entries.

@@ -16,7 +16,7 @@ from ....windowing import GLOBAL_WINDOW, IntervalWindow
 from ..streaming.snapshot_chunks import STATE
 from .entries import CELL, StateEntry, StateReader
 from .export import record_of
-from .rendition import as_line, text_of
+from .json_values import as_line, text_of
 
 # Partitions, and the digests of each that are held before they are written.
 PARTITIONS, _HELD = 128, 512

@@ -13,7 +13,7 @@ from typing import Any
 from ....io.optional_package import optional_package
 from ....windowing import IntervalWindow
 from .entries import TIMER, WINDOW, StateEntry
-from .rendition import as_line, rendition, text_of, time_of, window_of
+from .json_values import as_line, json_value, text_of, time_of, window_of
 
 # The entries of a row group of Parquet.
 _ROW_GROUP = 10_000
@@ -24,10 +24,10 @@ def record_of(entry: StateEntry) -> dict[str, Any]:
     record: dict[str, Any] = {"step": entry.step, "kind": entry.kind}
     if entry.kind != WINDOW:
         record["name"] = entry.name
-    record |= {"key": rendition(entry.key), "window": window_of(entry.window)}
+    record |= {"key": json_value(entry.key), "window": window_of(entry.window)}
     if entry.kind == TIMER:
         return record | _of_timer(entry)
-    record["value"] = rendition(entry.value)
+    record["value"] = json_value(entry.value)
     return record | _of_window(entry)
 
 
@@ -55,7 +55,7 @@ def _of_window(entry: StateEntry) -> dict[str, Any]:
         "due_event_time": None if decision.event_time is None else time_of(decision.event_time),
         "due_processing_time": None if decision.processing_time is None else time_of(decision.processing_time),
         # The panes that would be retracted.
-        "standing": [rendition(pair[1]) for pair, *_ in state.standing],
+        "standing": [json_value(pair[1]) for pair, *_ in state.standing],
     }
 
 

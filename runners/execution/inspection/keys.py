@@ -14,7 +14,7 @@ from ....sdk.coders.key_encoding import key_groups
 from ....sdk.errors import InvalidKeyError, StateNotFoundError
 from ..user_errors import shortened
 from .entries import StateEntry, StateReader, identity_of
-from .rendition import text_of
+from .json_values import text_of
 
 # The number of keys that an error names.
 _NAMED = 5

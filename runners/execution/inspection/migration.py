@@ -43,8 +43,8 @@ from ..streaming.snapshot_chunks import (
 from ..windows.snapshots import row_of
 from ..windows.window_state import WindowState
 from .entries import StateEntry, StateReader, StoredRecord
+from .json_values import text_of
 from .keys import check_step
-from .rendition import text_of
 from .stored_objects import PlainUnpickler, StoredObject
 
 # Returns an entry with its new value, or None to remove it.

@@ -19,8 +19,8 @@ from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.inspection import entries as entries_module
 from penstock.runners.execution.inspection.entries import CELL, TIMER, WINDOW, StateEntry, StateReader
 from penstock.runners.execution.inspection.export import json_lines
+from penstock.runners.execution.inspection.json_values import text_of
 from penstock.runners.execution.inspection.keys import entries_of_key, named_keys
-from penstock.runners.execution.inspection.rendition import text_of
 from penstock.runners.execution.state.keyed_state import KeyedState
 from penstock.runners.execution.state.timers import Timers
 from penstock.runners.execution.streaming.snapshot_chunks import STATE, TIMERS, WINDOWS, chunks_of

@@ -16,8 +16,8 @@ from penstock.runners.execution.checkpoints.reader import SnapshotReader
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedCrash, SimulatedDisk
 from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.inspection.entries import StateEntry, StateReader
+from penstock.runners.execution.inspection.json_values import text_of
 from penstock.runners.execution.inspection.migration import PANE, Migrated, migrate, migration_of
-from penstock.runners.execution.inspection.rendition import text_of
 from penstock.sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError, StateNotFoundError
 
 (STATE,) = (golden for golden in GOLDEN if golden.name == "state, aligned")

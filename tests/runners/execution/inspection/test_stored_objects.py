@@ -15,8 +15,8 @@ import attrs
 import cloudpickle
 import pytest
 
-from penstock.runners.execution.inspection import rendition
-from penstock.runners.execution.inspection.rendition import text_of
+from penstock.runners.execution.inspection import json_values
+from penstock.runners.execution.inspection.json_values import text_of
 from penstock.runners.execution.inspection.stored_objects import StoredObject, loads_plain
 from penstock.sdk.errors import CheckpointMismatchError, SnapshotError
 from penstock.windowing import IntervalWindow, Timestamp
@@ -156,7 +156,7 @@ def test_types_of_python_and_of_penstock_are_restored() -> None:
 
 def test_a_small_pickle_of_a_huge_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list of two times the same list, forty levels deep."""
-    monkeypatch.setattr(rendition, "_MOST_PARTS", 2_000)
+    monkeypatch.setattr(json_values, "_MOST_PARTS", 2_000)
     value: list[Any] = []
     for _ in range(40):
         value = [value, value]

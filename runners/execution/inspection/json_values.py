@@ -3,7 +3,7 @@
 Numbers, strings, booleans and None are themselves.  Lists and tuples are arrays.  Dictionaries with strings as keys are
 objects.  Any other value is an object with a `$type`.
 
->>> rendition({"at": (1, 2.5), b"k": {3}})
+>>> json_value({"at": (1, 2.5), b"k": {3}})
 {'$type': 'dict', 'items': [['at', [1, 2.5]], [{'$type': 'bytes', 'base64': 'aw=='}, {'$type': 'set', 'items': [3]}]]}
 """
 
@@ -45,12 +45,12 @@ _DEEPEST = 60
 _MOST_PARTS = 2_000_000
 
 
-def rendition(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Return a value as data of JSON.
 
     Raises `SnapshotError` for a value with more than two million parts.
     """
-    return _Rendition().of(value, 0)
+    return _JsonValue().of(value, 0)
 
 
 def text_of(value: Any) -> str:
@@ -59,7 +59,7 @@ def text_of(value: Any) -> str:
     >>> text_of(("b", None, float("inf")))
     '["b",null,{"$type":"float","value":"inf"}]'
     """
-    return as_line(rendition(value))
+    return as_line(json_value(value))
 
 
 def as_line(data: Any) -> str:
@@ -90,10 +90,10 @@ def window_of(window: Any) -> Any:
     """Return a window as data of JSON; None for the global window."""
     if window == GLOBAL_WINDOW or window is None:
         return None
-    return rendition(window)
+    return json_value(window)
 
 
-class _Rendition:
+class _JsonValue:
     def __init__(self) -> None:
         self._parts = 0
 
@@ -176,7 +176,7 @@ def _slots(base: type[Any]) -> list[str]:
     return [slot for slot in ([slots] if isinstance(slots, str) else slots) if not slot.startswith("__")]
 
 
-_Show = Callable[[_Rendition, Any, int], Any]
+_Show = Callable[[_JsonValue, Any, int], Any]
 
 _KNOWN: dict[type[Any], _Show] = {
     bytes: lambda r, v, d: {TYPE: "bytes", "base64": base64.b64encode(v).decode()},
