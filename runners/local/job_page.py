@@ -11,7 +11,7 @@ from ..execution.log_tail import LogTail
 from ..execution.page.description import described_counts, described_graph, described_metrics, described_observation
 from ..execution.page.event_log import Events
 from ..execution.streaming.observation import Observe, Observed
-from ..execution.streaming.taps import DrawnInput, DrawnPane
+from ..execution.streaming.output_sampler import DrawnInput, DrawnPane
 from .job.control_requests import Answer
 from .job.status import JobStatus
 

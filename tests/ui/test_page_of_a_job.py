@@ -229,18 +229,18 @@ def test_two_hundred_browsers_do_not_touch_the_job(tmp_path: pathlib.Path) -> No
 
 
 def test_nothing_is_observed_while_no_browser_is_open(tmp_path: pathlib.Path) -> None:
-    """Taps are attached by the first request, and removed some seconds after the last."""
+    """Samplers are attached by the first request, and removed some seconds after the last."""
 
-    def taps() -> int:
+    def samplers() -> int:
         slot = result._job.context.workers._slot
-        return 0 if slot is None else len(slot.observer._taps)
+        return 0 if slot is None else len(slot.observer._samplers)
 
     with running(tmp_path) as result:
         wait_until(lambda: result._job.checkpoints_completed > 1, "checkpoints")
-        assert 0 == taps()
+        assert 0 == samplers()
         document(result, "status")
-        wait_until(lambda: taps() > 0, "taps")
-        wait_until(lambda: taps() == 0, "no taps")
+        wait_until(lambda: samplers() > 0, "samplers")
+        wait_until(lambda: samplers() == 0, "no samplers")
 
 
 def test_the_server_listens_on_the_loopback_interface_only(tmp_path: pathlib.Path) -> None:

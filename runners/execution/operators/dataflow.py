@@ -213,12 +213,12 @@ class Dataflow:
         """Have `receive` called with each bundle of a PCollection."""
         self._receivers[pcollection].append(receive)
 
-    def tap(self, pcollection: int, receive: Receiver) -> None:
+    def add_listener(self, pcollection: int, receive: Receiver) -> None:
         """Have `receive` called with each bundle of a PCollection before its consumers are; between two steps only."""
         self._receivers[pcollection].insert(0, receive)
 
-    def untap(self, pcollection: int, receive: Receiver) -> None:
-        """Undo `tap`."""
+    def remove_listener(self, pcollection: int, receive: Receiver) -> None:
+        """Undo `add_listener`."""
         self._receivers[pcollection].remove(receive)
 
     def send_to(self, pcollection: int) -> Receiver:

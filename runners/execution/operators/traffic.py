@@ -53,19 +53,19 @@ class DataflowTraffic:
 
     def __init__(self, dataflow: Dataflow, pcollections: Iterable[int], clock: Clock, counted: WorkerTraffic) -> None:
         self._dataflow = dataflow
-        self._taps: list[tuple[int, Callable[[Bundle], None]]] = []
+        self._listeners: list[tuple[int, Callable[[Bundle], None]]] = []
         for pcollection in pcollections:
-            tap = partial(counted.edge(pcollection).count, clock)
-            dataflow.tap(pcollection, tap)
-            self._taps.append((pcollection, tap))
+            listener = partial(counted.edge(pcollection).count, clock)
+            dataflow.add_listener(pcollection, listener)
+            self._listeners.append((pcollection, listener))
         for run in dataflow.stages.values():
             if len(run.executor.stage.operations) > 1:
                 run.traffic = counted.stage(run.executor.stage, clock)
 
     def detach(self) -> None:
         """Count no more."""
-        for pcollection, tap in self._taps:
-            self._dataflow.untap(pcollection, tap)
+        for pcollection, listener in self._listeners:
+            self._dataflow.remove_listener(pcollection, listener)
         for run in self._dataflow.stages.values():
             run.stop_counting()
-        self._taps = []
+        self._listeners = []

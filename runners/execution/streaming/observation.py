@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..stages.traffic import Traffic
-from .taps import DrawnInput, DrawnPane, TaskTaps
+from .output_sampler import DrawnInput, DrawnPane, OutputSampler
 
 # The keys of a step that are reported.
 _TOP = 12
@@ -107,18 +107,18 @@ class Observed(NamedTuple):
     shuffles: Mapping[str, Traffic] = {}
 
 
-def observed_of(taps: Iterable[TaskTaps]) -> Observed:
-    """Return what was observed by the taps of subtasks in one process, but what was drawn (`drawn_by`)."""
-    taps = list(taps)
+def observed_of(samplers: Iterable[OutputSampler]) -> Observed:
+    """Return what was observed by the samplers of subtasks in one process, but what was drawn (`drawn_by`)."""
+    samplers = list(samplers)
     traffic: dict[int, Traffic] = {}
-    for counted in {each.traffic for each in taps}:
+    for counted in {each.traffic for each in samplers}:
         for pcollection, own in counted.traffic().items():
             traffic[pcollection] = traffic.get(pcollection, Traffic(0, 0)).plus(own)
     keys: dict[str, Counter[str]] = {}
     totals: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     overdue: dict[str, int] = {}
-    for each in taps:
+    for each in samplers:
         for label, sketch in each.keys.items():
             totals[label] += sketch.total
             keys.setdefault(label, Counter()).update(sketch.counts)
@@ -132,11 +132,11 @@ def observed_of(taps: Iterable[TaskTaps]) -> Observed:
     return Observed(traffic, hottest, dict(kept), overdue)
 
 
-def drawn_by(taps: Iterable[TaskTaps]) -> tuple[list[DrawnInput], list[DrawnPane]]:
+def drawn_by(samplers: Iterable[OutputSampler]) -> tuple[list[DrawnInput], list[DrawnPane]]:
     """Return the inputs and panes since the last call, of the step and key that are drawn."""
     inputs: list[DrawnInput] = []
     panes: list[DrawnPane] = []
-    for each in taps:
+    for each in samplers:
         inputs += each.inputs
         panes += each.panes
         each.inputs, each.panes = [], []

@@ -16,7 +16,7 @@ from ...execution.operators.traffic import WorkerTraffic
 from ...execution.page.profiles import Profiler
 from ...execution.plan.execution_graph import SubtaskId, Task
 from ...execution.streaming.observation import Observe, Observed, drawn_by, observed_of, pause_after
-from ...execution.streaming.taps import TaskTaps
+from ...execution.streaming.output_sampler import OutputSampler
 from ..subtask.backlog import BacklogMeter
 from ..subtask.subtask import Subtask
 
@@ -44,7 +44,7 @@ class SlotObserver:
         self._backlogs = BacklogMeter(tasks)
         self._wanted = Observe()
         self._is_asked = False
-        self._taps: dict[SubtaskId, TaskTaps] = {}
+        self._samplers: dict[SubtaskId, OutputSampler] = {}
         self._traffic = WorkerTraffic()
         self._profiler: Profiler | None = None
         self._profiled = 0
@@ -77,13 +77,13 @@ class SlotObserver:
 
     def _attach(self, subtask: Subtask, wanted: Observe) -> None:
         execution = subtask.execution
-        self._taps[subtask.id] = TaskTaps(execution, execution.clock, wanted.step, wanted.key, self._traffic)
+        self._samplers[subtask.id] = OutputSampler(execution, execution.clock, wanted.step, wanted.key, self._traffic)
 
     def detach(self) -> None:
-        """Remove all taps."""
-        for taps in self._taps.values():
-            taps.detach()
-        self._taps, self._traffic, self._last, self._due_at = {}, WorkerTraffic(), Observed(), 0.0
+        """Detach all samplers."""
+        for sampler in self._samplers.values():
+            sampler.detach()
+        self._samplers, self._traffic, self._last, self._due_at = {}, WorkerTraffic(), Observed(), 0.0
 
     def taken(self) -> Observed | None:
         """Return what was observed since the last call; None without a page, and if there is no news."""
@@ -93,19 +93,19 @@ class SlotObserver:
         if self._profiler is not None and self._profiler.is_over:
             profile, self._profiler = (self._profiler.number, self._profiler.stop()), None
         logs = () if self.tail is None else self.tail.taken()
-        is_due = bool(self._taps) and time.monotonic() >= self._due_at
-        drawn = any(taps.inputs or taps.panes for taps in self._taps.values())
+        is_due = bool(self._samplers) and time.monotonic() >= self._due_at
+        drawn = any(sampler.inputs or sampler.panes for sampler in self._samplers.values())
         if not (is_due or drawn or logs or profile):
             return None
         if is_due:
             self._measure()
-        inputs, panes = drawn_by(self._taps.values())
+        inputs, panes = drawn_by(self._samplers.values())
         return self._last._replace(logs=logs, profile=profile, inputs=inputs, panes=panes)
 
     def _measure(self) -> None:
         began = time.thread_time()
         subtasks = self._subtasks()
-        observed = observed_of(taps for id, taps in self._taps.items() if id in subtasks)
+        observed = observed_of(sampler for id, sampler in self._samplers.items() if id in subtasks)
         self._last = observed._replace(backlogs=self._backlogs.measure(subtasks.values()))
         took = time.thread_time() - began
         self._due_at = time.monotonic() + pause_after(took, _SHARE)

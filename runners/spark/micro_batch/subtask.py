@@ -38,10 +38,10 @@ from ...execution.plan.fusion import Grouping, Keyed, Source
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.step_times import StepSampler
 from ...execution.streaming.observation import Observe, Observed, drawn_by, observed_of
+from ...execution.streaming.output_sampler import OutputSampler
 from ...execution.streaming.snapshot import Restored, snapshot
 from ...execution.streaming.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
 from ...execution.streaming.spiller import Spiller
-from ...execution.streaming.taps import TaskTaps
 from ...execution.streaming.task_execution import TaskExecution
 from ...execution.user_errors import guarded
 from .commit_log import Reached, StatePart, part_name
@@ -121,9 +121,9 @@ class MicroBatchSubtask:
         self._side_edges = {edge.id for edge in self._task.inputs if edge.kind is EdgeKind.BROADCAST}
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self._task.inputs}
         self._sources = {step.transform.label: step for step in self._task.sources}
-        # What a page shows, and the taps for it.
+        # What a page shows, and the sampler for it.
         self._observe = Observe()
-        self._taps: TaskTaps | None = None
+        self._sampler: OutputSampler | None = None
         self._profiler: Profiler | None = None
 
     def sampler_here(self) -> StepSampler:
@@ -234,17 +234,19 @@ class MicroBatchSubtask:
         yield self.id.index, address(self.program.tasks, pickle.dumps(result, protocol=5))
 
     def _begin_observation(self, wanted: Observe) -> None:
-        """Begin a profile; tap what the page shows, if it shows something else than in the last batch."""
+        """Begin a profile; sample what the page shows, if it shows something else than in the last batch."""
         self._profiler = None
         if wanted.profile:
             self._profiler = Profiler(wanted.profile, wanted.seconds, threading.get_ident(), __file__)
         if wanted[:3] == self._observe[:3]:
             return
         self._observe = wanted
-        if self._taps is not None:
-            self._taps.detach()
-        self._taps = (
-            TaskTaps(self.execution, self._clock, wanted.step, wanted.key, WorkerTraffic()) if wanted.is_open else None
+        if self._sampler is not None:
+            self._sampler.detach()
+        self._sampler = (
+            OutputSampler(self.execution, self._clock, wanted.step, wanted.key, WorkerTraffic())
+            if wanted.is_open
+            else None
         )
 
     def _advance_clocks(self, batch: PlannedBatch) -> None:
@@ -309,11 +311,11 @@ class MicroBatchSubtask:
 
     def _observed(self) -> Observed | None:
         """Return what was observed in the batch; None if nothing was to be."""
-        if self._taps is None and self._profiler is None:
+        if self._sampler is None and self._profiler is None:
             return None
-        taps = [] if self._taps is None else [self._taps]
-        inputs, panes = drawn_by(taps)
-        observed = observed_of(taps)._replace(inputs=inputs, panes=panes)
+        samplers = [] if self._sampler is None else [self._sampler]
+        inputs, panes = drawn_by(samplers)
+        observed = observed_of(samplers)._replace(inputs=inputs, panes=panes)
         if self._profiler is None:
             return observed
         return observed._replace(profile=(self._profiler.number, self._profiler.stop()))

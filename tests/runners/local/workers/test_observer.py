@@ -63,8 +63,8 @@ def test_what_is_drawn_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     _, own = observed_subtasks()
     own.obey(Observe(is_open=True, step="Sum"))
     assert own.taken() is not None
-    taps = next(iter(own._taps.values()))
-    taps.inputs.append("input")  # type: ignore[arg-type]
+    sampler = next(iter(own._samplers.values()))
+    sampler.inputs.append("input")  # type: ignore[arg-type]
     own._last = own._last._replace(kept={"Sum": 7})
 
     observed = own.taken()
@@ -78,11 +78,11 @@ def test_the_subtasks_of_a_slot_count_together() -> None:
     """Each edge has one count, whatever the number of subtasks."""
     _, own = observed_subtasks()
     own.obey(Observe(is_open=True))
-    first, *others = own._taps.values()
+    first, *others = own._samplers.values()
 
     assert others
     assert all(first.traffic is other.traffic for other in others)
     own.detach()
     own.obey(Observe(is_open=False))
     own.obey(Observe(is_open=True))
-    assert first.traffic is not next(iter(own._taps.values())).traffic
+    assert first.traffic is not next(iter(own._samplers.values())).traffic

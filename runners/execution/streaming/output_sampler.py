@@ -1,7 +1,8 @@
-"""Taps: what passes between the steps of a task, counted and sampled while a page shows it.
+"""Output sampler: counts and samples the outputs of the steps of a task while a page shows it.
 
-A tap receives each bundle of a PCollection before its consumers do.  Without a page no tap is attached, and nothing is
-spent.  Sizes and keys are of samples, whose number is limited by elements and by time, however small the bundles are.
+A listener receives each bundle of a PCollection before its consumers do.  Without a page no listener is added, and
+nothing is spent.  Sizes and keys are of samples, whose number is limited by elements and by time,
+however small the bundles are.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ class _KeySamples:
         self.passed = self.due_at = 0
 
 
-class TaskTaps:
-    """Taps of one subtask.
+class OutputSampler:
+    """Counts and samples of the outputs of the steps of one subtask.
 
     Args:
       step, key: the label of the grouping whose panes are drawn, and the text of the key; None for none, and for all
@@ -153,21 +154,21 @@ class TaskTaps:
         for pcollection in execution.produced:
             for transform in keyed.get(pcollection, ()):
                 sketch = self.keys.setdefault(transform.label, HotKeys())
-                self._tap(pcollection, partial(self._take_keys, _KeySamples(sketch)))
+                self._listen(pcollection, partial(self._take_keys, _KeySamples(sketch)))
                 if transform.label == self._step:
-                    self._tap(pcollection, self._draw_inputs)
+                    self._listen(pcollection, self._draw_inputs)
         for step in execution.task.steps:
             if isinstance(step, Grouping) and step.transform.label == self._step:
-                self._tap(step.transform.outputs[None], partial(self._draw_panes, step.transform.label))
+                self._listen(step.transform.outputs[None], partial(self._draw_panes, step.transform.label))
 
-    def _tap(self, pcollection: int, receive: Callable[[Bundle], None]) -> None:
-        self.execution.dataflow.tap(pcollection, receive)
+    def _listen(self, pcollection: int, receive: Callable[[Bundle], None]) -> None:
+        self.execution.dataflow.add_listener(pcollection, receive)
         self._attached.append((pcollection, receive))
 
     def detach(self) -> None:
-        """Remove all taps."""
+        """Remove all listeners."""
         for pcollection, receive in self._attached:
-            self.execution.dataflow.untap(pcollection, receive)
+            self.execution.dataflow.remove_listener(pcollection, receive)
         self._attached = []
         self._counting.detach()
 

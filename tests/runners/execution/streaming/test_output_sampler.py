@@ -8,14 +8,14 @@ from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.operators.traffic import WorkerTraffic
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.execution.streaming.taps import HotKeys, TaskTaps
+from penstock.runners.execution.streaming.output_sampler import HotKeys, OutputSampler
 from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 
 
 class Tapped:
-    """A task whose output goes to a grouping, and its taps."""
+    """A task whose output goes to a grouping, and its sampler."""
 
     def __init__(self) -> None:
         p = beam.Pipeline()
@@ -24,7 +24,7 @@ class Tapped:
         graph = cut(fuse(p.graph(), lambda *_: False), 1)
         self.clock = Clock()
         execution = TaskExecution(graph.plan, graph.tasks[0], self.clock, MetricsContainer(), Counts(), "run-1")
-        self._taps = TaskTaps(execution, self.clock, None, None, WorkerTraffic())
+        self._sampler = OutputSampler(execution, self.clock, None, None, WorkerTraffic())
         (grouping,) = [transform for transform in graph.plan.graph.transforms if transform.label == "Sum"]
         self._send = execution.dataflow.send_to(grouping.inputs[0])
         self._sent = 0
@@ -34,7 +34,7 @@ class Tapped:
         for _ in range(bundles):
             self._send(Bundle([(self._sent, 1)] * size))
             self._sent += 1
-        return self._taps.keys["Sum"]
+        return self._sampler.keys["Sum"]
 
 
 def test_each_of_the_first_elements_of_a_slow_stream_is_sampled() -> None:
