@@ -188,7 +188,7 @@ class Publisher:
             self._settings["batch.size"] = size
             self.close()
 
-    def settle(self) -> None:
+    def wait_until_visible(self) -> None:
         """Wait until readers of committed records find all that was published, and drop the producer.
 
         Brokers answer a commit as soon as it is decided, and tell its partitions afterwards.  Before they have, they

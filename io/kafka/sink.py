@@ -302,7 +302,7 @@ class Publishing:
         publisher, self._publisher = self._publisher, None
         if publisher is not None:
             with self.writing.explained("readers may not find yet what was published"):
-                publisher.settle()
+                publisher.wait_until_visible()
 
 
 def largest_of(tokens: Sequence[Any]) -> dict[str, int]:

@@ -81,7 +81,7 @@ class OptionsParser(argparse.ArgumentParser):
         finally:
             self._width = _WIDTH
 
-    def settle(self) -> None:
+    def take_required(self) -> None:
         """Move the required flags from argparse to this object, since keywords may give them as well."""
         for action in self._actions:
             # bool("False") is True, which is never intended.

@@ -170,7 +170,7 @@ class PipelineOptions:
 
             parsers.append(OptionsParser())
             add_extra_args_fn(parsers[-1])
-            parsers[-1].settle()
+            parsers[-1].take_required()
         for parser in parsers:
             for name, default in _read_by(parser, self._flags, given).items():
                 defaults.setdefault(name, default)
@@ -442,7 +442,7 @@ def _new_parser(view: type[PipelineOptions]) -> OptionsParser:
                     f"{where}: its _add_argparse_args failed with {type(error).__name__}: {error}; the parser that it "
                     "is given is an argparse.ArgumentParser."
                 ) from error
-    parser.settle()
+    parser.take_required()
     return parser
 
 

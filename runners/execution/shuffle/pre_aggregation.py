@@ -282,7 +282,7 @@ class PreAggregation:
 
     def _folded(self, table: _Table) -> FoldedBundle:
         self._cells.by_window, self._cells.columns = table.by_window, table.columns
-        self._cells.settle()
+        self._cells.flush_columns()
         self._cells.by_window, self._cells.columns = {}, None
         values: list[Any] = []
         timestamps: Any = []

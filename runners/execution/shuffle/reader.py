@@ -49,7 +49,7 @@ def receive(operator: WindowOperator, block: bytes | memoryview, divisor: int = 
         operator.put_merged(keys, zip(of_rows, values, stamps[0] if stamps else repeat(None)))
     elif fold.combine_fn is None:
         # So that values are added in their order.
-        cells.settle()
+        cells.flush_columns()
         _add_pairs(operator, windows, counts, keys, values, stamps)
     else:
         start = 0

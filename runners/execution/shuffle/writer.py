@@ -254,8 +254,8 @@ class _SentColumns(GroupedColumns):
         super().__init__(fold, lambda window: None)
         self._flush = flush
 
-    def settle(self) -> None:
-        """Send the columns, in the place of making elements of them."""
+    def flush(self) -> None:
+        """Send the columns, and make no elements of them."""
         if self.rows:
             self._flush()
         self.clear()

@@ -183,7 +183,7 @@ class SinkCommitter:
         file.write(former | {label: KnownSink.of(sink) for label, sink in self._sinks.items()})
         self._gone, self._moved, self._known = {}, {}, None
 
-    def settled(self) -> None:
+    def transactions_resolved(self) -> None:
         """Take transactions that aren't open as over: the newest checkpoint's have been committed."""
         self._knows_open = True
 

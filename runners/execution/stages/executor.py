@@ -150,7 +150,7 @@ class StageExecutor:
         elif place != len(self._operations) or not self._took_columns(bundle):
             if self.fold is not None and self.cells is not None:
                 # So that elements are folded in their order.
-                guarded(self.fold.label, self.cells.settle)
+                guarded(self.fold.label, self.cells.flush_columns)
             # Columns may be more than a bundle of elements.
             for portion in bundle.portions() if isinstance(bundle, ColumnBundle) else (bundle,):
                 self.chain(place).run(portion)

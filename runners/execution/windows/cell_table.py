@@ -88,10 +88,10 @@ class CellTable:
         takes = GroupedColumns.takes if fold.combine_fn is None else FoldedColumns.takes
         return isinstance(bundle, ColumnBundle) and takes(fold) and self.in_columns(fold).add(bundle)
 
-    def settle(self) -> None:
-        """Make cells in columns cells like all others."""
+    def flush_columns(self) -> None:
+        """Flush the cells in columns: make them cells like all others."""
         if self.columns:
-            self.columns.settle()
+            self.columns.flush()
 
     def start_bundle(self) -> None:
         """Prepare for folding a bundle."""
@@ -210,7 +210,7 @@ class WindowOperator:
 
     def replace(self, replaced: Callable[[Any], Any]) -> None:
         """Replace each accumulator by the result of `replaced`, after merging the windows that have come so far."""
-        self.cells.settle()
+        self.cells.flush_columns()
         for cells in self.cells.by_window.values():
             for key, accumulator in cells.accumulators.items():
                 cells.accumulators[key] = replaced(accumulator)
@@ -225,7 +225,7 @@ class WindowOperator:
         by_window, extracted = self.cells.by_window, self.fold.extracted if self.fold.extracts else None
         if self.cells.columns and not by_window:
             yield from self.cells.columns.results()
-        self.cells.settle()
+        self.cells.flush_columns()
         for window in sorted(by_window, key=_end):
             cells = by_window.pop(window)
             items = iter(cells.accumulators.items())

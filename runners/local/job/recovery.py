@@ -87,7 +87,7 @@ class CheckpointRecovery:
         recovery = store.newest_complete()
         checkpoint = recovery.checkpoint
         if checkpoint is None:
-            self._settle(store, None)
+            self._resolve_transactions(store, None)
             return None
         self._check(store, checkpoint, _staged_in(store, checkpoint))
         self.epoch = max(self.epoch, checkpoint.epoch)
@@ -99,7 +99,7 @@ class CheckpointRecovery:
                 checkpoint.epoch,
                 ", ".join(map(str, reversed(skipped))),
             )
-        self._settle(store, checkpoint)
+        self._resolve_transactions(store, checkpoint)
         if not context.has_script:
             context.time.go_on_from(checkpoint.metadata.get(PROCESSING_TIME, 0))
         metadata, n = checkpoint.metadata, context.execution_graph.parallelism
@@ -114,9 +114,9 @@ class CheckpointRecovery:
         if self._store is None:
             self._context.committer.abort()
         else:
-            self._settle(self._store, self._store.newest_complete().checkpoint)
+            self._resolve_transactions(self._store, self._store.newest_complete().checkpoint)
 
-    def _settle(self, store: SnapshotStore, checkpoint: Checkpoint | None) -> None:
+    def _resolve_transactions(self, store: SnapshotStore, checkpoint: Checkpoint | None) -> None:
         """Commit what the newest checkpoint has staged, and abort everything else."""
         committer = self._context.committer
         # Raises if another job owns the checkpoints: it commits and aborts then.
@@ -133,7 +133,7 @@ class CheckpointRecovery:
         self.carried = {}
         epoch, complete = (0, None) if checkpoint is None else (checkpoint.epoch, checkpoint.metadata.get(PUBLISHED))
         committed = committer.commit(staged, self.decision_of(epoch), () if complete is None else (complete,))
-        committer.settled()
+        committer.transactions_resolved()
         committer.abort(but=committed)
         commit_succeeded(store.disk, store.directory)
 

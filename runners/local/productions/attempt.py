@@ -252,7 +252,7 @@ class ProductionAttempt(Attempt):
         context.checkpoints_completed += 1
         context.workers.send(Allot(committed, allotted))  # type: ignore[arg-type]
 
-    def _settle(self) -> None:
+    def _resolve_transactions(self) -> None:
         """Commit the output in the logs, and abort everything else; the next run does it if a sink fails."""
         committer = self._context.committer
         if self._context.commits_at_end:
@@ -268,7 +268,7 @@ class ProductionAttempt(Attempt):
     def _finish(self) -> str:
         context = self._context
         if self._is_stopping:
-            self._settle()
+            self._resolve_transactions()
             return PipelineState.CANCELLED
         state = PipelineState.DRAINED if self._drained else PipelineState.DONE
         self._directory.end(state, self._staged())

@@ -6,7 +6,7 @@ combiner keeps one, and the parts of its accumulator (`sdk/columns/arrow_fold.py
 
 The results are those of the rows.  Where Arrow's functions differ from Python's, the rows are folded one by one: for
 columns of other types, for nulls and NaN among the values, and where a sum might exceed 64 bits.  Before that the cells
-in columns are *settled*: they become cells like all others.
+in columns are *flushed*: they become cells like all others.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FoldedColumns(WindowedColumns):
 
     Args:
       fold: the grouping's fold.
-      cells_of: returns the cells of a window that settled cells become.
+      cells_of: returns the cells of a window that flushed cells become.
     """
 
     def __init__(self, fold: Fold, cells_of: Callable[[BoundedWindow], Any]) -> None:
@@ -153,10 +153,10 @@ class FoldedColumns(WindowedColumns):
         return columns
 
     def _begin(self, keys: _Keys, most: dict[int, int]) -> None:
-        """Settle the cells that differ in how keys are made, or whose sums might overflow with those to be added."""
+        """Flush the cells that differ in how keys are made, or whose sums might overflow with those to be added."""
         bounds = {part: self._most.get(part, 0) + bound for part, bound in most.items()}
         if self.rows and (keys != self._keys or any(bound >= _LIMIT for bound in bounds.values())):
-            self.settle()
+            self.flush()
             bounds = most
         self._keys = keys
         self._most.update(bounds)
@@ -178,7 +178,7 @@ class FoldedColumns(WindowedColumns):
         if self._folded and self._folded[0].schema != table.schema:
             folded, self._folded = self._folded, []
             for each in folded:
-                self._settle(each)
+                self._flush(each)
         self._folded.append(table)
 
     def _put_all(self, tables: list[Any]) -> None:
@@ -236,16 +236,16 @@ class FoldedColumns(WindowedColumns):
                 columns[name] = columns[name].cast("int64")
         return pyarrow.table(columns)
 
-    # Settling
+    # Flushing
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Make cells of all that was folded."""
         self.compact()
         for table in self._folded:
-            self._settle(table)
+            self._flush(table)
         self.clear()
 
-    def _settle(self, table: Any) -> None:
+    def _flush(self, table: Any) -> None:
         assert self._keys is not None
         windows = list(self.windows)
         for batch in table.to_batches(RESULTS):
@@ -276,7 +276,7 @@ class FoldedColumns(WindowedColumns):
         self._number_by_end()
         self.compact()
         if len(self._folded) != 1 or self.nbytes > LARGE:
-            self.settle()
+            self.flush()
             return
         assert self._keys is not None
         (batch,) = self._folded[0].combine_chunks().to_batches()

@@ -6,7 +6,7 @@ rows of each group together, in their order, and the values of a group become a 
 A CoGroupByKey has values of several inputs, each with its tag and columns of its own.  Their keys are numbered
 together, and each tag has a column of lists in the result: a hash join of any number of inputs.
 
-Groups are *settled*, which makes them lists of elements like others, where Arrow groups keys differently, where columns
+Groups are *flushed*, which makes them lists of elements like others, where Arrow groups keys differently, where columns
 change, and where there are too many rows for memory.
 """
 
@@ -89,10 +89,10 @@ class GroupedColumns(WindowedColumns):
         return True
 
     def begin(self, layout: Layout) -> None:
-        """Settle groups whose columns differ from those that are to be added."""
+        """Flush groups whose columns differ from those that are to be added."""
         known = self._layouts.get(layout.tag, layout)
         if known != layout or any(other.of_keys != layout.of_keys for other in self._layouts.values()):
-            self.settle()
+            self.flush()
         self._layouts[layout.tag] = layout
 
     def _keep(self, layout: Layout, batch: Any) -> None:
@@ -100,7 +100,7 @@ class GroupedColumns(WindowedColumns):
         self.rows += batch.num_rows
         self.nbytes += batch.nbytes
         if self.nbytes > LARGE:
-            self.settle()
+            self.flush()
 
     # Groups
 
@@ -143,7 +143,7 @@ class GroupedColumns(WindowedColumns):
         results = pyarrow.RecordBatch.from_arrays(columns, names)
         return pyarrow.record_batch(groups), results, attrs.evolve(layouts[0].pairs, values=lists)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Make lists of elements of all groups."""
         if not self.rows:
             self.clear()

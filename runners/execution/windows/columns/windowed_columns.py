@@ -51,7 +51,7 @@ class WindowedColumns:
 
     Args:
       fold: the grouping's fold.
-      cells_of: returns the cells of a window that settled columns become.
+      cells_of: returns the cells of a window that flushed columns become.
 
     Attributes:
       windows: the windows, with their places in the column of windows.
