@@ -219,7 +219,7 @@ class Transform:
 
 @attrs.frozen(slots=False)
 class Graph:
-    """The whole pipeline.  A transform stands behind the transforms of its inputs.
+    """The whole pipeline.  A transform follows the transforms of its inputs.
 
     Attributes:
       settings: for a drawing, the display data of the user's transforms as texts, by full label.

@@ -136,7 +136,7 @@ class Select(ParDo):
     """Elements to `Row`s of some of their fields, each the name of an attribute or a function.
 
     Positional functions are named "arg00", "arg01" and so on.  Expressions of `col` are computed for many elements at
-    once; they can't stand beside functions.
+    once; they can't be combined with functions.
 
     >>> import penstock as beam
     >>> [beam.Row(a=1, b=2)] | beam.Select("a", twice=lambda row: 2 * row.b)

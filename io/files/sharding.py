@@ -31,7 +31,7 @@ FileNaming: TypeAlias = Callable[[Any, Any, int | None, int | None, str | None, 
 # Characters that no file name may have, or that separate the parts of a chained URL of fsspec.
 _NEVER = r"[\x00-\x1f\x7f\ud800-\udfff]|::"
 _OF_A_NAME = re.compile(rf"^\.|[/%]|{_NEVER}")
-# A dot that hides a file or leads upwards, and a slash that doesn't stand between two names.
+# A dot that hides a file or leads upwards, and a slash that isn't between two names.
 _OUTSIDE = re.compile(rf"(?:^|(?<=/))[./]|/$|{_NEVER}")
 _OUTSIDE_OR_PERCENT = re.compile(f"%|{_OUTSIDE.pattern}")
 

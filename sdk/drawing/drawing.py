@@ -3,7 +3,7 @@
 Transforms are boxes within the composites of their labels.  PCollections are arrows between them, with the tag unless
 it is the main output.  Side inputs are dashed.  Arrows of columns are thick; a text on them tells where elements are
 made of columns, or columns of elements (docs/columns.md).  In Graphviz and HTML, the tooltip of an arrow has the fields
-that are known of the elements.  Display data of the user's transforms stands below their
+that are known of the elements.  Display data of the user's transforms is below their
 labels; in HTML, in the tooltip.
 
 >>> import penstock as beam
@@ -89,7 +89,7 @@ def to_text(pipeline: graph.Graph) -> str:
     settings = dict(pipeline.settings)
     for transform, names in zip(pipeline.transforms, inputs, strict=True):
         for path in _composites_of(transform.label):
-            # The settings of a composite stand before its first transform.
+            # The settings of a composite are before its first transform.
             lines += [f"{path}: {text}" for text in settings.pop(path, ())]
         line = f"{transform.label}: {_kind(transform)}"
         lines.append(f"{line} of {', '.join(names)}" if names else line)

@@ -1,7 +1,7 @@
 """A recording of panes as a drawing: event time to the right, processing time upwards (Dataflow Model, section 2.4).
 
 An element is a dot with its value.  The watermark is a line.  A pane is a rectangle as wide as its window, from the
-previous pane of the window, or its first element, to the time at which it fired; its value stands below its upper edge.
+previous pane of the window, or its first element, to the time at which it fired; its value is below its upper edge.
 A retracted value is struck out.
 
 The drawing is a list of shapes in pixels, the same on every machine.

@@ -15,7 +15,7 @@ import attrs
 from ...optional_package import optional_package
 from .client import EXTRA
 
-# What stands between the blocks.
+# The separator of blocks.
 _SYNC = bytes(16)
 
 # The first byte of a record, and the length of it with the schema's id.
@@ -41,7 +41,7 @@ class AvroBlocks:
     schema: Any
     # By the bytes before a record, the header of a file.
     _headers: dict[bytes, bytes] = attrs.field(init=False, factory=dict)
-    # By its length, what stands before a record in a file.
+    # By its length, the prefix of a record in a file.
     _starts: dict[int, bytes] = attrs.field(init=False, factory=dict)
     _reader_schema: Any = attrs.field(init=False)
 

@@ -1,6 +1,6 @@
 """Snapshot files: records of bytes, each of which is verified before it is returned.
 
-The format is described in docs/checkpoints.md.  A running CRC32 over the header and the records stands behind each
+The format is described in docs/checkpoints.md.  A running CRC32 over the header and the records follows each
 record.  So a flipped bit, or a missing or misplaced record, is detected before it is unpickled; and the last checksum
 identifies the file.
 

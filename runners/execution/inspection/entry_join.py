@@ -66,9 +66,9 @@ def _digest_of(entry: StateEntry) -> Digested:
     if timer is not None:
         data = str(timer.domain), timer.fire, timer.output
     elif state is not None:
-        decision, standing = state.decision, [pair[1] for pair, *_ in state.standing]
+        decision, current = state.decision, [pair[1] for pair, *_ in state.current_panes]
         due = decision.event_time, decision.processing_time
-        data = entry.value, state.panes, state.has_new, state.expiry, *due, standing
+        data = entry.value, state.panes, state.has_new, state.expiry, *due, current
     value = _of_data(data)
     if value is None:
         value = _of_text(as_line(record_of(entry)))

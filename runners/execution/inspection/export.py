@@ -55,7 +55,7 @@ def _of_window(entry: StateEntry) -> dict[str, Any]:
         "due_event_time": None if decision.event_time is None else time_of(decision.event_time),
         "due_processing_time": None if decision.processing_time is None else time_of(decision.processing_time),
         # The panes that would be retracted.
-        "standing": [json_value(pair[1]) for pair, *_ in state.standing],
+        "standing": [json_value(pair[1]) for pair, *_ in state.current_panes],
     }
 
 

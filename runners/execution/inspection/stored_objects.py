@@ -72,13 +72,13 @@ _CLASS_MAKERS = frozenset({"_make_skeleton_class", "_make_skeleton_enum"})
 _GETATTR = "builtins", "getattr"
 
 
-class _StandIn(type):
-    """The type of classes that stand for others."""
+class _Placeholder(type):
+    """The type of placeholders of classes."""
 
     origin: tuple[str, str]
 
 
-class StoredObject(metaclass=_StandIn):
+class StoredObject(metaclass=_Placeholder):
     """An instance of a class that was not imported.
 
     Attributes:
@@ -89,7 +89,7 @@ class StoredObject(metaclass=_StandIn):
       is_attribute: True if it was pickled as an attribute of its class, whose name is the only argument.
     """
 
-    # Of the subclass that stands for a class: its module and name.
+    # Of the subclass that is a placeholder of a class: its module and name.
     origin: ClassVar[tuple[str, str]] = ("", "")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -186,11 +186,11 @@ class StoredObject(metaclass=_StandIn):
 
 
 # A class among the arguments of a stored object, such as that of a defaultdict, is pickled by its own name.
-copyreg.pickle(_StandIn, lambda kind: (pkgutil.resolve_name, (":".join(kind.origin),)))
+copyreg.pickle(_Placeholder, lambda kind: (pkgutil.resolve_name, (":".join(kind.origin),)))
 
 
 def class_named(origin: tuple[str, str]) -> type[StoredObject]:
-    """Return the class that stands for another one."""
+    """Return the placeholder of a class."""
     return type(origin[1].rpartition(".")[2], (StoredObject,), {"origin": origin})
 
 
@@ -223,7 +223,7 @@ class PlainUnpickler(pickle.Unpickler):
         self.classes: dict[str, type[StoredObject]] = {}
 
     def find_class(self, module_name: str, global_name: str) -> Any:
-        """Return the type of plain data, or a stand-in."""
+        """Return the type of plain data, or a placeholder."""
         name = module_name, global_name
         if name in _SAFE:
             return _SAFE[name]
@@ -234,26 +234,26 @@ class PlainUnpickler(pickle.Unpickler):
                 return _Call(restorer(global_name))
             except UnknownTypeError:
                 # Of a package that isn't installed, or of a later version.
-                return self._stand_in(name)
+                return self._placeholder(name)
         if module_name == "uuid" and global_name == "UUID":
             return _StoredUuid
         if global_name in _CLASS_MAKERS:
             return _Call(self._class_by_value)
         if name == _GETATTR:
             return _Call(self._attribute)
-        return self._stand_in(name)
+        return self._placeholder(name)
 
     def _class_by_value(self, _: Any, name: str, *others: Any) -> type[StoredObject]:
-        return self._stand_in(("__main__", str(name)))
+        return self._placeholder(("__main__", str(name)))
 
     def _attribute(self, *args: Any) -> StoredObject:
-        if len(args) == 2 and isinstance(args[0], _StandIn) and isinstance(args[1], str):
+        if len(args) == 2 and isinstance(args[0], _Placeholder) and isinstance(args[1], str):
             member: StoredObject = args[0](args[1])
             member.is_attribute = True
             return member
-        return self._stand_in(_GETATTR)(*args)
+        return self._placeholder(_GETATTR)(*args)
 
-    def _stand_in(self, origin: tuple[str, str]) -> type[StoredObject]:
+    def _placeholder(self, origin: tuple[str, str]) -> type[StoredObject]:
         name = ".".join(origin)
         if name not in self.classes:
             self.classes[name] = class_named(origin)

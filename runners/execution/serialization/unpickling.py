@@ -1,7 +1,7 @@
 """Unreadable snapshots: names the classes that have been removed or changed, and reads the other data.
 
-Python's error names the class at best.  Here the pickle is read again with stand-ins for classes: that tells which step
-and state has the class, and lets state be dropped whose class is missing.
+Python's error names the class at best.  Here the pickle is read again with placeholders for classes: that tells which
+step and state has the class, and lets state be dropped whose class is missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEEPEST = 8
 
 
 class UnreadableData:
-    """The data of a chunk as far as it can be read, with stand-ins for instances of some classes.
+    """The data of a chunk as far as it can be read, with placeholders for instances of some classes.
 
     Args:
       decode: decodes the data with a function that reads pickles.
@@ -38,17 +38,17 @@ class UnreadableData:
     def __init__(self, decode: Callable[[Loads], Any]) -> None:
         self.classes: list[str] = []
         self.data: Any = None
-        for stood_in, found in _attempts(decode):
-            self.classes = [".".join(name) for name in stood_in]
+        for replaced, found in _attempts(decode):
+            self.classes = [".".join(name) for name in replaced]
             self.data = found
             return
 
     def records(self) -> tuple[list[Any], list[Any]]:
-        """Return the readable records, and those with stand-ins."""
+        """Return the readable records, and those with placeholders."""
         readable: list[Any] = []
         unreadable: list[Any] = []
         for record in self.data or ():
-            (unreadable if _has_stand_in(record) else readable).append(record)
+            (unreadable if _has_placeholder(record) else readable).append(record)
         return readable, unreadable
 
 
@@ -70,7 +70,7 @@ def cant_be_read(what: str, where: str, classes: list[str], error: BaseException
 
 
 def _attempts(decode: Callable[[Loads], Any]) -> Iterator[tuple[list[ClassName], Any]]:
-    """Yield the data with stand-ins for classes: for missing ones, for one more each, for all of users' classes."""
+    """Yield the data with placeholders for classes: for missing ones, for one more each, for all of users' classes."""
     missing: dict[ClassName, None] = {}
     users: dict[ClassName, None] = {}
 
@@ -84,24 +84,24 @@ def _attempts(decode: Callable[[Loads], Any]) -> Iterator[tuple[list[ClassName],
     choices: list[Callable[[ClassName, bool], bool]] = [seen]
     while choices:
         choose = choices.pop(0)
-        stood_in: dict[ClassName, None] = {}
+        replaced: dict[ClassName, None] = {}
 
         def loads(
             data: Any,
             choose: Callable[[ClassName, bool], bool] = choose,
-            stood_in: dict[ClassName, None] = stood_in,
+            replaced: dict[ClassName, None] = replaced,
         ) -> Any:
-            return _WithStandIns(io.BytesIO(data), choose, stood_in).load()
+            return _PlaceholderUnpickler(io.BytesIO(data), choose, replaced).load()
 
         try:
             found = decode(loads)
-        except Exception:  # any error of a class without a stand-in
+        except Exception:  # any error of a class without a placeholder
             if choose is seen:
                 for one in users:
                     choices.append(lambda name, is_missing, one=one: is_missing or name == one)  # type: ignore[misc]
                 choices.append(lambda name, is_missing: is_missing or _is_users(name[0]))
             continue
-        yield list(stood_in), found
+        yield list(replaced), found
 
 
 def _is_users(module: str) -> bool:
@@ -109,7 +109,7 @@ def _is_users(module: str) -> bool:
     return module == "__main__" or top not in {*sys.stdlib_module_names, __name__.partition(".")[0]}
 
 
-class _StandIn:
+class _Placeholder:
     """An instance of an unreadable class."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -134,13 +134,13 @@ class _StandIn:
         """Accept an item, as subclasses of sets do."""
 
 
-class _WithStandIns(pickle.Unpickler):
+class _PlaceholderUnpickler(pickle.Unpickler):
     def __init__(
-        self, file: io.BytesIO, stands_in: Callable[[ClassName, bool], bool], stood_in: dict[ClassName, None]
+        self, file: io.BytesIO, is_replaced: Callable[[ClassName, bool], bool], replaced: dict[ClassName, None]
     ) -> None:
         super().__init__(file)
-        self._stands_in = stands_in
-        self.stood_in = stood_in
+        self._is_replaced = is_replaced
+        self.replaced = replaced
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         found = None
@@ -148,14 +148,14 @@ class _WithStandIns(pickle.Unpickler):
             found = super().find_class(module_name, global_name)
         except Exception:  # any error of importing a user's module
             pass
-        if not self._stands_in((module_name, global_name), found is None):
+        if not self._is_replaced((module_name, global_name), found is None):
             return found
-        self.stood_in[module_name, global_name] = None
-        return type(global_name.rpartition(".")[2], (_StandIn,), {})
+        self.replaced[module_name, global_name] = None
+        return type(global_name.rpartition(".")[2], (_Placeholder,), {})
 
 
-def _has_stand_in(value: Any, depth: int = 0) -> bool:
-    if isinstance(value, _StandIn) or (isinstance(value, type) and issubclass(value, _StandIn)):
+def _has_placeholder(value: Any, depth: int = 0) -> bool:
+    if isinstance(value, _Placeholder) or (isinstance(value, type) and issubclass(value, _Placeholder)):
         return True
     if depth > _DEEPEST or isinstance(value, (str, bytes, int, float)):
         return False
@@ -167,4 +167,4 @@ def _has_stand_in(value: Any, depth: int = 0) -> bool:
     else:
         slots = [name for base in type(value).__mro__ for name in getattr(base, "__slots__", ())]
         parts = [*getattr(value, "__dict__", {}).values(), *(getattr(value, name, None) for name in slots)]
-    return any(_has_stand_in(part, depth + 1) for part in parts)
+    return any(_has_placeholder(part, depth + 1) for part in parts)

@@ -1,7 +1,7 @@
 """Traffic on the edges of the graph: the elements that pass, and their bytes, while a page shows them.
 
 Between two steps every bundle is counted.  Within a fused stage generated code passes elements on one by one.  There
-some bundles go through a kernel that also counts between its operations, and stand for the others.
+some bundles go through a kernel that also counts between its operations, and are a sample of all.
 The size of an element is that of its pickle, and known of samples.
 
 What is done for each bundle finds the processor's caches filled by the steps' own code, and takes several times as long

@@ -177,7 +177,7 @@ def _described(type: KeyType, with_modules: bool) -> str:
 def _may_be_equal(found: Collection[KeyType], before: Collection[KeyType]) -> bool:
     """Return True if keys of a type in `found` may equal keys of a type in `before`.
 
-    None stands for a missing value, and says nothing of the type of others.  Each part of a composite type is compared
+    None is a missing value, and says nothing of the type of others.  Each part of a composite type is compared
     with that part of all alike: it may be None in some keys and a number in others.
     """
     found, before = set(found) - {_NONE}, set(before) - {_NONE}

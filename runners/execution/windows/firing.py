@@ -4,8 +4,8 @@ A window fires if its trigger says so, and is closed when it has expired: when t
 allowed lateness.  Its closing pane, the last one, has the elements that no pane has had before.
 
 A pane is EARLY while the watermark is before the end of the window, then ON_TIME once, then LATE; a first pane is LATE
-if the output watermark has passed the end.  A pane *stands* if it was emitted and not retracted.  In RETRACTING mode
-the pane that stands is retracted before the next one is emitted.
+if the output watermark has passed the end.  The *current* pane of a window was emitted and not retracted.  In
+RETRACTING mode it is retracted before the next one is emitted.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Panes:
             if timing is not ON_TIME:
                 return
             if self._mode is RETRACTING and not self._emit_unchanged:
-                # The pane would equal the one that stands.
+                # The pane would equal the current one.
                 state.was_on_time = True
                 self._times.release(state)
                 return
@@ -195,12 +195,12 @@ class Panes:
         is_empty = not self._fold.has_inputs(state.accumulator)
         pair = None if is_empty else (state.key, self.value(state.accumulator))
         if old is not None:
-            if (pane.timing is ON_TIME or pane.is_last) and self._stands(state, pair, timestamp):
+            if (pane.timing is ON_TIME or pane.is_last) and self._equals_current(state, pair, timestamp):
                 return False
             out.add(state.pair, state.timestamp, state.pane_windows, old, -1)
         if state.replaced:
-            for standing in state.replaced:
-                out.add(*standing, -1)
+            for current in state.replaced:
+                out.add(*current, -1)
             state.replaced = ()
         if is_empty:
             state.pane = None
@@ -213,19 +213,19 @@ class Panes:
     def take_back_replaced(self, state: WindowState) -> None:
         """Retract the panes of former windows that would be late downstream if they waited for the next pane."""
         watermark = self._clocks.watermark
-        if state.pane is not None and self._times.is_replaced(state, state.standing[0], watermark):
-            self.out.add(*state.standing[0], -1)
+        if state.pane is not None and self._times.is_replaced(state, state.current_panes[0], watermark):
+            self.out.add(*state.current_panes[0], -1)
             state.pane = None
-        left = []
-        for standing in state.replaced:
-            if self._times.is_replaced(state, standing, watermark):
-                self.out.add(*standing, -1)
+        remaining = []
+        for current in state.replaced:
+            if self._times.is_replaced(state, current, watermark):
+                self.out.add(*current, -1)
             else:
-                left.append(standing)
-        state.replaced = tuple(left)
+                remaining.append(current)
+        state.replaced = tuple(remaining)
 
-    def _stands(self, state: WindowState, pair: Any, timestamp: int) -> bool:
-        """Return whether a pane equals the one that stands, and needn't be emitted."""
+    def _equals_current(self, state: WindowState, pair: Any, timestamp: int) -> bool:
+        """Return whether a pane equals the current one, and needn't be emitted."""
         if self._emit_unchanged or state.replaced:
             return False
         if (timestamp, state.windows) != (state.timestamp, state.pane_windows):
@@ -319,11 +319,11 @@ class DueWindows:
     def _loaded_until(self, order: int, time: int) -> int:
         """Load the first of the windows on disk that are due, and return the time up to which all are in memory."""
         assert self._table.spilled is not None
-        left = self._table.spilled.load_due(order, time)
-        if left is None or left > time:
+        remaining = self._table.spilled.load_due(order, time)
+        if remaining is None or remaining > time:
             return time
         self.is_due = True
-        return left
+        return remaining
 
     def look_at_all(self) -> None:
         """Process every window, for triggers that depend on more than the two clocks."""

@@ -26,7 +26,7 @@ from .window_timers import WindowTimes
 class MergingWindowTable(WindowTable):
     """The windows of a grouping with triggers, where windows merge.
 
-    A window may be *empty*: all of its inputs were retracted, but the pane that it has emitted still stands.  The next
+    A window may be *empty*: all of its inputs were retracted, but it has a current pane.  The next
     window that merges with it takes over its state, without becoming larger.
 
     Args:
@@ -180,7 +180,7 @@ class MergingWindowTable(WindowTable):
             state.stamp = merged_timestamp(self._combiner, stamps)
         for part in others:
             state.has_new |= part.has_new
-            state.replaced += part.standing
+            state.replaced += part.current_panes
             self._touched.pop(part, None)
             self.close(part)
 

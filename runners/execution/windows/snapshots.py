@@ -118,7 +118,7 @@ Records: TypeAlias = Sequence[WindowRecord] | WindowColumns
 _DECIDED = ("state", "is_finished", "event_time", "processing_time")
 row_of: Callable[[WindowState], tuple[Any, ...]] = attrgetter(*(f"decision.{name}" for name in _DECIDED), *_PLAIN)
 _GETTERS = [attrgetter(name) for name in (*(f"decision.{name}" for name in _DECIDED), *_PLAIN)]
-# The indices of a window, of that of the pane that stands, and of an accumulator.
+# The indices of a window, of that of the current pane, and of an accumulator.
 WINDOWS_AT = len(_DECIDED) + _PLAIN.index("windows")
 PANE_WINDOWS_AT = len(_DECIDED) + _PLAIN.index("pane_windows")
 _ACCUMULATOR_AT = len(_DECIDED) + _PLAIN.index("accumulator")

@@ -26,7 +26,7 @@ from .window_state import WindowState
 from .window_table import WindowTable
 
 _SIZE = 8
-# Stands for no window.
+# In place of a window, if there is none.
 _NONE = bytes(_SIZE)
 
 

@@ -1,6 +1,6 @@
 """The triggered window operator: windows with triggers, panes, lateness and retractions.
 
-It keeps a state for each key and window: accumulator, trigger state, pane index, the pane that stands.  This module
+It keeps a state for each key and window: accumulator, trigger state, pane index, current pane.  This module
 processes elements and moves clocks.  `window_table.py` holds the windows, `merging_table.py` those that merge, and
 `firing.py` fires and closes those that are due.  Four rules make the panes independent of how a runner cuts its
 input into bundles, and lose no data silently:

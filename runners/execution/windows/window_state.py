@@ -26,8 +26,9 @@ from ....triggers import PaneInfo
 from ....windowing import BoundedWindow
 from .trigger_state import Decision
 
-# A pane that was emitted and not retracted: (pair of key and value, timestamp, windows, pane info).
-Standing = tuple[Any, int, Windows, PaneInfo]
+# The current pane of a window, which was emitted and not retracted: (pair of key and value, timestamp, windows, pane
+# info).
+CurrentPane = tuple[Any, int, Windows, PaneInfo]
 
 
 class WindowState:
@@ -43,9 +44,9 @@ class WindowState:
       decision: the trigger's last decision, with the trigger's state.
       panes, on_time_panes: the number of panes, and of those that weren't early.
       was_on_time: whether the window has fired since the watermark passed its end.
-      pair, timestamp, pane_windows, pane: the pane that stands, in RETRACTING mode; `pane` is None if there is none.
+      pair, timestamp, pane_windows, pane: the current pane, in RETRACTING mode; `pane` is None if there is none.
         They are four slots instead of a tuple, which the garbage collector would traverse again and again.
-      replaced: the panes that stand of windows that have merged into this one.
+      replaced: the current panes of windows that have merged into this one.
       event_time, processing_time: the times at which the window is due.
     """
 
@@ -86,7 +87,7 @@ class WindowState:
         self.timestamp = 0
         self.pane_windows = windows
         self.pane: PaneInfo | None = None
-        self.replaced: tuple[Standing, ...] = ()
+        self.replaced: tuple[CurrentPane, ...] = ()
         self.event_time: int | None = None
         self.processing_time: int | None = None
 
@@ -96,8 +97,8 @@ class WindowState:
         return self.windows[0]
 
     @property
-    def standing(self) -> tuple[Standing, ...]:
-        """Return all panes that stand."""
+    def current_panes(self) -> tuple[CurrentPane, ...]:
+        """Return all current panes."""
         if self.pane is None:
             return self.replaced
         return ((self.pair, self.timestamp, self.pane_windows, self.pane), *self.replaced)

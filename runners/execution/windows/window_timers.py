@@ -16,7 +16,7 @@ from ....triggers import AccumulationMode
 from ....windowing.timestamp import MIN_MICROS
 from ..spilling.rocksdb import EVENT_TIME, HELD, PROCESSING_TIME, SpilledEntries
 from .trigger_state import Clocks
-from .window_state import Standing, WindowState
+from .window_state import CurrentPane, WindowState
 
 T = TypeVar("T")
 
@@ -167,12 +167,12 @@ class WindowTimes:
             self.processing_times.discard(state.processing_time, state)
         state.event_time = state.processing_time = None
 
-    def is_replaced(self, state: WindowState, standing: Standing, time: int) -> bool:
-        """Return whether a pane that stands is of a former window that expires downstream after this watermark.
+    def is_replaced(self, state: WindowState, current: CurrentPane, time: int) -> bool:
+        """Return whether a current pane is of a former window that expires downstream after this watermark.
 
         That is so at the window's end plus the allowed lateness, unless the pane holds the output watermark.
         """
-        _, timestamp, windows, _ = standing
+        _, timestamp, windows, _ = current
         if windows == state.windows or (state.held is not None and timestamp >= state.held):
             return False
         return windows[0].max_micros + 1 + self._lateness <= time
@@ -182,7 +182,7 @@ class WindowTimes:
         watermark, lateness = self._clocks.watermark, self._lateness
         times = [
             windows[0].max_micros + 1 + lateness
-            for _, timestamp, windows, _ in state.standing
+            for _, timestamp, windows, _ in state.current_panes
             if windows != state.windows and (state.held is None or timestamp < state.held)
         ]
         return min((time for time in times if time >= watermark), default=None)
@@ -218,17 +218,17 @@ class WindowTimes:
     def hold(self, state: WindowState, time: int | None) -> None:
         """Hold the output watermark at a time, or release it for None and for a time that it has passed.
 
-        An early pane that stands may be retracted until the end of its window.  It holds the output watermark, so that
-        its retraction isn't late downstream.
+        A current pane that is early may be retracted until the end of its window.  It holds the output watermark, so
+        that its retraction isn't late downstream.
         """
         watermark = self.watermark
         if time is not None and time < watermark:
             time = None
         if self._retracts and self._clocks.watermark < state.end and (state.pane or state.replaced):
             last = state.windows[0].max_micros
-            for _, standing, _, _ in state.standing:
-                if watermark <= standing < last and (time is None or standing < time):
-                    time = standing
+            for _, stamp, _, _ in state.current_panes:
+                if watermark <= stamp < last and (time is None or stamp < time):
+                    time = stamp
         if time == state.held:
             return
         if state.held is not None:

@@ -266,7 +266,8 @@ class MicroBatchQuery:
     # Planning
 
     def _now(self) -> int:
-        """Return processing time, which stands still for bounded input and scripts: a script moves it by its events."""
+        """Return processing time, which doesn't advance for bounded input and scripts: a script moves it by its
+        events."""
         if self._sources.has_script or self.plan.graph.is_bounded:
             return self._committed.now
         now = self._clock.go_on_from(self._committed.now)

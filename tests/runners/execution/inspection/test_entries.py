@@ -120,7 +120,7 @@ def test_a_key_is_found_by_its_value_or_as_json(tmp_path: pathlib.Path) -> None:
 
 
 def test_an_entry_names_its_window_and_panes(tmp_path: pathlib.Path) -> None:
-    """Of a grouping that retracts, the pane that stands."""
+    """Of a grouping that retracts, the current pane."""
     (golden,) = (each for each in GOLDEN if each.name == "windows, aligned")
     unpacked(golden, tmp_path)
     reader = reader_of(tmp_path / "kept")

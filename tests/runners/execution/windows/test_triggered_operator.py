@@ -311,9 +311,9 @@ def test_a_session_that_parts_in_three_leaves_them_in_order() -> None:
     come(2, 5, 9, sign=-1)
     come(32, 6, 8)
     come(64, 15, 20)
-    standing = {state.window: state.pair[1] for state in windows.table.all() if state.pane}
+    current = {state.window: state.pair[1] for state in windows.table.all() if state.pane}
     spans = [IntervalWindow(0, 4), IntervalWindow(6, 8), IntervalWindow(10, 20)]
-    assert dict(zip(spans, (1, 32, 4 + 8 + 64), strict=True)) == standing
+    assert dict(zip(spans, (1, 32, 4 + 8 + 64), strict=True)) == current
 
 
 @pytest.mark.parametrize("mode", AccumulationMode)

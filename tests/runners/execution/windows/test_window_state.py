@@ -19,16 +19,16 @@ def state() -> WindowState:
 def test_nothing_stands_before_the_first_pane() -> None:
     """No element is new, and no trigger is due."""
     new = state()
-    assert ((), WINDOW, False, None) == (new.standing, new.window, new.has_new, new.event_time)
+    assert ((), WINDOW, False, None) == (new.current_panes, new.window, new.has_new, new.event_time)
 
 
 def test_what_stands_is_its_own_pane_and_those_of_windows_that_it_replaces() -> None:
     """Its own first."""
     merged, other = state(), (("k", 5), 1, (IntervalWindow(10, 20),), pane_of(0, 0, EARLY, False))
     merged.replaced = (other,)
-    assert (other,) == merged.standing
+    assert (other,) == merged.current_panes
     merged.pair, merged.timestamp, merged.pane = ("k", 3), 2, ONLY_PANE
-    assert ((("k", 3), 2, (WINDOW,), ONLY_PANE), other) == merged.standing
+    assert ((("k", 3), 2, (WINDOW,), ONLY_PANE), other) == merged.current_panes
 
 
 def test_a_pane_stands_in_the_window_that_it_was_emitted_in() -> None:
@@ -37,4 +37,4 @@ def test_a_pane_stands_in_the_window_that_it_was_emitted_in() -> None:
     moved.pair, moved.timestamp, moved.pane = ("k", 3), 2, ONLY_PANE
     moved.place(WIDER, 19_999_999, 29_999_999)
     assert ((WIDER,), 19_999_999, 29_999_999) == (moved.windows, moved.end, moved.expiry)
-    assert ((("k", 3), 2, (WINDOW,), ONLY_PANE),) == moved.standing
+    assert ((("k", 3), 2, (WINDOW,), ONLY_PANE),) == moved.current_panes
