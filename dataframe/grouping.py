@@ -60,9 +60,9 @@ def aggregated(
         pcoll = pcoll | f"{label}/Keys that are there" >> Filter(is_kept)
     parts: dict[str, tuple[Column, Any]] = {}
     results = {}
-    for place, (name, column, aggregate) in enumerate(aggregates):
+    for number, (name, column, aggregate) in enumerate(aggregates):
         kind = type_in(column, pcoll.hint)
-        results[name] = _result(parts, f"a{place}", column, aggregate, kind, name)
+        results[name] = _result(parts, f"a{number}", column, aggregate, kind, name)
     key_names = {name: f"k{i}" for i, name in enumerate(keys)}
     grouping: Any = GroupBy(**{key_names[name]: column for name, column in keys.items()})
     for part, (column, combine_fn) in (parts or {"n": (constant(1), sum)}).items():

@@ -38,10 +38,11 @@ def joined(
     for side, rows in sides.items():
         key, values = (tuple(map(field_of, names)) for names in (keys[side], types[side]))
         pairs[side] = rows | f"{label}/Key[{side}]" >> Map((key, values))
-    places = {side: list(own) for side, own in types.items()}
+    positions = {side: list(own) for side, own in types.items()}
     # The item of the key, or the side and the item of its row.
     items = [
-        (name, side, keys["left"].index(own) if side == BOTH else places[side].index(own)) for name, side, own in fields
+        (name, side, keys["left"].index(own) if side == BOTH else positions[side].index(own))
+        for name, side, own in fields
     ]
     keeps_left, keeps_right = how in ("left", "outer"), how in ("right", "outer")
 

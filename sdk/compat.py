@@ -267,7 +267,7 @@ class Namespace(ModuleType):
         super().__setattr__(name, value)
         # An import sets a module of Beam in its parent.
         if not name.startswith(("__", "_penstock")) and not isinstance(value, Namespace):
-            for module, own_name in self._places_of(name):
+            for module, own_name in self._definitions_of(name):
                 self._penstock_originals.setdefault(name, getattr(module, own_name))
                 setattr(module, own_name, value)
 
@@ -276,10 +276,10 @@ class Namespace(ModuleType):
         super().__delattr__(name)
         if name in self._penstock_originals:
             original = self._penstock_originals.pop(name)
-            for module, own_name in self._places_of(name):
+            for module, own_name in self._definitions_of(name):
                 setattr(module, own_name, original)
 
-    def _places_of(self, name: str) -> list[tuple[ModuleType, str]]:
+    def _definitions_of(self, name: str) -> list[tuple[ModuleType, str]]:
         """Return the first of penstock's modules with a name of this module, and the name there; or nothing."""
         own_name = RENAMED.get((self._penstock_path, name), name)
         paths = MODULES.get(self._penstock_path, ())

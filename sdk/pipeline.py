@@ -276,11 +276,11 @@ class Pipeline:
         """Replace what a transform is composed of; its outputs keep their numbers, by which others consume them."""
         label, inputs = node.full_label, tuple(override.get_replacement_inputs(node))
         replacement = override.get_replacement_transform_for_applied_ptransform(node)
-        place = next(i for i, t in enumerate(self._transforms) if f"{t.label}/".startswith(f"{label}/"))
+        index = next(i for i, t in enumerate(self._transforms) if f"{t.label}/".startswith(f"{label}/"))
         old = {tag: i for t in self._transforms if t.label == label for tag, i in t.outputs.items()}
         old |= {tag: pcoll.id for tag, pcoll in node.outputs.items() if isinstance(pcoll, PCollection)}
         self._remove_below(label, kept=set(old.values()))
-        behind, self._transforms = self._transforms[place:], self._transforms[:place]
+        behind, self._transforms = self._transforms[index:], self._transforms[:index]
         node.transform, node.inputs, node.parts = replacement, inputs, []
         around = self._scope, self._applying
         self._scope, self._applying = [label], node
@@ -294,12 +294,12 @@ class Pipeline:
         pairs = [(old[tag], new[tag]) for tag in old if tag in new]
         if len(old) == len(new) == 1:
             pairs = list(zip(old.values(), new.values()))
-        if any(isinstance(pcoll, PCollection) and self._producers[pcoll.id] < place for _, pcoll in pairs):
+        if any(isinstance(pcoll, PCollection) and self._producers[pcoll.id] < index for _, pcoll in pairs):
             raise PipelineError(f"{label}: its replacement returns an input; let it apply a transform to that")
         renamed = {pcoll.id: self._takes_over(i, pcoll) for i, pcoll in pairs if isinstance(pcoll, PCollection)}
-        added = [t.with_ids(renamed) for t in self._transforms[place:]]
-        self._transforms = [*self._transforms[:place], *added, *behind]
-        self._producers = {i: place for place, t in enumerate(self._transforms) for i in t.outputs.values()}
+        added = [t.with_ids(renamed) for t in self._transforms[index:]]
+        self._transforms = [*self._transforms[:index], *added, *behind]
+        self._producers = {i: index for index, t in enumerate(self._transforms) for i in t.outputs.values()}
         lost = [t.label for t in self._transforms for i in t.inputs if i not in self._producers]
         for unused in old.values() - self._producers.keys():
             del self._pcollections[unused]
@@ -334,7 +334,7 @@ class Pipeline:
                 if pcollection not in kept:
                     del self._pcollections[pcollection]
         self._transforms = [t for t in self._transforms if t not in removed]
-        self._producers = {i: place for place, t in enumerate(self._transforms) for i in t.outputs.values()}
+        self._producers = {i: index for index, t in enumerate(self._transforms) for i in t.outputs.values()}
         self._labels = {one: None for one in self._labels if not one.startswith(f"{label}/")}
 
     def _next_id(self) -> int:
@@ -402,7 +402,7 @@ class Pipeline:
         for kept, of in ((labels, self._labels), (pcollections, self._pcollections)):
             while len(of) > kept:
                 of.popitem()
-        for pcollection in [i for i, place in self._producers.items() if place >= transforms]:
+        for pcollection in [i for i, index in self._producers.items() if index >= transforms]:
             del self._producers[pcollection]
         del self._transforms[transforms:]
         del self._checks[checks:]

@@ -251,14 +251,14 @@ def _annotated_types(expand: Any) -> tuple[Any, Any]:
         return None, None
     hints = inputs[0] if inputs else Any, Any if output is None else output
     found: list[Any] = []
-    for hint, place, others in zip(hints, ("input", "output"), ("PBegin", "PDone or None"), strict=True):
+    for hint, side, others in zip(hints, ("input", "output"), ("PBegin", "PDone or None"), strict=True):
         kind = get_origin(hint) or hint
         is_of_pipeline = getattr(kind, "__name__", "") in ("PCollection", "PBegin", "PDone", "DoOutputsTuple")
-        is_known = is_of_pipeline or (kind is type(None) and place == "output") or simplified(hint) is Any
+        is_known = is_of_pipeline or (kind is type(None) and side == "output") or simplified(hint) is Any
         if not is_known:
             _logger.warning(
                 "%s: the %s is annotated as %s, which is ignored; expected PCollection[..], or %s",
-                *(expand.__qualname__, place, hint, others),
+                *(expand.__qualname__, side, hint, others),
             )
         element_type = _type_in_pcollection(hint)
         found.append(None if not is_known else Any if element_type is None else element_type)

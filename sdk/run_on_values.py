@@ -133,20 +133,20 @@ def _without(retracted: list[Any], added: list[Any]) -> list[Any]:
                 hashable[value] -= 1
                 continue
         except TypeError:
-            place = next((i for i, other in enumerate(others) if _are_equal(other, value)), None)
-            if place is not None:
-                del others[place]
+            index = next((i for i, other in enumerate(others) if _are_equal(other, value)), None)
+            if index is not None:
+                del others[index]
                 continue
         left.append(value)
     # Values that are equal to no copy of themselves, such as NaN, arrays, and objects without `__eq__`.
     for value in [*hashable.elements(), *others]:
         pickled = dumps(value)
-        place = next(
+        index = next(
             (i for i, other in enumerate(left) if type(other) is type(value) and dumps(other) == pickled), None
         )
-        if place is None:
+        if index is None:
             raise PenstockError(f"a value was retracted that is not among the results: {bounded(repr(value))}")
-        del left[place]
+        del left[index]
     return left
 
 

@@ -224,38 +224,38 @@ def _differences(
     """Return the missing and the unexpected elements."""
     missing, unexpected = dict(enumerate(expected)), []
     # Elements that are equal have the same hash.
-    places = _places(missing) if equal is _equal else {}
+    indices = _indices(missing) if equal is _equal else {}
     for element in actual:
-        place = _place_of(element, places, missing)
-        if place is None:
-            place = next((i for i, candidate in missing.items() if equal(candidate, element)), None)
-        if place is None:
+        index = _index_of(element, indices, missing)
+        if index is None:
+            index = next((i for i, candidate in missing.items() if equal(candidate, element)), None)
+        if index is None:
             unexpected.append(element)
         else:
-            del missing[place]
+            del missing[index]
     return list(missing.values()), unexpected
 
 
-def _places(elements: Mapping[int, Any]) -> dict[Any, list[int]]:
-    """Return the places of elements that have a hash."""
-    places: dict[Any, list[int]] = {}
-    for place, element in elements.items():
+def _indices(elements: Mapping[int, Any]) -> dict[Any, list[int]]:
+    """Return the indices of elements that have a hash."""
+    indices: dict[Any, list[int]] = {}
+    for index, element in elements.items():
         with contextlib.suppress(TypeError):
-            places.setdefault(element, []).append(place)
-    return places
+            indices.setdefault(element, []).append(index)
+    return indices
 
 
-def _place_of(element: Any, places: Mapping[Any, list[int]], missing: Mapping[int, Any]) -> int | None:
-    """Return the place of an equal element that is missing so far; None if the hash doesn't find it."""
+def _index_of(element: Any, indices: Mapping[Any, list[int]], missing: Mapping[int, Any]) -> int | None:
+    """Return the index of an equal element that is missing so far; None if the hash doesn't find it."""
     try:
-        found = places.get(element, [])
+        found = indices.get(element, [])
     except TypeError:
         return None
     while found:
-        place = found.pop()
+        index = found.pop()
         # Not so for NaN.
-        if place in missing and _equal(missing[place], element):
-            return place
+        if index in missing and _equal(missing[index], element):
+            return index
     return None
 
 

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import Any
 
 from ..sdk.coders.key_encoding import key_group
-from ..sdk.coders.mixed_hash import pickled_hash, place
+from ..sdk.coders.mixed_hash import bucket, pickled_hash
 from ..sdk.columns.column_bundle import ColumnBundle
 from ..sdk.dofn.batch_bundle import joined
 from ..sdk.dofn.batched_dofn import BundleDoFn
@@ -176,7 +176,7 @@ class _Scatter(BundleDoFn):
     def _buckets(self, bundle: Bundle, n: int) -> list[int]:
         """Return the next buckets; of a bundle's first elements, the first ones."""
         if self.turn < 0:
-            self.turn = place(pickled_hash(bundle.values[0]), self.num_buckets)
+            self.turn = bucket(pickled_hash(bundle.values[0]), self.num_buckets)
         start, self.turn = self.turn + 1, self.turn + n
         return [turn % self.num_buckets for turn in range(start, start + n)]
 

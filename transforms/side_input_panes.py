@@ -49,8 +49,8 @@ def _values(pair: tuple[None, Any]) -> Any:
     return pair[1]
 
 
-def side_input(given: AsSideInput, place: int) -> graph.SideInput:
-    """Return a PCollection with a view as the side input of a transform at this place.
+def side_input(given: AsSideInput, number: int) -> graph.SideInput:
+    """Return a PCollection with a view as the side input of a transform at this position.
 
     Elements with retractions, and those of one pane, are all shown.  Otherwise the latest pane of a window replaces the
     one before it.  Where keys have panes of their own, which is the output of a grouping and what dictionaries are made
@@ -78,7 +78,7 @@ def side_input(given: AsSideInput, place: int) -> graph.SideInput:
     fires_once = trigger.may_lose_data(pcoll.windowing) != DataLossReason.NO_POTENTIAL_LOSS
     if pcoll.is_bounded or fires_once or isinstance(trigger, DefaultTrigger):
         return graph.SideInput(pcoll.id, view, pcoll.windowing)
-    fired = pcoll | f"Latest firing {place}" >> LatestFiring()
+    fired = pcoll | f"Latest firing {number}" >> LatestFiring()
     return graph.SideInput(fired.id, view, fired.windowing, PanesSeen.LATEST)
 
 

@@ -152,8 +152,8 @@ def overrides(cls: type, name: str, other: str) -> bool:
     >>> overrides(Lame, "move", "speed"), overrides(Fast, "move", "speed")
     (True, False)
     """
-    places = [next(i for i, each in enumerate(cls.__mro__) if attribute in vars(each)) for attribute in (name, other)]
-    return places[0] < places[1]
+    depths = [next(i for i, each in enumerate(cls.__mro__) if attribute in vars(each)) for attribute in (name, other)]
+    return depths[0] < depths[1]
 
 
 def _override_both(cls: type[WindowFn], ours: str, beams: str) -> None:

@@ -32,7 +32,7 @@ class Begin:
     """The begin of a committed transaction.
 
     Attributes:
-      commit: the place of its commit record in the log.
+      commit: the position of its commit record in the log.
       micros: the time of its commit.
       xid: the lower 32 bits of its id.
     """
@@ -44,7 +44,7 @@ class Begin:
 
 @attrs.frozen
 class Commit:
-    """The end of a transaction; `end` is the place after its commit record."""
+    """The end of a transaction; `end` is the position after its commit record."""
 
     end: int
 
@@ -135,44 +135,44 @@ _NUMBER = struct.Struct(">H")
 
 def _update(data: bytes) -> Change:
     (oid,) = _OID.unpack_from(data, 1)
-    old, place = None, 5
+    old, offset = None, 5
     if data[5:6] in (b"K", b"O"):
-        values, place = _values(data, 6)
+        values, offset = _values(data, 6)
         old = values if data[5:6] == b"O" else None
-    return Change("U", oid, old, _values(data, place + 1)[0])
+    return Change("U", oid, old, _values(data, offset + 1)[0])
 
 
-def _values(data: bytes, place: int) -> tuple[Values, int]:
-    """Return the values of a row, and the place after them."""
-    (number,) = _NUMBER.unpack_from(data, place)
-    place += 2
+def _values(data: bytes, offset: int) -> tuple[Values, int]:
+    """Return the values of a row, and the position after them."""
+    (number,) = _NUMBER.unpack_from(data, offset)
+    offset += 2
     values: Values = []
     for _ in range(number):
-        kind = data[place]
-        place += 1
+        kind = data[offset]
+        offset += 1
         if kind == 0x74:  # t: text
-            (length,) = _OID.unpack_from(data, place)
-            place += 4 + length
-            values.append(data[place - length : place])
+            (length,) = _OID.unpack_from(data, offset)
+            offset += 4 + length
+            values.append(data[offset - length : offset])
         else:  # n or u
             values.append(None if kind == 0x6E else UNCHANGED)
-    return values, place
+    return values, offset
 
 
 def _relation(data: bytes) -> Relation:
     (oid,) = _OID.unpack_from(data, 1)
-    schema, place = _text(data, 5)
-    name, place = _text(data, place)
-    (number,) = _NUMBER.unpack_from(data, place + 1)
-    place += 3
+    schema, offset = _text(data, 5)
+    name, offset = _text(data, offset)
+    (number,) = _NUMBER.unpack_from(data, offset + 1)
+    offset += 3
     columns = []
     for _ in range(number):
-        column, place = _text(data, place + 1)
-        columns.append((column, _COLUMN.unpack_from(data, place)[0]))
-        place += _COLUMN.size
+        column, offset = _text(data, offset + 1)
+        columns.append((column, _COLUMN.unpack_from(data, offset)[0]))
+        offset += _COLUMN.size
     return Relation(oid, f"{schema or 'pg_catalog'}.{name}", tuple(columns))
 
 
-def _text(data: bytes, place: int) -> tuple[str, int]:
-    end = data.index(0, place)
-    return data[place:end].decode(), end + 1
+def _text(data: bytes, offset: int) -> tuple[str, int]:
+    end = data.index(0, offset)
+    return data[offset:end].decode(), end + 1

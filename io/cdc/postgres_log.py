@@ -26,11 +26,11 @@ class Offset:
       timeline: the server's timeline, which a failover changes.
       tables: the tables, as they were when reading began.
       begun: the id of the first transaction that was begun after reading began.
-      lsn: the place in the log before which all commits were read; during a snapshot, the place whose rows it has.
+      lsn: the position in the log before which all commits were read; during a snapshot, that whose rows it has.
       micros: the event time of the last element.
       table: the index of the table that the snapshot is at; None behind the snapshot.
       key: the last key of that table that was read.
-      commit: the place of the commit that was read in part; 0 for none.
+      commit: the position of the commit that was read in part; 0 for none.
       count: how many changes of it were read.
     """
 
@@ -46,8 +46,8 @@ class Offset:
     count: int = 0
 
     @property
-    def place(self) -> tuple[int, int]:
-        """The place in the changes, as that of a step."""
+    def position(self) -> tuple[int, int]:
+        """The position in the changes, as that of a step."""
         return max(self.lsn, self.commit), self.count
 
 
@@ -64,8 +64,8 @@ class Step(NamedTuple):
         return attrs.evolve(before, lsn=self.lsn, commit=self.commit, count=self.number, micros=self.micros)
 
     @property
-    def place(self) -> tuple[int, int]:
-        """The place in the changes, by which steps are ordered."""
+    def position(self) -> tuple[int, int]:
+        """The position in the changes, by which steps are ordered."""
         return max(self.lsn, self.commit), self.number
 
 
@@ -73,7 +73,7 @@ class ChangeLog:
     """Changes that the server has decoded, from a position on.
 
     Attributes:
-      upto: the place in the log up to which commits are among them.
+      upto: the position in the log up to which commits are among them.
       micros: the server's time before it decoded them.
     """
 
@@ -112,12 +112,12 @@ class ChangeLog:
         """Return steps with at most `limit` changes: whole transactions, or a part of one that is larger.
 
         Args:
-          end: the place behind which none is taken.
+          end: the position behind which none is taken.
         """
         taken = whole = changes = 0
         while taken < len(self._ahead) or self._pull():
             step = self._ahead[taken]
-            if end is not None and step.place > end:
+            if end is not None and step.position > end:
                 break
             if step.change is not None:
                 if changes == limit:

@@ -68,7 +68,7 @@ class PostgresServer:
         return self._settings.get("dbname") or self._settings.get("user") or ""
 
     @property
-    def place(self) -> tuple[tuple[str, str], ...]:
+    def identity(self) -> tuple[tuple[str, str], ...]:
         """The hosts and ports, equal for the same server."""
         hosts = (self._settings.get("host") or self._settings.get("hostaddr") or "").split(",")
         ports = (self._settings.get("port") or "5432").split(",")

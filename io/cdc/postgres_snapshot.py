@@ -1,10 +1,10 @@
-"""TableSnapshot: the rows that tables had at one place in the log, read in parts, at any time later.
+"""TableSnapshot: the rows that tables had at one position in the log, read in parts, at any time later.
 
-A part is read in the order of the primary key, in a transaction that may have begun long after that place.  The
+A part is read in the order of the primary key, in a transaction that may have begun long after that position.  The
 changes in between are in the slot, with the former rows: so those that the transaction sees are undone.  Whenever a
-part is read, its rows are those that the tables had at the place where the slot begins, and all parts are of this one
-moment.  So the position in a snapshot is a table and a key; and the changes behind the snapshot are exactly those of
-the slot.
+part is read, its rows are those that the tables had at the position where the slot begins, and all parts are of this
+one moment.  So the position in a snapshot is a table and a key; and the changes behind the snapshot are exactly those
+of the slot.
 
 Netflix's DBLog and Debezium's incremental snapshots interleave parts with the changes instead, which needs a table of
 marks, and gives no moment at which all rows were valid.
@@ -111,8 +111,8 @@ class TableSnapshot:
         columns = [[key[i] for key in keys] for i in range(len(names))]
         ordered = self._connection.execute(sql + ", ".join(names), [*columns, *parameters]).fetchall()
         undone: list[Values] = []
-        for (place,) in ordered:
-            key = keys[place - 1]
+        for (number,) in ordered:
+            key = keys[number - 1]
             values = rows[key]
             if values is not None:
                 undone.append(values)
@@ -205,7 +205,7 @@ def missing_former_row(reader: RowReader) -> Exception:
 
 
 def _end_of_records(inserted: int, block: int) -> int:
-    """Return the end of the last record before the place of the next one, which may be after the head of a block."""
+    """Return the end of the last record before the position of the next one, which may be after the head of a block."""
     return inserted - inserted % block if inserted % block <= 40 else inserted
 
 

@@ -82,7 +82,7 @@ class PostgresSource(UnboundedSource[RowChange], Claimant):
         slot, server = self.reading.slot, self.reading.server
         what = f"it reads the replication {slot} of {server}"
         advice = "a slot gives each change once; give one of them another slot, or read all tables by one transform"
-        return [Claim(what, advice, ("postgresql", server.place, slot.name))]
+        return [Claim(what, advice, ("postgresql", server.identity, slot.name))]
 
     def partitions(self) -> Sequence[str]:
         return [self.reading.slot.name]
@@ -325,7 +325,7 @@ class PostgresReader(EventTimeReader[RowChange]):
         while self._offset != self.end and (self._log is not None or self._look(now)):
             log = self._log
             assert log is not None
-            steps = log.take(max_elements, None if self.end is None else self.end.place)
+            steps = log.take(max_elements, None if self.end is None else self.end.position)
             if steps:
                 self._offset = steps[-1].offset(self._offset)
                 found = [step for step in steps if step.change is not None]

@@ -89,7 +89,7 @@ def _table(server: PostgresServer, connection: Any, name: str) -> Table:
     if not is_readable:
         raise server.error(f"the role may not read table {full_name!r}; GRANT SELECT ON {quoted_name} to it")
     columns = connection.execute(_COLUMNS, (oid,)).fetchall()
-    of_key = sorted((place, column, kind) for column, _, kind, place in columns if place >= 0)
+    of_key = sorted((index, column, kind) for column, _, kind, index in columns if index >= 0)
     return Table(
         full_name, oid, tuple((column, type_oid) for column, type_oid, *_ in columns), tuple(key[1:] for key in of_key)
     )
@@ -132,12 +132,12 @@ class RowReader:
         loaders = [transformer.get_loader(oid, pq.Format.TEXT) for _, oid in table.columns]
         self._loads = [(name, loader.load) for (name, _), loader in zip(table.columns, loaders, strict=True)]
         # Where the values of these columns are in a message; None if they are where the table has them.
-        self._places: list[int] | None = None
-        self.key_places = [[name for name, _ in table.columns].index(name) for name, _ in table.key]
+        self._indices: list[int] | None = None
+        self.key_indices = [[name for name, _ in table.columns].index(name) for name, _ in table.key]
 
     def follow(self, relation: Relation) -> None:
         """Take values as a changed table has them.  Raises `SourceError` for a change that rows can't follow."""
-        places = {name: place for place, (name, _) in enumerate(relation.columns)}
+        indices = {name: index for index, (name, _) in enumerate(relation.columns)}
         types = dict(relation.columns)
         for name, oid in self.table.columns:
             if types.get(name) != oid:
@@ -146,11 +146,11 @@ class RowReader:
                     f"column {name!r} of table {self.table.name!r} {change} while the table was read, so that earlier "
                     "rows can't be retracted; begin again, with a new slot and without the checkpoint"
                 )
-        self._places = [places[name] for name, _ in self.table.columns]
+        self._indices = [indices[name] for name, _ in self.table.columns]
 
     def values(self, values: Values) -> Values:
         """Return the values of the columns, in their order."""
-        return values if self._places is None else [values[place] for place in self._places]
+        return values if self._indices is None else [values[index] for index in self._indices]
 
     def row(self, values: Values) -> Any:
         """Return a row from the texts of its columns."""
@@ -171,7 +171,7 @@ class RowReader:
 
     def key(self, values: Values) -> tuple[str, ...]:
         """Return the texts of the primary key."""
-        return tuple(bytes(values[place]).decode() for place in self.key_places)
+        return tuple(bytes(values[index]).decode() for index in self.key_indices)
 
 
 def completed(new: Values, old: Values | None) -> Values:

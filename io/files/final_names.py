@@ -31,13 +31,13 @@ class FinalNames(Claim):
         if not isinstance(other, FinalNames):
             return False
         mine, theirs = self.shards or other.shards or 1, other.shards or self.shards or 1
-        return _place(self.first(mine)) == _place(other.first(theirs))
+        return _normalized(self.first(mine)) == _normalized(other.first(theirs))
 
 
-def _place(path: str) -> str:
+def _normalized(path: str) -> str:
     """Return one name for all that lead to a local file: relative ones, and those behind symbolic links.
 
-    >>> _place("file:///out/./part"), _place("s3://out//part")
+    >>> _normalized("file:///out/./part"), _normalized("s3://out//part")
     ('/out/part', 's3://out//part')
     """
     plain = local_path(path)

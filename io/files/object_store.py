@@ -89,10 +89,10 @@ class _Download(io.RawIOBase):
         return True
 
     def read(self, size: int | None = -1) -> bytes:
-        place = self._file.tell()
+        position = self._file.tell()
 
         def read() -> bytes:
-            self._file.seek(place)
+            self._file.seek(position)
             data: bytes = self._file.read(-1 if size is None else size)
             return data
 
@@ -108,12 +108,12 @@ class _Download(io.RawIOBase):
         return len(data)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        place: int = self._file.seek(offset, whence)
-        return place
+        position: int = self._file.seek(offset, whence)
+        return position
 
     def tell(self) -> int:
-        place: int = self._file.tell()
-        return place
+        position: int = self._file.tell()
+        return position
 
     def close(self) -> None:
         if not self.closed:

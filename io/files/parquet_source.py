@@ -225,13 +225,13 @@ def _encoded_strings(file: Any, groups: list[int], columns: list[str]) -> list[s
             return False
         return bool(column.data_page_offset - column.dictionary_page_offset <= column.num_values)
 
-    places = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
+    indices = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
     row_groups = [file.metadata.row_group(group) for group in groups]
     return [
         name
         for name in columns
         if types.is_string(file.schema_arrow.field(name).type)
-        and all(is_encoded(row_group.column(places[name])) for row_group in row_groups)
+        and all(is_encoded(row_group.column(indices[name])) for row_group in row_groups)
     ]
 
 

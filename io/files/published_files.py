@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from ...sdk.claims import Claim, Claimant
-from ...sdk.coders.mixed_hash import pickled_hash, place
+from ...sdk.coders.mixed_hash import bucket, pickled_hash
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import UnsupportedError
@@ -205,4 +205,4 @@ class AssignShards(DoFn):
         return ((shard, element),)
 
     def _first(self, element: Any) -> int:
-        return 0 if self._shards == 1 else place(pickled_hash(element), self._shards)
+        return 0 if self._shards == 1 else bucket(pickled_hash(element), self._shards)

@@ -23,7 +23,7 @@ from ..lost_connections import is_lost
 from ..optional_package import optional_package
 
 # The properties that say where a catalog is.
-_PLACES = ("uri", "type", "py-catalog-impl")
+_CATALOG_PROPERTIES = ("uri", "type", "py-catalog-impl")
 
 # How often a new catalog is opened again, and what databases say if another client makes the same tables.
 _ATTEMPTS = 10
@@ -48,7 +48,7 @@ class Catalog:
         warehouse = given.get("warehouse", "")
         if warehouse and "://" not in warehouse:
             given["warehouse"] = "file://" + absolute_path(warehouse)
-        if given.get("warehouse", "").startswith("file://") and not any(place in given for place in _PLACES):
+        if given.get("warehouse", "").startswith("file://") and not any(name in given for name in _CATALOG_PROPERTIES):
             path = given["warehouse"].removeprefix("file://")
             given |= {"type": "sql", "uri": f"sqlite:///{path}/catalog.db"}
         self.properties = given

@@ -141,7 +141,7 @@ class DecodingToColumns(ColumnsDoFn):
                 for key, *_ in values:
                     if key is not None:
                         decode_key(key)
-            return self._columns(self.fields.decoded([placed[1] for placed in values], list(self.used)))
+            return self._columns(self.fields.decoded([record[1] for record in values], list(self.used)))
         except Exception:
             # Each element is decoded again by itself, so that its error is known.
             return None

@@ -37,13 +37,13 @@ class Decoding:
         key, value = self.pair((record.key, record.value, record, record.offset))
         return record._replace(key=key, value=value)
 
-    def pair(self, placed: tuple[Any, Any, Any, int]) -> tuple[Any, Any]:
+    def pair(self, record: tuple[Any, Any, Any, int]) -> tuple[Any, Any]:
         """Return the pair of a decoded key and value.  Raises `UndecodableError`.
 
         Args:
-          placed: key, value, partition and offset.
+          record: key, value, partition and offset.
         """
-        key, value, _, _ = placed
+        key, value, _, _ = record
         try:
             return (
                 key if key is None or self.key is None else self.key(key),
@@ -53,13 +53,13 @@ class Decoding:
             # Of a schema registry that doesn't answer.
             raise
         except Exception:
-            self._explain(placed)
+            self._explain(record)
             raise
 
-    def _explain(self, placed: tuple[Any, Any, Any, int]) -> None:
-        key, value, partition, offset = placed
+    def _explain(self, record: tuple[Any, Any, Any, int]) -> None:
+        key, value, partition, offset = record
         of_record = isinstance(partition, KafkaRecord)
-        place = f"partition {partition.partition} of topic {partition.topic!r}" if of_record else partition
+        origin = f"partition {partition.partition} of topic {partition.topic!r}" if of_record else partition
         for what, decode, data in (("key", self.key, key), ("value", self.value, value)):
             if data is None or decode is None:
                 continue
@@ -67,7 +67,7 @@ class Decoding:
                 decode(data)
             except Exception as error:
                 raise UndecodableError(
-                    f"{self.label}: the {what} at offset {offset} of {place}, of {len(data)} bytes, can't be decoded "
+                    f"{self.label}: the {what} at offset {offset} of {origin}, of {len(data)} bytes, can't be decoded "
                     f"({type(error).__name__}: {error}); to go on without such records, use .with_exception_handling()"
                 ) from error
 
@@ -86,19 +86,19 @@ def decoded(records: PCollection[Any], decode: Any, element_type: Any, dead_lett
     handler, tag = options.pop("error_handler", None), options.get("dead_letter_tag", "bad")
     main_tag = options.get("main_tag", "good")
     outputs = records | "Decode" >> decoding.with_exception_handling(**options)
-    bad = outputs[tag] | "DeadLetters" >> Map(_without_place)
+    bad = outputs[tag] | "DeadLetters" >> Map(_without_origin)
     if handler is None:
         return DoOutputsTuple({None: outputs[main_tag], tag: bad}, main_tag)
     handler.add_error_pcollection(bad)
     return outputs[main_tag]
 
 
-def _without_place(letter: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Return the dead letter of a pair or a record.  Its error names the place."""
+def _without_origin(letter: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Return the dead letter of a pair or a record.  Its error names the partition and offset."""
     element, error = letter
     return (element if isinstance(element, KafkaRecord) else element[:2]), error
 
 
-def of_pair(fn: Any, placed: tuple[Any, Any, Any, int]) -> Any:
+def of_pair(fn: Any, record: tuple[Any, Any, Any, int]) -> Any:
     """Return what a function of pairs of key and value returns."""
-    return fn(placed[:2])
+    return fn(record[:2])

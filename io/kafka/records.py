@@ -50,7 +50,7 @@ class KafkaRecord(NamedTuple):
 
 
 class Elements(StrEnum):
-    """What a reader returns for a record: its key and value, both with their place, or a `KafkaRecord`."""
+    """What a reader returns for a record: its key and value, both with partition and offset, or a `KafkaRecord`."""
 
     PAIRS = "pairs"
     PLACED = "placed"
@@ -74,8 +74,8 @@ def pairs_of(messages: list[Any]) -> list[tuple[Any, Any]]:
     return [(message.key(), message.value()) for message in messages]
 
 
-def placed_of(messages: list[Any], partition: Any) -> list[tuple[Any, Any, Any, int]]:
-    """Return the keys and values of messages of a partition, with their places."""
+def pairs_with_offsets(messages: list[Any], partition: Any) -> list[tuple[Any, Any, Any, int]]:
+    """Return the keys and values of messages of a partition, with their offsets."""
     return [(message.key(), message.value(), partition, message.offset()) for message in messages]
 
 
@@ -85,8 +85,8 @@ def records_of(messages: list[Any]) -> list[KafkaRecord]:
     for message in messages:
         kind, milliseconds = message.timestamp()
         headers = [KafkaHeader(*header) for header in message.headers() or ()]
-        place = (message.topic(), message.partition(), message.offset(), milliseconds)
-        found.append(KafkaRecord(*place, message.key(), message.value(), headers, *_TYPES[kind]))
+        origin = (message.topic(), message.partition(), message.offset(), milliseconds)
+        found.append(KafkaRecord(*origin, message.key(), message.value(), headers, *_TYPES[kind]))
     return found
 
 

@@ -91,7 +91,7 @@ class Writing:
     def topic_name(self) -> str:
         return self.topic if isinstance(self.topic, str) else "by element"
 
-    def record(self, element: Any, sign: int = 1, place: tuple[int, int, int] | None = None) -> StagedRecord:
+    def record(self, element: Any, sign: int = 1, version: tuple[int, int, int] | None = None) -> StagedRecord:
         """Return an element as a record.  Raises `SinkError` for one that isn't a pair, or can't be encoded."""
         headers: list[tuple[str, bytes | None]] = []
         if self.with_headers:
@@ -105,13 +105,13 @@ class Writing:
             raise self.rejection(element, f"{topic!r} can't be the name of a topic")
         if self.retractions is Retractions.CHANGELOG:
             headers = [*headers, (SIGN_HEADER, b"+1" if sign > 0 else b"-1")]
-        of_place = place if self.retractions is Retractions.UPSERT else None
+        kept_version = version if self.retractions is Retractions.UPSERT else None
         of_key, of_value = self._writers
         encoded = (
             self._encoded(self.key if of_key is None else partial(of_key, topic=topic), key, "key"),
             self._encoded(self.value if of_value is None else partial(of_value, topic=topic), value, "value"),
         )
-        return StagedRecord(topic, *encoded, headers or None, sign=sign, place=of_place)
+        return StagedRecord(topic, *encoded, headers or None, sign=sign, version=kept_version)
 
     def rejection(self, record: Any, why: str) -> RejectedRecordError:
         """Return the error for a record that can't be written."""
@@ -321,13 +321,13 @@ def net_records(records: Any) -> list[StagedRecord]:
         values = by_key.setdefault((record.topic, record.key), {})
         net = values.setdefault(record.value, [0, record])
         net[0] += record.sign
-        if record.sign > 0 and (net[1].sign < 0 or record.place >= net[1].place):
+        if record.sign > 0 and (net[1].sign < 0 or record.version >= net[1].version):
             net[1] = record
     found = []
     for (topic, key), values in by_key.items():
         left = [record for count, record in values.values() if count > 0]
         if left:
-            found.append(max(left, key=lambda record: (record.place, record.value or b"")))
+            found.append(max(left, key=lambda record: (record.version, record.value or b"")))
         elif any(count < 0 for count, _ in values.values()):
             found.append(StagedRecord(topic, key, None))
     return found

@@ -32,7 +32,7 @@ from .client import (
     package,
     waits,
 )
-from .records import Elements, TimestampPolicy, micros_of, pairs_of, placed_of, records_of
+from .records import Elements, TimestampPolicy, micros_of, pairs_of, pairs_with_offsets, records_of
 
 _logger = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class Reading:
         """Return messages of a partition as elements."""
         if self.elements is Elements.PAIRS:
             return pairs_of(messages)
-        return records_of(messages) if self.elements is Elements.RECORDS else placed_of(messages, partition)
+        return records_of(messages) if self.elements is Elements.RECORDS else pairs_with_offsets(messages, partition)
 
     def micros_of(self, messages: list[Any]) -> list[int] | None:
         """Return their event times in microseconds; None for the time of reading."""
@@ -148,16 +148,18 @@ class Reading:
     def first_offset(self, consumer: Any, partition: TopicPartition) -> int:
         """Return where a partition is read from, without a checkpoint."""
         start = self.start
-        place = self._client_partition(partition)
+        client_partition = self._client_partition(partition)
         if partition.is_new:
             return self.bounds(consumer, partition)[0]
         if (given := start.offsets.get((partition.topic, partition.number))) is not None:
             return given
         if start.time is not None:
-            (found,) = self._patiently(lambda: consumer.offsets_for_times([self._at(place, start.time)], timeout=5.0))
+            (found,) = self._patiently(
+                lambda: consumer.offsets_for_times([self._at(client_partition, start.time)], timeout=5.0)
+            )
             return int(found.offset) if found.offset >= 0 else self.bounds(consumer, partition)[1]
         if start.of_group:
-            (committed,) = self._patiently(lambda: consumer.committed([place], timeout=5.0))
+            (committed,) = self._patiently(lambda: consumer.committed([client_partition], timeout=5.0))
             if committed.offset >= 0:
                 return int(committed.offset)
         if start.otherwise == "error":
@@ -169,8 +171,8 @@ class Reading:
 
     def bounds(self, consumer: Any, partition: TopicPartition) -> tuple[int, int]:
         """Return the offset of the first record, and the one after the last."""
-        place = self._client_partition(partition)
-        low, high = self._patiently(lambda: consumer.get_watermark_offsets(place, timeout=5.0))
+        client_partition = self._client_partition(partition)
+        low, high = self._patiently(lambda: consumer.get_watermark_offsets(client_partition, timeout=5.0))
         return int(low), int(high)
 
     def _patiently(self, call: Callable[[], Any]) -> Any:
@@ -197,9 +199,9 @@ class Reading:
         return package(self.label).TopicPartition(partition.topic, partition.number, offset)
 
     @staticmethod
-    def _at(place: Any, milliseconds: int | None) -> Any:
-        place.offset = milliseconds
-        return place
+    def _at(client_partition: Any, milliseconds: int | None) -> Any:
+        client_partition.offset = milliseconds
+        return client_partition
 
 
 class KafkaSource(UnboundedSource[Any], Claimant):
@@ -313,14 +315,16 @@ class KafkaReader(EventTimeReader[Any]):
         return self._next
 
     def backlog(self) -> int | None:
-        place = package(self._reading.label).TopicPartition(self.partition.topic, self.partition.number)
-        _, high = self._consumer.get_watermark_offsets(place, cached=True)
+        client_partition = package(self._reading.label).TopicPartition(self.partition.topic, self.partition.number)
+        _, high = self._consumer.get_watermark_offsets(client_partition, cached=True)
         return max(high - self._next, 0) if high >= 0 else None
 
     def acknowledge(self, offset: Any) -> None:
         if self.source.commits and offset is not None and offset >= 0:
-            place = package(self._reading.label).TopicPartition(self.partition.topic, self.partition.number, offset)
-            self._consumer.commit(offsets=[place], asynchronous=True)
+            client_partition = package(self._reading.label).TopicPartition(
+                self.partition.topic, self.partition.number, offset
+            )
+            self._consumer.commit(offsets=[client_partition], asynchronous=True)
 
     def close(self) -> None:
         closed(self._consumer)

@@ -37,7 +37,8 @@ class StagedRecord(msgspec.Struct, array_like=True, frozen=True, omit_defaults=T
     Attributes:
       timestamp: in milliseconds since 1970; None for the time of the commit.
       partition: None for the producer's choice by the key.
-      sign, place: of an element that may be retracted: 1 or -1, and the end of its window, its pane and its timestamp.
+      sign, version: of an element that may be retracted: 1 or -1, and the end of its window, its pane and its
+      timestamp.
     """
 
     topic: str
@@ -47,7 +48,7 @@ class StagedRecord(msgspec.Struct, array_like=True, frozen=True, omit_defaults=T
     timestamp: int | None = None
     partition: int | None = None
     sign: int = 1
-    place: tuple[int, int, int] | None = None
+    version: tuple[int, int, int] | None = None
 
 
 _encode = msgspec.msgpack.Encoder().encode

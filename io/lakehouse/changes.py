@@ -1,6 +1,7 @@
 """Changes of a table by key: the net effect of signed rows, which doesn't depend on their order.
 
-Rows are staged with their sign, and with their place: the end of the window, the number of the pane, and the timestamp.
+Rows are staged with their sign, and with their version: the end of the window, the number of the pane, and the
+timestamp.
 
     key  row  sign          key  row  net
     ann  3    +1            ann  3      0     cancelled
@@ -22,20 +23,20 @@ from ...sdk.errors import RejectedRecordError
 
 # The columns of a staged row besides those of the table.
 SIGN = "_penstock_sign"
-_PLACE = ("_penstock_window", "_penstock_pane", "_penstock_timestamp")
-OWN_COLUMNS = (SIGN, *_PLACE)
+_VERSION = ("_penstock_window", "_penstock_pane", "_penstock_timestamp")
+OWN_COLUMNS = (SIGN, *_VERSION)
 
 
 def with_signs(table: Any, bundle: Bundle) -> Any:
-    """Return the rows of a bundle with their signs and places."""
+    """Return the rows of a bundle with their signs and versions."""
     import pyarrow
 
-    signs, places = [], []
+    signs, versions = [], []
     for _, timestamp, windows, pane, sign in bundle.rows():
         signs.append(sign)
-        places.append((max(window.max_micros for window in windows), pane.index, timestamp))
+        versions.append((max(window.max_micros for window in windows), pane.index, timestamp))
     table = table.append_column(SIGN, pyarrow.array(signs, pyarrow.int8()))
-    for name, column in zip(_PLACE, zip(*places, strict=True), strict=True):
+    for name, column in zip(_VERSION, zip(*versions, strict=True), strict=True):
         table = table.append_column(name, pyarrow.array(column, pyarrow.int64()))
     return table
 
@@ -56,8 +57,8 @@ class Net:
 def net_of(staged: Any, key: Sequence[str], retracting: bool, transform: str, table: str) -> Net:
     """Return the net effect of staged rows.
 
-    Of several rows with a key the one with the latest place is written.  Raises `RejectedRecordError` for two different
-    rows of a key with one place, and, with `retracting`, for two rows of a key that are both left.
+    Of several rows with a key the one with the latest version is written.  Raises `RejectedRecordError` for two
+    different rows of a key with one version, and, with `retracting`, for two rows of a key that are both left.
 
     Args:
       staged: a `pyarrow.Table` with the columns of `with_signs`.
@@ -75,20 +76,20 @@ def net_of(staged: Any, key: Sequence[str], retracting: bool, transform: str, ta
     columns = [hashable(data.column(name).to_pylist()) for name in names]
     values = list(zip(*columns, strict=True))
     signs = staged.column(SIGN).to_pylist()
-    places = list(zip(*(staged.column(name).to_pylist() for name in _PLACE), strict=True))
-    # By key and row, the sum of its signs, and the number of the staged row with its latest place.
+    versions = list(zip(*(staged.column(name).to_pylist() for name in _VERSION), strict=True))
+    # By key and row, the sum of its signs, and the number of the staged row with its latest version.
     by_key: dict[Any, dict[Any, list[int]]] = {}
     for number, of_key in enumerate(keys):
         net = by_key.setdefault(of_key, {}).setdefault(values[number], [0, number])
         net[0] += signs[number]
-        if signs[number] > 0 and (signs[net[1]] < 0 or places[number] >= places[net[1]]):
+        if signs[number] > 0 and (signs[net[1]] < 0 or versions[number] >= versions[net[1]]):
             net[1] = number
     rows, gone = [], []
     for of_key, found in by_key.items():
-        left = sorted((number for count, number in found.values() if count > 0), key=lambda n: places[n])
+        left = sorted((number for count, number in found.values() if count > 0), key=lambda n: versions[n])
         if left:
-            last = places[left[-1]]
-            same = [number for number in left if places[number] == last]
+            last = versions[left[-1]]
+            same = [number for number in left if versions[number] == last]
             copies = sum(count for count, _ in found.values() if count > 0)
             if len(same) > 1 or (retracting and copies > 1):
                 raise _ambiguous(dict(zip(key, of_key, strict=True)), data, left, copies, transform, table)

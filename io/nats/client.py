@@ -109,7 +109,7 @@ class Connection:
         return redacted(", ".join(self.servers))
 
     @property
-    def place(self) -> frozenset[tuple[str, str]]:
+    def server_keys(self) -> frozenset[tuple[str, str]]:
         """The hosts and ports of the servers."""
         urls = [urlsplit(url.strip()) for url in self.servers]
         return frozenset(server_key(url.hostname or "", url.port or 4222) for url in urls)

@@ -114,7 +114,7 @@ class NatsSource(UnboundedSource[NatsMessage], Claimant):
             of = f"stream {reading.stream!r} of {reading.connection.shown}"
             what = f"it acknowledges as durable consumer {name!r} of {of}"
             advice = "it must not have other users, which acknowledge other messages; give one of them another durable"
-            found.append(Claim(what, advice, ("nats", reading.connection.place, reading.stream, name)))
+            found.append(Claim(what, advice, ("nats", reading.connection.server_keys, reading.stream, name)))
         return found
 
     def partitions(self) -> Sequence[str]:

@@ -38,13 +38,13 @@ class Change(msgspec.Struct, array_like=True, frozen=True):
     """A staged element.
 
     Attributes:
-      place: end of the window, number of the pane, and timestamp.  The latest of several values of a key is stored.
+      version: end of the window, number of the pane, and timestamp.  The latest of several values of a key is stored.
     """
 
     key: bytes
     value: Stored
     sign: int
-    place: tuple[int, int, int]
+    version: tuple[int, int, int]
 
 
 encode_change = msgspec.msgpack.Encoder().encode
@@ -57,7 +57,7 @@ class _Value:
 
     stored: Stored
     net: int = 0
-    place: tuple[int, int, int] = (-(2**63), -1, -(2**63))
+    version: tuple[int, int, int] = (-(2**63), -1, -(2**63))
 
 
 @attrs.frozen
@@ -94,13 +94,13 @@ def net_effects(changes: Sequence[Change]) -> tuple[list[Effect], list[Rejected]
         value = values.setdefault(_hashable(change.value), _Value(change.value))
         value.net += change.sign
         if change.sign > 0:
-            value.place = max(value.place, change.place)
+            value.version = max(value.version, change.version)
     effects: list[Effect] = []
     rejected: list[Rejected] = []
     for key, values in by_key.items():
-        left = sorted((value for value in values.values() if value.net > 0), key=lambda value: value.place)
-        if len(left) > 1 and left[-1].place == left[-2].place:
-            latest = [value for value in left if value.place == left[-1].place]
+        left = sorted((value for value in values.values() if value.net > 0), key=lambda value: value.version)
+        if len(left) > 1 and left[-1].version == left[-2].version:
+            latest = [value for value in left if value.version == left[-1].version]
             shown = " and ".join(shortened(value.stored, 100) for value in latest[-2:])
             why = (
                 f"key {key.decode(errors='replace')!r} has two values of one window, pane and "

@@ -41,10 +41,10 @@ def address_of(url: str) -> str:
     return redacted(url).partition("://")[2].removeprefix(f"{HIDDEN}@")
 
 
-def place_of(url: str) -> tuple[Any, ...]:
+def identity_of(url: str) -> tuple[Any, ...]:
     """Return the server and its database, equal for the same ones.
 
-    >>> place_of("redis://localhost") == place_of("redis://ann:secret@127.0.0.1:6379/0?socket_timeout=5")
+    >>> identity_of("redis://localhost") == identity_of("redis://ann:secret@127.0.0.1:6379/0?socket_timeout=5")
     True
     """
     found = package("Redis").connection.parse_url(url)

@@ -238,7 +238,7 @@ class RedisSink(Sink[Any]):
 
     # Elements
 
-    def change(self, label: str, element: Any, sign: int, place: tuple[int, int, int]) -> Change:
+    def change(self, label: str, element: Any, sign: int, version: tuple[int, int, int]) -> Change:
         """Return the change to stage for an element.  Raises `SinkError`, with the label of the transform."""
         if self.key is not None:
             key, value = self.key(element), element
@@ -259,7 +259,7 @@ class RedisSink(Sink[Any]):
                 raise SinkError(f"{label}: {name!r} has no field that isn't None; Redis keeps no empty hash")
         else:
             stored = self._text(label, value, f"value of {name!r}")
-        return Change(name, stored, sign, place)
+        return Change(name, stored, sign, version)
 
     def _text(self, label: str, value: Any, what: str) -> bytes:
         if isinstance(value, bytes):
@@ -327,8 +327,8 @@ class RedisSinkWriter(SinkWriter[Any]):
 
     def write(self, bundle: Bundle) -> None:
         for value, timestamp, windows, pane, sign in bundle.rows():
-            place = (max(window.max_micros for window in windows), pane.index, timestamp)
-            self._pending.append(encode_change(self._sink.change(self._context.label, value, sign, place)))
+            version = (max(window.max_micros for window in windows), pane.index, timestamp)
+            self._pending.append(encode_change(self._sink.change(self._context.label, value, sign, version)))
         while len(self._pending) >= STAGE_CHANGES:
             self._flush()
 

@@ -22,7 +22,7 @@ from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstima
 from ...transforms.read import Read
 from ...windowing.timestamp import Timestamp
 from ..waiting import Outage
-from .server import address_of, check_url, connected, is_lost_connection, package, place_of
+from .server import address_of, check_url, connected, identity_of, is_lost_connection, package
 
 # The id of the last entry that was read, and the number of entries added to the stream up to it, removed ones included;
 # None if the server is too old to tell.
@@ -85,7 +85,7 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry], Claimant):
         return self.streams
 
     def claims(self) -> Sequence[Claim]:
-        server = place_of(self.url)
+        server = identity_of(self.url)
         found = []
         for stream in self.streams:
             at = f"stream {stream!r} of Redis at {address_of(self.url)}"

@@ -42,7 +42,7 @@ class RedisStreamSink(RedisSink):
         """Return an entry to add for each element, in the order of its worker's elements, and the rejected elements."""
         return [_Entry(change.key, change.value, self.max_length) for change in changes], []
 
-    def change(self, label: str, element: Any, sign: int, place: tuple[int, int, int]) -> Change:
+    def change(self, label: str, element: Any, sign: int, version: tuple[int, int, int]) -> Change:
         record = element if self.fields is None else self.fields(element)
         if not is_record(record):
             raise SinkError(
@@ -56,7 +56,7 @@ class RedisStreamSink(RedisSink):
         }
         if not entry:
             raise SinkError(f"{label}: an entry of {self.prefix!r} has no field that isn't None")
-        return Change(self.prefix.encode(), entry, sign, place)
+        return Change(self.prefix.encode(), entry, sign, version)
 
 
 @attrs.frozen

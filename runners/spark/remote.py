@@ -120,9 +120,9 @@ def _check_answers(url: str) -> None:
     """Raise `RunnerError` if nothing listens at the URL: the client itself would try for ten minutes."""
     if any(name in os.environ for name in _PROXIES):
         return
-    place = urlsplit(url)
+    address = urlsplit(url)
     try:
-        with socket.create_connection((place.hostname or "", place.port or _DEFAULT_PORT), timeout=_PATIENCE):
+        with socket.create_connection((address.hostname or "", address.port or _DEFAULT_PORT), timeout=_PATIENCE):
             pass
     except (OSError, ValueError) as error:
         raise _no_answer(url, error) from None

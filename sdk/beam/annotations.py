@@ -44,8 +44,8 @@ def annotate(
     else:
         parts = {"%since%": since, "%current%": current, "%extra%": extra_message}
         message = custom_message
-        for place, text in parts.items():
-            message = message.replace(place, text or "")
+        for placeholder, text in parts.items():
+            message = message.replace(placeholder, text or "")
     category = BeamDeprecationWarning if label == "deprecated" else FutureWarning
 
     def decorate(target: T) -> T:

@@ -30,7 +30,7 @@ from ...windowing.microseconds import MICROS_PER_SECOND, Microseconds
 from ...windowing.windows import BoundedWindow, GlobalWindow, IntervalWindow
 from ..elements.row import Row
 from ..errors import InvalidKeyError
-from .mixed_hash import BITS, MULTIPLIER, mixed, place
+from .mixed_hash import BITS, MULTIPLIER, bucket, mixed
 from .refused_key import Refused, message, refused
 from .typecoders import registry
 
@@ -99,7 +99,7 @@ def key_group(key: Any, groups: int = KEY_GROUPS) -> int:
     >>> key_group("a")
     118
     """
-    return place(key_hash(key), groups)
+    return bucket(key_hash(key), groups)
 
 
 def key_groups(keys: Sequence[Any], groups: int = KEY_GROUPS) -> list[int]:
@@ -120,7 +120,7 @@ def key_groups(keys: Sequence[Any], groups: int = KEY_GROUPS) -> list[int]:
     except (OverflowError, UnicodeEncodeError):
         pass
     # Equal keys have one encoding, which is computed once.
-    known = {key: place(key_hash(key), groups) for key in dict.fromkeys(keys)}
+    known = {key: bucket(key_hash(key), groups) for key in dict.fromkeys(keys)}
     return [known[key] for key in keys]
 
 

@@ -6,7 +6,7 @@ Programming*, volume 3, section 6.4), and the high bits select the worker.
 
 >>> [crc32(f"user-{n}".encode()) % 128 // 32 for n in range(10)]
 [0, 0, 1, 1, 0, 0, 1, 1, 1, 1]
->>> [place(mixed(crc32(f"user-{n}".encode())), 4) for n in range(10)]
+>>> [bucket(mixed(crc32(f"user-{n}".encode())), 4) for n in range(10)]
 [3, 2, 2, 2, 0, 2, 0, 3, 1, 3]
 """
 
@@ -27,13 +27,13 @@ def mixed(checksum: int) -> int:
     return checksum * MULTIPLIER & MASK
 
 
-def place(hash: int, places: int) -> int:
-    """Return the index, less than `places`, that the high bits of a 32-bit hash select.
+def bucket(hash: int, buckets: int) -> int:
+    """Return the index, less than `buckets`, that the high bits of a 32-bit hash select.
 
-    >>> place(0, 3), place(MASK, 3)
+    >>> bucket(0, 3), bucket(MASK, 3)
     (0, 2)
     """
-    return hash * places >> BITS
+    return hash * buckets >> BITS
 
 
 def pickled_hash(value: Any) -> int:

@@ -37,7 +37,7 @@ class ArrowFold:
       functions: for each part of an accumulator, the names of a function of values, and of a function of such parts.
         Names are those of `pyarrow.TableGroupBy.aggregate`.
       is_mean: True if the result is the quotient of two parts; otherwise it is the only part.
-      item: the place of the values in elements that are tuples; None if the values are the elements.
+      item: the index of the values in elements that are tuples; None if the values are the elements.
 
     >>> ArrowFold((("sum", "sum"),)).column_of(as_values, 1), ArrowFold(((COUNT_ALL, "sum"),)).column_of(of_columns, 2)
     (0, 0)
@@ -48,7 +48,7 @@ class ArrowFold:
     item: int | None = None
 
     def column_of(self, elements: Elements, width: int) -> int | None:
-        """Return the place of its values in the columns of elements; None if no column has them."""
+        """Return the index of its values in the columns of elements; None if no column has them."""
         if self.item is not None:
             return self.item if elements is of_columns and self.item < width else None
         return 0 if self.is_count or (elements is as_values and width == 1) else None
@@ -85,9 +85,9 @@ ALL = ArrowFold((("all", "all"),))
 
 
 def columns_of(folds: Sequence[ArrowFold], pairs: Pairs, width: int) -> list[int] | None:
-    """Return the place of the values of each fold in the columns of pairs' values; None if one of them isn't there."""
-    places = [fold.column_of(pairs.values, width) for fold in folds]
-    found = [place for place in places if place is not None]
+    """Return the index of the values of each fold in the columns of pairs' values; None if one of them isn't there."""
+    indices = [fold.column_of(pairs.values, width) for fold in folds]
+    found = [index for index in indices if index is not None]
     return found if len(found) == len(folds) else None
 
 
@@ -186,10 +186,10 @@ def most_of(functions: list[str], columns: list[Any], n: int) -> dict[int, int]:
     from pyarrow import compute, types
 
     most: dict[int, int] = {}
-    for place, (function, column) in enumerate(zip(functions, columns, strict=False)):
+    for index, (function, column) in enumerate(zip(functions, columns, strict=False)):
         if function == "sum" and n and types.is_integer(column.type):
             extremes = compute.min_max(column).as_py()
-            most[place] = max(-extremes["min"], extremes["max"]) * n
+            most[index] = max(-extremes["min"], extremes["max"]) * n
     return most
 
 
@@ -210,7 +210,7 @@ def dense_sums(table: Any, keys: list[str], wanted: list[tuple[str, str]]) -> An
     """Return a table's sums and counts for each cell, by NumPy; None if Arrow has to group it.
 
     Arrow hashes each row.  Where possible cells are few, only the keys are hashed, one column after the other, and the
-    place of a row's cell is computed of the numbers of its window and of its keys.
+    index of a row's cell is computed of the numbers of its window and of its keys.
 
     Args:
       table: windows as the numbers "w", the columns of keys, and columns of values without nulls.

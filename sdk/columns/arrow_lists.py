@@ -16,7 +16,7 @@ import attrs
 from .arrow_fold import ArrowFold, encoded_column, has_odd_floats, is_ordinary
 from .column_bundle import values_of
 
-# The place of the function of a part that is a list.
+# The index of the function of a part that is a list.
 LIST = "list"
 
 # Integers of a cell and of a value that make one below it.
@@ -204,9 +204,9 @@ def numbered_cells(columns: list[Any]) -> tuple[Any, Any]:
         size *= own
     if size <= _CELLS_OF_A_ROW * rows:
         there = numpy.flatnonzero(numpy.bincount(cells, minlength=size))
-        places = numpy.empty(size, numpy.int64)
-        places[there] = numpy.arange(len(there))
-        cells, size = places[cells], len(there)
+        positions = numpy.empty(size, numpy.int64)
+        positions[there] = numpy.arange(len(there))
+        cells, size = positions[cells], len(there)
     else:
         cells, size, _ = numbered(pyarrow.array(cells), 0)
     firsts = numpy.empty(size, numpy.int64)
@@ -257,7 +257,7 @@ def _repeated(cells: Any, lists: Any) -> Any:
 
 
 def ends_of(lists: Any) -> list[int]:
-    """Return the places of the first value of each list, and the number of all."""
+    """Return the indices of the first value of each list, and the number of all."""
     import numpy
 
     return [0, *numpy.cumsum(lists.value_lengths().to_numpy()).tolist()]

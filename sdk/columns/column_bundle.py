@@ -227,13 +227,13 @@ class ColumnBundle(Bundle):
         return self
 
     def taken(self, indices: Any) -> ColumnBundle:
-        """Return the elements of these places, a NumPy array of ints."""
+        """Return the elements of these positions, a NumPy array of ints."""
         import pyarrow
 
-        places: list[int] = indices.tolist()
+        positions: list[int] = indices.tolist()
         return self._picked(
             self.batch.take(pyarrow.array(indices)),
-            lambda column: [column[i] for i in places] if type(column) is list else column[indices],
+            lambda column: [column[i] for i in positions] if type(column) is list else column[indices],
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -252,8 +252,8 @@ class ColumnBundle(Bundle):
         import numpy
 
         indices, known = self.assigned
-        used, places = numpy.unique(indices, return_inverse=True)
-        return self.micros, (places, [known[i] for i in used.tolist()]), self.panes, self.signs
+        used, positions = numpy.unique(indices, return_inverse=True)
+        return self.micros, (positions, [known[i] for i in used.tolist()]), self.panes, self.signs
 
 
 def column_properties(bundle: Bundle) -> tuple[Any, Any, Any, Any]:
@@ -281,9 +281,9 @@ def indexed(windows: list[Windows]) -> tuple[Any, list[Windows]]:
     """Return the windows of each element as indices of distinct windows, a NumPy array, and these."""
     import numpy
 
-    places: dict[Windows, int] = {}
-    indices = [places.setdefault(own, len(places)) for own in windows]
-    return numpy.array(indices, numpy.int64), list(places)
+    positions: dict[Windows, int] = {}
+    indices = [positions.setdefault(own, len(positions)) for own in windows]
+    return numpy.array(indices, numpy.int64), list(positions)
 
 
 @restores("tuples-of-columns", 1)
@@ -361,11 +361,11 @@ def in_microseconds(table: Any) -> Any:
     """
     import pyarrow
 
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         kind = _in_microseconds(field.type)
         if kind != field.type:
             try:
-                table = table.set_column(place, field.name, table.column(place).cast(kind))
+                table = table.set_column(index, field.name, table.column(index).cast(kind))
             except pyarrow.ArrowInvalid as error:
                 raise ColumnError(
                     f"column {field.name!r} has times with nanoseconds, which Python's don't have; round them to "

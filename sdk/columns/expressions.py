@@ -254,14 +254,14 @@ def _field(batch: Any, name: str) -> Any:
     """Return a column of a batch; numbers as Python's, of 64 bits."""
     from pyarrow import types
 
-    place = batch.schema.get_field_index(name)
-    if place < 0:
+    index = batch.schema.get_field_index(name)
+    if index < 0:
         why = (batch.schema.metadata or {}).get(f"{_WITHOUT}{name}".encode())
         if why is not None:
             raise ColumnError(f"the elements can't be converted to columns: the field {name!r}: {why.decode()}")
         names = [own for own in batch.schema.names if own != _WITHOUT]
         raise ColumnError(f"there is no field {name!r}; the elements have {', '.join(names) or 'none'}")
-    column = batch.column(place)
+    column = batch.column(index)
     if types.is_integer(column.type) and column.type.bit_width < 64:
         return column.cast("int64")
     return column.cast("float64") if types.is_floating(column.type) else column
@@ -498,11 +498,11 @@ class ValueColumns:
         self.num_columns = len(columns)
         self.schema = self
 
-    def column(self, place: int) -> list[Any]:
-        return self.columns[place]
+    def column(self, index: int) -> list[Any]:
+        return self.columns[index]
 
-    def select(self, places: list[int]) -> ValueColumns:
-        return ValueColumns([self.names[i] for i in places], [self.columns[i] for i in places], self.num_rows)
+    def select(self, indices: list[int]) -> ValueColumns:
+        return ValueColumns([self.names[i] for i in indices], [self.columns[i] for i in indices], self.num_rows)
 
 
 def bundle_of_records(values: list[Any]) -> ColumnBundle:

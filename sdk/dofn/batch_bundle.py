@@ -140,10 +140,10 @@ class BatchBundle(ColumnBundle):
         return self if chosen.all() else self.taken(numpy.flatnonzero(chosen))
 
     def taken(self, indices: Any) -> BatchBundle:
-        places: list[int] = indices.tolist()
+        positions: list[int] = indices.tolist()
         return self._picked(
             self.converter.take(self.native, indices),
-            lambda column: [column[i] for i in places] if type(column) is list else column[indices],
+            lambda column: [column[i] for i in positions] if type(column) is list else column[indices],
         )
 
     def _picked(self, batch: Any, pick: Callable[[Any], Any]) -> BatchBundle:
@@ -216,7 +216,7 @@ def bundle_of(batch: Any, converter: BatchConverter, micros: Any, windows: Any, 
     """
     if isinstance(converter, ListBatchConverter):
         if len(windows) == 2 and isinstance(windows[1], list) and not isinstance(windows, list):
-            windows = [windows[1][place] for place in windows[0].tolist()]
+            windows = [windows[1][index] for index in windows[0].tolist()]
         return Bundle(batch, micros if isinstance(micros, (int, list)) else micros.tolist(), windows, panes, signs)
     if isinstance(windows, list):
         windows = indexed(windows)
@@ -267,13 +267,13 @@ def _joined(bundles: list[ColumnBundle]) -> ColumnBundle:
         micros = numpy.concatenate([numpy.broadcast_to(bundle.micros, len(bundle)) for bundle in bundles])
     assigned = first.assigned
     if any(bundle.has_several_windows or bundle.assigned != assigned for bundle in bundles):
-        places: dict[Any, int] = {}
+        positions: dict[Any, int] = {}
         indices = []
         for bundle in bundles:
             own, known = bundle.assigned if bundle.has_several_windows else (0, [bundle.assigned])
-            numbers = numpy.array([places.setdefault(windows, len(places)) for windows in known])
+            numbers = numpy.array([positions.setdefault(windows, len(positions)) for windows in known])
             indices.append(numpy.broadcast_to(numbers[own], len(bundle)))
-        assigned = numpy.concatenate(indices), list(places)
+        assigned = numpy.concatenate(indices), list(positions)
     panes = narrowed(list(chain.from_iterable(expanded(bundle.panes, len(bundle)) for bundle in bundles)))
     signs = narrowed(list(chain.from_iterable(expanded(bundle.signs, len(bundle)) for bundle in bundles)))
     if isinstance(first, BatchBundle):

@@ -52,19 +52,19 @@ class ColumnsDoFn(BundleDoFn):
             yield None, ColumnBundle(*found, *column_properties(bundle))
             return
         outputs: dict[str | None, list[Any]] = {}
-        places: dict[str | None, list[int]] = {}
-        for place, element in enumerate(bundle.values):
+        indices: dict[str | None, list[int]] = {}
+        for index, element in enumerate(bundle.values):
             for output in self.fn.process(element) or ():
                 tag, value = (output.tag, output.value) if type(output) is TaggedOutput else (None, output)
                 outputs.setdefault(tag, []).append(value)
-                places.setdefault(tag, []).append(place)
+                indices.setdefault(tag, []).append(index)
         for tag, values in outputs.items():
-            part = _with_values(bundle, values, places[tag])
+            part = _with_values(bundle, values, indices[tag])
             found = self.columns_of(values) if tag is None and len(values) >= FEWEST else None
             yield tag, part if found is None else ColumnBundle(*found, *column_properties(part))
 
 
-def _with_values(bundle: Bundle, values: list[Any], places: Sequence[int]) -> Bundle:
-    """Return outputs for the elements of these places, with the properties of the elements."""
+def _with_values(bundle: Bundle, values: list[Any], indices: Sequence[int]) -> Bundle:
+    """Return outputs for the elements of these indices, with the properties of the elements."""
     columns: list[Any] = [bundle.timestamps, bundle.windows, bundle.panes, bundle.signs]
-    return Bundle(values, *([column[i] for i in places] if type(column) is list else column for column in columns))
+    return Bundle(values, *([column[i] for i in indices] if type(column) is list else column for column in columns))

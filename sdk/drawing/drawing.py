@@ -205,24 +205,24 @@ _GROUP_FILLS = ("#fafafa", "#f1f3f5")
 def to_html(pipeline: graph.Graph) -> str:
     """Return one `div` with a self-contained drawing in SVG."""
     tree, edges = _tree(pipeline, _LONGEST), _edges(pipeline)
-    placed = layout(tree, [(edge.source, edge.target) for edge in edges])
-    size = f'width="{placed.width:.0f}" height="{placed.height:.0f}"'
+    drawn = layout(tree, [(edge.source, edge.target) for edge in edges])
+    size = f'width="{drawn.width:.0f}" height="{drawn.height:.0f}"'
     font = 'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="12"'
-    box = f'viewBox="0 0 {placed.width:.0f} {placed.height:.0f}"'
+    box = f'viewBox="0 0 {drawn.width:.0f} {drawn.height:.0f}"'
     parts = [
         f'<div style="overflow:auto"><svg xmlns="http://www.w3.org/2000/svg" {size} {box} {font} role="img">',
         "<title>A pipeline</title>",
-        *_svg_groups(pipeline, placed),
-        *(_svg_edge(edge, placed) for edge in edges),
-        *_svg_nodes(pipeline, tree, placed),
+        *_svg_groups(pipeline, drawn),
+        *(_svg_edge(edge, drawn) for edge in edges),
+        *_svg_nodes(pipeline, tree, drawn),
         "</svg></div>",
     ]
     return "\n".join(parts)
 
 
-def _svg_groups(pipeline: graph.Graph, placed: Layout) -> Iterator[str]:
+def _svg_groups(pipeline: graph.Graph, drawn: Layout) -> Iterator[str]:
     # The first is the whole drawing.
-    for group, box in placed.groups[1:]:
+    for group, box in drawn.groups[1:]:
         fill = _GROUP_FILLS[len(_path(group.path)) % 2]
         x, y = box.x + PADDING, box.y + HEADER - 7
         title = escape(_titled(pipeline, group.path))
@@ -232,9 +232,9 @@ def _svg_groups(pipeline: graph.Graph, placed: Layout) -> Iterator[str]:
         )
 
 
-def _svg_nodes(pipeline: graph.Graph, tree: Group, placed: Layout) -> Iterator[str]:
+def _svg_nodes(pipeline: graph.Graph, tree: Group, drawn: Layout) -> Iterator[str]:
     for leaf in _leaves(tree):
-        transform, box = pipeline.transforms[leaf.index], placed.boxes[leaf.index]
+        transform, box = pipeline.transforms[leaf.index], drawn.boxes[leaf.index]
         kind = _kind(transform)
         yield (
             f'<g class="transform"><title>{escape(_titled(pipeline, transform.label, f" ({kind})"))}</title>'
@@ -245,12 +245,12 @@ def _svg_nodes(pipeline: graph.Graph, tree: Group, placed: Layout) -> Iterator[s
 
 
 def _svg_rectangle(box: Box, fill: str, stroke: str) -> str:
-    place = f'x="{box.x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}"'
-    return f'<rect {place} rx="6" fill="{fill}" stroke="{stroke}"/>'
+    corners = f'x="{box.x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}"'
+    return f'<rect {corners} rx="6" fill="{fill}" stroke="{stroke}"/>'
 
 
-def _svg_edge(edge: _Edge, placed: Layout) -> str:
-    source, target = placed.boxes[edge.source], placed.boxes[edge.target]
+def _svg_edge(edge: _Edge, drawn: Layout) -> str:
+    source, target = drawn.boxes[edge.source], drawn.boxes[edge.target]
     x1, y1 = source.x + source.width / 2, source.y + source.height
     x2, y2 = target.x + target.width / 2, target.y
     bend = max(24.0, abs(y2 - y1) / 2)
@@ -271,7 +271,7 @@ def _svg_edge(edge: _Edge, placed: Layout) -> str:
 # --- Data
 
 
-def placed_transforms(pipeline: graph.Graph) -> dict[str, Any]:
+def drawn_transforms(pipeline: graph.Graph) -> dict[str, Any]:
     """Return a drawing as data, for a program that draws it itself.
 
     Its transforms, in the order of the graph, have label, text, kind, settings, and the upper left corner and size of
@@ -281,27 +281,27 @@ def placed_transforms(pipeline: graph.Graph) -> dict[str, Any]:
     >>> import penstock as beam
     >>> p = beam.Pipeline()
     >>> _ = p | beam.Create([1]) | "Double" >> beam.Map(lambda x: 2 * x)
-    >>> drawing = placed_transforms(p.graph())
+    >>> drawing = drawn_transforms(p.graph())
     >>> [(each["label"], each["kind"]) for each in drawing["transforms"]], drawing["edges"][0]["target"]
     ([('Create/Values', 'Read'), ('Double', 'ParDo')], 1)
     """
     tree, edges = _tree(pipeline, _LONGEST), _edges(pipeline)
-    placed = layout(tree, [(edge.source, edge.target) for edge in edges])
+    drawn = layout(tree, [(edge.source, edge.target) for edge in edges])
     texts = {leaf.index: leaf.text for leaf in _leaves(tree)}
     return {
-        "width": placed.width,
-        "height": placed.height,
+        "width": drawn.width,
+        "height": drawn.height,
         "transforms": [
             {
                 "label": transform.label,
                 "text": texts[index],
                 "kind": _kind(transform),
                 "settings": list(pipeline.settings.get(transform.label, ())),
-                **_corners(placed.boxes[index]),
+                **_corners(drawn.boxes[index]),
             }
             for index, transform in enumerate(pipeline.transforms)
         ],
-        "groups": [{"path": group.path, "text": group.text, **_corners(box)} for group, box in placed.groups[1:]],
+        "groups": [{"path": group.path, "text": group.text, **_corners(box)} for group, box in drawn.groups[1:]],
         "edges": [
             {
                 "source": edge.source,

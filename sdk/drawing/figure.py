@@ -263,8 +263,8 @@ def _elements(recording: PaneRecording, scales: _Scales) -> Iterator[Shape]:
         else:
             yield Circle(x, y, _SMALL_DOT, edge, edge)
             has_room = x + 6 + 6.6 * len(text) < WIDTH
-            place, anchor = (x + 6, "start") if has_room else (x - 6, "end")
-            yield Text(place, y + 4, text, edge, 10.5, anchor, struck=is_struck)
+            text_x, anchor = (x + 6, "start") if has_room else (x - 6, "end")
+            yield Text(text_x, y + 4, text, edge, 10.5, anchor, struck=is_struck)
 
 
 # The radius of an element's circle, and the characters that it has room for; the radius of one with text beside it.

@@ -35,11 +35,11 @@ def to_svg(figure: Figure) -> str:
 
 def _element(shape: Shape) -> str:
     if isinstance(shape, Rectangle):
-        place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
-        return f'<rect {place} fill="{shape.fill}"/>'
+        position = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
+        return f'<rect {position} fill="{shape.fill}"/>'
     if isinstance(shape, Circle):
-        place = f'cx="{_n(shape.x)}" cy="{_n(shape.y)}" r="{_n(shape.radius)}"'
-        return f'<circle {place} fill="{shape.fill}" stroke="{shape.edge}"/>'
+        position = f'cx="{_n(shape.x)}" cy="{_n(shape.y)}" r="{_n(shape.radius)}"'
+        return f'<circle {position} fill="{shape.fill}" stroke="{shape.edge}"/>'
     if isinstance(shape, Line):
         points = " ".join(f"{_n(x)},{_n(y)}" for x, y in shape.points)
         dash = "" if shape.dash is None else f' stroke-dasharray="{shape.dash[0]} {shape.dash[1]}"'
@@ -95,8 +95,8 @@ def _draw(axes: object, shape: Shape, order: int) -> None:
         corner = shape.x, shape.y
         axes.add_patch(patches.Rectangle(corner, shape.width, shape.height, fc=shape.fill, ec="none", zorder=order))
     elif isinstance(shape, Circle):
-        place = shape.x, shape.y
-        axes.add_patch(patches.Circle(place, shape.radius, fc=shape.fill, ec=shape.edge, lw=1, zorder=order))
+        position = shape.x, shape.y
+        axes.add_patch(patches.Circle(position, shape.radius, fc=shape.fill, ec=shape.edge, lw=1, zorder=order))
     elif isinstance(shape, Line):
         xs, ys = zip(*shape.points, strict=True)
         style = "-" if shape.dash is None else (0, tuple(part / shape.width for part in shape.dash))

@@ -124,12 +124,12 @@ def _of_workers(options: PipelineOptions) -> list[str]:
     least, most = workers.num_workers, workers.max_num_workers
     if least is not None and most is not None and least > most:
         errors.append(f"num_workers ({least}) cannot exceed max_num_workers ({most})")
-    places = [name for name in ("zone", "worker_region", "worker_zone") if getattr(workers, name)]
+    given = [name for name in ("zone", "worker_region", "worker_zone") if getattr(workers, name)]
     experiments = options.view_as(DebugOptions).experiments or []
     if any(one.startswith("worker_region=") for one in experiments):
-        places.append("the experiment worker_region")
-    if len(places) > 1:
-        errors.append(f"{' and '.join(places)} are mutually exclusive.")
+        given.append("the experiment worker_region")
+    if len(given) > 1:
+        errors.append(f"{' and '.join(given)} are mutually exclusive.")
     if workers.zone:
         workers.worker_zone = workers.worker_zone or workers.zone
         workers.zone = None

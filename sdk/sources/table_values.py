@@ -48,18 +48,18 @@ class TableValues(Sequence[Row]):
         return int(self._table.num_rows)
 
     @overload
-    def __getitem__(self, place: int) -> Row: ...
+    def __getitem__(self, index: int) -> Row: ...
 
     @overload
-    def __getitem__(self, place: slice) -> TableValues: ...
+    def __getitem__(self, index: slice) -> TableValues: ...
 
-    def __getitem__(self, place: int | slice) -> Row | TableValues:
+    def __getitem__(self, index: int | slice) -> Row | TableValues:
         n = len(self)
-        if isinstance(place, slice):
-            start, stop, _ = place.indices(n)
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(n)
             return TableValues(self._table.slice(start, max(stop - start, 0)))
-        place = range(n)[place]
-        (row,) = self[place : place + 1]
+        index = range(n)[index]
+        (row,) = self[index : index + 1]
         return row
 
     def __iter__(self) -> Iterator[Row]:

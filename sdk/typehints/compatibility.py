@@ -93,10 +93,10 @@ def _args_fit(
 def _tuple_fits(
     made_args: tuple[Any, ...], wanted: type, wanted_args: tuple[Any, ...], fits: Callable[[Any, Any], bool]
 ) -> bool:
-    made_args, made_is_open = _places(made_args)
+    made_args, made_is_open = _positional(made_args)
     if not issubclass(wanted, tuple):
         return len(wanted_args) != 1 or all(fits(made, wanted_args[0]) for made in made_args)
-    wanted_args, wanted_is_open = _places(wanted_args)
+    wanted_args, wanted_is_open = _positional(wanted_args)
     if wanted_is_open:
         return all(fits(made, wanted_args[0]) for made in made_args)
     if made_is_open:
@@ -104,7 +104,7 @@ def _tuple_fits(
     return len(made_args) == len(wanted_args) and all(map(fits, made_args, wanted_args))
 
 
-def _places(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
+def _positional(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
     """Return the item types of a tuple, and whether it has any length."""
     if args == ((),):
         return (), False

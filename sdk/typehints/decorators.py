@@ -65,8 +65,8 @@ def _by_position(target: Any, inputs: tuple[Any, ...], named: Mapping[str, Any])
         names = [name for name in inspect.signature(fn).parameters if name != "self"]
     except (TypeError, ValueError):
         return inputs
-    places = [names.index(name) for name in named if name in names[len(inputs) :]]
-    return inputs + tuple(named.get(name, Any) for name in names[len(inputs) : max(places, default=-1) + 1])
+    positions = [names.index(name) for name in named if name in names[len(inputs) :]]
+    return inputs + tuple(named.get(name, Any) for name in names[len(inputs) : max(positions, default=-1) + 1])
 
 
 # A new object each time, so that a subclass doesn't change the declarations of its base.

@@ -49,7 +49,7 @@ def _hint(kind: type, values: list[Any], depth: int) -> Any:
             return tuple[()]
         if len(lengths) != 1:
             return tuple
-        return tuple[tuple(_common(list(place), depth - 1) for place in zip(*values))]  # type: ignore[misc]
+        return tuple[tuple(_common(list(types), depth - 1) for types in zip(*values))]  # type: ignore[misc]
     if kind in (list, set, frozenset):
         parts = [part for value in values for part in islice(value, _VALUES)]
         return kind[_common(parts, depth - 1)] if parts else kind

@@ -51,7 +51,7 @@ def key_type(hint: Any) -> Any:
     >>> key_type(tuple[str, int]), key_type(int)
     (<class 'str'>, typing.Any)
     """
-    return _place(hint, 0)
+    return _part(hint, 0)
 
 
 def value_type(hint: Any) -> Any:
@@ -60,14 +60,14 @@ def value_type(hint: Any) -> Any:
     >>> value_type(tuple[str, int]), value_type(int)
     (<class 'int'>, typing.Any)
     """
-    return _place(hint, 1)
+    return _part(hint, 1)
 
 
-def _place(hint: Any, index: int) -> Any:
+def _part(hint: Any, index: int) -> Any:
     hint = simplified(hint)
     alternatives = members(hint)
     if alternatives is not None:
-        return union_of([_place(one, index) for one in alternatives])
+        return union_of([_part(one, index) for one in alternatives])
     kind, args = class_and_args(hint)
     if kind is None or not issubclass(kind, tuple):
         return Any

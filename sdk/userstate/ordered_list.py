@@ -32,9 +32,9 @@ class Timeline:
 
     def add(self, micros: int, value: Any) -> None:
         """Add a value."""
-        place = bisect_right(self.times, micros)
-        self.times.insert(place, micros)
-        self.values.insert(place, value)
+        index = bisect_right(self.times, micros)
+        self.times.insert(index, micros)
+        self.values.insert(index, value)
 
     def within(self, least: int, limit: int) -> slice:
         """Return the slice of the timestamps from `least` up to, and without, `limit`."""

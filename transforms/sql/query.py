@@ -63,7 +63,7 @@ class Query:
             return conformed(_one_batch(cursor.sql(self.text).to_arrow_table()), self.schema)
 
     def result_by_row(self, rows: Any) -> tuple[Any, Any]:
-        """Return the result for rows, as a record batch, and the place of the input row of each, a NumPy array."""
+        """Return the result for rows, as a record batch, and the number of the input row of each, a NumPy array."""
         import numpy
         import pyarrow
 
@@ -72,9 +72,9 @@ class Query:
         numbered = rows.append_column(_ROW, pyarrow.array(numpy.arange(len(rows))))
         with _cursor({name: numbered}) as cursor:
             result = _one_batch(cursor.sql(self.text_by_row).to_arrow_table())
-        places = result.column(result.num_columns - 1).to_numpy()
+        row_numbers = result.column(result.num_columns - 1).to_numpy()
         kept = [i for i, name in enumerate(result.schema.names) if name != _ROW]
-        return conformed(result.select(kept), self.schema), places
+        return conformed(result.select(kept), self.schema), row_numbers
 
     def rows_of(self, table: str, bundle: ColumnBundle) -> Any:
         """Return the elements of a bundle as rows of a table."""
@@ -225,11 +225,11 @@ def conformed(batch: Any, schema: Any) -> Any:
 
     columns = []
     for field in schema:
-        place = batch.schema.get_field_index(field.name)
-        if place < 0:
+        index = batch.schema.get_field_index(field.name)
+        if index < 0:
             raise ColumnError(f"there is no field {field.name!r}; the elements have {', '.join(batch.schema.names)}")
         try:
-            columns.append(_cast(batch.column(place), field.type))
+            columns.append(_cast(batch.column(index), field.type))
         except pyarrow.ArrowException as error:
             raise _mismatch(field, error) from error
     return pyarrow.RecordBatch.from_arrays(columns, schema=schema)

@@ -39,7 +39,7 @@ class SqlTransform(PTransform):
 
     Elements are rows: Rows, named tuples, dataclasses, attrs classes, `msgspec.Struct`s or dicts whose fields are known
     when the pipeline is built.  One PCollection is the table `PCOLLECTION`; those of a dict have the names of its keys,
-    and those of a tuple the names of their tags or else their places, `"0"` and `"1"`.  A pipeline on the left has no
+    and those of a tuple the names of their tags or else their indices, `"0"` and `"1"`.  A pipeline on the left has no
     tables.
 
     The query is one SELECT in DuckDB's dialect.  It is evaluated for each row by itself if each row of the result
@@ -226,8 +226,8 @@ class RowQuery(OfFields):
     def apply(self, bundle: ColumnBundle) -> ColumnBundle:
         """Return the bundle after this operation.  Raises `ColumnError`, and the errors of DuckDB."""
         (name,) = self.query.tables
-        batch, places = self.query.result_by_row(self.query.rows_of(name, bundle))
-        return _results(bundle.taken(places), batch, self.query)
+        batch, row_numbers = self.query.result_by_row(self.query.rows_of(name, bundle))
+        return _results(bundle.taken(row_numbers), batch, self.query)
 
 
 class _OfGroups(DoFn):
@@ -278,8 +278,8 @@ class GroupQuery:
         import pyarrow
 
         results = [self.query.result(tables) for tables in self._groups(bundle)]
-        places = numpy.repeat(numpy.arange(len(results)), [len(result) for result in results])
-        return _results(bundle.taken(places), pyarrow.concat_batches(results), self.query)
+        row_numbers = numpy.repeat(numpy.arange(len(results)), [len(result) for result in results])
+        return _results(bundle.taken(row_numbers), pyarrow.concat_batches(results), self.query)
 
     def _groups(self, bundle: ColumnBundle) -> Iterator[dict[str, Any]]:
         """Yield the tables of each group."""

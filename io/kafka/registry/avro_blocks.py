@@ -50,15 +50,15 @@ class AvroBlocks:
 
     def __call__(self, data: list[bytes]) -> list[Any]:
         """Return the records.  Raises `NotInBlocksError`, the errors of fastavro, and those of the client."""
-        places: dict[bytes, list[int]] = {}
-        for place, record in enumerate(data):
-            places.setdefault(record[:_FRAME], []).append(place)
-        if len(places) == 1:
-            return self._read(next(iter(places)), data)
+        indices: dict[bytes, list[int]] = {}
+        for index, record in enumerate(data):
+            indices.setdefault(record[:_FRAME], []).append(index)
+        if len(indices) == 1:
+            return self._read(next(iter(indices)), data)
         records: list[Any] = [None] * len(data)
-        for frame, own in places.items():
-            for place, record in zip(own, self._read(frame, [data[place] for place in own]), strict=True):
-                records[place] = record
+        for frame, own in indices.items():
+            for index, record in zip(own, self._read(frame, [data[index] for index in own]), strict=True):
+                records[index] = record
         return records
 
     def _read(self, frame: bytes, data: list[bytes]) -> list[Any]:

@@ -36,12 +36,12 @@ class Schedule:
         for number, needs in enumerate(self._needs):
             for other in needs:
                 self._needed_by[other].append(number)
-        # Of each segment that may run, its partitions, the places of those that no task has taken, and the number of
+        # Of each segment that may run, its partitions, the indices of those that no task has taken, and the number of
         # its tasks.
         self._partitions: dict[int, Sequence[Any]] = {}
         self._waiting: dict[int, list[int]] = {}
         self._tasks: dict[int, int] = {}
-        # By worker, its segment and the places of the partitions that it has taken.
+        # By worker, its segment and the indices of the partitions that it has taken.
         self._taken: dict[int, tuple[int, list[int]]] = {}
         self._open = len(segments)
         # Complete segments, for the caller to take.
@@ -75,12 +75,12 @@ class Schedule:
         waiting = self._waiting[number]
         if not waiting:
             return None
-        place = taken[-1] + 1 if taken else 0
-        if place not in waiting:
-            place = self._away_from_others(number)
-        waiting.remove(place)
-        taken.append(place)
-        return self._partitions[number][place]
+        index = taken[-1] + 1 if taken else 0
+        if index not in waiting:
+            index = self._away_from_others(number)
+        waiting.remove(index)
+        taken.append(index)
+        return self._partitions[number][index]
 
     def _away_from_others(self, number: int) -> int:
         """Return the start of the longest run that waits, or its middle if a task is to continue at its start."""
@@ -122,11 +122,11 @@ class Schedule:
                         found.append(other)
 
 
-def _runs(places: Iterable[int]) -> list[list[int]]:
+def _runs(indices: Iterable[int]) -> list[list[int]]:
     """Return the runs of successive numbers.
 
     >>> _runs([1, 2, 5])
     [[1, 2], [5]]
     """
     ascending = count()
-    return [list(run) for _, run in groupby(places, lambda place: place - next(ascending))]
+    return [list(run) for _, run in groupby(indices, lambda index: index - next(ascending))]

@@ -11,10 +11,10 @@ import attrs
 from .segment_task import Destination, KeyGroups
 
 # Offset and length of a block in its file.
-Place = tuple[int, int]
+Span = tuple[int, int]
 
-# A partition's part of one file: the places of its blocks, by key group.
-FilePart = tuple[str, dict[int, list[Place]]]
+# A partition's part of one file: the spans of its blocks, by key group.
+FilePart = tuple[str, dict[int, list[Span]]]
 
 # The number of open files, at most.
 _OPEN_FILES = 64
@@ -25,15 +25,15 @@ class BlockFile:
     """The blocks that a task has written.
 
     Attributes:
-      places: by destination and partition, the places of the blocks by key group.
+      spans: by destination and partition, the offsets and lengths of the blocks by key group.
     """
 
     path: str
-    places: dict[Destination, dict[int, dict[int, list[Place]]]]
+    spans: dict[Destination, dict[int, dict[int, list[Span]]]]
 
     def part(self, destination: Destination, partition: int) -> FilePart | None:
         """Return a partition of the blocks for a destination; None if it has none."""
-        found = self.places.get(destination, {}).get(partition)
+        found = self.spans.get(destination, {}).get(partition)
         return None if found is None else (self.path, found)
 
 
@@ -51,14 +51,14 @@ class BlockFileWriter:
         self._partitions = partitions
         self._file: IO[bytes] | None = None
         self._end = 0
-        self._places: dict[Destination, dict[int, dict[int, list[Place]]]] = {}
+        self._spans: dict[Destination, dict[int, dict[int, list[Span]]]] = {}
 
     def send(self, destination: Destination, group: int, block: bytes) -> None:
         """Append a block."""
         if self._file is None:
             self._file = open(self._path, "wb")  # noqa: SIM115
         self._file.write(block)
-        partitions = self._places.setdefault(destination, {})
+        partitions = self._spans.setdefault(destination, {})
         groups = partitions.setdefault(group % self._partitions, {})
         groups.setdefault(group, []).append((self._end, len(block)))
         self._end += len(block)
@@ -67,7 +67,7 @@ class BlockFileWriter:
         """Finish the file."""
         if self._file is not None:
             self._file.close()
-        return BlockFile(self._path, self._places)
+        return BlockFile(self._path, self._spans)
 
 
 def read_key_groups(parts: Iterable[FilePart]) -> KeyGroups:

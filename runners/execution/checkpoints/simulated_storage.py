@@ -80,14 +80,14 @@ class SimulatedDisk(Disk):
         self._step(path)
         self._sync_names()
 
-    def write_at(self, path: str, place: int, content: bytes) -> None:
+    def write_at(self, path: str, offset: int, content: bytes) -> None:
         self._step(path)
         if path not in self._files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         before = self._files[path]
         self._unsynced.add(path)
         for length in (self._random.randint(0, len(content)), len(content)):
-            self._files[path] = before[:place].ljust(place, b"\0") + content[:length] + before[place + length :]
+            self._files[path] = before[:offset].ljust(offset, b"\0") + content[:length] + before[offset + length :]
             self._step(path)
         self._unsynced.remove(path)
         # When a new name becomes durable, so does its content.
@@ -95,13 +95,13 @@ class SimulatedDisk(Disk):
         if path in self._durable:
             self._durable[path] = self._files[path]
 
-    def write_soon(self, path: str, place: int, content: bytes) -> None:
+    def write_soon(self, path: str, offset: int, content: bytes) -> None:
         self._step(path)
         if path not in self._files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         before = self._files[path]
         self._unsynced.add(path)
-        self._files[path] = before[:place].ljust(place, b"\0") + content + before[place + len(content) :]
+        self._files[path] = before[:offset].ljust(offset, b"\0") + content + before[offset + len(content) :]
         self._step(path)
 
     def _rename(self, source: str, destination: str, content: bytes) -> None:

@@ -65,7 +65,7 @@ class Disk(ABC):
         file.
         """
 
-    def write_at(self, path: str, place: int, content: bytes) -> None:
+    def write_at(self, path: str, offset: int, content: bytes) -> None:
         """Overwrite a file from an offset on, extending it as needed.
 
         Once this has returned, the content survives a power failure.  If this raises, or if the process dies, any part
@@ -74,7 +74,7 @@ class Disk(ABC):
         """
         raise UnsupportedError(f"{path}: this file system can't append to files; use a directory of a local disk")
 
-    def write_soon(self, path: str, place: int, content: bytes) -> None:
+    def write_soon(self, path: str, offset: int, content: bytes) -> None:
         """Overwrite a file from an offset on, as `write_at`, without waiting for the disk.
 
         Once this has returned, other processes read the content, and it survives the death of this process.  After a
@@ -160,18 +160,18 @@ class LocalDisk(_FileSystemDisk):
             raise
         self.files.sync_directory(os.path.dirname(path))
 
-    def write_at(self, path: str, place: int, content: bytes) -> None:
+    def write_at(self, path: str, offset: int, content: bytes) -> None:
         descriptor = os.open(local_path(path), os.O_WRONLY)
         try:
-            _write_at(descriptor, place, content)
+            _write_at(descriptor, offset, content)
             _sync_data(descriptor)
         finally:
             os.close(descriptor)
 
-    def write_soon(self, path: str, place: int, content: bytes) -> None:
+    def write_soon(self, path: str, offset: int, content: bytes) -> None:
         descriptor = os.open(local_path(path), os.O_WRONLY)
         try:
-            _write_at(descriptor, place, content)
+            _write_at(descriptor, offset, content)
         finally:
             os.close(descriptor)
 
@@ -254,11 +254,11 @@ def disk_of(path: AnyPath) -> Disk:
     return LocalDisk() if isinstance(filesystem_for(path_string(path)), LocalFileSystem) else FsspecDisk()
 
 
-def _write_at(descriptor: int, place: int, content: bytes) -> None:
+def _write_at(descriptor: int, offset: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
-        written = os.pwrite(descriptor, rest, place)
-        rest, place = rest[written:], place + written
+        written = os.pwrite(descriptor, rest, offset)
+        rest, offset = rest[written:], offset + written
 
 
 def _unlink(path: str) -> bool:

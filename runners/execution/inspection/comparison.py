@@ -79,22 +79,22 @@ def compare(before: StateReader, after: StateReader, named: int = 5) -> Comparis
     with TemporaryFile() as file:
         old, new = Partitions(file), Partitions(file)
         for side, reader in ((old, before), (new, after)):
-            for place, (step, name, identity, value, key) in enumerate(digests(reader)):
+            for index, (step, name, identity, value, key) in enumerate(digests(reader)):
                 kind = kinds.get((step, name))
                 if kind is None:
                     kind = kinds[step, name] = _Differences(len(kinds), named)
-                side.add(identity, (identity, value, kind.number, place, key))
+                side.add(identity, (identity, value, kind.number, index, key))
         numbered = list(kinds.values())
         for number in range(PARTITIONS):
             _join(old.of(number), new.of(number), numbered)
-    counts = {place: kind.counts() for place, kind in kinds.items()}
+    counts = {index: kind.counts() for index, kind in kinds.items()}
     return Comparison(
         {step: (sizes.get(step), sizes_after.get(step)) for step in dict.fromkeys([*sizes, *sizes_after])},
         dict(sorted(counts.items())),
         {
-            place: (positions.get(place), positions_after.get(place))
-            for place in dict.fromkeys([*positions, *positions_after])
-            if positions.get(place) != positions_after.get(place)
+            index: (positions.get(index), positions_after.get(index))
+            for index in dict.fromkeys([*positions, *positions_after])
+            if positions.get(index) != positions_after.get(index)
         },
     )
 
@@ -104,16 +104,16 @@ def _join(old: Iterable[Any], new: Iterable[Any], kinds: Sequence[_Differences])
     known = {identity: rest for identity, *rest in old}
     for _, kind, _, _ in known.values():
         kinds[kind].entries.before += 1
-    for identity, value, kind, place, key in new:
+    for identity, value, kind, index, key in new:
         own = kinds[kind]
         own.entries.after += 1
         found = known.pop(identity, None)
         if found is None:
-            own.differs("added", place, key)
+            own.differs("added", index, key)
         elif found[0] != value:
-            own.differs("changed", place, key)
-    for _, kind, place, key in known.values():
-        kinds[kind].differs("removed", place, key)
+            own.differs("changed", index, key)
+    for _, kind, index, key in known.values():
+        kinds[kind].differs("removed", index, key)
 
 
 class _Differences:
@@ -128,20 +128,20 @@ class _Differences:
         self.number = number
         self.entries = EntryCounts()
         self._most = most
-        # By "added", "removed" and "changed", the first keys, each with its place among the entries.
+        # By "added", "removed" and "changed", the first keys, each with its index among the entries.
         self._first: dict[str, list[tuple[int, str]]] = {}
 
-    def differs(self, how: str, place: int, key: tuple[Any, bool]) -> None:
+    def differs(self, how: str, index: int, key: tuple[Any, bool]) -> None:
         """Count a difference."""
         setattr(self.entries, how, getattr(self.entries, how) + 1)
         first = self._first.setdefault(how, [])
-        if len(first) >= self._most and (not first or place > first[-1][0]):
+        if len(first) >= self._most and (not first or index > first[-1][0]):
             return
         text = shown_key(key)
-        if any(known == text and other < place for other, known in first):
+        if any(known == text and other < index for other, known in first):
             return
         first[:] = [each for each in first if each[1] != text]
-        insort(first, (place, text))
+        insort(first, (index, text))
         del first[self._most :]
 
     def counts(self) -> EntryCounts:
@@ -162,7 +162,7 @@ def _sizes_and_positions(reader: StateReader) -> tuple[dict[str, int], Positions
                     sizes[chunk.label] = sizes.get(chunk.label, 0) + len(chunk.body)
                 if chunk.kind == POSITIONS:
                     for position in reader.decoded(chunk, part).data:
-                        positions[chunk.label, text_of(position.partition)] = _place(*position[1:])
+                        positions[chunk.label, text_of(position.partition)] = _position(*position[1:])
     positions.update(_of_driver(reader))
     return sizes, positions
 
@@ -178,14 +178,14 @@ def _of_driver(reader: StateReader) -> Positions:
         sources: Mapping[str, Any] = loads_plain(fields[_POSITIONS])["sources"]
         for label, position in sources.items():
             if isinstance(position, tuple) and isinstance(position[-1], list):
-                for partition, *place in position[-1]:
-                    found[label, text_of(partition)] = _place(*place)
+                for partition, *split in position[-1]:
+                    found[label, text_of(partition)] = _position(*split)
             else:
                 found[label, ""] = text_of(position)
     return found
 
 
-def _place(offset: Any, watermark: int, is_finished: bool) -> str:
+def _position(offset: Any, watermark: int, is_finished: bool) -> str:
     return "its end" if is_finished else text_of(offset)
 
 

@@ -77,14 +77,14 @@ def _digest_of(entry: StateEntry) -> Digested:
 
 
 def _digested(step: str, name: str, tag: str, key: Any, window: Any, value: bytes) -> Digested:
-    place: Any = None
+    window_key: Any = None
     if type(window) is IntervalWindow:
-        place = window.start_micros, window.end_micros
+        window_key = window.start_micros, window.end_micros
     elif window is not None and window != GLOBAL_WINDOW:
-        place = text_of(window)
-    identity = _of_data((step, name, tag, key, place)) if type(key) in _DATA else None
+        window_key = text_of(window)
+    identity = _of_data((step, name, tag, key, window_key)) if type(key) in _DATA else None
     if identity is None:
-        identity = _of_data((step, name, tag, "$", text_of(key), place))
+        identity = _of_data((step, name, tag, "$", text_of(key), window_key))
         assert identity is not None
     if key is None or type(key) in (bool, int, float) or (type(key) is str and len(key) <= _LONGEST_KEY):
         return Digested(step, name, identity, value, (key, False))
@@ -145,7 +145,7 @@ class Partitions:
 
     def of(self, number: int) -> Iterator[Any]:
         """Yield the entries of a partition, in the order in which they were added."""
-        for place in self._written[number]:
-            self._file.seek(place)
+        for position in self._written[number]:
+            self._file.seek(position)
             yield from marshal.load(self._file)
         yield from self._held[number]

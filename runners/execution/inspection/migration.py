@@ -204,13 +204,13 @@ class _Migration:
             record = self._converted(stored)
             if record is None:
                 continue
-            place = stored.label, stored.kind, stored.group
-            own = pending.setdefault(place, [])
+            identity = stored.label, stored.kind, stored.group
+            own = pending.setdefault(identity, [])
             own.append(record)
             if len(own) >= _CHUNK:
-                yield Chunk(*place, pending.pop(place))
-        for place, records in pending.items():
-            yield Chunk(*place, records)
+                yield Chunk(*identity, pending.pop(identity))
+        for identity, records in pending.items():
+            yield Chunk(*identity, records)
 
     def _converted(self, stored: StoredRecord) -> Any:
         """Return a converted record; None if nothing of it is left."""

@@ -184,9 +184,9 @@ class _Loop:
         varying = [name for name, varies in columns.items() if varies]
         # Unless timers fire in between, a window that is open before the loop doesn't expire in it.
         one_window = shape.one_window and not self._sets_timers
-        one_place = one_window and not shape.panes and not shape.signs
-        # Outputs of one place and one timestamp are given it when they are flushed.
-        same_time = one_place and not shape.timestamps
+        same_properties = one_window and not shape.panes and not shape.signs
+        # Outputs of the same properties and one timestamp are given it when they are flushed.
+        same_time = same_properties and not shape.timestamps
         with out.block(f"def run(values, {', '.join(f'{name}s' for name in columns)}):"):
             out.line("q = kind = key_type = None; is_checked = False; near = {}")
             out.line("; ".join(f"{name} = {name}s" for name in columns if name not in varying) or "pass")
@@ -196,8 +196,8 @@ class _Loop:
                     out.line("owner.dropped += len(values)")
                     out.line("return")
                 self._unpack(out)
-            if one_place:
-                self._place(out)
+            if same_properties:
+                self._buffers(out)
             items = f"zip({', '.join(['values', *(f'{name}s' for name in varying)])})" if varying else "values"
             with out.block(f"for {', '.join(['e', *varying])} in {items}:"):
                 out.line("k, v = e")
@@ -228,7 +228,7 @@ class _Loop:
                     out.line(f"state{j} = new_state{j}(spec{j}, c{j}, k)")
                 if self._sets_timers:
                     out.line("setter = KeyedTimers(owner, k, w, t, t, p)")
-                self._call(out, one_place, same_time)
+                self._call(out, same_properties, same_time)
             out.depth = 1
             self._complete(out, same_time)
         out.text[0] = f"def run(values, {', '.join([*(f'{name}s' for name in columns), *out.bound])}):"
@@ -239,25 +239,25 @@ class _Loop:
         if columns:
             out.line(f"{', '.join(columns)}, = found")
 
-    def _place(self, out: Lines) -> None:
+    def _buffers(self, out: Lines) -> None:
         out.line(f"o, ot = {out.bind('at')}({self._where})")
 
     def _complete(self, out: Lines, same_time: bool) -> None:
         if same_time:
             out.line("ot += [t] * (len(o) - len(ot))")
 
-    def _call(self, out: Lines, one_place: bool, same_time: bool) -> None:
+    def _call(self, out: Lines, same_properties: bool, same_time: bool) -> None:
         if isgeneratorfunction(self._method.method):
-            if not one_place:
-                self._place(out)
-            self._outputs(out, self._call_of_method, one_place, same_time)
+            if not same_properties:
+                self._buffers(out)
+            self._outputs(out, self._call_of_method, same_properties, same_time)
         else:
             out.line(f"r = {self._call_of_method}")
             with out.block("if r is not None:"):
                 out.line("if type(r) is not q: q = iterable_type(r)")
-                if not one_place:
-                    self._place(out)
-                self._outputs(out, "r", one_place, same_time)
+                if not same_properties:
+                    self._buffers(out)
+                self._outputs(out, "r", same_properties, same_time)
         if self._sets_timers:
             with out.block("if owner.is_overdue:"):
                 # An error of a timer's method is not one of the element.
@@ -265,13 +265,13 @@ class _Loop:
                 out.line("fire_due()")
                 out.line("e = element; near.clear()")
 
-    def _outputs(self, out: Lines, iterable: str, one_place: bool, same_time: bool) -> None:
+    def _outputs(self, out: Lines, iterable: str, same_properties: bool, same_time: bool) -> None:
         with out.block(f"for x in {iterable}:"):
             with out.block("if type(x) is not kind:"):
                 with out.block("if type(x) in SPECIAL:"):
                     self._complete(out, same_time)
                     out.line(f"special(x, t, {self._where})")
-                    self._place(out)
+                    self._buffers(out)
                     out.line("continue")
                 out.line("kind = type(x)")
             # The DoFn may hold an output, or have written it to a state.
@@ -282,4 +282,4 @@ class _Loop:
             with out.block(f"if len(o) >= {BUNDLE_SIZE}:"):
                 self._complete(out, same_time)
                 out.line("flush()")
-                self._place(out)
+                self._buffers(out)

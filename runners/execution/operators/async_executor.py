@@ -40,7 +40,7 @@ class _Starting(WrappingDoFn):
     @cached_property
     def process(self) -> Any:
         parameters = parameters_of_process(self.fn)
-        place, name = next(
+        index, name = next(
             (i, p.name)
             for i, p in enumerate(parameters)
             if p.default is DoFn.ElementParam or not isinstance(p.default, DoFnParam)
@@ -48,7 +48,7 @@ class _Starting(WrappingDoFn):
         function = self.fn.process
 
         def started(*args: Any, **kwargs: Any) -> tuple[Call]:
-            element = kwargs[name] if name in kwargs else args[place]
+            element = kwargs[name] if name in kwargs else args[index]
             return (Call(element, function(*args, **kwargs)),)
 
         return with_process(parameters, started)
@@ -138,14 +138,14 @@ class AsyncExecutor(StageExecutor):
         if not self._is_set_up:
             self.setup()
         if self.remembers:
-            for place, row in enumerate(bundle.rows()):
+            for index, row in enumerate(bundle.rows()):
                 if row[-1] < 0:
                     # Its recorded outputs are retracted without a call.
                     call = Call(row[0], None)
                     call.row = row
                     self.started.append(call)
                 else:
-                    self.starting.process(bundle.part(place, place + 1))
+                    self.starting.process(bundle.part(index, index + 1))
         else:
             self.starting.process(bundle)
         started, self.started = self.started, []

@@ -56,7 +56,7 @@ class AsyncRun(StageRun):
 
     # Elements
 
-    def _process(self, bundle: Bundle, place: int) -> None:
+    def _process(self, bundle: Bundle, index: int) -> None:
         for portion in bundle.portions() if isinstance(bundle, ColumnBundle) else (bundle,):
             self._start(portion)
 
@@ -77,7 +77,7 @@ class AsyncRun(StageRun):
                 return
 
     def _uncut(self, bundle: Bundle, stop: int) -> int:
-        """Return the place at which a bundle is cut: not between a retraction and the row that may replace its row."""
+        """Return the index at which a bundle is cut: not between a retraction and the row that may replace its row."""
         if not self.executor.is_retracted or stop == len(bundle):
             return stop
         before, after = (row[-1] for row in bundle.part(stop - 1, stop + 1).rows())

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..windows.cell_table import CellTable
     from ..windows.combining import Fold
 
-# Elements that wait, with the place of the next operation for them in a fused stage.
+# Elements that wait, with the index of the next operation for them in a fused stage.
 Pending: TypeAlias = tuple[int, Bundle]
 
 
@@ -340,21 +340,21 @@ class StageRun(PendingStep):
             for part in self._cut(bundle):
                 self._process(part, 0)
 
-    def _process(self, bundle: Bundle, place: int) -> None:
+    def _process(self, bundle: Bundle, index: int) -> None:
         executor, traffic = self.executor, self.traffic
         n = len(bundle)
         if traffic is not None:
-            if traffic.entered[place] >= traffic.due[place]:
-                traffic.sample(executor, place, n)
-            traffic.entered[place] += n
+            if traffic.entered[index] >= traffic.due[index]:
+                traffic.sample(executor, index, n)
+            traffic.entered[index] += n
         if self._claims is None:
-            executor.process(bundle, place)
+            executor.process(bundle, index)
         else:
-            self._process_claims(self._claims, bundle, place)
+            self._process_claims(self._claims, bundle, index)
         if executor.passed is not None:
             assert traffic is not None
             traffic.sampled(executor)
-        if not place:
+        if not index:
             self._count.read += n
         if executor.remainders:
             # Those of later operations are of earlier elements.
@@ -364,17 +364,17 @@ class StageRun(PendingStep):
         if self.pending or executor.is_due:
             self.look_at_pending()
 
-    def _process_claims(self, pace: Pace, bundle: Bundle, place: int) -> None:
+    def _process_claims(self, pace: Pace, bundle: Bundle, index: int) -> None:
         """Process a bundle, with as many claims of a restriction as a step may take."""
         for fn in self._splittable:
             fn.most_claims, fn.claims = pace.count, 0
         pace.begin()
-        self.executor.process(bundle, place)
+        self.executor.process(bundle, index)
         pace.end(max(fn.claims for fn in self._splittable))
 
-    def put_off(self, bundle: Bundle, place: int = 0) -> None:
+    def put_off(self, bundle: Bundle, index: int = 0) -> None:
         """Add elements to the pending work."""
-        self.pending.append((place, bundle))
+        self.pending.append((index, bundle))
         self.note(True)
 
     def stop_counting(self) -> None:
@@ -395,17 +395,17 @@ class StageRun(PendingStep):
 
     def _process_next(self) -> None:
         """Process the first of the pending elements, as many as a step may take."""
-        place, bundle = self.pending.popleft()
+        index, bundle = self.pending.popleft()
         pace = self._pace
         if pace is None:
-            self._process(bundle, place)
+            self._process(bundle, index)
             return
         n = len(bundle)
         if n > pace.count:
-            self.pending.appendleft((place, bundle.part(pace.count, n)))
+            self.pending.appendleft((index, bundle.part(pace.count, n)))
             bundle = bundle.part(0, pace.count)
         pace.begin()
-        self._process(bundle, place)
+        self._process(bundle, index)
         pace.end(len(bundle))
 
     def fire_due(self) -> None:

@@ -1,4 +1,4 @@
-"""The graph and the metrics of a run as data, for a page: transforms with their places, PCollections and tasks.
+"""The graph and the metrics of a run as data, for a page: transforms with their positions, PCollections and tasks.
 
 >>> import penstock as beam
 >>> from penstock.runners.execution.plan.execution_graph import cut
@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ....sdk import graph
-from ....sdk.drawing.drawing import placed_transforms
+from ....sdk.drawing.drawing import drawn_transforms
 from ....sdk.metrics import MetricsContainer
 from ..counters import Counts
 from ..plan.execution_graph import ExecutionGraph, label_of
@@ -47,12 +47,12 @@ def described_plan(plan: Plan, parallelism: int) -> dict[str, Any]:
 
 
 def _described(plan: Plan, task_of: dict[str, int], crossing: dict[int, str]) -> dict[str, Any]:
-    drawing = placed_transforms(plan.graph)
+    drawing = drawn_transforms(plan.graph)
     stage_of = {t.label: step.label for step in plan.steps if isinstance(step, Stage) for t in step.operations}
-    for transform, place in zip(plan.graph.transforms, drawing["transforms"], strict=True):
-        place["task"] = task_of.get(transform.label)
-        place["stage"] = stage_of.get(transform.label, transform.label)
-        place["windowing"] = _windowing_of(transform)
+    for transform, drawn in zip(plan.graph.transforms, drawing["transforms"], strict=True):
+        drawn["task"] = task_of.get(transform.label)
+        drawn["stage"] = stage_of.get(transform.label, transform.label)
+        drawn["windowing"] = _windowing_of(transform)
     labels = [transform.label for transform in plan.graph.transforms]
     for edge in drawing["edges"]:
         source, target = stage_of.get(labels[edge["source"]]), stage_of.get(labels[edge["target"]])

@@ -50,7 +50,7 @@ class EventLog:
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
-        self._place: int | None = None
+        self._offset: int | None = None
         self._last: deque[bytes] = deque(maxlen=_KEPT)
         self._next = 0
         self._is_broken = False
@@ -71,19 +71,19 @@ class EventLog:
 
     def _append(self, line: bytes) -> None:
         path = f"{self._directory}/{NAME}"
-        if self._place is None:
+        if self._offset is None:
             self._disk.make_directory(self._directory)
             if not self._disk.exists(path):
                 self._disk.write_atomically(path, b"")
             before = self._disk.read(path)
             # A line that a killed run has left unfinished is overwritten.
-            self._place = before.rfind(b"\n") + 1
-        if self._place > _LONGEST:
+            self._offset = before.rfind(b"\n") + 1
+        if self._offset > _LONGEST:
             self._disk.write_atomically(f"{self._directory}/{OLD}", self._disk.read(path))
             self._disk.write_atomically(path, b"")
-            self._place = 0
-        self._disk.write_soon(path, self._place, line)
-        self._place += len(line)
+            self._offset = 0
+        self._disk.write_soon(path, self._offset, line)
+        self._offset += len(line)
 
     def _write_whole(self, line: bytes, is_last: bool) -> None:
         self._last.append(line)

@@ -132,8 +132,8 @@ def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]
     shared = [None if type(column) is list else column for column in columns]
     if type(bundle.windows) is list and (found := _distinct(bundle.windows)) is not None:
         # Each window is decoded to one object, because windows are compared by identity first.
-        shared[1], places = found
-        varying = [places if column is bundle.windows else column for column in varying]
+        shared[1], positions = found
+        varying = [positions if column is bundle.windows else column for column in varying]
     if type(bundle) is FoldedBundle:
         shared.append(True)
     if n == 0:
@@ -163,10 +163,10 @@ def decode_bundle(data: bytes | memoryview) -> Bundle:
 
 
 def _distinct(windows: list[Any]) -> tuple[list[Any], list[int]] | None:
-    """Return a column's distinct objects, and the place of each element's; None if there are too many."""
+    """Return a column's distinct objects, and the position of each element's; None if there are too many."""
     ids = list(map(id, windows))
     found = dict(zip(ids, windows, strict=True))
     if len(found) * _FEW_WINDOWS > len(ids):
         return None
-    places = dict(zip(found, range(len(found)), strict=True))
-    return list(found.values()), list(map(places.__getitem__, ids))
+    positions = dict(zip(found, range(len(found)), strict=True))
+    return list(found.values()), list(map(positions.__getitem__, ids))

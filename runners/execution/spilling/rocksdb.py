@@ -239,10 +239,10 @@ class SpilledEntries:
             return []
         assert first is not None
         end = _TIME.pack(time + 1 + _BIAS)
-        places = list(takewhile(end.__gt__, islice(self._in_order(order, first), most)))
-        ids = [at[_TIME.size :] for at in places]
+        keys = list(takewhile(end.__gt__, islice(self._in_order(order, first), most)))
+        ids = [at[_TIME.size :] for at in keys]
         found = self.take(ids)
-        self._from[order], self._is_there[order] = places[-1], False
+        self._from[order], self._is_there[order] = keys[-1], False
         return [(id, data) for id, data in zip(ids, found) if data is not None]
 
     def all(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:

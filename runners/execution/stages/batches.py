@@ -1,7 +1,7 @@
 """Batches: a batched DoFn applied to bundles, and the bundles of the batches that it yields.
 
 The elements of a batch have one window, pane and sign; a bundle in which they vary is cut into several batches.  If
-timestamps vary, an output batch has an element for each of the batch, at the same place.  A function of `Map` returns
+timestamps vary, an output batch has an element for each of the batch, at the same index.  A function of `Map` returns
 such a batch always, so its batches aren't cut, unless it asks for something that their elements share.
 """
 
@@ -38,7 +38,7 @@ class BatchOperation:
 
     Args:
       operation: the ParDo.
-      arguments: returns the values of those arguments that are the same for a bundle, by their place.
+      arguments: returns the values of those arguments that are the same for a bundle, by their index.
     """
 
     def __init__(self, operation: ParDoOperation, arguments: Callable[[], Mapping[int, Any]]) -> None:
@@ -53,7 +53,7 @@ class BatchOperation:
         self._taken = fn.taken
         markers = [argument.marker for argument in operation.batch_arguments]
         self._one_time = fn.gives_elements or DoFn.TimestampParam in markers
-        # An element of the output has the properties of the one at its place.
+        # An element of the output has the properties of the one at its index.
         self._is_aligned = fn.maps and not operation.observes_window and _OF_ALL.isdisjoint(markers)
 
     def outputs(self, bundle: Bundle) -> Iterator[tuple[graph.Tag, Bundle | Wrapped]]:
@@ -129,7 +129,7 @@ class BatchOperation:
     def _call_arguments(self, part: Bundle, batch: Any, values: Mapping[int, Any]) -> tuple[list[Any], dict[str, Any]]:
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
-        for place, argument in enumerate(self._operation.batch_arguments):
+        for index, argument in enumerate(self._operation.batch_arguments):
             marker, value = argument.marker, argument.value
             if marker is DoFn.ElementParam:
                 value = batch
@@ -141,8 +141,8 @@ class BatchOperation:
                 value = part.panes
             elif marker is DoFn.SignParam:
                 value = part.signs
-            elif place in values:
-                value = values[place]
+            elif index in values:
+                value = values[index]
                 if isinstance(argument.value, graph.SideInputArgument):
                     is_windowed = argument.value.index in self._operation.windowed_views
                     value = value(part.windows[0]) if is_windowed else value
@@ -176,10 +176,10 @@ def _parts(bundle: Bundle, by_window: bool, one_time: bool) -> Iterator[Bundle]:
     elif varying or type(bundle.windows) is list:
         if type(bundle.windows) is list:
             varying.insert(0, bundle.windows)
-        places: dict[Any, list[int]] = {}
+        indices: dict[Any, list[int]] = {}
         for i, key in enumerate(zip(*varying, strict=True)):
-            places.setdefault(key, []).append(i)
-        parts = (_of_one(bundle, own, one_time) for own in places.values())
+            indices.setdefault(key, []).append(i)
+        parts = (_of_one(bundle, own, one_time) for own in indices.values())
     for part in parts:
         windows: Any = part.windows
         for own in [(window,) for window in windows] if by_window and len(windows) > 1 else [windows]:
@@ -199,15 +199,15 @@ def _of_windows(bundle: ColumnBundle) -> Iterator[Bundle]:
         yield _with(bundle.part(start, stop), windows=known[indices[start]])
 
 
-def _of_one(bundle: Bundle, places: list[int], one_time: bool) -> Bundle:
+def _of_one(bundle: Bundle, indices: list[int], one_time: bool) -> Bundle:
     """Return some elements of a bundle, which have equal windows, panes and signs."""
     if isinstance(bundle, ColumnBundle):
         import numpy
 
-        bundle = bundle.taken(numpy.array(places))
+        bundle = bundle.taken(numpy.array(indices))
     else:
         columns = (bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
-        bundle = Bundle(*([column[i] for i in places] if type(column) is list else column for column in columns))  # type: ignore[arg-type]
+        bundle = Bundle(*([column[i] for i in indices] if type(column) is list else column for column in columns))  # type: ignore[arg-type]
     found = {name: column[0] for name in ("windows", "panes", "signs") if type(column := getattr(bundle, name)) is list}
     if one_time and type(bundle.timestamps) is list:
         found["timestamps"] = bundle.timestamps[0]

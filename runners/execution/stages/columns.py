@@ -47,41 +47,41 @@ class ColumnOperations:
         """Yield the elements behind the operations, each time with the number of operations that were applied.
 
         Args:
-          passed: called with the place of each operation, the number of its elements, and their bundle.
+          passed: called with the index of each operation, the number of its elements, and their bundle.
 
         Raises `ColumnError`, and the errors of batched DoFns.
         """
         return self._apply(0, bundle, isinstance(bundle, ColumnBundle), passed)
 
     def _apply(
-        self, place: int, bundle: Bundle, is_whole: bool, passed: Callable[[int, int, Any], None] | None
+        self, index: int, bundle: Bundle, is_whole: bool, passed: Callable[[int, int, Any], None] | None
     ) -> Iterator[tuple[int, graph.Tag, Bundle | Wrapped]]:
-        """Apply the operations from `place` on.
+        """Apply the operations from `index` on.
 
         Args:
           is_whole: False if only those are applied that are needed.
         """
-        while place < (self.length if is_whole else self.needed) and len(bundle):
-            label, form = self._forms[place]
+        while index < (self.length if is_whole else self.needed) and len(bundle):
+            label, form = self._forms[index]
             if isinstance(form, (BatchOperation, BundleDoFn)):
                 if passed is not None:
-                    passed(place, len(bundle), bundle)
+                    passed(index, len(bundle), bundle)
                 for tag, output in _outputs(label, form, bundle):
                     if tag is None and isinstance(output, Bundle):
-                        yield from self._apply(place + 1, output, True, passed)
+                        yield from self._apply(index + 1, output, True, passed)
                     else:
-                        yield place + 1, tag, output
+                        yield index + 1, tag, output
                 return
             if not _can_take(form, bundle):
-                if place >= self.needed or not (isinstance(form, WindowFn) or form.is_needed):
+                if index >= self.needed or not (isinstance(form, WindowFn) or form.is_needed):
                     break
                 bundle = guarded(label, partial(as_columns, bundle))
             if passed is not None:
-                passed(place, len(bundle), bundle)
+                passed(index, len(bundle), bundle)
             apply = partial(assigned, window_fn=form) if isinstance(form, WindowFn) else form.apply
             bundle, is_whole = guarded(label, partial(apply, bundle)), True
-            place += 1
-        yield place, None, bundle
+            index += 1
+        yield index, None, bundle
 
 
 def _outputs(
@@ -139,7 +139,7 @@ def assigned(bundle: ColumnBundle, window_fn: WindowFn) -> ColumnBundle:
 
 
 def _distinct(buckets: Any) -> tuple[Any, Any]:
-    """Return the place of an element of each distinct bucket, and the place of each element's bucket among them."""
+    """Return the index of an element of each distinct bucket, and the index of each element's bucket among them."""
     import numpy
 
     n = len(buckets)
@@ -149,12 +149,12 @@ def _distinct(buckets: Any) -> tuple[Any, Any]:
         return firsts, indices
     # Without sorting.
     offsets = buckets - least
-    places = numpy.full(int(most) - int(least) + 1, -1)
-    places[offsets] = numpy.arange(n)
-    there = numpy.flatnonzero(places >= 0)
-    firsts = places[there]
-    places[there] = numpy.arange(len(there))
-    return firsts, places[offsets]
+    positions = numpy.full(int(most) - int(least) + 1, -1)
+    positions[offsets] = numpy.arange(n)
+    there = numpy.flatnonzero(positions >= 0)
+    firsts = positions[there]
+    positions[there] = numpy.arange(len(there))
+    return firsts, positions[offsets]
 
 
 def _exploded(bundle: ColumnBundle) -> ColumnBundle:

@@ -95,10 +95,10 @@ class OutputMemory:
         found = key[0]
         numbers = of_windows.get(found)
         if not numbers:
-            near = list(of_windows)
-            place = find_alike(value, near)
-            if place is not None:
-                found = near[place]
+            candidates = list(of_windows)
+            index = find_alike(value, candidates)
+            if index is not None:
+                found = candidates[index]
                 numbers = of_windows[found]
         if not numbers:
             raise PenstockError(f"the element {shortened(value)} is retracted, but was never received")

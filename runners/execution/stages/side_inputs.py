@@ -1,7 +1,7 @@
 """The contents of a side input, by window, with a log of the changes since the last snapshot.
 
 A snapshot is a list of changes: the values of a window, then additions and removals, in their order.  A removed value
-is identified by its place, because a value need not equal any other.  A retraction may come before its addition, which
+is identified by its index, because a value need not equal any other.  A retraction may come before its addition, which
 it then cancels.  Windows that no main element can reach any more are freed, and later values for them are ignored.
 
 >>> from penstock.windowing import IntervalWindow
@@ -41,7 +41,7 @@ class ViewChangeKind(Enum):
     PANE = "pane"
     # The values were added, in a pane.
     COME = "come"
-    # The values at these places were removed, one after the other.
+    # The values at these indices were removed, one after the other.
     GONE = "gone"
     # The values were retracted before they were added.
     EARLY = "early"
@@ -59,7 +59,7 @@ class ViewChange(NamedTuple):
     """A change of one window, as plain data that can be pickled.
 
     Attributes:
-      values: values or places, depending on the kind.
+      values: values or indices, depending on the kind.
       pane: the index of the pane of the values.
     """
 
@@ -97,18 +97,18 @@ class _Contents:
         self.panes.extend([pane] * len(values))
         self.pane = pane
 
-    def remove(self, place: int) -> None:
-        del self.values[place], self.panes[place]
+    def remove(self, index: int) -> None:
+        del self.values[index], self.panes[index]
 
     def cancel_early(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return the added values without those that were retracted before."""
         left = []
         for value in values:
-            place = _place(self.early, value)
-            if place is None:
+            index = _index_of(self.early, value)
+            if index is None:
                 left.append(value)
             else:
-                del self.early[place]
+                del self.early[index]
                 self.changes = None
         return left
 
@@ -185,17 +185,17 @@ class _Contents:
             self.pane = pane
             twice = values[::-1]
             for number in reversed(range(len(self.values) if twice else 0)):
-                place = _place(twice, self.values[number])
-                if place is not None:
-                    del twice[place]
+                index = _index_of(twice, self.values[number])
+                if index is not None:
+                    del twice[index]
                     self.panes[number] = pane
         elif kind is _COME:
             self.add(pane, values)
         elif kind is _EARLY:
             self.early.extend(values)
         else:
-            for place in values:
-                self.remove(place)
+            for index in values:
+                self.remove(index)
 
 
 class SideInputContents:
@@ -232,13 +232,13 @@ class SideInputContents:
         if self._is_freed(window):
             return
         own = self._of(window)
-        place = _place(own.values, value)
-        if place is None:
+        index = _index_of(own.values, value)
+        if index is None:
             own.early.append(value)
             own.note(window, _EARLY, [value])
         else:
-            own.remove(place)
-            own.note(window, _GONE, [place])
+            own.remove(index)
+            own.note(window, _GONE, [index])
 
     def _of(self, window: Any) -> _Contents:
         if self._changed is not None:
@@ -350,7 +350,7 @@ def freed_through(changes: Iterable[tuple[Any, ...]]) -> int:
     return max((values[0] for _, kind, values, _ in changes if kind is _FREED), default=MIN_MICROS)
 
 
-def _place(values: list[Any], value: Any) -> int | None:
+def _index_of(values: list[Any], value: Any) -> int | None:
     try:
         return values.index(value)
     except ValueError:

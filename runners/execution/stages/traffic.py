@@ -109,7 +109,7 @@ class StageTraffic:
       clock: processing time.
 
     Attributes:
-      entered: by the place of an operation, the elements that have entered the stage there.  The stage counts them.
+      entered: by the index of an operation, the elements that have entered the stage there.  The stage counts them.
       due: of those, how many are to have entered when a bundle is sampled.
     """
 
@@ -118,7 +118,7 @@ class StageTraffic:
         self._pcollections = [transform.inputs[0] for transform in stage.operations[1:]]
         self._edges = [EdgeTraffic() for _ in self._pcollections]
         length = len(stage.operations)
-        # All are by the place of an operation.
+        # All are by the index of an operation.
         self.entered = [0] * length
         self.due = [0] * length
         # Of the elements that have entered there, those of sampled bundles, and how many there were at the last call of
@@ -132,37 +132,37 @@ class StageTraffic:
         self._begun = 0
         self._passed = [0] * length
 
-    def sample(self, executor: StageExecutor, place: int, elements: int) -> None:
-        """Sample the elements that enter a subtask's copy next, at the operation of this place, until `sampled`."""
-        self._sampled[place] += elements
-        self.due[place] = max(0, self._sampled[place] - _FIRST) * _SHARE
-        self._begun, self._passed = place, [0] * len(self.entered)
+    def sample(self, executor: StageExecutor, index: int, elements: int) -> None:
+        """Sample the elements that enter a subtask's copy next, at the operation of this index, until `sampled`."""
+        self._sampled[index] += elements
+        self.due[index] = max(0, self._sampled[index] - _FIRST) * _SHARE
+        self._begun, self._passed = index, [0] * len(self.entered)
         executor.passed = self._take
 
     def sampled(self, executor: StageExecutor) -> None:
         """Note what the copy has passed on of them."""
         executor.passed = None
         reached = list(self._passed)
-        for place in range(self._begun, len(reached) - 1):
-            self._processed[place] += self._passed[place]
-            self._output[place] += reached[place + 1]
-            if self._processed[place] >= _MEMORY:
-                self._processed[place] /= 2
-                self._output[place] /= 2
+        for index in range(self._begun, len(reached) - 1):
+            self._processed[index] += self._passed[index]
+            self._output[index] += reached[index + 1]
+            if self._processed[index] >= _MEMORY:
+                self._processed[index] /= 2
+                self._output[index] /= 2
 
-    def _take(self, place: int, elements: int, sample: Any) -> None:
-        self._passed[place] += elements
-        if elements and place:
-            self._edges[place - 1].measure(elements, sample, self._clock.now)
+    def _take(self, index: int, elements: int, sample: Any) -> None:
+        self._passed[index] += elements
+        if elements and index:
+            self._edges[index - 1].measure(elements, sample, self._clock.now)
 
     def traffic(self) -> dict[int, Traffic]:
         """Return what has passed, by PCollection."""
         output = 0.0
-        for place, edge in enumerate(self._edges):
-            come = self.entered[place]
-            processed = max(0.0, output + come - self._told[place])
-            self._told[place] = come
-            output = processed * self._output[place] / self._processed[place] if self._processed[place] else 0.0
+        for index, edge in enumerate(self._edges):
+            come = self.entered[index]
+            processed = max(0.0, output + come - self._told[index])
+            self._told[index] = come
+            output = processed * self._output[index] / self._processed[index] if self._processed[index] else 0.0
             edge.elements += output
         return {i: edge.traffic(ALL) for i, edge in zip(self._pcollections, self._edges, strict=True)}
 

@@ -131,8 +131,8 @@ class StatefulExecutor(StageExecutor):
             name: str, arguments: tuple[Argument, ...], views: frozenset[int] = frozenset()
         ) -> MethodDescription:
             markers: list[Any] = [argument.marker for argument in arguments]
-            places = [j for j, marker in enumerate(markers) if marker is not None and marker.name == "StateParam"]
-            own = {j: specs[id(markers[j].state_spec)] for j in places}
+            indices = [j for j, marker in enumerate(markers) if marker is not None and marker.name == "StateParam"]
+            own = {j: specs[id(markers[j].state_spec)] for j in indices}
             return MethodDescription(getattr(fn, name), arguments, views, own, self._codes_keys)
 
         def call(name: str, arguments: tuple[Argument, ...]) -> Call:
@@ -171,7 +171,7 @@ class StatefulExecutor(StageExecutor):
 
     # Elements
 
-    def process(self, bundle: Bundle, place: int = 0) -> None:
+    def process(self, bundle: Bundle, index: int = 0) -> None:
         """Process a bundle, with the timers that it makes due."""
         if len(bundle):
             if self.key_types is not None:

@@ -70,10 +70,10 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
             continue
         run = execution.dataflow.stages[step.id]
         chunks += _kept(label_of(step), run.kept(), isinstance(step, Keyed))
-        for place, memory in run.executor.memories.items():
+        for index, memory in run.executor.memories.items():
             outputs = memory.snapshot() if is_whole else memory.changes()
             if outputs.removed or outputs.added:
-                chunks.append(Chunk(label_of(step), MEMORY, None, [(place, outputs)]))
+                chunks.append(Chunk(label_of(step), MEMORY, None, [(index, outputs)]))
     chunks += _pending(execution)
     for pcollection in sorted(execution.side_inputs):
         contents = execution.views.contents(pcollection)
@@ -97,9 +97,9 @@ def _pending(execution: TaskExecution) -> Iterator[Chunk]:
     """Yield the elements that wait for their turn at a step: what async calls or unfinished restrictions hold up."""
     for step, run in execution.stages():
         label, pending = label_of(step), run.pending_elements()
-        bundles = [bundle for place, bundle in pending if not place]
+        bundles = [bundle for index, bundle in pending if not index]
         yield from _kept(label, bundles, isinstance(step, Keyed), LEFT)
-        within = [(place, list(bundle.rows())) for place, bundle in pending if place]
+        within = [(index, list(bundle.rows())) for index, bundle in pending if index]
         if within:
             yield Chunk(label, WITHIN, None, within)
     for label, waiting in execution.loops.waiting():
@@ -182,8 +182,8 @@ def _keys_of(kind: str, records: Any) -> list[Any]:
     if isinstance(records, WindowColumns):
         return records.keys
     # The namespace is the first field of a state's record.
-    place = 1 if kind == STATE else 0
-    return [record[place] for record in records]
+    index = 1 if kind == STATE else 0
+    return [record[index] for record in records]
 
 
 def _bundle_of(rows: Iterable[Any]) -> Bundle:
@@ -214,7 +214,7 @@ class Restored:
         self._dropped = {(each.label, each.name) for each in dropped}
         self._chained: dict[tuple[str, str], list[Any]] = {}
         self._newest: dict[tuple[str, str], list[Any]] = {}
-        # By label and part, the recorded outputs of non-deterministic operations, by their place in the stage.
+        # By label and part, the recorded outputs of non-deterministic operations, by their index in the stage.
         self._memories: dict[str, dict[int, list[tuple[int, MemoryChanges]]]] = {}
         # By the producer of a side input and kind, the view or the in-flight records of each part.
         self._broadcast: dict[tuple[str, str], dict[int, list[Any]]] = {}
@@ -295,8 +295,8 @@ class Restored:
         for step, run in execution.stages():
             label = label_of(step)
             for within in self.newest(label, WITHIN):
-                for place, rows in within:
-                    run.put_off(_bundle_of(rows), place)
+                for index, rows in within:
+                    run.put_off(_bundle_of(rows), index)
             for bundle in self.bundles(label, LEFT):
                 run.put_off(bundle)
         execution.look_at_restored()
@@ -331,9 +331,9 @@ class Restored:
     def _into_stage(self, execution: TaskExecution, step: Stage | Keyed) -> None:
         run = execution.dataflow.stages[step.id]
         parts = self.memories(label_of(step))
-        for place in dict.fromkeys(place for part in parts for place, _ in part):
-            of_place = [[outputs for other, outputs in part if other == place] for part in parts]
-            run.executor.memory(place).restore([part for part in of_place if part])
+        for index in dict.fromkeys(index for part in parts for index, _ in part):
+            of_index = [[outputs for other, outputs in part if other == index] for part in parts]
+            run.executor.memory(index).restore([part for part in of_index if part])
         for rows in self.newest(label_of(step), KEPT):
             run.keep([_bundle_of(rows)])
 
@@ -369,7 +369,7 @@ class Restored:
         return self._broadcast.get((label, kind), {}).get(part, [])
 
     def memories(self, label: str) -> list[list[tuple[int, MemoryChanges]]]:
-        """Return the recorded outputs of a stage by part, oldest first, each with the operation's place."""
+        """Return the recorded outputs of a stage by part, oldest first, each with the operation's index."""
         return list(self._memories.get(label, {}).values())
 
     @property

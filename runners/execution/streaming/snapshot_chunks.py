@@ -130,11 +130,11 @@ def _windows_of(plain: Any) -> Any:
 
 
 def _plain_memory(memories: list[tuple[int, MemoryChanges]]) -> list[tuple[Any, ...]]:
-    return [(place, *outputs) for place, outputs in memories]
+    return [(index, *outputs) for index, outputs in memories]
 
 
 def _memory_of(rows: list[tuple[Any, ...]]) -> list[tuple[int, MemoryChanges]]:
-    return [(place, MemoryChanges(*outputs)) for place, *outputs in rows]
+    return [(index, MemoryChanges(*outputs)) for index, *outputs in rows]
 
 
 def _plain_positions(positions: list[PartitionPosition]) -> list[tuple[Any, ...]]:

@@ -92,21 +92,21 @@ class MergingWindowTable(WindowTable):
     def add(self, state: WindowState) -> None:
         """Add a window that merges with no other one."""
         windows, states = self.by_key.setdefault(state.key, ([], []))
-        place = bisect_left(windows, state.windows[0]) if self._is_sorted else len(windows)
-        windows.insert(place, state.windows[0])
-        states.insert(place, state)
+        index = bisect_left(windows, state.windows[0]) if self._is_sorted else len(windows)
+        windows.insert(index, state.windows[0])
+        states.insert(index, state)
 
     def remove(self, state: WindowState) -> None:
         """Remove a window."""
         windows, states = self.by_key[state.key]
         window = state.windows[0]
-        place = bisect_left(windows, window) if self._is_sorted else windows.index(window)
-        del windows[place], states[place]
+        index = bisect_left(windows, window) if self._is_sorted else windows.index(window)
+        del windows[index], states[index]
         if not windows:
             del self.by_key[state.key]
 
     def move(self, state: WindowState, window: BoundedWindow) -> None:
-        """Replace the window of a state, before the state's own `place`."""
+        """Replace the window of a state, before the state's own `move_to`."""
         windows, _ = self.by_key[state.key]
         own = state.windows[0]
         windows[bisect_left(windows, own) if self._is_sorted else windows.index(own)] = window
@@ -162,10 +162,10 @@ class MergingWindowTable(WindowTable):
         state.panes, state.on_time_panes = panes, on_time_panes
         self.move(state, window)
         if others or self._clocks.watermark >= state.end or self._percentiles:
-            self._place(state, sources, window, end, expiry)
+            self._move(state, sources, window, end, expiry)
         else:
             # For the trigger it is the same window, which is not complete yet.
-            state.place(window, end, expiry)
+            state.move_to(window, end, expiry)
         if self._retracts or self._stamps:
             self.times.hold(state, state.stamp if self._stamps else None)
 
@@ -203,22 +203,22 @@ class MergingWindowTable(WindowTable):
             end = end_of_window(window)
             part = WindowState(state.key, (window,), end, end, state.accumulator.taken(own), state.decision)
             part.has_new = True
-            self._place(part, [state], window, end, expiry_of(end, self._lateness))
+            self._move(part, [state], window, end, expiry_of(end, self._lateness))
             self.add(part)
             self._touched[part] = None
             parts.append(part)
         if first != state.windows[0]:
             end = end_of_window(first)
-            self._place(state, [state], first, end, expiry_of(end, self._lateness))
+            self._move(state, [state], first, end, expiry_of(end, self._lateness))
             state.panes = state.on_time_panes = 0
         self.add(state)
         return parts
 
-    def _place(
+    def _move(
         self, state: WindowState, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int
     ) -> None:
         """Make a state that of another window, with the merged trigger state of the windows that it came from."""
         is_past = self._clocks.watermark >= end
         state.was_on_time = is_past and any(part.was_on_time for part in sources)
         state.decision = self._decisions.merged([part.decision for part in sources], end)
-        state.place(window, end, expiry)
+        state.move_to(window, end, expiry)

@@ -56,9 +56,9 @@ def find_alike(value: Any, values: Iterable[Any]) -> int | None:
         encoded = encode_column([value])
         if _is_equal(decode_column(encoded)[0], value):
             return None
-        for place, other in enumerate(values):
+        for index, other in enumerate(values):
             if type(other) is type(value) and encode_column([other]) == encoded:
-                return place
+                return index
     except SerializationError:
         # A value that can't be encoded hasn't left the process: it is the object that it was.
         pass
@@ -116,9 +116,9 @@ class Multiset:
             self._add_unhashable(value, count)
             return
         if known is None and count < 0:
-            place = find_alike(value, counts)
-            if place is not None:
-                value = list(counts)[place]
+            index = find_alike(value, counts)
+            if index is not None:
+                value = list(counts)[index]
         new = counts.get(value, 0) + count
         if new:
             counts[value] = new
@@ -127,17 +127,17 @@ class Multiset:
 
     def _add_unhashable(self, value: Any, count: int) -> None:
         present = self._unhashable
-        place = next((i for i, (other, _) in enumerate(present) if are_equal(other, value)), None)
-        if place is None and count < 0:
-            place = find_alike(value, [other for other, _ in present])
-        if place is None:
+        index = next((i for i, (other, _) in enumerate(present) if are_equal(other, value)), None)
+        if index is None and count < 0:
+            index = find_alike(value, [other for other, _ in present])
+        if index is None:
             present.append((value, count))
             return
-        other, known = present[place]
+        other, known = present[index]
         if known + count:
-            present[place] = (other, known + count)
+            present[index] = (other, known + count)
         else:
-            del present[place]
+            del present[index]
 
     def update(self, other: Multiset) -> None:
         """Add the counts of another multiset."""

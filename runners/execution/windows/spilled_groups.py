@@ -43,14 +43,14 @@ class SpillFile:
         data = encode_column(values)
         self._file.seek(self._end)
         self._file.write(data)
-        place = (self._end, len(data))
+        span = (self._end, len(data))
         self._end += len(data)
-        return place
+        return span
 
-    def read(self, place: tuple[int, int]) -> list[Any]:
+    def read(self, span: tuple[int, int]) -> list[Any]:
         """Read a chunk."""
-        self._file.seek(place[0])
-        return decode_column(self._file.read(place[1]))
+        self._file.seek(span[0])
+        return decode_column(self._file.read(span[1]))
 
 
 @never_copied
@@ -72,7 +72,7 @@ class SpilledValues:
         self._label = label
         self._file = file
         self._chunk = max(1, chunk)
-        self._places: list[tuple[int, int]] = []
+        self._spans: list[tuple[int, int]] = []
         self._tail: list[Any] = []
         self._length = 0
         self.extend(values)
@@ -88,12 +88,12 @@ class SpilledValues:
             self._length += len(added)
             self._tail += added
             if len(self._tail) == self._chunk:
-                self._places.append(self._file.write(self._tail))
+                self._spans.append(self._file.write(self._tail))
                 self._tail = []
 
     def __iter__(self) -> Iterator[Any]:
-        for place in self._places:
-            yield from self._file.read(place)
+        for span in self._spans:
+            yield from self._file.read(span)
         yield from self._tail
 
     def __len__(self) -> int:

@@ -42,7 +42,7 @@ _LATE_ELEMENT = PaneInfo(timing=LATE)
 
 # Of a uniform window the accumulators by key, and the keys that have changed; of another the states by key, and None.
 # The watermarks at which it is complete and expires, and the tuple of it that states have.
-Place = tuple[dict[Any, Any], dict[Any, None] | None, int, int, Windows]
+WindowCells = tuple[dict[Any, Any], dict[Any, None] | None, int, int, Windows]
 
 # The states of a window that has expired.
 _NONE: dict[Any, WindowState] = {}
@@ -122,8 +122,8 @@ class TriggeredWindows:
         self.output_watermark()
         self.table.start_bundle()
         # Most elements have one window, that of the element before.
-        near: Windows | None = None
-        places: dict[BoundedWindow, Place] = {}
+        same: Windows | None = None
+        opened: dict[BoundedWindow, WindowCells] = {}
         cells: dict[Any, Any] = {}
         changed: dict[Any, None] | None = None
         end = expiry = MIN_MICROS
@@ -140,10 +140,10 @@ class TriggeredWindows:
             if is_folded:
                 value, count = value
             for window in windows:
-                if windows is not near and merging is None:
-                    near = windows if len(windows) == 1 else None
-                    cells, changed, end, expiry, own = places.get(window) or self._place(window, places)
-                if near is None and type(value) not in IMMUTABLE and len(windows) > 1:
+                if windows is not same and merging is None:
+                    same = windows if len(windows) == 1 else None
+                    cells, changed, end, expiry, own = opened.get(window) or self._open(window, opened)
+                if same is None and type(value) not in IMMUTABLE and len(windows) > 1:
                     # Each window has a value of its own, since a consumer of one of them may change it.
                     value = defensive_copy(value)
                 try:
@@ -186,24 +186,24 @@ class TriggeredWindows:
         new_keys.clear()
         self.table.finish_bundle()
         if self.table.changed is None:
-            for _, changed, *_ in places.values():
+            for _, changed, *_ in opened.values():
                 if changed is not None:
                     changed.clear()
         self._ask(None)
 
-    def _place(self, window: BoundedWindow, places: dict[BoundedWindow, Place]) -> Place:
+    def _open(self, window: BoundedWindow, opened: dict[BoundedWindow, WindowCells]) -> WindowCells:
         """Return the cells and the lifetime of a window that doesn't merge; called once for each bundle."""
         end, expiry = lifetime_of(window, self._lateness)
-        place: Place = _NONE, None, end, expiry, ()
+        found: WindowCells = _NONE, None, end, expiry, ()
         if expiry > self._clocks.watermark:
             if self._is_uniform(window, end):
                 uniform = self.table.open(window)
-                place = uniform.accumulators, uniform.changed, end, expiry, ()
+                found = uniform.accumulators, uniform.changed, end, expiry, ()
             else:
                 states = self.table.keyed.setdefault(window, {})
-                place = states, None, end, expiry, _own_windows(states, (window,))
-        places[window] = place
-        return place
+                found = states, None, end, expiry, _own_windows(states, (window,))
+        opened[window] = found
+        return found
 
     def _is_uniform(self, window: BoundedWindow, end: int) -> bool:
         """Return whether a window is uniform, or may begin as such; one that is complete is separated."""

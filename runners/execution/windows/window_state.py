@@ -103,7 +103,7 @@ class WindowState:
             return self.replaced
         return ((self.pair, self.timestamp, self.pane_windows, self.pane), *self.replaced)
 
-    def place(self, window: BoundedWindow, end: int, expiry: int) -> None:
+    def move_to(self, window: BoundedWindow, end: int, expiry: int) -> None:
         """Make it the state of another window, as when windows merge."""
         self.windows = (window,)
         self.end = end
@@ -140,8 +140,8 @@ class UniformWindow(WindowState):
     def states(self, keys: Iterable[Any] | None = None) -> Iterator[WindowState]:
         """Yield a state for each key, of all keys or of some, which is not scheduled yet."""
         windows, end, expiry, accumulators = self.windows, self.end, self.expiry, self.accumulators
-        for place, key in enumerate(accumulators if keys is None else keys):
-            if place < self.fired:
+        for index, key in enumerate(accumulators if keys is None else keys):
+            if index < self.fired:
                 state = WindowState(key, windows, end, expiry, accumulators[key], self.fired_decision)
                 state.was_on_time = True
                 state.panes = state.on_time_panes = 1

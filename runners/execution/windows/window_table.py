@@ -142,11 +142,11 @@ class WindowTable(CellTable):
         gone = window.fired if window.closes else 0
         if recorded := min(gone, window.recorded):
             self.gone.append((window.windows[0], list(islice(window.accumulators, recorded))))
-        for place, state in enumerate(window.states()):
-            if place < gone:
+        for index, state in enumerate(window.states()):
+            if index < gone:
                 continue
             self.put(state)
-            if self.changed is not None and (place < window.fired or state.key in window.changed):
+            if self.changed is not None and (index < window.fired or state.key in window.changed):
                 self.changed[state] = None
         self.times.release(window)
 

@@ -139,18 +139,18 @@ class Channel:
     def change_over(self, number: int) -> None:
         """Make an aligned barrier an unaligned one, whether it is in the channel or arrives later."""
         self._changed_over = number
-        for place, message in enumerate(self.queue):
+        for index, message in enumerate(self.queue):
             if type(message) is Barrier and message.number == number and message.kind is BarrierKind.CHECKPOINT:
-                self.queue[place] = message._replace(kind=BarrierKind.UNALIGNED)
+                self.queue[index] = message._replace(kind=BarrierKind.UNALIGNED)
                 self.unaligned_barriers += 1
 
     def take_unaligned_barrier(self) -> tuple[Barrier, list[Message]]:
         """Take the first unaligned barrier; return it, and the messages before it, which stay in the channel."""
-        for place, message in enumerate(self.queue):
+        for index, message in enumerate(self.queue):
             if type(message) is Barrier and message.kind is BarrierKind.UNALIGNED:
-                del self.queue[place]
+                del self.queue[index]
                 self.unaligned_barriers -= 1
-                return message, list(islice(self.queue, place))
+                return message, list(islice(self.queue, index))
         raise IndexError("there is no unaligned barrier in the channel")
 
     def take(self) -> Message:

@@ -248,18 +248,18 @@ def read_records(path: str, content: bytes) -> list[bytes]:
     if _begun(content) is None:
         raise CorruptSnapshotError(path, f"the head {content[:HEAD]!r}", "one with its checksum")
     records: list[bytes] = []
-    place = HEAD
-    while place < len(content):
-        record = _record_at(content, place, len(records))
+    offset = HEAD
+    while offset < len(content):
+        record = _record_at(content, offset, len(records))
         if record is None:
-            later = _any_later(content, place, len(records))
+            later = _any_later(content, offset, len(records))
             if later is not None:
                 raise CorruptSnapshotError(
-                    path, f"a damaged record {len(records)} at byte {place}", f"it to be whole, as record {later} is"
+                    path, f"a damaged record {len(records)} at byte {offset}", f"it to be whole, as record {later} is"
                 )
             break
         records.append(record)
-        place += _FRAME + len(record)
+        offset += _FRAME + len(record)
     return records
 
 
@@ -302,14 +302,14 @@ def _expected(listed: Listed) -> str:
     )
 
 
-def _record_at(content: bytes, place: int, number: int) -> bytes | None:
-    """Return the record at a place, or None if there is no whole one with this number."""
-    start = place + _HEADER.size + _CRC.size
+def _record_at(content: bytes, offset: int, number: int) -> bytes | None:
+    """Return the record at an offset, or None if there is no whole one with this number."""
+    start = offset + _HEADER.size + _CRC.size
     if start > len(content):
         return None
-    length, found = _HEADER.unpack_from(content, place)
-    (crc,) = _CRC.unpack_from(content, place + _HEADER.size)
-    if crc != crc32(content[place : place + _HEADER.size]) or found != number:
+    length, found = _HEADER.unpack_from(content, offset)
+    (crc,) = _CRC.unpack_from(content, offset + _HEADER.size)
+    if crc != crc32(content[offset : offset + _HEADER.size]) or found != number:
         return None
     stop = start + length
     if stop + _CRC.size > len(content):
@@ -319,18 +319,18 @@ def _record_at(content: bytes, place: int, number: int) -> bytes | None:
     return record if crc == crc32(record) else None
 
 
-def _any_later(content: bytes, place: int, number: int) -> int | None:
-    """Return the number of a whole record behind a place, or None.
+def _any_later(content: bytes, offset: int, number: int) -> int | None:
+    """Return the number of a whole record behind an offset, or None.
 
     An append begins when the one before it is durable, so such a record proves damage.
     """
     for later in range(number + 1, number + 3):
         # The upper half of a number is zeros, so the search stops only where one may be.
         wanted = struct.pack(">Q", later)
-        found = content.find(wanted, place)
+        found = content.find(wanted, offset)
         while found >= 0:
             begin = found - 8
-            if begin >= place and _record_at(content, begin, later) is not None:
+            if begin >= offset and _record_at(content, begin, later) is not None:
                 return later
             found = content.find(wanted, found + 1)
     return None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ....sdk import graph
 from ....sdk.coders.key_encoding import key_hash
-from ....sdk.coders.mixed_hash import pickled_hash, place
+from ....sdk.coders.mixed_hash import bucket, pickled_hash
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.errors import InvalidKeyError
 from ....sdk.sources.scripted_source import ClockMoves, PercentileMoves, SignalArrives
@@ -264,7 +264,7 @@ def number_of(partition: Any) -> int:
         hash = key_hash(partition)
     except InvalidKeyError:
         hash = pickled_hash(partition)
-    return place(hash, _NUMBERS)
+    return bucket(hash, _NUMBERS)
 
 
 class PlayedEvent(NamedTuple):

@@ -41,22 +41,22 @@ from ..executor_functions import ExecutorFunction
 # ("sink", label), for tokens, and ("frame", label), for rows of DataFrames.
 Row = tuple[Destination, int, bytes]
 
-# A row with its place among all rows of its destination.  Besides, there are rows of `TaskAttempt`s, the last ones of a
-# task: one for each reader, and one for the driver, with this destination.
-PlacedRow = tuple[Destination, int, int, bytes]
+# A row with its position among all rows of its destination.  Besides, there are rows of `TaskAttempt`s, the last ones
+# of a task: one for each reader, and one for the driver, with this destination.
+ShuffleRow = tuple[Destination, int, int, bytes]
 ATTEMPT: Destination = ("attempt", None)
 
-# A row as it is read: its number, its place, and bytes.
+# A row as it is read: its number, its position, and bytes.
 ReadRow = tuple[int, int, bytes]
 
-# A place has the numbers of the segment, the partition, and the row, in so many bits.  The row of an attempt is 0.
+# A position has the numbers of the segment, the partition, and the row, in so many bits.  The row of an attempt is 0.
 _PARTITION_BITS = ROW_BITS = 24
 
 
-def place_of(segment: int, partition: int, row: int) -> int:
-    """Return the place of a row: in the order of segments, partitions and rows, as a number of 63 bits.
+def position_of(segment: int, partition: int, row: int) -> int:
+    """Return the position of a row: in the order of segments, partitions and rows, as a number of 63 bits.
 
-    >>> place_of(0, 1, 5) < place_of(0, 2, 0) < place_of(1, 0, 0) < 2**63
+    >>> position_of(0, 1, 5) < position_of(0, 2, 0) < position_of(1, 0, 0) < 2**63
     True
     """
     if row >> ROW_BITS or partition >> _PARTITION_BITS or segment >> 15:
@@ -67,9 +67,9 @@ def place_of(segment: int, partition: int, row: int) -> int:
     return (segment << _PARTITION_BITS | partition) << ROW_BITS | row
 
 
-def is_attempt(place: int) -> bool:
+def is_attempt(position: int) -> bool:
     """Return True for the row of an attempt."""
-    return not place & ((1 << ROW_BITS) - 1)
+    return not position & ((1 << ROW_BITS) - 1)
 
 
 @attrs.define
@@ -157,7 +157,7 @@ class PartitionFunction(ExecutorFunction):
 
     def run(
         self, partition: int, rows: Iterable[Any], side_inputs: Mapping[int, Iterable[bytes]], reports: Reports
-    ) -> Iterator[PlacedRow]:
+    ) -> Iterator[ShuffleRow]:
         """Yield the rows that the segment outputs for a partition, and add its report at the end.
 
         Args:
@@ -189,7 +189,7 @@ class PartitionFunction(ExecutorFunction):
                 for number, (destination, group, block) in enumerate(made, 1):
                     busy.add()
                     digest.add(destination, group, block)
-                    yield destination, group, place_of(self._number, partition, number), block
+                    yield destination, group, position_of(self._number, partition, number), block
                     busy.begin()
                 busy.add()
                 # What was written to a sink is in no block.
@@ -205,21 +205,21 @@ class PartitionFunction(ExecutorFunction):
 
     def _attempts(
         self, segment: Segment, partition: int, token: bytes, read: list[TaskAttempt], packs: Mapping[str, Pack]
-    ) -> Iterator[PlacedRow]:
+    ) -> Iterator[ShuffleRow]:
         """Yield the rows of the task's attempt, for the driver and for all readers of its output."""
         if isinstance(segment.root, Stored):
             of_all, parts = joined(each.read for each in read), in_parts(read)
         else:
             of_all, parts = all_read(read), ()
         attempt = pickle.dumps(TaskAttempt(self._number, partition, token, of_all, parts), protocol=5)
-        place = place_of(self._number, partition, 0)
+        position = position_of(self._number, partition, 0)
         to_one: list[Destination] = [("stored", pcollection) for pcollection in segment.stores]
         to_one += [("frame", label) for label in packs]
         for destination in (ATTEMPT, *to_one):
-            yield destination, 0, place, attempt
+            yield destination, 0, position, attempt
         for label in segment.groupings:
             for reader in range(self._readers):
-                yield ("grouping", label), reader, place, attempt
+                yield ("grouping", label), reader, position, attempt
 
 
 class _Digest:
@@ -322,8 +322,8 @@ def _partition(segment: Segment, rows: Iterable[Any]) -> Iterable[Any]:
         stored: KeyGroups = [(0, (block for _, _, block in rows))]
         return stored
     spool = BlockSpool()
-    for group, place, block in rows:
-        spool.add(group, place, block)
+    for group, position, block in rows:
+        spool.add(group, position, block)
     return spool.groups()
 
 

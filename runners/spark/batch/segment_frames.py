@@ -345,10 +345,10 @@ class FrameFunction(PartitionFunction):
         passed_on: list[bytes] = []
         reports: Reports = {}
         output = _Output()
-        for destination, number, place, block in self.run(
+        for destination, number, position, block in self.run(
             context.partitionId(), self._rows(batches, passed_on), self._own_side_inputs, reports
         ):
-            if output.add(target_of(destination), number, place, block):
+            if output.add(target_of(destination), number, position, block):
                 yield output.take()
         for report in [pickle.dumps(reports), *passed_on]:
             output.add(_REPORT, 0, 0, report)
@@ -360,11 +360,11 @@ class FrameFunction(PartitionFunction):
             if self._schema is not None:
                 yield pickled_split(Block(self._schema, batch.serialize().to_pybytes()))
                 continue
-            for target, number, place, block in zip(*batch.columns, strict=True):
+            for target, number, position, block in zip(*batch.columns, strict=True):
                 if target.as_py() == _REPORT:
                     reports.append(block.as_py())
                 else:
-                    yield block.as_py() if self._is_source else (number.as_py(), place.as_py(), block.as_py())
+                    yield block.as_py() if self._is_source else (number.as_py(), position.as_py(), block.as_py())
 
 
 class _Output:
@@ -374,9 +374,9 @@ class _Output:
         self._rows: list[tuple[str, int, int, bytes]] = []
         self._bytes = 0
 
-    def add(self, target: str, number: int, place: int, block: bytes) -> bool:
+    def add(self, target: str, number: int, position: int, block: bytes) -> bool:
         """Add a row.  Returns whether there are enough for a batch."""
-        self._rows.append((target, number, place, block))
+        self._rows.append((target, number, position, block))
         self._bytes += len(block)
         return self._bytes >= _BATCH_BYTES
 

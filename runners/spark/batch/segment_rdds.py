@@ -20,7 +20,7 @@ from ...execution.plan.segments import Segment, Stored
 from ..dataframes import blocks, each_as, frame_of, opened
 from ..jobs import Jobs, stage_named
 from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
-from .partition_function import PartitionFunction, PlacedRow, ReadRow, Reports, is_attempt, pickled_split
+from .partition_function import PartitionFunction, ReadRow, Reports, ShuffleRow, is_attempt, pickled_split
 
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
@@ -156,8 +156,8 @@ class SparkBatchExecution(BatchExecution):
         return self._rows(("stored", root.pcollection), storing).map(_flat)
 
     def _rows(self, destination: Destination, rdds: list[RDD[Any]]) -> RDD[Any]:
-        def select(rows: Iterable[PlacedRow]) -> Iterator[tuple[int, tuple[int, bytes]]]:
-            return ((number, (place, block)) for where, number, place, block in rows if where == destination)
+        def select(rows: Iterable[ShuffleRow]) -> Iterator[tuple[int, tuple[int, bytes]]]:
+            return ((number, (position, block)) for where, number, position, block in rows if where == destination)
 
         if not rdds:
             return self._context.parallelize([], 1)
@@ -192,7 +192,7 @@ def _is_of_block(row: tuple[int, tuple[int, bytes]]) -> bool:
     return not _is_of_attempt(row)
 
 
-def _is_for_driver(row: PlacedRow) -> bool:
+def _is_for_driver(row: ShuffleRow) -> bool:
     return row[0][0] in ("sink", "side", "attempt")
 
 
@@ -242,7 +242,7 @@ class RddFunction(PartitionFunction):
         self._side_inputs = side_inputs
         self._reports = reports
 
-    def __call__(self, partition: int, rows: Iterable[Any]) -> Iterator[PlacedRow]:
+    def __call__(self, partition: int, rows: Iterable[Any]) -> Iterator[ShuffleRow]:
         """Yield the rows that the segment outputs for a partition."""
         reports: Reports = {}
         yield from self.run(partition, rows, {} if self._side_inputs is None else self._side_inputs.value, reports)

@@ -59,8 +59,8 @@ class ShuffleMessage(NamedTuple):
 
     Attributes:
       attempt: the attempt of the sender that wrote the message.
-      number: the place among the messages between these two subtasks.
-      blocks: encoded bundles, in the order in which they were sent, each with its place and its edge's number.
+      number: the index among the messages between these two subtasks.
+      blocks: encoded bundles, in the order in which they were sent, each with its index and its edge's number.
       watermarks: by edge, in microseconds; in the last message only.
     """
 
@@ -148,8 +148,8 @@ class ReceivedMessages:
     def add(self, message: ShuffleMessage) -> None:
         """Add a message."""
         self.attempts[message.source] = message.attempt
-        for place, edge, block in message.blocks:
-            self._spool.add(edge in self._side_edges, (message.source, message.number, place), _EDGE.pack(edge) + block)
+        for index, edge, block in message.blocks:
+            self._spool.add(edge in self._side_edges, (message.source, message.number, index), _EDGE.pack(edge) + block)
         for edge, micros in (message.watermarks or {}).items():
             self.watermarks.setdefault(edge, []).append(micros)
 

@@ -203,9 +203,9 @@ class DriverFrameStream:
 
     def _start(self) -> None:
         settings = self._settings
-        place = f"{STREAMS}/{quote(self.label, safe='')}"
+        path = f"{STREAMS}/{quote(self.label, safe='')}"
         # Spark's checkpoint has the offsets of the last batch that was delivered, or it is another query's.
-        known = f"{settings.directory}/{place}/offsets/{self._done}"
+        known = f"{settings.directory}/{path}/offsets/{self._done}"
         if self._done >= 0 and not settings.disk.exists(known):
             raise CheckpointMismatchError(
                 f"{self.label}: the last batch of Spark's query that was read has the number {self._done}, but "
@@ -215,7 +215,7 @@ class DriverFrameStream:
         frame = opened(self.label, self._source, settings.session)
         self._check_identity(guarded(self.label, lambda: dict(self._source.frame_identity(frame))))
         writer = frame.writeStream.foreachBatch(self._deliver).queryName(f"{self.label} ({uuid4().hex[:8]})")
-        writer = writer.option("checkpointLocation", f"{_as_url(settings.directory)}/{place}")
+        writer = writer.option("checkpointLocation", f"{_as_url(settings.directory)}/{path}")
         if settings.available_now:
             writer = writer.trigger(availableNow=True)
         elif settings.interval:

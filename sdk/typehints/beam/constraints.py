@@ -71,13 +71,13 @@ class TypeConstraint:
         for i, part in enumerate(instance):
             self._check_part(self.parameters[0], part, f"element {i}")
 
-    def _check_part(self, expected: AnyType, part: AnyType, place: str) -> None:
+    def _check_part(self, expected: AnyType, part: AnyType, part_name: str) -> None:
         try:
             check_constraint(expected, part)
         except SimpleTypeHintError:
-            raise CompositeTypeHintError(f"{self!r}: {place} is {part!r}, expected {expected!r}") from None
+            raise CompositeTypeHintError(f"{self!r}: {part_name} is {part!r}, expected {expected!r}") from None
         except CompositeTypeHintError as error:
-            raise CompositeTypeHintError(f"{self!r}: {place}: {error}") from None
+            raise CompositeTypeHintError(f"{self!r}: {part_name}: {error}") from None
 
     def accepts(self, other: AnyType) -> bool:
         """Return whether values of another type, which is no union, fit this one."""

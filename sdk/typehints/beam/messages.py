@@ -255,8 +255,8 @@ class Repeated(list[Any]):
 
     def append(self, value: Any) -> None:
         field = self._owner._field(self._name)
-        place = f"{type(self._owner).__name__}.{self._name}"
-        super().append(self._owner._message(self._name, value) if field.is_message else _checked(field, value, place))
+        name = f"{type(self._owner).__name__}.{self._name}"
+        super().append(self._owner._message(self._name, value) if field.is_message else _checked(field, value, name))
         self._owner._touch()
 
     def extend(self, values: Iterable[Any]) -> None:
@@ -276,7 +276,7 @@ class Repeated(list[Any]):
         return (list, (list(self),))
 
 
-def _checked(field: Field, value: Any, place: str) -> Any:
+def _checked(field: Field, value: Any, name: str) -> Any:
     """Return the value of a field as one of Python's own.  Raises `TypeError` or `ValueError`, naming the field."""
     kind = field.kind
     try:
@@ -285,13 +285,13 @@ def _checked(field: Field, value: Any, place: str) -> Any:
         if kind in _VARINTS:
             number = operator.index(value) if kind != "bool" or not _is_bool(value) else int(value)
             if kind in _BITS and not -(1 << _BITS[kind]) <= number < 1 << _BITS[kind]:
-                raise ValueError(f"{place}: {number} is out of range")
+                raise ValueError(f"{name}: {number} is out of range")
             return bool(number) if kind == "bool" else number
     except (TypeError, struct.error):
-        raise TypeError(f"{place}: expected a value of {kind}, got {value!r}") from None
+        raise TypeError(f"{name}: expected a value of {kind}, got {value!r}") from None
     wanted: Any = str if kind == "string" else bytes
     if not isinstance(value, wanted):
-        raise TypeError(f"{place}: expected a value of {kind}, got {value!r}")
+        raise TypeError(f"{name}: expected a value of {kind}, got {value!r}")
     return wanted(value)
 
 

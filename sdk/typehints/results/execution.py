@@ -251,12 +251,12 @@ class _Run(Instructions):
             at, state = following[0]
 
     def _step(self, at: int, state: _State) -> Iterator[tuple[int, _State]]:
-        """Yield the places of the instructions that may be next, with their states."""
+        """Yield the indices of the instructions that may be next, with their states."""
         instruction = self.decoded.instructions[at]
         for handler in self.decoded.handlers:
             if handler.start <= instruction.offset < handler.end:
                 caught = (*state.stack[: handler.depth], *([Any] * (2 if handler.lasti else 1)))
-                yield self.decoded.places[handler.target], _State(caught, state.local)
+                yield self.decoded.indices[handler.target], _State(caught, state.local)
         stack, local = list(state.stack), dict(state.local)
         name = instruction.opname
         if name in _ENDS:
@@ -286,11 +286,11 @@ class _Run(Instructions):
             stack.append(Any)
         else:
             stack[-1:] = [Any] if sends else []
-        yield self.decoded.places[instruction.argval], _State(tuple(stack), local)
+        yield self.decoded.indices[instruction.argval], _State(tuple(stack), local)
 
     def _jump(self, at: int, instruction: Any, stack: list[Any], local: dict[str, Any]) -> Iterator[tuple[int, _State]]:
         name = instruction.opname
-        target = self.decoded.places[instruction.argval]
+        target = self.decoded.indices[instruction.argval]
         if "IF" not in name:
             yield target, _State(tuple(stack), local)
         elif name.endswith("_OR_POP"):
@@ -304,8 +304,8 @@ class _Run(Instructions):
             tested = self.decoded.instructions[at - 1]
             if tested.opname == "TO_BOOL":
                 tested = self.decoded.instructions[at - 2]
-            for place, is_set in ((target, jumps_if_set), (at + 1, not jumps_if_set)):
-                yield place, _narrowed(tested, stack, local) if is_set else _State(tuple(stack), local)
+            for index, is_set in ((target, jumps_if_set), (at + 1, not jumps_if_set)):
+                yield index, _narrowed(tested, stack, local) if is_set else _State(tuple(stack), local)
 
 
 def _narrowed(tested: Any, stack: list[Any], local: dict[str, Any]) -> _State:

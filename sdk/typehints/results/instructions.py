@@ -142,14 +142,14 @@ class Decoded(NamedTuple):
     """The instructions of a function.
 
     Attributes:
-      places: the place of each instruction by its offset.
+      indices: the index of each instruction by its offset.
       handlers: the entries of the exception table.
       changes: whether it may change containers that it made.
       assigned: enclosed variables that it assigns.
     """
 
     instructions: list[dis.Instruction]
-    places: dict[int, int]
+    indices: dict[int, int]
     handlers: list[Any]
     changes: bool
     assigned: frozenset[str]
@@ -375,9 +375,9 @@ class Instructions:
     op_dict_merge = op_dict_update
 
     # The container is below the other entries.
-    def _add(self, stack: Stack, added: list[Any], place: int) -> None:
-        kind, args = class_and_args(type_of(stack[-place]))
-        stack[-place] = kind[tuple(_union([old, new]) for old, new in zip(args, added))] if args else kind
+    def _add(self, stack: Stack, added: list[Any], depth: int) -> None:
+        kind, args = class_and_args(type_of(stack[-depth]))
+        stack[-depth] = kind[tuple(_union([old, new]) for old, new in zip(args, added))] if args else kind
 
     def op_list_to_tuple(self, at: Any, stack: Stack, local: Locals) -> None:
         stack[-1] = tuple[element_of(stack[-1]), ...]  # type: ignore[misc]

@@ -417,8 +417,8 @@ def test_retractions_become_tombstones_or_a_changelog(topic: Topic, other_topic:
 def test_the_net_effect_of_changes() -> None:
     """The latest value that is left; a tombstone where nothing is; nothing where nothing changed."""
 
-    def change(key: bytes, value: bytes, sign: int, place: int = 0) -> StagedRecord:
-        return StagedRecord("t", key, value, sign=sign, place=(place, 0, 0))
+    def change(key: bytes, value: bytes, sign: int, version: int = 0) -> StagedRecord:
+        return StagedRecord("t", key, value, sign=sign, version=(version, 0, 0))
 
     changes = [
         change(b"a", b"1", -1),
@@ -426,8 +426,8 @@ def test_the_net_effect_of_changes() -> None:
         change(b"b", b"1", -1),
         change(b"c", b"1", 1),
         change(b"c", b"1", -1),
-        change(b"d", b"2", 1, place=2),
-        change(b"d", b"1", 1, place=1),
+        change(b"d", b"2", 1, version=2),
+        change(b"d", b"1", 1, version=1),
     ]
     found = [(record.key, record.value) for record in net_records(changes)]
     assert [(b"a", b"2"), (b"b", None), (b"d", b"2")] == found

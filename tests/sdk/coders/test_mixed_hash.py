@@ -9,7 +9,7 @@ import pytest
 
 from penstock.runners.execution.shuffle.partitioner import owner
 from penstock.sdk.coders.key_encoding import KEY_GROUPS, key_group, key_groups
-from penstock.sdk.coders.mixed_hash import mixed, pickled_hash, place
+from penstock.sdk.coders.mixed_hash import bucket, mixed, pickled_hash
 
 # Of each country its two letters.
 COUNTRIES = [
@@ -93,7 +93,7 @@ def test_many_keys_and_one_are_in_the_same_groups():
 
 
 def test_places_are_all_taken_and_no_others():
-    assert [set(range(n)) for n in (1, 3, 7)] == [{place(mixed(i), n) for i in range(1_000)} for n in (1, 3, 7)]
+    assert [set(range(n)) for n in (1, 3, 7)] == [{bucket(mixed(i), n) for i in range(1_000)} for n in (1, 3, 7)]
 
 
 def test_what_has_no_pickle_is_at_the_first_place():

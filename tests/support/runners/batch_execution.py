@@ -13,7 +13,7 @@ from penstock.runners.execution.batch.segment_task import key_groups_for
 from penstock.runners.execution.plan.fusion import Source
 from penstock.runners.execution.plan.segments import Segment, Stored
 from penstock.runners.spark.batch.execution import BatchExecution, TaskReports, pickled_splits
-from penstock.runners.spark.batch.partition_function import PartitionFunction, PlacedRow, ReadRow, Reports
+from penstock.runners.spark.batch.partition_function import PartitionFunction, ShuffleRow, ReadRow, Reports
 from penstock.sdk.pipeline import Pipeline
 
 
@@ -41,7 +41,7 @@ class BatchInThisProcess(BatchExecution):
         self._functions: dict[int, PartitionFunction] = {}
         self._inputs: dict[int, list[bytes]] = {}
         # The rows of each task, and how often they were read.
-        self.made: dict[tuple[int, int], list[PlacedRow]] = {}
+        self.made: dict[tuple[int, int], list[ShuffleRow]] = {}
         self._read: dict[tuple[int, int], int] = {}
         # How often each segment was described.
         self.runs: dict[int, int] = {}
@@ -85,7 +85,7 @@ class BatchInThisProcess(BatchExecution):
             for partition in self._partitions(segment)
         ]
 
-    def _rows(self, number: int, partition: int) -> list[PlacedRow]:
+    def _rows(self, number: int, partition: int) -> list[ShuffleRow]:
         """Return the rows of a task; execute it if it has none, or they are lost."""
         task = number, partition
         read = self._read[task] = self._read.get(task, 0) + 1

@@ -42,7 +42,7 @@ from .windowed_columns import (
     received,
     runs_of,
     sorted_by,
-    with_places,
+    with_numbers,
 )
 
 # Bundles are kept up to this number of bytes.
@@ -104,7 +104,7 @@ class FoldedColumns(WindowedColumns):
         self._kept: list[Any] = []
         self._kept_bytes = 0
         self._folded: list[Any] = []
-        # By the place of a part that is a sum of integers, the most that it may be.
+        # By the index of a part that is a sum of integers, the most that it may be.
         self._most: dict[int, int] = {}
 
     # Elements
@@ -116,10 +116,10 @@ class FoldedColumns(WindowedColumns):
             return False
         assert isinstance(pairs, Pairs)
         batch = bundle.batch
-        places = columns_of(self._folds, pairs, batch.num_columns - pairs.width)
-        if places is None:
+        indices = columns_of(self._folds, pairs, batch.num_columns - pairs.width)
+        if indices is None:
             return False
-        values = self._values(batch, [pairs.width + place for place in places])
+        values = self._values(batch, [pairs.width + index for index in indices])
         if values is None:
             return False
         most = most_of([function for function, _ in self._functions], values, len(bundle))
@@ -128,7 +128,7 @@ class FoldedColumns(WindowedColumns):
         self._begin(_Keys(pairs.keys, tuple(batch.schema.names[: pairs.width])), most)
         columns = {f"k{i}": column for i, column in enumerate(keys)}
         columns |= {f"p{i}": column for i, column in enumerate(values) if column is not None}
-        kept = self.placed(bundle, columns)
+        kept = self.numbered(bundle, columns)
         if self._kept and self._kept[0].schema != kept.schema:
             self.compact()
         self._kept.append(kept)
@@ -139,17 +139,17 @@ class FoldedColumns(WindowedColumns):
             self.compact()
         return True
 
-    def _values(self, batch: Any, places: list[int]) -> list[Any] | None:
+    def _values(self, batch: Any, indices: list[int]) -> list[Any] | None:
         """Return the column of each part's values, None for a count; or None if Python would fold some otherwise."""
         columns: list[Any] = []
         known: dict[int, Any] = {}
-        for fold, place in zip(self._folds, places, strict=True):
+        for fold, index in zip(self._folds, indices, strict=True):
             if not fold.is_count:
-                if place not in known:
-                    known[place] = plain_column(batch.column(place))
-                if not fold.takes(known[place]):
+                if index not in known:
+                    known[index] = plain_column(batch.column(index))
+                if not fold.takes(known[index]):
                     return None
-            columns += [None if function == COUNT_ALL else known[place] for function, _ in fold.functions]
+            columns += [None if function == COUNT_ALL else known[index] for function, _ in fold.functions]
         return columns
 
     def _begin(self, keys: _Keys, most: dict[int, int]) -> None:
@@ -249,11 +249,11 @@ class FoldedColumns(WindowedColumns):
         assert self._keys is not None
         windows = list(self.windows)
         for batch in table.to_batches(RESULTS):
-            places = batch.column("w").to_numpy()
-            ordered, places = sorted_by(batch, places)
-            for start, stop in runs_of(places):
+            numbers = batch.column("w").to_numpy()
+            ordered, numbers = sorted_by(batch, numbers)
+            for start, stop in runs_of(numbers):
                 part = ordered.slice(start, stop - start)
-                cells = self.cells_of(windows[places[start]])
+                cells = self.cells_of(windows[numbers[start]])
                 keys = self._keys.of(part)
                 merge_into(self.fold, cells.accumulators, keys, self._accumulators(part))
                 if self.stamp is not None:
@@ -298,8 +298,8 @@ class FoldedColumns(WindowedColumns):
         self.windows = dict(sorted(zip(self.windows, ranks.tolist(), strict=True), key=itemgetter(1)))
 
         def numbered(rows: Any) -> Any:
-            places = ranks.astype("int32")[rows.column("w").to_numpy()]
-            return rows.set_column(rows.schema.get_field_index("w"), "w", pyarrow.array(places))
+            numbers = ranks.astype("int32")[rows.column("w").to_numpy()]
+            return rows.set_column(rows.schema.get_field_index("w"), "w", pyarrow.array(numbers))
 
         self._kept = list(map(numbered, self._kept))
         self._put_all(list(map(numbered, self._folded)))
@@ -330,7 +330,7 @@ class FoldedColumns(WindowedColumns):
         merges = [merge for _, merge in self._functions]
         most = most_of(merges, [batch.column(f"p{i}") for i in range(len(merges))], batch.num_rows)
         self._begin(keys, most)
-        self._put(pyarrow.Table.from_batches([with_places(batch, list(map(self.place, windows)))]))
+        self._put(pyarrow.Table.from_batches([with_numbers(batch, list(map(self.number_of, windows)))]))
         self._measure()
         return int(batch.num_rows)
 

@@ -32,7 +32,7 @@ from .windowed_columns import (
     keys_of_pairs,
     received,
     runs_of,
-    with_places,
+    with_numbers,
 )
 
 
@@ -85,7 +85,7 @@ class GroupedColumns(WindowedColumns):
         columns = list(map(plain_column, [*keys, *batch.columns[pairs.width :]]))
         layout = Layout(pairs, tuple(batch.schema.names), tuple(column.type for column in columns))
         self.begin(layout)
-        self._keep(layout, self.placed(bundle, {f"c{i}": column for i, column in enumerate(columns)}))
+        self._keep(layout, self.numbered(bundle, {f"c{i}": column for i, column in enumerate(columns)}))
         return True
 
     def begin(self, layout: Layout) -> None:
@@ -121,9 +121,9 @@ class GroupedColumns(WindowedColumns):
         n = len(firsts)
         if len(self.windows) > 1:
             order = numpy.argsort(self.ranks()[by[0].to_numpy()[firsts]], kind="stable")
-            places = numpy.empty(n, numpy.int64)
-            places[order] = numpy.arange(n)
-            cells, firsts = places[cells], firsts[order]
+            numbers = numpy.empty(n, numpy.int64)
+            numbers[order] = numpy.arange(n)
+            cells, firsts = numbers[cells], firsts[order]
         columns, names, start = [key.take(pyarrow.array(firsts)) for key in by[1:]], list(layouts[0].names[:width]), 0
         for layout, own in zip(layouts, rows, strict=True):
             stop = start + sum(batch.num_rows for batch in own)
@@ -152,9 +152,9 @@ class GroupedColumns(WindowedColumns):
         windows = list(self.windows)
         for first in range(0, results.num_rows, RESULTS):
             own = pairs(results.slice(first, RESULTS))
-            places = groups.column("w").to_numpy()[first : first + RESULTS]
-            for start, stop in runs_of(places):
-                cells = self.cells_of(windows[places[start]])
+            numbers = groups.column("w").to_numpy()[first : first + RESULTS]
+            for start, stop in runs_of(numbers):
+                cells = self.cells_of(windows[numbers[start]])
                 keys, values = map(list, zip(*own[start:stop], strict=True))
                 merge_into(self.fold, cells.accumulators, keys, values)
                 if self.stamp is not None:
@@ -198,7 +198,7 @@ class GroupedColumns(WindowedColumns):
             parts = groups_of_rows(keys, batch.num_rows, partial(layout.keys, batch), part[0])
             batch = batch.filter(pyarrow.array(parts == part[1]))
         self.begin(layout)
-        self._keep(layout, with_places(batch, list(map(self.place, windows))))
+        self._keep(layout, with_numbers(batch, list(map(self.number_of, windows))))
         return int(batch.num_rows)
 
 
@@ -210,11 +210,11 @@ def _joined(batches: list[Any], name: str) -> Any:
 
 
 def _order(cells: Any) -> Any:
-    """Return the places of rows in the order of their cells; those of a cell stay in their order."""
+    """Return the indices of rows in the order of their cells; those of a cell stay in their order."""
     import numpy
 
     bits = len(cells).bit_length()
-    # Numbers are sorted in a tenth of the time of a stable sort of places.
+    # Numbers are sorted in a tenth of the time of a stable sort of indices.
     packed = (cells << bits) | numpy.arange(len(cells))
     packed.sort()
     return packed & ((1 << bits) - 1)

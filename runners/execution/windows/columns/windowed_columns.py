@@ -1,6 +1,6 @@
 """Windowed columns: the base of cells and groups that are columns.
 
-A row has the place of its window in a list of windows, beside the columns of its key.
+A row has the number of its window in a list of windows, beside the columns of its key.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class WindowedColumns:
       cells_of: returns the cells of a window that flushed columns become.
 
     Attributes:
-      windows: the windows, with their places in the column of windows.
+      windows: the windows, with their numbers in the column of windows.
       rows: the number of rows that are kept; a cell may have several.
       nbytes: the number of their bytes.
     """
@@ -86,14 +86,14 @@ class WindowedColumns:
         """Return the earliest end of the windows."""
         return min(map(end_of_window, self.windows), default=MAX_MICROS)
 
-    def place(self, window: BoundedWindow) -> int:
-        """Return the place of a window."""
+    def number_of(self, window: BoundedWindow) -> int:
+        """Return the number of a window."""
         return self.windows.setdefault(window, len(self.windows))
 
-    def placed(self, bundle: ColumnBundle, columns: dict[str, Any]) -> Any:
+    def numbered(self, bundle: ColumnBundle, columns: dict[str, Any]) -> Any:
         """Return columns of a bundle as a record batch, with a row for each element and window.
 
-        The column "w" has the places of the windows, and "s" the timestamps, if the timestamp combiner looks at them.
+        The column "w" has the numbers of the windows, and "s" the timestamps, if the timestamp combiner looks at them.
         """
         import pyarrow
 
@@ -106,14 +106,14 @@ class WindowedColumns:
         return pyarrow.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
     def _windows_of(self, bundle: ColumnBundle) -> tuple[Any, Any]:
-        """Return the window's place of each element in each window, and the element's; None if each has one window."""
+        """Return the window's number of each element in each window, and the element's; None if each has one window."""
         import numpy
 
         if bundle.has_several_windows:
             indices, known = bundle.assigned
         else:
             indices, known = numpy.zeros(len(bundle), numpy.int64), [bundle.assigned]
-        flat = numpy.array([self.place(window) for own in known for window in own], numpy.int32)
+        flat = numpy.array([self.number_of(window) for own in known for window in own], numpy.int32)
         counts = numpy.array([len(own) for own in known])
         if (counts == 1).all():
             return flat[indices], None
@@ -124,7 +124,7 @@ class WindowedColumns:
         return flat[firsts[indices][rows] + in_element], rows
 
     def ranks(self) -> Any:
-        """Return the rank of each window in the order of their ends, by its place."""
+        """Return the rank of each window in the order of their ends, by its number."""
         import numpy
 
         ends = numpy.argsort(list(map(end_of_window, self.windows)), kind="stable")
@@ -148,13 +148,13 @@ class WindowedColumns:
         assigned = [(window,) for window in windows]
         for start in range(0, len(own), RESULTS):
             part = slice(start, start + RESULTS)
-            places = own[part]
-            is_one = places[0] == places[-1]
+            numbers = own[part]
+            is_one = numbers[0] == numbers[-1]
             yield ColumnBundle(
                 results.slice(start, RESULTS),
                 elements,
-                int(last[places[0]]) if is_one and self.stamp is None else micros[part],
-                assigned[places[0]] if is_one else (places, assigned),
+                int(last[numbers[0]]) if is_one and self.stamp is None else micros[part],
+                assigned[numbers[0]] if is_one else (numbers, assigned),
                 ONLY_PANE,
             )
 
@@ -173,13 +173,13 @@ class WindowedColumns:
         windows = list(self.windows)
         batch, groups = sorted_by(batch, groups)
         described = pickle.dumps(head), batch.schema.serialize().to_pybytes()
-        place = batch.schema.get_field_index("w")
+        column = batch.schema.get_field_index("w")
         for start, stop in runs_of(groups):
             part = batch.slice(start, stop - start)
             used = [0]
             if len(windows) > 1:
-                there, places = numpy.unique(part.column(place).to_numpy(), return_inverse=True)
-                part, used = part.set_column(place, "w", pyarrow.array(places.astype(numpy.int32))), there.tolist()
+                there, numbers = numpy.unique(part.column(column).to_numpy(), return_inverse=True)
+                part, used = part.set_column(column, "w", pyarrow.array(numbers.astype(numpy.int32))), there.tolist()
             own = encode_column([windows[i] for i in used])
             yield int(groups[start]), COLUMNS + _pack([*described, own, part.serialize().to_pybytes()])
 
@@ -194,12 +194,12 @@ def received(block: bytes | memoryview) -> tuple[Any, list[BoundedWindow], Any]:
     return _unpickled(head), decode_column(windows), batch
 
 
-def with_places(batch: Any, places: list[int]) -> Any:
-    """Return rows with other places of windows, by their places."""
+def with_numbers(batch: Any, numbers: list[int]) -> Any:
+    """Return rows with other numbers of windows, by their numbers."""
     import numpy
     import pyarrow
 
-    own = numpy.array(places, numpy.int32)[batch.column("w").to_numpy()]
+    own = numpy.array(numbers, numpy.int32)[batch.column("w").to_numpy()]
     return batch.set_column(batch.schema.get_field_index("w"), "w", pyarrow.array(own))
 
 

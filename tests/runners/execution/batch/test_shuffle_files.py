@@ -31,7 +31,7 @@ def test_a_partition_has_the_blocks_of_its_key_groups_from_all_files(tmp_path: p
 
 def test_a_task_that_sends_nothing_makes_no_file(tmp_path: pathlib.Path) -> None:
     """Such as one that writes to a sink."""
-    assert {} == file_of(tmp_path / "a").places
+    assert {} == file_of(tmp_path / "a").spans
     assert [] == list(tmp_path.iterdir())
 
 

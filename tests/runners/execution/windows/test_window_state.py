@@ -35,6 +35,6 @@ def test_a_pane_stands_in_the_window_that_it_was_emitted_in() -> None:
     """Though the state stands for another by now."""
     moved = state()
     moved.pair, moved.timestamp, moved.pane = ("k", 3), 2, ONLY_PANE
-    moved.place(WIDER, 19_999_999, 29_999_999)
+    moved.move_to(WIDER, 19_999_999, 29_999_999)
     assert ((WIDER,), 19_999_999, 29_999_999) == (moved.windows, moved.end, moved.expiry)
     assert ((("k", 3), 2, (WINDOW,), ONLY_PANE),) == moved.current_panes
