@@ -47,16 +47,16 @@ class ReadLimits:
     def bundles(self, readers: Sequence[UnboundedReader[Any]]) -> Iterator[Bundle]:
         """Yield bundles of readers by turns, up to the limits, and acknowledge each after it was processed."""
         until = None if self.seconds is None else time.monotonic() + self.seconds
-        left = self.number
-        while left != 0 and (until is None or time.monotonic() < until):
+        remaining = self.number
+        while remaining != 0 and (until is None or time.monotonic() < until):
             found = False
             for reader in readers:
-                if left == 0:
+                if remaining == 0:
                     return
-                bundle = reader.poll(BUNDLE_SIZE if left is None else min(left, BUNDLE_SIZE), Timestamp.now())
+                bundle = reader.poll(BUNDLE_SIZE if remaining is None else min(remaining, BUNDLE_SIZE), Timestamp.now())
                 if bundle is not None:
                     found = True
-                    left = None if left is None else left - len(bundle)
+                    remaining = None if remaining is None else remaining - len(bundle)
                     yield bundle
                     reader.acknowledge(reader.offset())
             if not found:

@@ -63,8 +63,8 @@ def is_stopping(answered: float = 0.0) -> bool:
 def paused(seconds: float) -> None:
     """Sleep before a call is made again; less if the program is to stop."""
     until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0 and not is_stopping():
-        time.sleep(min(left, 0.2))
+    while (remaining := until - time.monotonic()) > 0 and not is_stopping():
+        time.sleep(min(remaining, 0.2))
 
 
 def patiently(

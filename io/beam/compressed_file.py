@@ -104,7 +104,7 @@ class CompressedFile:
         target = max(offset if whence == os.SEEK_SET else self._file.tell() + offset, 0)
         if target < self._file.tell():
             self._file.seek(0)
-        while (left := target - self._file.tell()) > 0 and self._file.read(min(left, _SKIPPED)):
+        while (remaining := target - self._file.tell()) > 0 and self._file.read(min(remaining, _SKIPPED)):
             pass
 
     def close(self) -> None:

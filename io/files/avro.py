@@ -240,14 +240,14 @@ class _Excerpt:
     def __init__(self, header: bytes, file: BinaryIO, size: int) -> None:
         self._header = header
         self._file = file
-        self._left = size
+        self._remaining = size
         self._position = 0
 
     def read(self, size: int = -1) -> bytes:
         head = self._header[self._position :][: size if size >= 0 else None]
-        wanted = self._left if size < 0 else min(size - len(head), self._left)
+        wanted = self._remaining if size < 0 else min(size - len(head), self._remaining)
         body = self._file.read(wanted) if wanted else b""
-        self._left -= len(body)
+        self._remaining -= len(body)
         self._position += len(head) + len(body)
         return head + body if head else body
 

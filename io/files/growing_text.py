@@ -122,9 +122,9 @@ class GrowingTextReader(EventTimeReader[Any]):
         stop = min(self._given + max_elements, len(self._lines))
         delimiter = self.source.delimiter or b"\n"
         if self.end is not None:
-            left, at = self.end[0] - self._position, self._given
-            while at < stop and left > 0:
-                left -= len(self._lines[at]) + len(delimiter)
+            remaining, at = self.end[0] - self._position, self._given
+            while at < stop and remaining > 0:
+                remaining -= len(self._lines[at]) + len(delimiter)
                 at += 1
             stop = at
         taken = self._lines[self._given : stop]

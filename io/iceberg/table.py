@@ -192,8 +192,8 @@ class LoadedIceberg(LoadedTable):
         with self._new_files("changed") as directory, self._transaction() as transaction:
             replaced = []
             for number, (task, data, matching) in enumerate(self._matching(keys)):
-                left = data.filter(compute.invert(matching))
-                files = self.data_files.write(left, directory, str(number)) if left.num_rows else []
+                remaining = data.filter(compute.invert(matching))
+                files = self.data_files.write(remaining, directory, str(number)) if remaining.num_rows else []
                 replaced.append((task.file, files_of(files)))
             if replaced:
                 with transaction.update_snapshot(_properties(commit)).overwrite() as update:

@@ -325,9 +325,9 @@ def net_records(records: Any) -> list[StagedRecord]:
             net[1] = record
     found = []
     for (topic, key), values in by_key.items():
-        left = [record for count, record in values.values() if count > 0]
-        if left:
-            found.append(max(left, key=lambda record: (record.version, record.value or b"")))
+        remaining = [record for count, record in values.values() if count > 0]
+        if remaining:
+            found.append(max(remaining, key=lambda record: (record.version, record.value or b"")))
         elif any(count < 0 for count, _ in values.values()):
             found.append(StagedRecord(topic, key, None))
     return found

@@ -80,10 +80,10 @@ def _compared(removed: Sequence[Any], added: Sequence[Any]) -> Iterator[Any]:
     of_removed, of_added = _values(removed), _values(added)
     moved = Counter(of_removed) & Counter(of_added)
     for batches, values, sign in ((removed, of_removed, -1), (added, of_added, +1)):
-        left, kept = moved.copy(), []
+        remaining, kept = moved.copy(), []
         for number, value in enumerate(values):
-            if left[value] > 0:
-                left[value] -= 1
+            if remaining[value] > 0:
+                remaining[value] -= 1
             else:
                 kept.append(number)
         if kept:

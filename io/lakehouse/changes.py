@@ -86,14 +86,14 @@ def net_of(staged: Any, key: Sequence[str], retracting: bool, transform: str, ta
             net[1] = number
     rows, gone = [], []
     for of_key, found in by_key.items():
-        left = sorted((number for count, number in found.values() if count > 0), key=lambda n: versions[n])
-        if left:
-            last = versions[left[-1]]
-            same = [number for number in left if versions[number] == last]
+        remaining = sorted((number for count, number in found.values() if count > 0), key=lambda n: versions[n])
+        if remaining:
+            last = versions[remaining[-1]]
+            same = [number for number in remaining if versions[number] == last]
             copies = sum(count for count, _ in found.values() if count > 0)
             if len(same) > 1 or (retracting and copies > 1):
-                raise _ambiguous(dict(zip(key, of_key, strict=True)), data, left, copies, transform, table)
-            rows.append(left[-1])
+                raise _ambiguous(dict(zip(key, of_key, strict=True)), data, remaining, copies, transform, table)
+            rows.append(remaining[-1])
         else:
             gone += [number for count, number in found.values() if count < 0]
     return Net(data.take(pyarrow.array(rows, pyarrow.int64())), data.take(pyarrow.array(gone, pyarrow.int64())))
@@ -112,9 +112,9 @@ def hashable(column: list[Any]) -> list[Any]:
 
 
 def _ambiguous(
-    key: dict[str, Any], data: Any, left: list[int], copies: int, transform: str, table: str
+    key: dict[str, Any], data: Any, remaining: list[int], copies: int, transform: str, table: str
 ) -> RejectedRecordError:
-    shown = [shortened(data.slice(number, 1).to_pylist()[0], 100) for number in left[-2:]]
+    shown = [shortened(data.slice(number, 1).to_pylist()[0], 100) for number in remaining[-2:]]
     error = RejectedRecordError(
         f"{transform}: the key is not unique: {copies} rows are left for {key} of table {table}, such as "
         f"{' and '.join(shown)}. Add what distinguishes them to the key"

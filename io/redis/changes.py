@@ -98,18 +98,18 @@ def net_effects(changes: Sequence[Change]) -> tuple[list[Effect], list[Rejected]
     effects: list[Effect] = []
     rejected: list[Rejected] = []
     for key, values in by_key.items():
-        left = sorted((value for value in values.values() if value.net > 0), key=lambda value: value.version)
-        if len(left) > 1 and left[-1].version == left[-2].version:
-            latest = [value for value in left if value.version == left[-1].version]
+        remaining = sorted((value for value in values.values() if value.net > 0), key=lambda value: value.version)
+        if len(remaining) > 1 and remaining[-1].version == remaining[-2].version:
+            latest = [value for value in remaining if value.version == remaining[-1].version]
             shown = " and ".join(shortened(value.stored, 100) for value in latest[-2:])
             why = (
                 f"key {key.decode(errors='replace')!r} has two values of one window, pane and "
                 f"timestamp, {shown}. Add what distinguishes them to the key, or combine them"
             )
             rejected += [Rejected({"key": key, "value": _shown(value.stored)}, +1, why) for value in latest]
-            left = []
-        if left:
-            effects.append(Effect(key, left[-1].stored))
+            remaining = []
+        if remaining:
+            effects.append(Effect(key, remaining[-1].stored))
         else:
             effects += [Effect(key, value.stored, is_gone=True) for value in values.values() if value.net < 0]
     return effects, rejected

@@ -68,10 +68,10 @@ class BackgroundRun:
         until = None if seconds is None else time.monotonic() + seconds
         # In slices, because a thread that waits for a lock may not handle signals.
         while self._thread.is_alive():
-            left = _SLICE if until is None else until - time.monotonic()
-            if left <= 0:
+            remaining = _SLICE if until is None else until - time.monotonic()
+            if remaining <= 0:
                 return False
-            self._thread.join(min(left, _SLICE))
+            self._thread.join(min(remaining, _SLICE))
         if self._error is not None:
             error, self._error = self._error, None
             raise error

@@ -31,8 +31,8 @@ class OffsetRange:
         size, start = max(desired_num_offsets_per_split, min_num_offsets_per_split), self.start
         while start < self.stop:
             stop = min(start + size, self.stop)
-            left = self.stop - stop
-            if left < desired_num_offsets_per_split // 4 or left < min_num_offsets_per_split:
+            remaining = self.stop - stop
+            if remaining < desired_num_offsets_per_split // 4 or remaining < min_num_offsets_per_split:
                 stop = self.stop
             yield OffsetRange(start, stop)
             start = stop

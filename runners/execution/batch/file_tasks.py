@@ -180,7 +180,7 @@ class ShuffledFiles:
         makers = [self._program.segments[n] for n in self._needs[number]]
         if isinstance(root, Stored):
             destination: Destination = ("stored", root.pcollection)
-            sends = [root.stage.label in maker.left for maker in makers]
+            sends = [root.stage.label in maker.stores_for for maker in makers]
         else:
             destination = ("grouping", root.transform.label)
             sends = [root.transform.label in maker.groupings for maker in makers]

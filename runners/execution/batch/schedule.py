@@ -108,7 +108,7 @@ class Schedule:
 
     def _drop_empty(self) -> None:
         """Complete the segments whose partitions are all processed, and make ready those that need them."""
-        found = [number for number, left in self._waiting.items() if not left and not self._tasks[number]]
+        found = [number for number, remaining in self._waiting.items() if not remaining and not self._tasks[number]]
         while found:
             number = found.pop()
             del self._partitions[number], self._waiting[number], self._tasks[number]

@@ -50,8 +50,8 @@ def collect(
     keep = {str(each.name) for each in kept}
     manifests = [(name, manifest.generation) for name in names if (manifest := manifest_name(name)) is not None]
     dropped = [name for name, generation in manifests if name not in keep and generation <= owner]
-    left = [name for name in names if (match := _UNFINISHED.fullmatch(name)) and match[1] <= owner]
-    disk.remove(*(f"{directory}/{name}" for name in dropped + left))
+    unfinished = [name for name in names if (match := _UNFINISHED.fullmatch(name)) and match[1] <= owner]
+    disk.remove(*(f"{directory}/{name}" for name in dropped + unfinished))
 
     for each in kept:
         if each.checkpoint is None:

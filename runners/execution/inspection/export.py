@@ -108,8 +108,8 @@ def write_parquet(entries: Iterable[StateEntry], path: Path) -> int:
     number = 0
     try:
         with parquet.ParquetWriter(unfinished, schema) as writer:
-            left = iter(entries)
-            while portion := list(islice(left, _ROW_GROUP)):
+            remaining = iter(entries)
+            while portion := list(islice(remaining, _ROW_GROUP)):
                 writer.write_batch(pa.RecordBatch.from_pylist([_row_of(entry) for entry in portion], schema=schema))
                 number += len(portion)
         unfinished.replace(path)

@@ -77,7 +77,7 @@ class GroupingRun(PendingStep):
         self._tick()
         if self.key_types is not None and len(bundle):
             guarded(self.label, partial(self.key_types.check_elements, bundle.values))
-            self.key_types = self.key_types if self.key_types.left > 0 else None
+            self.key_types = self.key_types if self.key_types.unchecked > 0 else None
         spilled = self.windows.table.spilled
         if spilled is not None:
             guarded(self.label, partial(spilled.load_for, bundle))

@@ -45,8 +45,8 @@ class Segment:
       steps: the steps that run in it.
       groupings: labels of the groupings, and of the ParDos with state, that it sends to.
       stores: the PCollections that it stores.
-      left: labels of the stages that it stores them for.  Where a PCollection is produced by several segments, a stage
-        may run in one of them and wait for another.
+      stores_for: labels of the stages that it stores them for.  Where a PCollection is produced by several segments, a
+        stage may run in one of them and wait for another.
       side_outputs: its PCollections that are side inputs of others.
       sinks: labels of the sinks that it writes to.
       has_ends: True if it has steps without consumers, which run for their effects.
@@ -57,7 +57,7 @@ class Segment:
     steps: tuple[Step, ...]
     groupings: tuple[str, ...]
     stores: tuple[int, ...]
-    left: tuple[str, ...]
+    stores_for: tuple[str, ...]
     side_outputs: tuple[int, ...]
     sinks: tuple[str, ...]
     has_ends: bool
@@ -148,7 +148,7 @@ class _Cutter:
         waiting: list[Stored] = []
         steps: list[Step] = []
         stores: list[int] = []
-        left: list[str] = []
+        stores_for: list[str] = []
         side_outputs: list[int] = []
         has_ends = False
         seen: set[int] = set()
@@ -174,7 +174,7 @@ class _Cutter:
             for step in consumers:
                 if isinstance(step, Stage) and _needs(step, self._ranks) > deadline:
                     stores.append(pcollection)
-                    left.append(step.label)
+                    stores_for.append(step.label)
                     if step.id not in self._waiting:
                         self._waiting.add(step.id)
                         waiting.append(Stored(pcollection, step))
@@ -190,7 +190,7 @@ class _Cutter:
             tuple(steps),
             tuple(groupings),
             tuple(dict.fromkeys(stores)),
-            tuple(left),
+            tuple(stores_for),
             tuple(side_outputs),
             tuple(step.transform.label for step in steps if isinstance(step, Output)),
             has_ends,
@@ -214,13 +214,13 @@ def _needs(step: Step, ranks: dict[int, int]) -> int:
 def dependencies(segments: Sequence[Segment]) -> list[set[int]]:
     """Return for each segment the numbers of the segments that produce its inputs."""
     sending: dict[str, set[int]] = {}
-    leaving: dict[str, set[int]] = {}
+    storing: dict[str, set[int]] = {}
     making: dict[int, set[int]] = {}
     for number, segment in enumerate(segments):
         for label in segment.groupings:
             sending.setdefault(label, set()).add(number)
-        for label in segment.left:
-            leaving.setdefault(label, set()).add(number)
+        for label in segment.stores_for:
+            storing.setdefault(label, set()).add(number)
         for pcollection in segment.side_outputs:
             making.setdefault(pcollection, set()).add(number)
     found: list[set[int]] = []
@@ -229,7 +229,7 @@ def dependencies(segments: Sequence[Segment]) -> list[set[int]]:
         if isinstance(segment.root, (Grouping, Keyed)):
             needs |= sending.get(segment.root.transform.label, set())
         elif isinstance(segment.root, Stored):
-            needs |= leaving.get(segment.root.stage.label, set())
+            needs |= storing.get(segment.root.stage.label, set())
         found.append(needs - {number})
     return found
 

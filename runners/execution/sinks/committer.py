@@ -178,8 +178,8 @@ class SinkCommitter:
                 file.directory,
                 ", ".join(f"{label!r} (formerly {of.where})" for label, of in self._moved.items()),
             )
-        left = {label for labels in self._open.values() for label in labels}
-        former = {label: KnownSink.of(sink) for label, sink in self._former.items() if label in left}
+        remaining = {label for labels in self._open.values() for label in labels}
+        former = {label: KnownSink.of(sink) for label, sink in self._former.items() if label in remaining}
         file.write(former | {label: KnownSink.of(sink) for label, sink in self._sinks.items()})
         self._gone, self._moved, self._known = {}, {}, None
 

@@ -51,15 +51,15 @@ def memory_of(*things: Any) -> int:
     """
     total = 0
     seen: set[int] = set()
-    left = list(things)
-    while left:
-        thing = left.pop()
+    remaining = list(things)
+    while remaining:
+        thing = remaining.pop()
         if id(thing) in seen or isinstance(thing, _SHARED):
             continue
         seen.add(id(thing))
         total += getsizeof(thing)
         if type(thing) not in _ATOMS:
-            left += gc.get_referents(thing)
+            remaining += gc.get_referents(thing)
     return total
 
 

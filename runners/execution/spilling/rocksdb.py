@@ -307,6 +307,6 @@ def portions_of(things: Iterable[T], size: int) -> Iterator[list[T]]:
     >>> list(portions_of("abcde", 2))
     [['a', 'b'], ['c', 'd'], ['e']]
     """
-    left = iter(things)
-    while portion := list(islice(left, size)):
+    remaining = iter(things)
+    while portion := list(islice(remaining, size)):
         yield portion

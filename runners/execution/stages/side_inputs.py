@@ -102,15 +102,15 @@ class _Contents:
 
     def cancel_early(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return the added values without those that were retracted before."""
-        left = []
+        remaining = []
         for value in values:
             index = _index_of(self.early, value)
             if index is None:
-                left.append(value)
+                remaining.append(value)
             else:
                 del self.early[index]
                 self.changes = None
-        return left
+        return remaining
 
     def of_latest_pane(self) -> list[Any]:
         """Return the values at the end that are of one pane: panes of several keys have no common order."""
@@ -141,9 +141,9 @@ class _Contents:
                 self.values, self.panes, self.changes = [], [], None
         elif seen is PanesSeen.LATEST_BY_KEY and len(self.values) > 2 * self.number_kept + _FEW:
             kept = {id(value) for value in self.of_latest_pane_by_key()}
-            left = [(v, pane) for v, pane in zip(self.values, self.panes, strict=True) if id(v) in kept]
-            if len(left) < len(self.values):
-                self.values, self.panes, self.changes = [v for v, _ in left], [pane for _, pane in left], None
+            remaining = [(v, pane) for v, pane in zip(self.values, self.panes, strict=True) if id(v) in kept]
+            if len(remaining) < len(self.values):
+                self.values, self.panes, self.changes = [v for v, _ in remaining], [pane for _, pane in remaining], None
             self.number_kept = len(self.values)
 
     def note(self, window: Any, kind: ViewChangeKind, values: Sequence[Any], pane: int = 0) -> None:

@@ -203,12 +203,12 @@ class KeyTypes:
     Attributes:
       label: the step's.
       types: at least one.
-      left: the number of elements that are still to be compared, bundle by bundle.
+      unchecked: the number of elements that are still to be compared, bundle by bundle.
     """
 
     label: str
     types: frozenset[KeyType]
-    left: int = 1
+    unchecked: int = 1
 
     def check(self, keys: Iterable[Any]) -> None:
         """Raise `CheckpointMismatchError` if there are keys, and none of them is of one of the types."""
@@ -227,7 +227,7 @@ class KeyTypes:
 
     def check_elements(self, elements: Collection[Any]) -> None:
         """Check the keys of (key, value) pairs; the step refuses elements that are none."""
-        self.left -= len(elements)
+        self.unchecked -= len(elements)
         try:
             keys = [key for key, _ in elements]
         except (TypeError, ValueError):

@@ -103,7 +103,7 @@ class SpilledState:
     def _take(self, ids: Sequence[bytes]) -> None:
         for id, data in self._entries.take_all(ids):
             (window,) = self._numbers.windows(id)
-            self._numbers.left(id)
+            self._numbers.remove_entry(id)
             key, values = pickle.loads(data)
             self._state.put_back(window, key, values, self._changed.pop(id, ()))
             self._used[window, key] = None

@@ -176,7 +176,7 @@ class StatefulExecutor(StageExecutor):
         if len(bundle):
             if self.key_types is not None:
                 guarded(self.label, partial(self.key_types.check_elements, bundle.values))
-                self.key_types = self.key_types if self.key_types.left > 0 else None
+                self.key_types = self.key_types if self.key_types.unchecked > 0 else None
             if self.spilled is not None:
                 self.check_keys(bundle.values)
                 self.spilled.load_for(bundle)

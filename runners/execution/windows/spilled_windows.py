@@ -37,10 +37,10 @@ class NumberedWindows:
 
     >>> from penstock.windowing import IntervalWindow
     >>> windows = NumberedWindows()
-    >>> number = windows.entered(IntervalWindow(0, 10))
+    >>> number = windows.add_entry(IntervalWindow(0, 10))
     >>> windows.windows(b"g" + number + b"key"), IntervalWindow(0, 10) in windows
     (([0.0, 10.0),), True)
-    >>> windows.left(b"g" + number + b"key")
+    >>> windows.remove_entry(b"g" + number + b"key")
     >>> IntervalWindow(0, 10) in windows
     False
     """
@@ -57,8 +57,8 @@ class NumberedWindows:
     def __iter__(self) -> Iterator[BoundedWindow]:
         return iter(self._numbers)
 
-    def entered(self, window: BoundedWindow | None) -> bytes:
-        """Return the number of a window, and count an entry of it."""
+    def add_entry(self, window: BoundedWindow | None) -> bytes:
+        """Count an entry of a window, and return the window's number."""
         if window is None:
             return _NONE
         number = self._numbers.get(window)
@@ -70,7 +70,7 @@ class NumberedWindows:
         self._counts[number] += 1
         return number
 
-    def left(self, id: bytes) -> None:
+    def remove_entry(self, id: bytes) -> None:
         """Count one entry less of a window."""
         number = id[1 : 1 + _SIZE]
         if number == _NONE:
@@ -86,7 +86,7 @@ class NumberedWindows:
 
     def ids(self, keys: list[Any], windows: Sequence[BoundedWindow | None], new: bool = False) -> list[bytes]:
         """Return the ids of entries; new ones are counted."""
-        number = self.entered if new else self.number_of
+        number = self.add_entry if new else self.number_of
         return [
             bytes([group]) + number(window) + encode_key(key)
             for group, key, window in zip(key_groups(keys), keys, windows)
@@ -185,7 +185,7 @@ class SpilledWindows:
         for id, data in found:
             key, states = self._unpacked(id, data)
             if not windows.is_merging:
-                self._numbers.left(id)
+                self._numbers.remove_entry(id)
             has_changed = id in self._changed
             if has_changed:
                 del self._changed[id]

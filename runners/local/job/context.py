@@ -148,8 +148,8 @@ class JobContext:
         Returns whether the job is cancelled.
         """
         requests, until = self.requests, self.clock() + round(seconds * 1_000_000)
-        while (left := until - self.clock()) > 0 and not requests.kinds:
-            self._sleep(min(left / 1_000_000, 0.1))
+        while (remaining := until - self.clock()) > 0 and not requests.kinds:
+            self._sleep(min(remaining / 1_000_000, 0.1))
             requests.poll()
         return RequestKind.CANCEL in requests.kinds
 

@@ -94,7 +94,7 @@ def touching(execution_graph: ExecutionGraph, region: Collection[SubtaskId]) -> 
     return tuple(id for id, source, target in links_of(execution_graph) if source in region or target in region)
 
 
-def left_ahead(execution_graph: ExecutionGraph, region: Collection[SubtaskId]) -> frozenset[SubtaskId]:
+def continuing_receivers(execution_graph: ExecutionGraph, region: Collection[SubtaskId]) -> frozenset[SubtaskId]:
     """Return the receivers that keep their state while a sender of theirs restarts."""
     links = links_of(execution_graph)
     return frozenset(target for _, source, target in links if source in region and target not in region)
@@ -214,7 +214,7 @@ class FailoverRegions:
                 self._restarting.pop(id, None)
             else:
                 self._restarting[id] = self.generation
-        self._ahead.update(dict.fromkeys(left_ahead(self._graph, region), self.generation))
+        self._ahead.update(dict.fromkeys(continuing_receivers(self._graph, region), self.generation))
         for id in region:
             self._ahead.pop(id, None)
 

@@ -74,13 +74,13 @@ class ProductionAttempt(Attempt):
     def _first_transactions(self) -> dict[SubtaskId, tuple[str, ...]]:
         committer = self._context.committer
         # Those whose tokens are in no log are aborted when all logs are known.
-        self._left_open = list(committer.open)
+        self._open_before = list(committer.open)
         if not self._context.commits_at_end:
             return self._allot(dict.fromkeys(self._writing, ALLOTTED))
         transaction = next(iter(committer.open), None) or self._name
         if self._writing:
             committer.begin_all({transaction: frozenset[str]().union(*self._writing.values())})
-            self._left_open = [each for each in self._left_open if each != transaction]
+            self._open_before = [each for each in self._open_before if each != transaction]
         return dict.fromkeys(self._writing, (transaction,))
 
     def _allot(self, counts: Mapping[SubtaskId, int]) -> dict[SubtaskId, tuple[str, ...]]:
@@ -157,7 +157,7 @@ class ProductionAttempt(Attempt):
             allotted |= {id: self._start.allotted[id] for id in writing}
         else:
             series = tuple(f"-{self._series(id)}" for id in writing)
-            self._left_open += [each for each in context.committer.open if series and each.endswith(series)]
+            self._open_before += [each for each in context.committer.open if series and each.endswith(series)]
             allotted |= self._allot(dict.fromkeys(writing, ALLOTTED))
         touched = touching(context.execution_graph, gone)
         channels = (*touched, *(back(id) for id in touched))
@@ -230,7 +230,7 @@ class ProductionAttempt(Attempt):
         """Abort transactions of earlier attempts that are in no log."""
         committer = self._context.committer
         known = {transaction for own in self._produced.values() for _, transaction, _ in own}
-        gone = {each for each in self._left_open if each not in known}
+        gone = {each for each in self._open_before if each not in known}
         committer.abort(but=[each for each in committer.open if each not in gone])
 
     def _staged(self) -> dict[str, list[tuple[str, Any]]]:

@@ -167,8 +167,8 @@ class ProductionLog:
             names = self._disk.list(self.directory)
             older = [n for n in names if _FILE.fullmatch(n) and n < self._name]
             # Unfinished files of other owners only: this one's are written.
-            left = [n for n in names if n.endswith(UNFINISHED) and n.startswith(tuple(older))] if older else []
-            self._disk.remove(*(f"{self.directory}/{name}" for name in (*older, *left)))
+            unfinished = [n for n in names if n.endswith(UNFINISHED) and n.startswith(tuple(older))] if older else []
+            self._disk.remove(*(f"{self.directory}/{name}" for name in (*older, *unfinished)))
         except OSError as error:
             self.is_broken = True
             raise SnapshotError(f"{self._path} can't be written: {text_or_class(error)}") from error

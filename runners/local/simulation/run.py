@@ -215,9 +215,9 @@ class _Run:
                     pass
                 for zombies in self.zombies:
                     zombies.end()
-                left_open = self._left_open()
+                still_open = self._open_transactions()
                 for label, table in self.tables.items():
-                    table.check_end(self.expected[label], left_open)
+                    table.check_end(self.expected[label], still_open)
         except (RuleViolated, EndlessSimulation) as error:
             raise self._failed(str(error)) from error
         except Exception as error:
@@ -233,7 +233,7 @@ class _Run:
             tuple(self.world.trace),
         )
 
-    def _left_open(self) -> Collection[str]:
+    def _open_transactions(self) -> Collection[str]:
         """Return the transactions that the next start would abort."""
         if self.settings.delivery != "barriers":
             return open_transactions(self.disk, DIRECTORY)

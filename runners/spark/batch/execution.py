@@ -321,7 +321,7 @@ class _Kept:
 
 def uses_of(segment: Segment, frames: int) -> int:
     """Return how often the rows of a segment are read: by other segments, by the driver, and for DataFrames."""
-    return len(segment.groupings) + len(segment.left) + segment.is_eager + frames
+    return len(segment.groupings) + len(segment.stores_for) + segment.is_eager + frames
 
 
 def pickled_splits(segment: Segment, cores: int) -> tuple[list[bytes], int]:

@@ -243,7 +243,7 @@ class SparkConnectExecution(BatchExecution):
             senders = [self._rows_of[i] for i, s in enumerate(self.segments) if label in s.groupings]
             return self._rows(("grouping", label), senders).repartition(self.partitions, "number"), None
         assert isinstance(root, Stored)
-        storing = [self._rows_of[i] for i, s in enumerate(self.segments) if root.stage.label in s.left]
+        storing = [self._rows_of[i] for i, s in enumerate(self.segments) if root.stage.label in s.stores_for]
         return self._rows(("stored", root.pcollection), storing), None
 
     def _rows(self, destination: Destination, senders: list[DataFrame]) -> DataFrame:

@@ -152,7 +152,7 @@ class SparkBatchExecution(BatchExecution):
             with stage_named(self._context, ", ".join(senders.values())):
                 return rows.partitionBy(partitions, lambda group: group % partitions).map(_flat)
         assert isinstance(root, Stored)
-        storing = [self._rdds[i] for i, s in enumerate(self.segments) if root.stage.label in s.left]
+        storing = [self._rdds[i] for i, s in enumerate(self.segments) if root.stage.label in s.stores_for]
         return self._rows(("stored", root.pcollection), storing).map(_flat)
 
     def _rows(self, destination: Destination, rdds: list[RDD[Any]]) -> RDD[Any]:

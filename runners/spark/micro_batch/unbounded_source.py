@@ -82,11 +82,11 @@ class DriverUnboundedSource:
         assert self._partitions is not None
         active = [(p, p.reader) for p in self._partitions.values() if p.reader is not None and not p.is_finished]
         if not self.is_drained:
-            left = admission.records
+            remaining = admission.records
             self._turn += 1
             for i in range(len(active)):
                 partition, reader = active[(self._turn + i) % len(active)]
-                share = -(-left // (len(active) - i))
+                share = -(-remaining // (len(active) - i))
                 if share <= 0:
                     break
                 start = partition.offset
@@ -94,7 +94,7 @@ class DriverUnboundedSource:
                 if end != start:
                     into.splits.append(PartitionRange(self.label, partition.partition, start, end))
                     partition.offset = end
-                    left -= share
+                    remaining -= share
         self._advance(into, now, active)
 
     def _advance(

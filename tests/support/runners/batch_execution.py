@@ -13,7 +13,7 @@ from penstock.runners.execution.batch.segment_task import key_groups_for
 from penstock.runners.execution.plan.fusion import Source
 from penstock.runners.execution.plan.segments import Segment, Stored
 from penstock.runners.spark.batch.execution import BatchExecution, TaskReports, pickled_splits
-from penstock.runners.spark.batch.partition_function import PartitionFunction, ShuffleRow, ReadRow, Reports
+from penstock.runners.spark.batch.partition_function import PartitionFunction, ReadRow, Reports, ShuffleRow
 from penstock.sdk.pipeline import Pipeline
 
 
@@ -81,7 +81,7 @@ class BatchInThisProcess(BatchExecution):
         return [
             (number, partition)
             for number, segment in enumerate(self.segments)
-            if root.stage.label in segment.left
+            if root.stage.label in segment.stores_for
             for partition in self._partitions(segment)
         ]
 

@@ -90,7 +90,7 @@ def _partitions(segment: Segment, rows: list[tuple[Segment, Any]], partitions: i
         return
     if isinstance(root, Stored):
         where: Any = ("stored", root.pcollection)
-        chosen = [row for maker, row in rows if row[0] == where and root.stage.label in maker.left]
+        chosen = [row for maker, row in rows if row[0] == where and root.stage.label in maker.stores_for]
     else:
         where = ("grouping", root.transform.label)
         chosen = [row for _, row in rows if row[0] == where]

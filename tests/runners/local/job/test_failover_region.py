@@ -11,7 +11,7 @@ import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.plan.execution_graph import ExecutionGraph, SubtaskId, cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.job.failover_region import left_ahead, region_of, touching, why_not_repeatable
+from penstock.runners.local.job.failover_region import continuing_receivers, region_of, touching, why_not_repeatable
 from penstock.sdk.errors import OptionsError
 from penstock.testing import ScriptedSource, TestStream
 
@@ -96,7 +96,7 @@ def test_the_channels_of_a_region_and_the_receivers_ahead_of_it() -> None:
     graph = graph_of(one_shuffle, 2)
     found = region_of(graph, [SubtaskId(1, 0)], [0])
     assert 4 == len(touching(graph, found))
-    assert {SubtaskId(1, 1)} == left_ahead(graph, found)
+    assert {SubtaskId(1, 1)} == continuing_receivers(graph, found)
 
 
 class Batches(beam.DoFn):
