@@ -74,8 +74,23 @@ def check_streaming_flags(options: PipelineOptions) -> None:
     # An empty path would be `/`, for example from an unset shell variable.
     if directory is not None and not str(directory).rstrip("/"):
         _refuse("checkpoint_dir", "expected a directory of its own, or a URL", directory)
+    _check_start_method(streaming.start_method)
     if streaming.on_signal == "savepoint" and directory is None:
         _refuse("on_signal", "expected a --checkpoint_dir for the savepoint, or drain or cancel", "savepoint")
+
+
+def _check_start_method(start: Any) -> None:
+    expected = "expected 'forkserver' or 'spawn'"
+    if start == "fork":
+        why = "a fork of the program would have the locks that its threads hold, and wait for them for ever"
+        _refuse("start_method", f"{why}; {expected}", start)
+    if start not in (None, "forkserver", "spawn"):
+        _refuse("start_method", expected, start)
+
+
+def start_method_of(streaming: StreamingOptions) -> str:
+    """Return the start method of worker processes, "forkserver" or "spawn"."""
+    return streaming.start_method or ("forkserver" if hasattr(os, "fork") else "spawn")
 
 
 def parallelism_of(streaming: StreamingOptions) -> int:

@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 import attrs
 
 from ..execution.batch.file_tasks import CollectedViews, CompletedTask, PartitionedPlan, SideInputs, run_task
-from ..execution.batch.segment_task import import_for
 from ..execution.counters import Counts
 from ..execution.error_transport import RemoteError
 from ..execution.step_times import StepSampler
 from ..execution.stuck_calls import CallWatch, Returned, Stuck
-from .workers.processes import Work, WorkerProcesses, run_worker
+from .workers.handover import Work
+from .workers.processes import WorkerProcesses, run_worker
+from .workers.protocol import send
 
 # Seconds between two reports of a task's counts.
 _COUNTS = 0.25
@@ -68,14 +69,12 @@ class BatchWorkers(WorkerProcesses):
 
     Args:
       program: the plan that all of them run tasks of.
-      start_method: "fork" or "spawn".
+      start_method: "forkserver" or "spawn".
       timeout: seconds without a heartbeat after which a worker is given up.
     """
 
     def __init__(self, program: PartitionedPlan, slots: int, start_method: str, timeout: float) -> None:
         super().__init__(slots, timeout, start_method)
-        if program.forked:
-            import_for(program.segments)
         self._work = Work(_run_tasks, (program, timeout))
 
     def start(self) -> None:
@@ -90,7 +89,7 @@ class BatchWorkers(WorkerProcesses):
     def send(self, number: int, command: Begin | Partition) -> None:
         """Send a worker a command.  If the worker is gone, `poll` raises."""
         with suppress(OSError):
-            self._controls[number].send(command)
+            send(self._controls[number], command)
 
     def poll(self, seconds: float) -> list[tuple[int, Report]]:
         """Return reports, each with its worker's number, after at most so many seconds.
@@ -153,7 +152,7 @@ class _Worker:
     def report(self, report: Report | Stuck | Returned) -> None:
         """Report to the parent process."""
         with self._lock:
-            self._control.send(report)
+            send(self._control, report)
 
     def _report_call(self, report: Stuck | Returned) -> None:
         # If the parent is gone, the worker's loop finds out.

@@ -51,14 +51,14 @@ class ParallelSettings:
     Attributes:
       partitions: of each shuffle.
       workers: the number of processes.
-      start: the start method of processes, "fork" or "spawn".
+      start: the start method of processes, "forkserver" or "spawn".
       timeout: seconds until a worker that hangs is killed, and a call that doesn't return is reported.
       retries: how often a segment's tasks are retried when their workers die.
     """
 
     partitions: int
     workers: int
-    start: str = "fork"
+    start: str = "forkserver"
     timeout: float = 10.0
     retries: int = 3
 
@@ -123,9 +123,7 @@ class ParallelRun:
                 for number, segment in enumerate(segments)
                 if isinstance(segment.root, Source)
             }
-        return PartitionedPlan(
-            self.plan, segments, splits, partitions, directory, self._transaction, self._settings.start == "fork"
-        )
+        return PartitionedPlan(self.plan, segments, splits, partitions, directory, self._transaction)
 
     def _run_tasks(self, directory: str) -> None:
         settings = self._settings

@@ -18,7 +18,7 @@ from ..execution.plan.fusion import fuse, shrinks
 from ..execution.progress import progress_of
 from ..execution.sinks.committer import with_dead_letters
 from ..execution.step_times import StepSampler
-from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_unheeded
+from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_unheeded, start_method_of
 from ..execution.stuck_calls import CallWatch
 from .in_process import in_process, is_batch
 
@@ -33,11 +33,17 @@ class LocalStreamingRunner(TransformRunner):
         refuse_frames(graph, self.name)
         check_streaming_flags(options)
         refuse_unheeded(options.view_as(MicroBatchOptions).changed(), self.name, "spark-microbatch")
+        streaming = options.view_as(StreamingOptions)
+        has_workers = parallelism_of(streaming) > 1 and streaming.workers != 1
+        if has_workers and start_method_of(streaming) == "forkserver":
+            from .workers.template import begin_template
+
+            # It imports while this process plans.
+            begin_template()
         if is_streamed(graph, options):
             return self._stream(graph, options)
         container = MetricsContainer()
-        streaming = options.view_as(StreamingOptions)
-        if parallelism_of(streaming) > 1 and streaming.workers != 1:
+        if has_workers:
             return self._run_parallel(graph, options)
         began = time.monotonic()
         with rarely_collected(), CallWatch(streaming.worker_timeout) as watch:

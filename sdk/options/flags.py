@@ -29,12 +29,20 @@ def flags_with_values(arguments: list[str]) -> Iterator[tuple[str, Any]]:
             yield name.lstrip("-"), True if following.startswith("-") else following
 
 
+# Flags that have another name now.
+_RENAMED = {"worker_start": "start_method"}
+
+
 def nearest(name: str, known: list[str], cutoff: float = 0.6) -> str | None:
-    """Return the known name that is most similar, or None.
+    """Return the known name that is most similar, or the present one of a renamed flag, or None.
 
     Args:
       cutoff: the least similarity, between 0 and 1.
     """
+    bare = name.lstrip("-")
+    renamed = name[: len(name) - len(bare)] + _RENAMED.get(bare.replace("-", "_"), bare)
+    if renamed != name and renamed in known:
+        return renamed
     # A longer name that starts with the given one is nearer than a similar name.
     longer = [one for one in known if one.startswith(name)]
     if longer and cutoff < 0.8:

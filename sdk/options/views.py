@@ -170,8 +170,8 @@ class StreamingOptions(PipelineOptions):
         add("--health_timeout", type=float, default=60.0, help=help)
         help = "What SIGTERM and Ctrl-C do. Default: stop with a savepoint if there is a checkpoint_dir, else drain."
         add("--on_signal", choices=["savepoint", "drain", "cancel"], help=help)
-        help = "The start method of worker processes. Default: fork, if the system has it."
-        add("--worker_start", choices=["fork", "spawn"], help=help)
+        help = "The start of worker processes. Default: forkserver, a fork of a template process, if the system has it."
+        add("--start_method", metavar="{forkserver,spawn}", help=help)
         add("--worker_timeout", type=float, default=10.0, help="Seconds after which a worker that hangs is killed.")
         add("--checkpoint_dir", help="The directory of checkpoints, a path or URL, from which the next start resumes.")
         add("--checkpoint_interval", type=float, default=10.0, help="Seconds between the starts of two checkpoints.")

@@ -51,14 +51,15 @@ class _Aside(threading.local):
 
 
 class Walk:
-    """Modules that run, in all processes that are forked after this.
+    """Modules that run, in this process and in those that it is sent to.
 
     Args:
       directory: where each process writes the modules that it has seen.
     """
 
-    def __init__(self, directory: pathlib.Path) -> None:
+    def __init__(self, directory: pathlib.Path, owner: int | None = None) -> None:
         self._directory = directory
+        self._owner = owner or os.getpid()
         # Shared by processes, and by copies: whether the element is on its way.
         flag = directory.parent / "on its way"
         if not flag.exists():
@@ -72,7 +73,7 @@ class Walk:
         self.is_inside: Callable[[], bool] = lambda: True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Walk, (self._directory,))
+        return _arrived, (self._directory, self._owner)
 
     def begin(self) -> None:
         """Note that the source gives the element."""
@@ -83,15 +84,9 @@ class Walk:
         self._is_on_its_way[0] = 0
 
     def trace(self) -> None:
-        """Trace this process, and those that it forks."""
-        os.register_at_fork(after_in_child=self._forked)
+        """Trace this process."""
         threading.setprofile(self._called)
         sys.setprofile(self._called)
-
-    def _forked(self) -> None:
-        self._seen.clear()
-        self._codes.clear()
-        self._aside.frame = None
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
@@ -119,6 +114,15 @@ class Walk:
         for path in sorted(self._directory.iterdir()):
             found |= json.loads(path.read_text())
         return found
+
+
+def _arrived(directory: pathlib.Path, owner: int) -> Walk:
+    """Return a walk that was sent; the first one of a worker traces it."""
+    walk = Walk(directory, owner)
+    if os.getpid() != owner and sys.getprofile() is None:
+        walk.is_inside = lambda: threading.current_thread() is threading.main_thread()
+        walk.trace()
+    return walk
 
 
 class OneElement(BoundedSource[tuple[str, int]]):
@@ -192,9 +196,6 @@ def _local(walk: Walk, directory: pathlib.Path) -> None:
 
 
 def _streaming(walk: Walk, directory: pathlib.Path) -> None:
-    coordinator = os.getpid()
-    walk.is_inside = lambda: os.getpid() != coordinator and threading.current_thread() is threading.main_thread()
-    walk.trace()
     checkpoints = f"--checkpoint_dir={directory / 'checkpoints'}"
     with beam.Pipeline(argv=["--parallelism=2", "--workers=2", checkpoints]) as p:
         build(p, walk)

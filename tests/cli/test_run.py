@@ -224,7 +224,7 @@ except ImportError as error:
     "arguments",
     [
         ["pipeline.py"],
-        ["pipeline.py", "--parallelism=2", "--worker_start=spawn"],
+        ["pipeline.py", "--parallelism=2", "--start_method=spawn"],
         ["-m", "apache_beam.examples.words.shouting"],
     ],
     ids=["imported", "in another interpreter", "as a program"],
@@ -252,7 +252,7 @@ def test_modules_of_a_beam_program_are_imported_by_workers_of_their_own(
 ) -> None:
     """There, too, `import apache_beam` imports penstock."""
     (tmp_path / "shouting.py").write_text(EXAMPLE_OF_BEAM)
-    flags = ["--parallelism=2", "--worker_start=spawn"]
+    flags = ["--parallelism=2", "--start_method=spawn"]
     ran = penstock("run", "--beam", "pipeline.py", *flags, program="import shouting\n\nshouting.run()\n")
 
     assert (0, "A\n") == (ran.returncode, ran.stdout), ran.stderr

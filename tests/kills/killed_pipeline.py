@@ -71,6 +71,11 @@ class DeadlyDisk(LocalDisk):
     def __init__(self, death: Death) -> None:
         self._death = death
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # It has arrived in a worker.
+        vars(self).update(state)
+        make_writers_deadly(self._death)
+
     def write_atomically(self, path: str, content: Any) -> None:
         name = os.path.basename(path)
         kind = "part" if "/files/" in path else name.partition("-")[0]
@@ -104,7 +109,7 @@ def deadly(action: Callable[..., Any], name: str, death: Death) -> Callable[...,
 
 
 def make_deadly(death: Death) -> None:
-    """Wrap the disk and the sinks of this program."""
+    """Wrap the disk and the sinks of this program; the disk wraps the writers of sinks in workers."""
 
     def disk_of(path: str) -> Disk:
         return DeadlyDisk(death)
@@ -112,6 +117,11 @@ def make_deadly(death: Death) -> None:
     streaming.disk_of = disk_of  # type: ignore[attr-defined]
     for name in ("prepare", "commit", "abort"):
         setattr(TableSink, name, deadly(getattr(TableSink, name), name, death))
+    make_writers_deadly(death)
+
+
+def make_writers_deadly(death: Death) -> None:
+    """Wrap the writers of sinks in this process."""
     TableSinkWriter.stage = deadly(TableSinkWriter.stage, "stage", death)  # type: ignore[method-assign]
 
 

@@ -20,6 +20,7 @@ import attrs
 from kills.killed_pipeline import COORDINATOR_POINTS, FIRST, KEYS, SECOND, WORKER_POINTS
 from kills.killed_program import KilledProgram
 from kills.orphans import is_running, wait_for_orphans
+from support.programs.running_program import children
 
 from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
@@ -88,14 +89,7 @@ class KilledRun(KilledProgram):
 
     def workers(self) -> list[int]:
         """Return the process ids of the running workers."""
-        found = []
-        try:
-            for thread in os.listdir(f"/proc/{self.process.pid}/task"):
-                children = pathlib.Path(f"/proc/{self.process.pid}/task/{thread}/children").read_text()
-                found += [int(pid) for pid in children.split() if is_running(int(pid))]
-        except FileNotFoundError:
-            pass
-        return found
+        return [pid for pid in children(self.process.pid) if is_running(pid)]
 
     def kill(self, kill: Kill, choose: random.Random) -> bool:
         """Carry out a kill.

@@ -16,7 +16,7 @@ from unpack_wheel import ROOT, listed_packages
 # ones for them.
 ALLOWED = {
     *("_asdict", "_field_defaults", "_fields", "_make", "_replace"),
-    *("_current_frames", "_exit", "_getframe", "_group_actions"),
+    *("_args_from_interpreter_flags", "_current_frames", "_exit", "_getframe", "_group_actions"),
     *("_active_spark_context", "_jdf", "_jrdd", "_jsc", "_jvm"),
     *("_dataframe_to_data_files", "_OverwriteFiles"),
 }

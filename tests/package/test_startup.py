@@ -89,7 +89,7 @@ def test_what_is_not_needed_is_not_imported(program: str, names: list[str]) -> N
 
 
 TWO_WORKERS = """
-import os, sys
+import sys
 import penstock as beam
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.userstate import ReadModifyWriteStateSpec
@@ -99,10 +99,9 @@ class Imported(beam.DoFn):
 
     def process(self, element, last=beam.DoFn.StateParam(LAST)):
         last.write(element)
-        print(sorted(name for name in sys.modules if name.startswith("penstock.") and name not in sys.at_fork))
+        known = TEMPLATE
+        print(sorted(name for name in sys.modules if name.startswith("penstock.") and name not in known))
 
-sys.at_fork = set()
-os.register_at_fork(before=lambda: sys.at_fork.update(sys.modules))
 with beam.Pipeline("local", PipelineOptions(["--parallelism=2"])) as p:
     pairs = p | beam.Create([(1, 1)])
     sums = pairs | beam.CombinePerKey(sum)
@@ -113,7 +112,10 @@ with beam.Pipeline("local", PipelineOptions(["--parallelism=2"])) as p:
 
 def test_workers_import_nothing_of_their_own() -> None:
     """Each of them would take the time again."""
-    ran = subprocess.run([sys.executable, "-c", TWO_WORKERS], capture_output=True, text=True, check=False)
+    imported = "import sys, penstock.runners.local.worker_template; print(sorted(sys.modules))"
+    template = subprocess.run([sys.executable, "-c", imported], capture_output=True, text=True, check=True)
+    program = TWO_WORKERS.replace("TEMPLATE", template.stdout.strip())
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert ran.returncode == 0, ran.stderr
     assert ["[]", "[]"] == ran.stdout.splitlines()

@@ -35,7 +35,7 @@ def test_absolute_paths_need_no_working_directory(tmp_path: pathlib.Path) -> Non
 
 def test_started_workers_need_no_working_directory() -> None:
     """Also where a relative entry of sys.path has nothing to import any more, as with `python -c`."""
-    flags = ["program", "--parallelism=2", "--worker_start=spawn"]
+    flags = ["program", "--parallelism=2", "--start_method=spawn"]
     program = f"import sys, penstock as beam; sys.argv = {flags}; p = beam.Pipeline(); p | beam.Create([1]); p.run()"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 

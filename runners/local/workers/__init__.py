@@ -1,1 +1,1 @@
-"""Workers: processes, forked or spawned, whose slots run subtasks, and the snapshots that they write."""
+"""Workers: processes, forked from a template or spawned, whose slots run subtasks, and their snapshots."""

@@ -22,7 +22,7 @@ from ..channels.channel import Channel, ChannelId, ReceivingEnd, SendingEnd
 from ..channels.messages import BarrierKind
 from .pool import IDLE, MOMENT, SOON
 from .processes import run_worker
-from .protocol import ChangeOver, Failed, FencedEndpoint, Inject, Pause, Report, Rewind, receive_sockets
+from .protocol import ChangeOver, Failed, FencedEndpoint, Inject, Pause, Report, Rewind, receive_sockets, send
 from .slot import Slot, Start
 from .watch import Watch
 
@@ -135,7 +135,7 @@ class SlotProcess:
 
     def _report(self, report: Report) -> None:
         with self._lock:
-            self._control.send(self._endpoint.message(report))
+            send(self._control, self._endpoint.message(report))
 
     def report_failure(self, error: RemoteError) -> None:
         """Report an error that ends the slot."""

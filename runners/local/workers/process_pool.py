@@ -11,10 +11,11 @@ from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
 from ...execution.streaming.observation import Observed
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ..channels.channel import ChannelId
+from .handover import Work
 from .pool import Workers, ids_of
 from .process_loop import run_slot
-from .processes import Work, WorkerDied, WorkerProcesses
-from .protocol import Command, Counted, FencedEndpoint, Report, Rewind, Stopped, send_sockets
+from .processes import WorkerDied, WorkerProcesses
+from .protocol import Command, Counted, FencedEndpoint, Report, Rewind, Stopped, send, send_sockets
 from .slot import Start
 
 Pipes = dict[ChannelId, tuple[socket.socket, socket.socket]]
@@ -23,16 +24,17 @@ Pipes = dict[ChannelId, tuple[socket.socket, socket.socket]]
 class WorkersInProcesses(WorkerProcesses, Workers):
     """Slots that are processes; a subtask runs in the slot of its number.
 
-    The processes inherit the pipes between them, so nothing listens anywhere.  Forked ones also inherit the pipeline,
-    so functions needn't be pickled.
+    The processes get the pipes between them as open sockets, so nothing listens anywhere.
 
     Args:
       clock: microseconds since 1970.
       timeout: seconds without a heartbeat after which a worker is given up.
-      start_method: "fork" or "spawn".
+      start_method: "forkserver" or "spawn".
     """
 
-    def __init__(self, slots: int, clock: Callable[[], int], timeout: float = 10.0, start_method: str = "fork") -> None:
+    def __init__(
+        self, slots: int, clock: Callable[[], int], timeout: float = 10.0, start_method: str = "forkserver"
+    ) -> None:
         super().__init__(slots, timeout, start_method)
         self._clock = clock
         self._endpoints: list[FencedEndpoint] = []
@@ -49,7 +51,7 @@ class WorkersInProcesses(WorkerProcesses, Workers):
         between = _between(execution_graph, start, self.slots)
         with self._limits(2 * (len(between) + self.slots)):
             pipes = {id: socket.socketpair() for id in between}
-        self._start_all([self._work(number, start, pipes) for number in range(self.slots)], _ends(pipes))
+        self._start_all([self._work(number, start, pipes) for number in range(self.slots)])
         _close(pipes)
 
     def _work(self, number: int, start: Start, pipes: Pipes) -> Work:
@@ -72,14 +74,14 @@ class WorkersInProcesses(WorkerProcesses, Workers):
         pipes = {id: socket.socketpair() for id in _between(self._graph, start, self.slots) if id in changed}
         for number in sorted(lost):
             self._endpoints[number] = FencedEndpoint(start.attempt)
-            self._replace(number, self._work(number, start, pipes), _ends(pipes))
+            self._replace(number, self._work(number, start, pipes))
         for number, control in enumerate(self._controls):
             if number in lost:
                 continue
             ends, sockets = self._ends_of(number, pipes)
             # If the worker is gone, `poll` raises.
             with suppress(OSError):
-                control.send(self._endpoints[number].message(rewind._replace(ends=ends)))
+                send(control, self._endpoints[number].message(rewind._replace(ends=ends)))
                 send_sockets(control, sockets)
         _close(pipes)
 
@@ -91,7 +93,7 @@ class WorkersInProcesses(WorkerProcesses, Workers):
         for control, endpoint in zip(self._controls, self._endpoints, strict=True):
             # If the worker is gone, `poll` raises: after its last report, which may give the reason.
             with suppress(OSError):
-                control.send(endpoint.message(command))
+                send(control, endpoint.message(command))
 
     def poll(self, seconds: float) -> list[Report]:
         death, self._death = self._death, None
@@ -134,14 +136,11 @@ class WorkersInProcesses(WorkerProcesses, Workers):
         return taken
 
 
-def _ends(pipes: Pipes) -> list[socket.socket]:
-    return [end for pair in pipes.values() for end in pair]
-
-
 def _close(pipes: Pipes) -> None:
     """Close this process's copies of pipes that workers have now."""
-    for end in _ends(pipes):
-        end.close()
+    for pair in pipes.values():
+        for end in pair:
+            end.close()
 
 
 def _between(execution_graph: ExecutionGraph, start: Start, slots: int) -> list[ChannelId]:

@@ -1,29 +1,29 @@
-"""Worker processes of a run: started by fork or spawn, listened to, replaced and killed."""
+"""Worker processes of a run: started, listened to, replaced and killed."""
 
 from __future__ import annotations
 
 import io
-import multiprocessing
 import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....sdk.errors import OptionsError, UserCodeError
 from ....sdk.options import StreamingOptions
 from ....sdk.redaction import logger_of
-from ...execution.error_transport import RemoteError, remote
-from ...execution.fork_safety import without_input
+from ...execution.error_transport import RemoteError, local, remote
 from ...execution.gc_tuning import look_rarely_for_garbage
-from ...execution.streaming_options import parallelism_of
+from ...execution.streaming_options import parallelism_of, start_method_of
 from ...execution.stuck_calls import Returned, Stuck
 from ...execution.user_errors import as_exception
-from .heartbeats import SILENCE, Heartbeats, end_with_parent
-from .spawned import spawned
+from .handover import Work, hand_over, pickled_work
+from .heartbeats import SILENCE, Heartbeats
+from .interpreter import ignore_signals
+from .start import STARTS, Process
 
 _logger = logger_of(__name__)
 
@@ -43,33 +43,20 @@ class WorkerDied(Exception):
         self.number = number
 
 
-class Work(NamedTuple):
-    """The work of a process.
-
-    Attributes:
-      run: a module's function, called with the worker's end of the pipe to the job, the sockets, and the arguments.
-      sockets: the sockets that the process inherits.
-    """
-
-    run: Callable[..., None]
-    arguments: tuple[Any, ...]
-    sockets: Sequence[Any] = ()
-
-
 class WorkerProcesses:
     """Worker processes, each with a pipe for commands and reports.
 
     Args:
       slots: how many there are.
       timeout: seconds without a heartbeat after which a worker is given up.
-      start_method: "fork" or "spawn".
+      start_method: "forkserver" or "spawn".
     """
 
-    def __init__(self, slots: int, timeout: float, start_method: str = "fork") -> None:
+    def __init__(self, slots: int, timeout: float, start_method: str = "forkserver") -> None:
         self.slots = slots
         self._timeout = timeout
-        self._start_method = start_method
-        self._processes: list[Any] = []
+        self._begin = STARTS[start_method]
+        self._processes: list[Process] = []
         self._controls: list[Connection] = []
         self._beats: Heartbeats | None = None
         self._silent: set[int] = set()
@@ -80,25 +67,21 @@ class WorkerProcesses:
         """The workers' process ids."""
         return [process.pid for process in self._processes]
 
-    def _start_all(self, works: Sequence[Work], inherited: Iterable[Any] = ()) -> None:
+    def _start_all(self, works: Sequence[Work]) -> None:
         """Start all processes.
 
-        Args:
-          inherited: open files of this process that a worker closes unless they are in its work.
-
-        Raises `OptionsError` if a process is to be spawned and its work can't be pickled, and for more processes than
-        the system starts.
+        Raises `SerializationError` for work that can't be pickled, and `OptionsError` for more processes than the
+        system starts.
         """
+        # Workers may all have the same.
+        pickled = {id(work): pickled_work(work) for work in works}
         self._beats = Heartbeats(self.slots)
         self._silent, self._stuck = set(), {}
-        with self._limits(2 * self.slots):
-            pipes = [Pipe() for _ in works]
-            self._controls = [ours for ours, _ in pipes]
-            inherited = [*(end for pair in pipes for end in pair), *inherited]
-            for number, (work, (_, theirs)) in enumerate(zip(works, pipes, strict=True)):
-                self._processes.append(self._start(number, work, theirs, inherited))
-        for _, theirs in pipes:
-            theirs.close()
+        with self._limits(4 * self.slots):
+            for _ in works:
+                self._start()
+        for number, work in enumerate(works):
+            hand_over(self._controls[number], number, self.slots, pickled[id(work)], work.sockets)
 
     @contextmanager
     def _limits(self, files: int) -> Iterator[None]:
@@ -121,36 +104,26 @@ class WorkerProcesses:
                 f"({error}); ask for fewer, or raise its limits (ulimit -n, which is {soft}, needs {wanted}; ulimit -u)"
             ) from error
 
-    def _replace(self, number: int, work: Work, inherited: Iterable[Any] = ()) -> None:
-        """Start a process in the place of one that was buried; the arguments are those of `_start_all`."""
+    def _start(self, number: int | None = None) -> None:
+        """Start a process, in the place of one that was buried if there is a number."""
         assert self._beats is not None
+        ours, theirs = Pipe()
+        # The worker's end is closed here, so that its death is seen, however little it has read.
+        with theirs:
+            process = self._begin(theirs, self._beats)
+        if number is None:
+            self._processes.append(process)
+            self._controls.append(ours)
+        else:
+            self._processes[number], self._controls[number] = process, ours
+
+    def _replace(self, number: int, work: Work) -> None:
+        """Start a process in the place of one that was buried."""
+        assert self._beats is not None
+        pickled = pickled_work(work)
         self._beats.begin(number)
-        self._controls[number], theirs = Pipe()
-        inherited = [*(control for control in self._controls if not control.closed), *inherited]
-        self._processes[number] = self._start(number, work, theirs, inherited)
-        theirs.close()
-
-    def _start(self, number: int, work: Work, theirs: Connection, inherited: Iterable[Any]) -> Any:
-        beats = self._beats
-        assert beats is not None
-        if self._start_method == "spawn":
-            return spawned(number, work.run, work.arguments, work.sockets, self._controls[number], theirs, beats)
-        own = {id(theirs), *map(id, work.sockets)}
-        parent = os.getpid()
-
-        def run() -> None:
-            end_with_parent(parent)
-            for end in inherited:
-                if id(end) not in own:
-                    end.close()
-            beats.beat_on(number)
-            work.run(theirs, work.sockets, *work.arguments)
-
-        context = multiprocessing.get_context("fork")
-        process = context.Process(target=run, name=f"penstock worker {number}", daemon=True)
-        with without_input(), _children_permitted():
-            process.start()
-        return process
+        self._start(number)
+        hand_over(self._controls[number], number, self.slots, pickled, work.sockets)
 
     def _receive(self, seconds: float, stopped: Collection[int] = ()) -> list[tuple[int, Any]]:
         """Return messages with the numbers of their workers, after at most so many seconds.
@@ -158,14 +131,19 @@ class WorkerProcesses:
         Args:
           stopped: workers that are not listened to.
 
-        Raises `WorkerDied` for a pipe that has ended, unless others have sent something: then the next time.
+        Raises `WorkerDied` for a pipe that has ended, unless others have sent something: then the next time; and
+        `SerializationError` for a worker that can't load its work.
         """
         messages: list[tuple[int, Any]] = []
         for ready in wait([control for i, control in enumerate(self._controls) if i not in stopped], seconds):
             number = self._controls.index(ready)  # type: ignore[arg-type]
             try:
                 while self._controls[number].poll():
-                    messages.append((number, self._controls[number].recv()))
+                    message = self._controls[number].recv()
+                    if isinstance(message, RemoteError):
+                        # It has not begun.
+                        raise local(message)
+                    messages.append((number, message))
             except (EOFError, OSError):
                 if messages:
                     return messages
@@ -207,8 +185,7 @@ class WorkerProcesses:
     def _bury(self, number: int) -> None:
         """Kill a worker, and close its pipe."""
         process = self._processes[number]
-        with suppress(OSError):
-            os.kill(process.pid, signal.SIGKILL)
+        _kill(process)
         process.join()
         process.close()
         self._controls[number].close()
@@ -229,15 +206,13 @@ class WorkerProcesses:
 
     def kill(self) -> None:
         for process in list(self._processes):
-            # Its end may have been seen meanwhile.
-            with suppress(OSError, ValueError):
-                os.kill(process.pid, signal.SIGKILL)
+            _kill(process)
 
     def end(self) -> None:
         self.kill()
         for process in self._processes:
             # An interrupted call may have closed it.
-            with suppress(ValueError):
+            with suppress(OSError, ValueError):
                 process.join()
                 process.close()
         for control in self._controls:
@@ -248,28 +223,17 @@ class WorkerProcesses:
             self._beats = None
 
 
-@contextmanager
-def _children_permitted() -> Iterator[None]:
-    """Permit children of a daemonic process, such as a worker of `multiprocessing.Pool`.
-
-    Python forbids them since they might outlive it.  Workers end with their parent.
-    """
-    this = multiprocessing.current_process()
-    was_daemonic = this.daemon
-    if was_daemonic:
-        this.daemon = False
-    try:
-        yield
-    finally:
-        if was_daemonic:
-            this.daemon = True
+def _kill(process: Process) -> None:
+    # Its end may have been seen, by another thread or an interrupted call.
+    with suppress(OSError, ValueError):
+        if process.exitcode is None:
+            os.kill(process.pid, signal.SIGKILL)
 
 
 def run_worker(loop: Callable[[], None], report: Callable[[RemoteError], None]) -> None:
     """Run a worker's loop in its process, report an error that it raises, and exit."""
-    # Signals are for the process that the user started: Ctrl-C, and SIGTERM, which may be sent to a group.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # The program's modules may have set handlers.
+    ignore_signals()
     try:
         _print_whole_lines()
         look_rarely_for_garbage()
@@ -282,7 +246,7 @@ def run_worker(loop: Callable[[], None], report: Callable[[RemoteError], None]) 
                 report(remote(as_exception(error)))
     sys.stdout.flush()
     sys.stderr.flush()
-    # Exit handlers of the parent don't run here.
+    # Exit handlers don't run here.
     os._exit(0)
 
 
@@ -303,10 +267,10 @@ def slots_of(streaming: StreamingOptions) -> int:
 
 
 def start_of(slots: int, streaming: StreamingOptions) -> str:
-    """Return how processes start, "fork" or "spawn".  Raises `OptionsError` where they can't."""
+    """Return how processes start, "forkserver" or "spawn".  Raises `OptionsError` where they can't."""
     if sys.platform == "win32":
         raise OptionsError(
             f"option --workers: {slots} processes were asked for, but on Windows pipes can't be handed on; "
             "expected --workers=1, with any --parallelism"
         )
-    return streaming.worker_start or ("fork" if hasattr(os, "fork") else "spawn")
+    return start_method_of(streaming)

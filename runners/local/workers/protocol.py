@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, TypeAlias
 
+from ....sdk.user_code.pickler import pickled
 from ...execution.checkpoints.manifest import Checkpoint, PartReference
 from ...execution.error_transport import RemoteError
 from ...execution.plan.execution_graph import SubtaskId
@@ -232,6 +233,14 @@ class FencedEndpoint:
             return False
         self._received = message.number
         return True
+
+
+def send(control: Connection, message: Any) -> None:
+    """Send a message through a pipe, whose other end takes it by `recv`.
+
+    It may have objects of classes that only one of the processes can import, those of the main module for example.
+    """
+    control.send_bytes(pickled(message))
 
 
 def send_sockets(control: Connection, sockets: Sequence[socket.socket]) -> None:

@@ -119,12 +119,12 @@ def test_rows_of_a_file_that_is_replaced_have_the_fields_of_the_built_pipeline(s
         p.run().wait_until_finish()
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["forkserver", "spawn"])
 @pytest.mark.parametrize("as_rows", [False, True])
 def test_workers_read_files_of_known_fields(tmp_path: Path, as_rows: bool, start: str) -> None:
     for i in range(3):
         written(tmp_path / f"{i}.parquet", item=["tea"], price=[i])
-    options = PipelineOptions([], parallelism=2, worker_start=start)
+    options = PipelineOptions([], parallelism=2, start_method=start)
     with beam.Pipeline(options=options) as p:
         rows = p | ReadFromParquet(tmp_path / "*.parquet", as_rows=as_rows) | beam.Filter(col("price") > 0)
         totals = rows | beam.Reshuffle() | beam.GroupBy(col("item")).aggregate_field("price", sum, "total")

@@ -94,7 +94,7 @@ def test_one_value_may_be_the_whole_file(tmp_path: pathlib.Path) -> None:
     assert [Person("Ada")] == read(source, 1)
 
 
-@pytest.mark.parametrize("flags", [{}, {"parallelism": 2}, {"parallelism": 2, "worker_start": "spawn"}], ids=repr)
+@pytest.mark.parametrize("flags", [{}, {"parallelism": 2}, {"parallelism": 2, "start_method": "spawn"}], ids=repr)
 def test_a_pipeline_reads_and_writes_the_type(flags: dict[str, typing.Any], tmp_path: pathlib.Path) -> None:
     """In this process and in workers; the type is that of the PCollection."""
     path = people(tmp_path)

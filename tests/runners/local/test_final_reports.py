@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from multiprocessing.context import ForkProcess
 
 import pytest
 from support.programs.running_program import wait_until
@@ -15,6 +14,7 @@ from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.workers.process_pool import WorkersInProcesses
 from penstock.runners.local.workers.protocol import Drain, Failed
 from penstock.runners.local.workers.slot import Start
+from penstock.runners.local.workers.template import ForkedWorker
 
 
 class FailsInSetup(beam.DoFn):
@@ -58,15 +58,15 @@ def test_workers_can_be_ended_again_after_an_interrupt(
     workers.start(cut(fuse(p.graph(), lambda *_: False), 2), Start(None, None, "", "aa", has_script=True))
     pids = list(workers.pids)
     joined: list[int | None] = []
-    join = ForkProcess.join
+    join = ForkedWorker.join
 
-    def interrupted(process: ForkProcess, timeout: float | None = None) -> None:
+    def interrupted(process: ForkedWorker, timeout: float | None = None) -> None:
         join(process, timeout)
         joined.append(process.pid)
         if len(joined) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(ForkProcess, "join", interrupted)
+    monkeypatch.setattr(ForkedWorker, "join", interrupted)
     with pytest.raises(KeyboardInterrupt):
         workers.end()
     workers.end()

@@ -26,7 +26,10 @@ N = 300
 
 @attrs.frozen
 class Kill:
-    """Kills the worker that calls it: once, if `marker` is a path that doesn't exist yet, or each time."""
+    """Kills the worker that calls it: once, if `marker` is a path that doesn't exist yet, or each time.
+
+    In a worker each task sends several blocks of each key, so that accumulators are merged.
+    """
 
     marker: pathlib.Path
     always: bool
@@ -38,6 +41,15 @@ class Kill:
                 self.marker.touch(exist_ok=self.always)
                 os.kill(os.getpid(), signal.SIGKILL)
         return element
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (self.marker, self.always, self.parent)
+
+
+def _arrived(marker: pathlib.Path, always: bool, parent: int) -> Kill:
+    if os.getpid() != parent:
+        groupings.TABLE_BYTES = 1
+    return Kill(marker, always, parent)
 
 
 class Numbers(BoundedSource[int]):
@@ -219,8 +231,6 @@ def temporary(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathli
     directory = tmp_path / "temporary"
     directory.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(directory))
-    # Each task sends several blocks of each key, so that accumulators are merged.
-    monkeypatch.setattr(groupings, "TABLE_BYTES", 1)
     return directory
 
 

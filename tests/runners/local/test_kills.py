@@ -59,10 +59,10 @@ if __name__ == "__main__":
 STUCK_WORKER = r"(?m)^stuck (\d+)$"
 
 
-@pytest.mark.parametrize("begin", ["fork", "spawn"])
+@pytest.mark.parametrize("begin", ["forkserver", "spawn"])
 def test_a_busy_worker_does_not_outlive_its_coordinator(tmp_path: pathlib.Path, begin: str) -> None:
     """In a function of the user's, it used to go on until that returned: forked, or an interpreter of its own."""
-    with RunningProgram(tmp_path, STUCK, "--parallelism=2", f"--worker_start={begin}") as program:
+    with RunningProgram(tmp_path, STUCK, "--parallelism=2", f"--start_method={begin}") as program:
         program.wait_until(lambda: len(re.findall(STUCK_WORKER, program.log)) == 2, "two workers")
         workers = list(map(int, re.findall(STUCK_WORKER, program.log)))
         program.signal(signal.SIGKILL)

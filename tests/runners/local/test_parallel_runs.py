@@ -167,11 +167,11 @@ def test_pairs_of_numbers_and_others_are_grouped_as_in_one_process(
     assert 211 <= len(found[0])
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["forkserver", "spawn"])
 def test_equal_keys_of_several_workers_are_one_group(start: str, tmp_path: pathlib.Path) -> None:
     """Whether `hash` is the same in all of them or not, and whatever type of several equal keys comes."""
     keys: list[Any] = [None, "a", 1, ("b", None), b"c", 2.5, frozenset(["d", "e"])]
-    p = beam.Pipeline(options=PipelineOptions([], parallelism=3, worker_start=start))
+    p = beam.Pipeline(options=PipelineOptions([], parallelism=3, start_method=start))
     pairs = [((1, 1.0, True)[i % 3] if i % 7 == 2 else keys[i % 7], i) for i in range(2100)]
     groups = p | beam.Create(pairs) | beam.GroupByKey()
     sizes = groups | beam.MapTuple(lambda key, values: f"{len(values)} {sum(values)}")

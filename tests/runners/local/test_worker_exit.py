@@ -38,18 +38,24 @@ def test_a_worker_that_is_killed_may_have_run_out_of_memory() -> None:
         pipeline.run()
 
 
-def test_a_worker_without_memory_is_logged_and_fails_the_run_by_name(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Outside of user code, where Python's MemoryError has no text."""
+def without_memory(element: Any) -> Any:
+    """Leave this worker no memory to send an element."""
+    from penstock.runners.local.channels import channel
 
     def out_of_memory(*_: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr("penstock.runners.local.channels.channel.encode_bundle", out_of_memory)
+    channel.encode_bundle = out_of_memory
+    return element
+
+
+def test_a_worker_without_memory_is_logged_and_fails_the_run_by_name(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Outside of user code, where Python's MemoryError has no text."""
     flags = ["--parallelism=2", f"--checkpoint_dir={tmp_path}", "--max_restarts=1", "--restart_delay=0.01"]
     pipeline = beam.Pipeline(argv=flags)
-    _ = pipeline | beam.Create(range(100)) | beam.WithKeys(str) | beam.GroupByKey()
+    _ = pipeline | beam.Create(range(100)) | beam.Map(without_memory) | beam.WithKeys(str) | beam.GroupByKey()
 
     with pytest.raises(PenstockError, match="^MemoryError$"):
         pipeline.run()

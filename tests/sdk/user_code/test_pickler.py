@@ -87,7 +87,7 @@ def test_classes_with_typed_fields_are_whole_in_another_process(tmp_path: Path) 
     assert EXPECTED == subprocess.check_output([sys.executable, "-c", OTHER], input=pickle).decode()
 
 
-@pytest.mark.parametrize("flags", [[], ["--worker_start=spawn"]], ids=["forked", "spawned"])
+@pytest.mark.parametrize("flags", [[], ["--start_method=spawn"]], ids=["forked", "spawned"])
 def test_a_struct_of_the_program_is_an_element_in_workers(flags: list[str], tmp_path: Path) -> None:
     program = PROGRAM.rpartition("sys.stdout")[0] + (
         "import penstock as beam\n"

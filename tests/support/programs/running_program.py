@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import subprocess
 import sys
@@ -26,9 +27,24 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that the threads of a process have started."""
-    threads = pathlib.Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for thread in threads for child in thread.read_text().split()]
+    """Return the processes that the threads of a process have started; in the place of its template, the workers."""
+    return [each for child in _started_by(pid) for each in (_started_by(child) if _is_template(child) else [child])]
+
+
+def _started_by(pid: int) -> list[int]:
+    found = []
+    for file in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        # A thread may end in between.
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            found += [int(child) for child in file.read_text().split()]
+    return found
+
+
+def _is_template(pid: int) -> bool:
+    try:
+        return b"worker_template\0serve" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 class RunningProgram:

@@ -2,7 +2,7 @@
 
 A variant is named by what is different: `local-job` and `local-4` take checkpoints with one and with four subtasks in
 this process.  `local-2` has two subtasks without checkpoints; a bounded pipeline has two partitions, whose tasks run in
-turn.  `local-2-processes` has forked workers.  `local-2-simulated` has two workers of a simulation; a seed decides on
+turn.  `local-2-processes` has worker processes.  `local-2-simulated` has two workers of a simulation; a seed decides on
 their turns, delays and checkpoints.  No worker dies there, since user code that notes calls in this process would note
 them twice.
 """

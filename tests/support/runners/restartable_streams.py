@@ -29,13 +29,17 @@ class Crash(BaseException):
 class FailingDisk(LocalDisk):
     """Calls `before` with each path that is to be written, and `midway` when half of its first piece has been.
 
-    When either has raised `Crash`, nothing works any more.
+    When either has raised `Crash`, nothing works any more.  Both are for the process that has made it; in a worker
+    nothing fails.
     """
 
     def __init__(self) -> None:
         self.before: Callable[[str], None] = lambda path: None
         self.midway: Callable[[str], None] = lambda path: None
         self.is_gone = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FailingDisk, ()
 
     def write_atomically(self, path: str, content: Any) -> None:
         self._alive()

@@ -43,7 +43,7 @@ def job_of(directory: pathlib.Path, fn: Sum, workers: Workers, parallelism: int)
     )
 
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
 def test_a_killed_worker_is_replaced_and_the_others_continue(
     tmp_path: pathlib.Path, start_method: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import signal
 from collections import Counter
 
-from support.programs.running_program import RunningProgram
+from support.programs.running_program import RunningProgram, children
 
 PROGRAM = """
 import os
@@ -43,16 +42,6 @@ if __name__ == "__main__":
             | beam.io.WriteToText("sums", ".txt")
         )
 """
-
-
-def children(pid: int) -> list[int]:
-    """Return the processes that another one has started, from any of its threads."""
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        # A thread may end in between.
-        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-            found += [int(child) for child in (task / "children").read_text().split()]
-    return found
 
 
 def rows(directory: pathlib.Path) -> Counter[tuple[int, ...]]:

@@ -29,7 +29,7 @@ def keyed(n: int) -> tuple[int, int]:
 
 def test_results_are_those_of_forked_workers() -> None:
     """Sums by key, over a shuffle between two interpreters."""
-    with TestPipeline(options=PipelineOptions(parallelism=3, workers=2, worker_start="spawn")) as p:
+    with TestPipeline(options=PipelineOptions(parallelism=3, workers=2, start_method="spawn")) as p:
         numbers = p | beam.Create(range(1000)) | beam.Map(keyed) | beam.CombinePerKey(sum)
         assert_that(numbers, equal_to([(key, sum(range(key, 1000, 7))) for key in range(7)]))
     assert [1000] == [counter.committed for counter in p.result.metrics().query(KEYED)["counters"]]
@@ -52,7 +52,7 @@ def test_workers_know_of_registered_coders() -> None:
     before = registry.registered()
     registry.register_coder(Remainder, RemainderCoder)
     try:
-        with TestPipeline(options=PipelineOptions(parallelism=2, workers=2, worker_start="spawn")) as p:
+        with TestPipeline(options=PipelineOptions(parallelism=2, workers=2, start_method="spawn")) as p:
             pairs = p | beam.Create(range(100)) | beam.Map(lambda n: (Remainder(n % 7), n))
             sums = pairs | beam.CombinePerKey(sum) | beam.MapTuple(lambda key, total: (key.number, total))
             assert_that(sums, equal_to([(key, sum(range(key, 100, 7))) for key in range(7)]))
@@ -82,7 +82,7 @@ def test_the_program_does_not_run_again_in_a_worker(tmp_path: pathlib.Path, monk
     """Its functions are there all the same, and modules beside it can be imported."""
     (tmp_path / "beside.py").write_text("def doubled(n):\n    return 2 * n\n")
     monkeypatch.setenv("STARTER", str(os.getpid()))
-    with RunningProgram(tmp_path, PROGRAM, "--parallelism=2", "--worker_start=spawn") as program:
+    with RunningProgram(tmp_path, PROGRAM, "--parallelism=2", "--start_method=spawn") as program:
         assert 0 == program.ended(), program.log
         assert ["2 True", "4 True", "the program runs"] == sorted(program.log.splitlines())
 
@@ -90,7 +90,7 @@ def test_the_program_does_not_run_again_in_a_worker(tmp_path: pathlib.Path, monk
 def started(directory: pathlib.Path) -> Any:
     """A stream on two such workers."""
     options = PipelineOptions(
-        parallelism=2, worker_start="spawn", checkpoint_interval=0.1, checkpoint_dir=str(directory / "kept")
+        parallelism=2, start_method="spawn", checkpoint_interval=0.1, checkpoint_dir=str(directory / "kept")
     )
     p = beam.Pipeline(options=options)
     numbers = p | beam.io.GenerateSequence(0, 400, 400, 1, partitions=2) | beam.Map(lambda n: {"n": n})
@@ -119,6 +119,6 @@ def test_what_cannot_be_pickled_is_refused() -> None:
     """With what can be done about it."""
     lock = threading.Lock()
     with pytest.raises(PenstockError) as error:  # noqa: SIM117
-        with beam.Pipeline(options=PipelineOptions(parallelism=2, worker_start="spawn")) as p:
+        with beam.Pipeline(options=PipelineOptions(parallelism=2, start_method="spawn")) as p:
             _ = p | beam.Create([1]) | beam.Map(lambda n: lock.locked())
     assert "pickle" in str(error.value)
