@@ -40,7 +40,6 @@ class PartitionedPlan:
       partitions: the number of partitions of a shuffle.
       directory: the directory of the tasks' block files.
       transaction: the run's, for its sinks.
-      forked: True if workers are forked.
     """
 
     plan: Plan
@@ -49,7 +48,6 @@ class PartitionedPlan:
     partitions: int
     directory: str
     transaction: str
-    forked: bool = False
 
     @cached_property
     def groups(self) -> int:
@@ -127,7 +125,6 @@ def run_task(
             metrics,
             writer.send,
             program.groups,
-            forked=program.forked,
         )
         try:
             while True:

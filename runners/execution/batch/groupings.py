@@ -56,9 +56,7 @@ class Groupings:
         self._cell_writers: dict[str, CellWriter] = {}
         self._element_writers: dict[str, ElementWriter | PairWriter] = {}
 
-    def open_writers(
-        self, plan: Plan, segments: Iterable[Segment], send: Callable[..., None], groups: int, forked: bool
-    ) -> None:
+    def open_writers(self, plan: Plan, segments: Iterable[Segment], send: Callable[..., None], groups: int) -> None:
         """Open a writer for each shuffle that the segments send to; see `SegmentTask` for the arguments."""
         transforms = {t.label: t for t in plan.graph.transforms}
         labels = dict.fromkeys(label for segment in segments for label in segment.groupings)
@@ -68,10 +66,10 @@ class Groupings:
             to_grouping = partial(send, ("grouping", label))
             if isinstance(primitive, graph.GroupByKeyAndWindow) and shrinks(primitive):
                 fold = Fold(transforms[label])
-                self._cell_writers[label] = CellWriter(fold, to_grouping, groups, memory_bytes, forked)
+                self._cell_writers[label] = CellWriter(fold, to_grouping, groups, memory_bytes)
             elif isinstance(primitive, graph.GroupByKeyAndWindow) and _is_plain(primitive):
                 fold = Fold(transforms[label])
-                self._element_writers[label] = PairWriter(fold, to_grouping, groups, memory_bytes, forked)
+                self._element_writers[label] = PairWriter(fold, to_grouping, groups, memory_bytes)
             else:
                 self._element_writers[label] = ElementWriter(label, to_grouping, groups, memory_bytes)
 

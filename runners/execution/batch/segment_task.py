@@ -78,7 +78,6 @@ class SegmentTask:
       send: sends the blocks that leave the segment; None for a whole plan, which no block leaves.
       groups: the number of key groups.
       sinks: by label, the receivers of the elements of sinks that aren't written to here.
-      forked: True if all tasks of the run are in processes that were forked from the same one.
 
     Attributes:
       outputs: its sinks at work.
@@ -98,7 +97,6 @@ class SegmentTask:
         send: Send | None = None,
         groups: int = KEY_GROUPS,
         sinks: Mapping[str, SinkOutput] | None = None,
-        forked: bool = False,
     ) -> None:
         self._counts = counts
         self._send = send
@@ -114,7 +112,7 @@ class SegmentTask:
 
             self._groupings = Groupings(groupings, clock, metrics, counts)
             if send is not None:
-                self._groupings.open_writers(plan, segments, send, groups, forked)
+                self._groupings.open_writers(plan, segments, send, groups)
         outputs = [step.transform for step in steps if isinstance(step, Output)]
         self.outputs = [OutputRun(t, transaction, counts, unit) for t in outputs if t.label not in self._sinks]
         receivers: dict[str, Receiver] = {output.label: output.receive for output in self.outputs}
@@ -270,15 +268,6 @@ class SegmentTask:
             output.discard()
         with suppress(Exception):
             self._dataflow.teardown()
-
-
-def import_for(segments: Iterable[Segment]) -> None:
-    """Import the modules that tasks of these segments need, which forked workers then share."""
-    from . import groupings  # noqa: F401
-
-    roots = [segment.root for segment in segments]
-    if any(isinstance(root, Keyed) for root in roots):
-        from ..operators import keyed  # noqa: F401
 
 
 def key_groups_for(partitions: int) -> int:

@@ -4,7 +4,7 @@ A key group always belongs to the same subtask.  A bundle is cut as a whole.  Ha
 of keys are cached as long as keys repeat: a hundred nanoseconds an element instead of two hundred
 (docs/streaming_performance.md).
 
-Where all that distribute keys were forked from one process, `hash` is the same for all of them, and takes a tenth.
+In a bounded run, whose key groups nothing outlives, the value of a whole number decides, in a fifth of the time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection
 from itertools import compress
 from typing import Any
 
-from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
+from ....sdk.coders.key_encoding import KEY_GROUPS, encode_key, key_group, key_groups
 from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.elements.bundle import Bundle
 from ..user_errors import Attribution, attributed, not_a_pair, pair_type, reraise, shortened, unhashable
@@ -42,18 +42,18 @@ class Partitioner:
       parallelism: the number of parts.
       label: the step that receives the elements, for errors.
       groups: the number of key groups that the parts have.
-      hashed: True if there is a part for each key group, of which the hash of a key decides.
+      bounded: True if there is a part for each key group, of which the value of a whole number decides.
 
     >>> parts = Partitioner(128, "Group").parts(Bundle([("a", 1), ("b", 2), ("a", 3)]))
     >>> sorted(part.values for part in parts if len(part))
     [[('a', 1), ('a', 3)], [('b', 2)]]
     """
 
-    def __init__(self, parallelism: int, label: str, groups: int = KEY_GROUPS, hashed: bool = False) -> None:
+    def __init__(self, parallelism: int, label: str, groups: int = KEY_GROUPS, bounded: bool = False) -> None:
         self._label = label
         self._parallelism = parallelism
         self._groups = groups
-        self._prime = prime_up_to(groups) if hashed else None
+        self._prime = prime_up_to(groups) if bounded else None
         self._owners = [group * parallelism // groups for group in range(groups)]
         # The cached owners by key, and the number of elements for which the cache is still bypassed.
         self._known: dict[Any, int] = {}
@@ -94,8 +94,9 @@ class Partitioner:
                 if not issubclass(kind, (tuple, list)):
                     raise TypeError(f"{kind} is no pair")
             keys = [key for key, _ in elements]
-            if self._prime is not None:
-                return packed(self.of_keys(keys))
+            prime = self._prime
+            if prime is not None and _are_ints(keys):
+                return packed([key % prime for key in keys])
             if self._resting <= 0:
                 try:
                     return packed(map(self._known.__getitem__, keys))
@@ -113,7 +114,11 @@ class Partitioner:
         """Return the number of the part of each key."""
         prime, owners = self._prime, self._owners
         if prime is not None:
-            return [hash(key) % prime for key in keys]
+            if _are_ints(keys):
+                return [key % prime for key in keys]
+            # Equal keys have one encoding.
+            known = {key: _group_by_value(key, prime, self._groups) for key in dict.fromkeys(keys)}
+            return [known[key] for key in keys]
         return [owners[group] for group in key_groups(list(keys), self._groups)]
 
     def _remember(self, keys: list[Any]) -> None:
@@ -131,12 +136,28 @@ class Partitioner:
 
 
 def prime_up_to(groups: int) -> int:
-    """Return the largest prime number up to `groups`: integers hash to themselves, and may be multiples of any other.
+    """Return the largest prime number up to `groups`: integers may be multiples of any other.
 
     >>> prime_up_to(128)
     127
     """
     return next(n for n in range(groups, 1, -1) if all(n % i for i in range(2, int(n**0.5) + 1)))
+
+
+def _are_ints(keys: Collection[Any]) -> bool:
+    return set(map(type, keys)) == {int}
+
+
+def _group_by_value(key: Any, prime: int, groups: int) -> int:
+    """Return the group of a key in a bounded run: by its value if it equals a whole number."""
+    kind = type(key)
+    if kind is int:
+        return int(key % prime)
+    if kind is not str:
+        encoded = encode_key(key)
+        if encoded[:1] == b"i":
+            return int.from_bytes(encoded[1:], "big", signed=True) % prime
+    return key_group(key, groups)
 
 
 def _explained(elements: list[Any]) -> tuple[Exception, str | None] | None:

@@ -137,7 +137,6 @@ class PairWriter(ShuffleWriter):
     Args:
       fold: the grouping's fold.
       groups: the number of key groups.
-      forked: True if all writers of the shuffle run in processes that were forked from the same one.
     """
 
     def __init__(
@@ -146,11 +145,10 @@ class PairWriter(ShuffleWriter):
         send: Send,
         groups: int = KEY_GROUPS,
         memory_bytes: int = TABLE_BYTES,
-        forked: bool = False,
     ) -> None:
         # More memory gains nothing.
         super().__init__(fold.label, send, memory_bytes // 4)
-        self._partitioner = Partitioner(groups, fold.label, groups, forked)
+        self._partitioner = Partitioner(groups, fold.label, groups, bounded=True)
         self._stamped = fold.operation.stamped
         self._width = 3 if self._stamped else 2
         self._by_window: dict[BoundedWindow, _ByGroup] = {}
@@ -267,7 +265,6 @@ class CellWriter(ShuffleWriter):
     Args:
       fold: the grouping's fold.
       groups: the number of key groups.
-      forked: True if all writers of the shuffle run in processes that were forked from the same one.
 
     Attributes:
       fold, cells: the cells that stages fold into.
@@ -279,7 +276,6 @@ class CellWriter(ShuffleWriter):
         send: Send,
         groups: int = KEY_GROUPS,
         memory_bytes: int = TABLE_BYTES,
-        forked: bool = False,
     ) -> None:
         super().__init__(fold.label, send, memory_bytes)
         self.fold = fold
@@ -287,7 +283,7 @@ class CellWriter(ShuffleWriter):
         self.cells = self._operator.cells
         self._merging = fold.operation.merging
         self._width = 3 if fold.operation.stamped else 2
-        self._partitioner = Partitioner(groups, fold.label, groups, forked)
+        self._partitioner = Partitioner(groups, fold.label, groups, bounded=True)
         fold.setup()
 
     def portions(self, bundle: Bundle) -> Iterator[Bundle]:

@@ -55,7 +55,7 @@ def root_of(combiner: TimestampCombiner) -> Grouping:
 def blocks_of(root: Grouping, pairs: list[Any], is_columnar: bool) -> list[bytes]:
     """Return the blocks of pairs in two windows, as if all belonged to one key group."""
     blocks: list[bytes] = []
-    writer = PairWriter(Fold(root.transform), lambda group, block: blocks.append(block), 2, forked=True)
+    writer = PairWriter(Fold(root.transform), lambda group, block: blocks.append(block), 2)
     windows = FixedWindows(10)
     for start in range(0, len(pairs), 1000):
         micros = [i % 20 * SECOND for i in range(start, min(len(pairs), start + 1000))]

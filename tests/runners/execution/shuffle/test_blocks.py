@@ -25,7 +25,6 @@ from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.coders import VarIntCoder, registry
 from penstock.sdk.coders.coded_key import coded
-from penstock.sdk.coders.key_encoding import key_group
 from penstock.sdk.columns.column_bundle import ColumnBundle, of_columns
 from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.errors import InvalidKeyError
@@ -105,14 +104,14 @@ def writer_of(transform: Any, send: Any, *settings: Any) -> ShuffleWriter:
     """Return the writer of a grouping's shuffle.
 
     Args:
-      settings: the number of key groups, the memory, and whether workers are forked.
+      settings: the number of key groups, and the memory.
     """
     fold = Fold(transform)
     window_fn = fold.windowing.window_fn
     if fold.combine_fn is not None and (window_fn.merges_by_overlap or not window_fn.is_merging):
         return CellWriter(fold, send, *settings)
     if fold.combine_fn is not None or window_fn.is_merging:
-        return ElementWriter(fold.label, send, *settings[:2])
+        return ElementWriter(fold.label, send, *settings)
     return PairWriter(fold, send, *settings)
 
 
@@ -132,10 +131,9 @@ def results(operator: WindowOperator) -> list[Any]:
     parts=st.lists(st.lists(elements, min_size=1, max_size=3), min_size=1, max_size=3),
     combiner=st.sampled_from(list(TimestampCombiner)),
     limit=st.sampled_from([1, 1000, 3000, 1 << 20]),
-    forked=st.booleans(),
 )
 def test_a_shuffle_changes_nothing(
-    window_fn: Any, make: Any, parts: list[list[list[Any]]], combiner: Any, limit: int, forked: bool
+    window_fn: Any, make: Any, parts: list[list[list[Any]]], combiner: Any, limit: int
 ) -> None:
     """Any cut into writers, bundles and blocks; every window function, combiner and timestamp combiner."""
     transform = grouping_of(make(), window_fn or beam.window.GlobalWindows(), timestamp_combiner=combiner)
@@ -154,16 +152,17 @@ def test_a_shuffle_changes_nothing(
 
     sent: dict[int, list[bytes]] = defaultdict(list)
     for part in parts:
-        writer = writer_of(transform, lambda group, block: sent[group].append(block), 128, limit, forked)
+        writer = writer_of(transform, lambda group, block: sent[group].append(block), 128, limit)
         fold_into(transform, writer, [bundle_of(rows, window_fn) for rows in part])
         writer.flush()
     operator = WindowOperator(Fold(transform))
     received = []
+    owners: dict[Any, int] = {}
     for group, blocks in sent.items():
         for block in blocks:
             receive(operator, block)
         found = results(operator)
-        assert forked or {group} == {key_group(key) for key, *_ in found}
+        assert all(owners.setdefault(key, group) == group for key, *_ in found), "a key is in two key groups"
         received += found
     assert sorted(results(whole.operator), key=repr) == sorted(received, key=repr)
 
@@ -344,13 +343,12 @@ def test_a_table_is_bounded_whatever_a_flat_map_outputs(expansion: int, window_f
     assert 3 << 20 > most
 
 
-def test_a_key_that_has_no_encoding_is_refused_when_columns_are_sent() -> None:
+def test_a_key_that_has_no_encoding_is_refused() -> None:
     """The error names the grouping."""
     transform = grouping_of("Group" >> beam.GroupByKey())
-    writer = PairWriter(Fold(transform), lambda group, block: None, forked=True)
-    fold_into(transform, writer, [Bundle([((1, object()), 1)])])
+    writer = PairWriter(Fold(transform), lambda group, block: None)
     with pytest.raises(InvalidKeyError, match="^Group: "):
-        writer.flush()
+        fold_into(transform, writer, [Bundle([((1, object()), 1)])])
 
 
 class NumberCoder(VarIntCoder):
@@ -361,7 +359,7 @@ def test_a_tuple_of_a_part_with_a_coder_is_refused_when_columns_are_sent() -> No
     """As other keys with a coder that aren't in coded form."""
     before = registry.registered()
     transform = grouping_of("Group" >> beam.GroupByKey())
-    writer = PairWriter(Fold(transform), lambda group, block: None, forked=True)
+    writer = PairWriter(Fold(transform), lambda group, block: None)
     fold_into(transform, writer, [Bundle([(("a", 1), 1)])])
     try:
         registry.register_coder(int, NumberCoder)
@@ -393,7 +391,7 @@ def test_keys_and_values_of_all_types_come_back(key: Any, value: Any) -> None:
     """Those that are encoded together, and those that are not."""
     transform = grouping_of(beam.GroupByKey(), FixedWindows(10))
     operator = WindowOperator(Fold(transform))
-    writer = PairWriter(Fold(transform), lambda group, block: None, forked=True)
+    writer = PairWriter(Fold(transform), lambda group, block: None)
     received: list[int] = []
     writer._send = lambda group, block: received.append(receive(operator, block))
     fold_into(transform, writer, [bundle_of([(key, value, i) for i in range(20)], FixedWindows(10))])
@@ -404,10 +402,10 @@ def test_keys_and_values_of_all_types_come_back(key: Any, value: Any) -> None:
 
 
 def test_integers_that_are_multiples_of_the_key_groups_are_distributed() -> None:
-    """Integers hash to themselves."""
+    """The number of groups that are used is a prime."""
     transform = grouping_of(beam.GroupByKey())
     groups: set[int] = set()
-    writer = PairWriter(Fold(transform), lambda group, block: groups.add(group), 128, forked=True)
+    writer = PairWriter(Fold(transform), lambda group, block: groups.add(group), 128)
     fold_into(transform, writer, [Bundle([(128 * i, 1) for i in range(1000)])])
     writer.flush()
     assert 127 == len(groups)
@@ -418,7 +416,7 @@ def test_values_of_a_key_keep_their_order(other: Any) -> None:
     """Whatever their types, over several bundles and blocks."""
     transform = grouping_of(beam.GroupByKey())
     operator = WindowOperator(Fold(transform))
-    writer = PairWriter(Fold(transform), lambda group, block: None, forked=True)
+    writer = PairWriter(Fold(transform), lambda group, block: None)
     writer._send = lambda group, block: receive(operator, block)
     values = [*range(10), other, *range(10, 20), other]
     for start in range(0, len(values), 3):
@@ -457,11 +455,10 @@ class Moody:
         raise TypeError("not today")
 
 
-@pytest.mark.parametrize("forked", [True, False])
-def test_a_key_without_a_hash_is_refused(forked: bool) -> None:
+def test_a_key_without_a_hash_is_refused() -> None:
     """By the name of the grouping; and one whose hash fails has its own error."""
     transform = grouping_of("Group" >> beam.GroupByKey())
-    writer = PairWriter(Fold(transform), lambda group, block: None, forked=forked)
+    writer = PairWriter(Fold(transform), lambda group, block: None)
     with pytest.raises(InvalidKeyError, match=r"^Group: \[1\] \(a list\) is unhashable, .*: use a tuple$"):
         fold_into(transform, writer, [Bundle([(1, 2), ([1], 2)])])
     with pytest.raises(TypeError, match=r"not today \[while running 'Group' on element \(<.*Moody.*>, 2\)"):
@@ -471,7 +468,7 @@ def test_a_key_without_a_hash_is_refused(forked: bool) -> None:
 def test_columns_of_many_windows_are_forgotten() -> None:
     """A window that was sent isn't looked at for each bundle that follows."""
     transform = grouping_of(beam.GroupByKey(), FixedWindows(1))
-    writer = PairWriter(Fold(transform), lambda group, block: None, forked=True)
+    writer = PairWriter(Fold(transform), lambda group, block: None)
     fold_into(transform, writer, [bundle_of([(1, i, i) for i in range(1000)], FixedWindows(1))])
     writer.flush()
     assert {} == writer._by_window

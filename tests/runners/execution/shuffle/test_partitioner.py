@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +16,10 @@ from penstock.runners.execution.shuffle.partitioner import Partitioner, owner
 from penstock.sdk.coders.key_encoding import key_group
 from penstock.sdk.elements.bundle import Bundle
 
+# Of types that are compared with integers.
+EQUAL = st.sampled_from(
+    [kind(n) for n in (0, -1, 1, 127, 1 << 40) for kind in (int, float, Decimal, Fraction, complex, numpy.int64)]
+)
 KEYS = st.one_of(st.integers(), st.text(), st.booleans(), st.none(), st.floats(allow_nan=False), st.binary())
 
 
@@ -34,6 +41,18 @@ def test_every_key_goes_to_the_worker_of_its_group(parallelism: int, bundles: li
         for key in keys:
             expected[owner(key_group(key), parallelism)].append(key)
         assert expected == in_parts(partitioner, keys)
+
+
+@given(bundles=st.lists(st.lists(KEYS | EQUAL, max_size=20), max_size=4))
+def test_equal_keys_of_bounded_writers_go_to_one_group(bundles: list[list[Any]]) -> None:
+    """Whatever their types, and those of the keys beside them in a bundle."""
+    groups: dict[Any, int] = {}
+    for keys in bundles:
+        # A writer of another process has seen nothing.
+        for group, part in enumerate(in_parts(Partitioner(128, "by key", bounded=True), keys)):
+            assert all(groups.setdefault(key, group) == group for key in part)
+        single = [in_parts(Partitioner(128, "by key", bounded=True), [key]) for key in keys]
+        assert [groups[key] for key in keys] == [[bool(part) for part in parts].index(True) for parts in single]
 
 
 def test_keys_that_dont_come_again_arent_remembered_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

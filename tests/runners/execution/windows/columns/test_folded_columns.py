@@ -141,25 +141,24 @@ def ways(transform: graph.Transform, bundles: list[Any]) -> Iterator[Any]:
     for bundle in bundles:
         executor.process(bundle)
     yield results(operator)
-    for is_forked in (False, True):
-        blocks: list[tuple[int, bytes]] = []
-        for part in (bundles[:2], bundles[2:]):
-            writer = CellWriter(Fold(transform), lambda group, block: blocks.append((group, block)), forked=is_forked)
-            executor = folding(writer.cells, writer.fold)
-            for bundle in part:
-                for portion in writer.portions(bundle):
-                    executor.process(portion)
-            writer.flush()
-        groups: dict[Any, int] = {}
-        found: list[Any] = []
-        for group in sorted({group for group, _ in blocks}):
-            operator = WindowOperator(Fold(transform))
-            assert sum(receive(operator, block) for own, block in blocks if own == group)
-            of_group = results(operator)
-            for key, *_ in of_group:
-                assert groups.setdefault(key, group) == group, "a key is in two key groups"
-            found += of_group
-        yield sorted(found, key=repr)
+    blocks: list[tuple[int, bytes]] = []
+    for part in (bundles[:2], bundles[2:]):
+        writer = CellWriter(Fold(transform), lambda group, block: blocks.append((group, block)))
+        executor = folding(writer.cells, writer.fold)
+        for bundle in part:
+            for portion in writer.portions(bundle):
+                executor.process(portion)
+        writer.flush()
+    groups: dict[Any, int] = {}
+    found: list[Any] = []
+    for group in sorted({group for group, _ in blocks}):
+        operator = WindowOperator(Fold(transform))
+        assert sum(receive(operator, block) for own, block in blocks if own == group)
+        of_group = results(operator)
+        for key, *_ in of_group:
+            assert groups.setdefault(key, group) == group, "a key is in two key groups"
+        found += of_group
+    yield sorted(found, key=repr)
     before = PreAggregation.of(Grouping(transform, False))
     if before is not None:
         for bundle in bundles:

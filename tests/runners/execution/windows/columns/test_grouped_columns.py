@@ -98,29 +98,28 @@ def ways(transform: graph.Transform, bundles: list[Any], memory_bytes: int) -> I
     for bundle in bundles:
         executor.process(bundle)
     yield results(operator)
-    for is_forked in (False, True):
-        blocks: list[tuple[int, bytes]] = []
+    blocks: list[tuple[int, bytes]] = []
 
-        def send(group: int, block: bytes, blocks: list[tuple[int, bytes]] = blocks) -> None:
-            blocks.append((group, block))
+    def send(group: int, block: bytes, blocks: list[tuple[int, bytes]] = blocks) -> None:
+        blocks.append((group, block))
 
-        writer = PairWriter(Fold(transform), send, memory_bytes=memory_bytes, forked=is_forked)
-        for bundle in bundles:
-            writer.receive(bundle)
-        writer.flush()
-        groups: dict[Any, int] = {}
-        found: list[Any] = []
-        for group in sorted({group for group, _ in blocks}):
-            operator = WindowOperator(Fold(transform))
-            spill = GroupSpill(operator, memory_bytes)
-            for own, block in blocks:
-                if own == group:
-                    spill.received(receive(operator, block), len(block))
-            of_group = results(operator)
-            for key, *_ in of_group:
-                assert groups.setdefault(key, group) == group, "a key is in two key groups"
-            found += of_group
-        yield sorted(found, key=repr)
+    writer = PairWriter(Fold(transform), send, memory_bytes=memory_bytes)
+    for bundle in bundles:
+        writer.receive(bundle)
+    writer.flush()
+    groups: dict[Any, int] = {}
+    found: list[Any] = []
+    for group in sorted({group for group, _ in blocks}):
+        operator = WindowOperator(Fold(transform))
+        spill = GroupSpill(operator, memory_bytes)
+        for own, block in blocks:
+            if own == group:
+                spill.received(receive(operator, block), len(block))
+        of_group = results(operator)
+        for key, *_ in of_group:
+            assert groups.setdefault(key, group) == group, "a key is in two key groups"
+        found += of_group
+    yield sorted(found, key=repr)
 
 
 def results(operator: WindowOperator) -> list[Any]:
