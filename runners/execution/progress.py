@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from ...sdk.errors import missing_extra
 from ...sdk.options import PipelineOptions, ProgressOptions
 from .counters import Counts, loads_of
-from .fork_safety import not_while_forking
 from .plan.fusion import Plan, Stage
 
 if TYPE_CHECKING:
@@ -103,10 +102,8 @@ class Progress(AbstractContextManager["Progress"]):
         redirect = sys.stdout.isatty()
         with Live(console=console, auto_refresh=False, redirect_stdout=redirect, redirect_stderr=True) as live:
             while not self._is_over.wait(_BETWEEN):
-                with not_while_forking():
-                    live.update(self.table(console.width), refresh=True)
-            with not_while_forking():
-                live.update(self.table(console.width))
+                live.update(self.table(console.width), refresh=True)
+            live.update(self.table(console.width))
 
     def table(self, width: int) -> Table:
         """Return a table of the present counts, for a terminal of this width."""

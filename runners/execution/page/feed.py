@@ -25,7 +25,6 @@ from ....sdk.errors import OptionsError, missing_extra
 from ....sdk.options import PageOptions, PipelineOptions
 from ....sdk.redaction import logger_of
 from ....sdk.user_code.error_text import text_or_class
-from ..fork_safety import closed_in_children, not_while_forking
 from ..streaming.observation import pause_after
 from .event_log import Events
 
@@ -121,7 +120,6 @@ class PageFeed:
         )
         listening.close()
         theirs.close()
-        closed_in_children(ours)
         self._subject.events.keep(True)
         ours.settimeout(_SENDING)
         self._socket = ours
@@ -156,10 +154,8 @@ class PageFeed:
         try:
             while not self._is_over.is_set():
                 self._receive()
-                with not_while_forking():
-                    self._send_news(is_last=False)
-            with not_while_forking():
-                self._send_news(is_last=True)
+                self._send_news(is_last=False)
+            self._send_news(is_last=True)
         except Exception as error:  # whatever it is, the job goes on
             _logger.warning("The page of the run has failed; the run goes on without it", exc_info=True)
             self._give_up(text_or_class(error))

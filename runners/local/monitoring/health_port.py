@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ....sdk.options import StreamingOptions
-from ...execution.fork_safety import not_while_forking
 from .health import Health, HealthMonitor
 from .http_port import HttpPort
 from .service_manager import ServiceManager
@@ -50,8 +49,7 @@ class HealthWatch:
 
     def _run(self) -> None:
         while not self._is_over.wait(self._pause):
-            with not_while_forking():
-                self._look()
+            self._look()
 
     def _look(self) -> None:
         self.health = self._monitor.look()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from ....sdk.errors import OptionsError
-from ...execution.fork_safety import closed_in_children, not_while_forking
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -39,7 +38,6 @@ class HttpPort:
             self._server = make_server(host, port, application, _Server, _Handler)
         except (OSError, OverflowError) as error:
             raise OptionsError(f"option --{option}: {host}:{port} can't be listened at: {error}") from error
-        closed_in_children(self._server.socket)
         self.address = f"{host}:{self._server.server_port}"
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.1,), name=f"penstock {option}", daemon=True
@@ -54,12 +52,6 @@ class HttpPort:
 
 
 class _Server(WSGIServer):
-    # Serves one request after the other, so that a fork waits for one at most.
-
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        with not_while_forking():
-            super().finish_request(request, client_address)
-
     def server_bind(self) -> None:
         # HTTPServer would look up the host's full name, which may take long.
         self.socket.setsockopt(*_REUSE)

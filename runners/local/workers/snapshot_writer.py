@@ -229,6 +229,14 @@ class SnapshotWriter:
             self._forgotten.pop()
 
 
+def _system_threads(known: int) -> int:
+    """Return the number of this process's threads, as the system counts them; `known` where it doesn't tell."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return known
+
+
 def _copied(snapshot: Snapshot, chunks: list[Chunk]) -> Snapshot:
     return snapshot._replace(records=records_of(chunks), labels=labels_of(chunks), uncopied=None)
 
@@ -261,12 +269,14 @@ class ForkedWriters:
     def may_fork(self) -> bool:
         """Return True if no thread can hold a lock that a child needs.
 
-        Penstock's own threads hold none while a process forks; of a user's threads that isn't known.
+        Penstock's own threads hold none of them; of other threads, those of libraries included, that isn't known.
         """
         if not hasattr(os, "fork") or threading.current_thread() is not threading.main_thread():
             return False
-        own = threading.current_thread()
-        return all(thread is own or thread.name.startswith("penstock") for thread in threading.enumerate())
+        own, threads = threading.current_thread(), threading.enumerate()
+        if any(thread is not own and not thread.name.startswith("penstock") for thread in threads):
+            return False
+        return _system_threads(len(threads)) <= len(threads)
 
     def begin(self, owner: Hashable, work: Callable[[], Any], done: Callable[[Any, str | None], None]) -> None:
         """Have a child do `work`, after killing a child of the same owner that is still writing.
