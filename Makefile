@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py beam cli dataframe io persistence
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills deployments shop shop_kills kafka beam simulate servers types floors docs links release changelog clean
+.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills deployments shop shop_kills kafka beam simulate starts servers types floors docs links release changelog clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -35,6 +35,7 @@ help:
 	@echo 'make properties    try the properties on EXAMPLES examples each, 1000 if not said'
 	@echo 'make simulate      run seven pipelines in all modes under SEEDS seeds, with all that can go wrong'
 	@echo 'make kills         kill 100 workers and 20 coordinators of a running pipeline'
+	@echo 'make starts        run RUNS pipelines in workers, 200 if not said, from a program that no fork is safe in'
 	@echo 'make spark_kills   kill 10 drivers of micro-batches, and one at each point of a commit'
 	@echo 'make executor_kills  kill executors of a cluster during 40 runs of pipelines in batch'
 	@echo 'make shop          run a shop: PostgreSQL, Kafka and a web service, into Iceberg and a dashboard'
@@ -104,6 +105,11 @@ properties: $(FULL)
 
 kills: $(FULL)
 	@$(BIN)/python tests/kills
+
+# Of each start method.
+starts: export RUNS ?= 200
+starts: $(FULL)
+	@$(BIN)/python tests/starts --runs=$(RUNS)
 
 spark_kills: $(FULL)
 	@$(BIN)/python tests/kills --workers=0 --coordinators=0 --drivers=10

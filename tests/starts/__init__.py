@@ -1,0 +1,1 @@
+"""Starts of workers from a program that can't be forked."""
