@@ -25,12 +25,8 @@ long, bundles are as large as steps of about 10 ms allow, by the time that the l
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar
 
@@ -130,61 +126,6 @@ LONG_STEP = 250_000
 _FIRST = 16
 
 
-# The switch interval of Python's threads while one of them is sampled, in seconds.  With the usual one of 5 ms the
-# sampling thread would find most calls over.
-_SHORT = 0.000_05
-
-
-class _Switches:
-    """The blocks that run now, and the interval before the first one."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.number = 0
-        self.usual = sys.getswitchinterval()
-
-
-_switches = _Switches()
-
-
-@contextmanager
-def fast_switches() -> Iterator[None]:
-    """Let threads take turns every 50 microseconds, while one samples another; blocks of several threads may overlap.
-
-    >>> before = sys.getswitchinterval()
-    >>> with fast_switches():
-    ...     sys.getswitchinterval() < before
-    True
-    >>> before == sys.getswitchinterval()
-    True
-    """
-    switches = _switches
-    with switches.lock:
-        if switches.number == 0:
-            switches.usual = sys.getswitchinterval()
-            sys.setswitchinterval(_SHORT)
-        switches.number += 1
-    try:
-        yield
-    finally:
-        with switches.lock:
-            switches.number -= 1
-            if switches.number == 0:
-                sys.setswitchinterval(switches.usual)
-
-
-def _begin_anew() -> None:
-    """Leave the blocks of threads that a child process doesn't have."""
-    global _switches
-    if _switches.number:
-        sys.setswitchinterval(_switches.usual)
-    _switches = _Switches()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
-
-
 class StepClock:
     """Times the steps of the subtasks of this process.
 
@@ -194,9 +135,7 @@ class StepClock:
 
     Attributes:
       began: the time when the step began, in microseconds; None between steps.
-      steps: the number of steps that have begun.
-      task: the label of the step's task.
-      took, busy: the microseconds of the last step, and of all that have ended.
+      took: the microseconds of the last step.
       is_simulated: True if everything happens in one thread, by a seed.
     """
 
@@ -206,9 +145,7 @@ class StepClock:
         self.length = length
         self.clock = clock
         self.began: int | None = None
-        self.steps = 0
-        self.task = ""
-        self.took = self.busy = 0
+        self.took = 0
 
     @cached_property
     def wakeup(self) -> Wakeup:
@@ -217,7 +154,6 @@ class StepClock:
 
     def begin(self) -> None:
         """Begin a step."""
-        self.steps += 1
         self.began = self.clock()
 
     def must_yield(self) -> bool:
@@ -228,7 +164,6 @@ class StepClock:
         """End the step."""
         if self.began is not None:
             self.took = self.clock() - self.began
-            self.busy += self.took
             self.began = None
 
     def pace(self, most: int, first: int = _FIRST) -> Pace:

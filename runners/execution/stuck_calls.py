@@ -1,38 +1,32 @@
-"""Stuck calls: detects user code that doesn't return, from samples of a thread's stack, and reports its step and stack.
+"""Stuck calls: detects user code that doesn't return, by the slot of its thread, and reports its step and stack.
 
-Two samples show the same call if they have the same frames, from the runner's own down to the first of user code.
-Otherwise the call has returned in between, and another one has begun.  The watched thread has no overhead.
+A slot that doesn't move is in one call.  The stack is taken when that is reported, and not before.
 
 Calls of async DoFns run beside the thread.  A watch asks those that were given to `watch_too`.
-
-For a step of a stream, the watch of its slot knows more (`runners/local/workers/watch.py`).
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 import traceback
 import weakref
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
-from types import FrameType, TracebackType
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from traceback import FrameSummary
+from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
-from ...sdk.metrics import STEPS_OF_LINES
 from ...sdk.redaction import logger_of
 from ...sdk.user_code.own_code import is_ours
-from ...sdk.user_code.thread_frames import frames_of
+from ...sdk.user_code.step_slot import FusedSteps, here
+from ...sdk.user_code.thread_stack import stack_of_thread
 
 _logger = logger_of(__name__)
 
-# The longest interval between samples in seconds, and the number of samples within the time-out.
+# The longest interval between two looks in seconds, and the number of looks within the time-out.
 _SELDOM, _LOOKS = 0.25, 10
-
-# Local variables with a step's label in functions of this package.
-_LABELS = "label", "transform"
 
 # Packages whose frames are not user code: PySpark runs our generators, and in Py4J a driver waits for the JVM.
 _RUNNERS, _JVM = f"{os.sep}pyspark{os.sep}", f"{os.sep}py4j{os.sep}"
@@ -41,20 +35,6 @@ _RUNNERS, _JVM = f"{os.sep}pyspark{os.sep}", f"{os.sep}py4j{os.sep}"
 def is_of_pyspark(file: str) -> bool:
     """Return True for the code of PySpark, which runs our generators."""
     return _RUNNERS in file
-
-
-class Sampler(Protocol):
-    """Samples a watched thread, from another one."""
-
-    def due_in(self) -> float:
-        """Return the seconds until the next sample is due."""
-
-    def sample(self) -> None:
-        """Take a sample if it is due."""
-
-
-# The watches, by the identity of the frame at which each begins.  A watch ends at the frame of another.
-_roots: dict[int, CallWatch] = {}
 
 
 class Stuck(NamedTuple):
@@ -117,38 +97,13 @@ def watch_too(calls: CallsBeside) -> None:
     _beside.add(calls)
 
 
-class _Call(NamedTuple):
-    """A call in one sample.
-
-    Attributes:
-      path: the frames of this package, and the first one of user code.
-      place: for a call of C code, the position in the innermost frame, with its local variables and the lengths of
-        lists, which grow while a loop runs.
-    """
-
-    path: tuple[FrameType, ...]
-    place: tuple[int, tuple[tuple[Any, int], ...]] | None
-
-    def is_same_as(self, other: _Call) -> bool:
-        """Return True if it has not returned between the two samples."""
-        if len(self.path) != len(other.path) or any(a is not b for a, b in zip(self.path, other.path, strict=True)):
-            return False
-        if self.place is None or other.place is None:
-            return self.place is other.place
-        (line, mine), (other_line, theirs) = self.place, other.place
-        if line != other_line or len(mine) != len(theirs):
-            return False
-        return all(a is b and n == m for (a, n), (b, m) in zip(mine, theirs, strict=True))
-
-
 class CallWatch(AbstractContextManager["CallWatch"]):
-    """Watches the thread that enters it, within the function that does.
+    """Watches the thread that enters it, on a thread of its own.
 
     Args:
       timeout: seconds after which a call is reported.
-      tell: called with `Stuck` and `Returned` calls, on the sampling thread; None logs them.
-      is_elsewhere: true while another watch has the thread.
-      has_thread: False if the owner takes the samples, by calling `look`.
+      tell: called with `Stuck` and `Returned` calls, on the watch's thread; None logs them.
+      look_on: called on that thread, again and again, while a call is stuck.
       clock: seconds, of any beginning.
     """
 
@@ -156,67 +111,43 @@ class CallWatch(AbstractContextManager["CallWatch"]):
         self,
         timeout: float,
         tell: Callable[[Stuck | Returned], None] | None = None,
-        is_elsewhere: Callable[[], bool] = lambda: False,
-        has_thread: bool = True,
+        look_on: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._timeout = timeout
         self._tell = log_call if tell is None else tell
-        self._is_elsewhere = is_elsewhere
+        self._look_on = look_on
         self._clock = clock
         self._pause = min(_SELDOM, timeout / _LOOKS)
-        self._sampler: Sampler | None = None
-        self._next = 0.0
-        self._watched = 0
-        self._root: FrameType | None = None
-        # The call of the last sample, and the time when it was first seen.
-        self._call: _Call | None = None
+        self._slot = here.slot
+        # The slot's moves at the last look, and the time when they were first seen.
+        self._moves = -1
         self._since = 0.0
         # The step of the reported call.
         self._told: str | None = None
-        self._is_over, self._wakeup = False, threading.Event()
-        self._thread: threading.Thread | None = None
-        if has_thread:
-            self._thread = threading.Thread(target=self._run, name="penstock call watch", daemon=True)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="penstock call watch", daemon=True)
 
     def __enter__(self) -> CallWatch:
-        self._watched, self._root = threading.get_ident(), sys._getframe(1)
-        _roots[id(self._root)] = self
-        if self._thread is not None:
-            self._thread.start()
+        self._slot = here.slot
+        self._slot.watches.append(self)
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._is_over = True
-        self._wakeup.set()
-        if self._thread is not None:
-            self._thread.join(1.0)
+        self._is_over.set()
+        self._thread.join(1.0)
+        self._slot.watches.remove(self)
         if self._told is not None and kind is None:
             self._tell(Returned(self._told, self._clock() - self._since))
         # A later watch, of another run, would report them.
         for calls in [calls for calls in _beside if calls.is_over]:
             self._report(calls, is_told=kind is None)
-        _roots.pop(id(self._root), None)
-        self._root = self._call = None
-
-    def sample_by(self, sampler: Sampler | None) -> None:
-        """Let a sampler take its samples, on the watch's thread; None ends this."""
-        self._sampler = sampler
-        if sampler is not None:
-            self._wakeup.set()
 
     def _run(self) -> None:
-        while True:
-            sampler = self._sampler
-            self._wakeup.wait(self._pause if sampler is None else min(self._pause, sampler.due_in()))
-            # In this order no wake-up is lost: `_is_over` is set before.
-            self._wakeup.clear()
-            if self._is_over:
-                return
-            if (sampler := self._sampler) is not None:
-                sampler.sample()
+        while not self._is_over.wait(self._pause):
             self.look()
 
     def _report(self, calls: CallsBeside, is_told: bool = True) -> None:
@@ -228,53 +159,32 @@ class CallWatch(AbstractContextManager["CallWatch"]):
                 self._tell(each)
 
     def look(self) -> None:
-        """Take a sample, unless the last one is recent; report a call that has not returned, or has at last."""
-        now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + self._pause
+        """Report a call that has not returned, or has at last."""
         for calls in list(_beside):
             self._report(calls)
-        with frames_of(self._watched) as frame:
-            news = self._seen_at(None if self._is_elsewhere() else frame, now)
-        if news is not None:
-            self._tell(news)
+        slot, now = self._slot, self._clock()
+        step, moves = slot.step, slot.moves
+        # Within a call of this run another one may have the thread.
+        if step is None or moves != self._moves or slot.watches[-1:] != [self]:
+            told, since = self._told, self._since
+            self._moves, self._since, self._told = moves, now, None
+            if told is not None:
+                self._tell(Returned(told, now - since))
+        elif self._told is not None:
+            self._look_on()
+        elif now - self._since >= self._timeout:
+            self._report_stuck(step, now)
 
-    def _seen_at(self, frame: FrameType | None, now: float) -> Stuck | Returned | None:
-        call = None if frame is None else self._call_at(frame)
-        if call is None or self._call is None or not call.is_same_as(self._call):
-            since, told = self._since, self._told
-            self._call, self._since, self._told = call, now, None
-            return None if told is None else Returned(told, now - since)
-        if self._told is None and now - self._since >= self._timeout and frame is not None:
-            self._call = call
-            step = step_of(frame)
-            # Without a step it is the runner's own work.
-            if step is not None:
-                self._told = step
-                return Stuck(step, now - self._since, stack_of(frame))
-        return None
-
-    def _call_at(self, innermost: FrameType) -> _Call | None:
-        """Return the call that a thread is in; None if the thread isn't within this watch."""
-        stack = []
-        frame: FrameType | None = innermost
-        while frame is not None and id(frame) not in _roots:
-            if _JVM in frame.f_code.co_filename:
-                return None
-            stack.append(frame)
-            frame = frame.f_back
-        if frame is None or _roots.get(id(frame)) is not self or is_of_pyspark(innermost.f_code.co_filename):
-            return None
-        stack.append(frame)
-        stack.reverse()
-        path = []
-        for frame in stack:
-            path.append(frame)
-            if not is_ours(frame.f_code.co_filename) and not is_of_pyspark(frame.f_code.co_filename):
-                return _Call(tuple(path), None)
-        variables = tuple((value, len(value) if type(value) is list else 0) for value in innermost.f_locals.values())
-        return _Call(tuple(path), (innermost.f_lasti, variables))
+    def _report_stuck(self, step: str | FusedSteps, now: float) -> None:
+        stack = stack_of_thread(self._slot.thread)
+        if self._slot.moves != self._moves:
+            # It has returned meanwhile.
+            return
+        if any(_JVM in entry.filename for entry in stack):
+            self._since = now
+            return
+        self._told = step_in(step, stack)
+        self._tell(Stuck(self._told, now - self._since, _text_of(stack)))
 
 
 def log_call(news: Stuck | Returned) -> None:
@@ -282,44 +192,19 @@ def log_call(news: Stuck | Returned) -> None:
     _logger.warning("%s", news)
 
 
-def step_of(frame: FrameType | None) -> str | None:
-    """Return the label of the step that a thread is in; None if none is found."""
-    while frame is not None:
-        if (label := label_of_line(frame)) is not None:
-            return label
-        if is_ours(frame.f_code.co_filename):
-            label = _label_in(frame.f_locals)
-            if label is not None:
-                return label
-        frame = frame.f_back
-    return None
+def step_in(step: str | FusedSteps, stack: Sequence[FrameSummary]) -> str:
+    """Return the label of the step that a thread with this stack is in."""
+    if isinstance(step, str):
+        return step
+    lines = [entry.lineno for entry in stack if entry.filename == step.code.co_filename]
+    return step.label if not lines or lines[-1] is None else step.label_at(lines[-1])
 
 
-def label_of_line(frame: FrameType) -> str | None:
-    """Return the label of the step that a line of generated code belongs to; None for other code."""
-    labels, line = frame.f_globals.get(STEPS_OF_LINES), frame.f_lineno
-    # Python gives no line for instructions that belong to none.
-    if labels is None or line is None:
-        return None
-    return str(labels[line - 1]) if labels[line - 1] else None
-
-
-def _label_in(variables: dict[str, Any]) -> str | None:
-    for found in map(variables.get, _LABELS):
-        if isinstance(found, str):
-            return found
-    label = None
-    with suppress(Exception):
-        label = variables["self"].label
-    return label if isinstance(label, str) else None
-
-
-def stack_of(frame: FrameType) -> str:
-    """Return the stack of a thread from its last frame of this package on; all of it if there is none."""
-    entries = traceback.extract_stack(frame)
-    ours = [i for i, entry in enumerate(entries) if is_ours(entry.filename)]
-    own = entries[ours[-1] + 1 :] if ours else entries
-    return "".join(traceback.format_list(own or entries[-5:])).rstrip()
+def _text_of(stack: list[FrameSummary]) -> str:
+    """Return the part of a stack behind its last frame of this package; all of it if there is none."""
+    ours = [i for i, entry in enumerate(stack) if is_ours(entry.filename)]
+    own = stack[ours[-1] + 1 :] if ours else stack
+    return "".join(traceback.format_list(own or stack[-5:])).rstrip() or "(unknown)"
 
 
 def stack_of_awaited(awaited: Any) -> str:

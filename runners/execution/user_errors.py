@@ -14,10 +14,10 @@ import attrs
 
 from ...sdk.coders.key_encoding import encode_key
 from ...sdk.errors import InvalidKeyError, NotAPairError, PenstockError, UserCodeError
-from ...sdk.metrics import runs_step
 from ...sdk.redaction import redacted
 from ...sdk.user_code.error_text import can_be_shown, text_of, traceback_lines
 from ...sdk.user_code.own_code import is_ours
+from ...sdk.user_code.step_slot import here
 
 T = TypeVar("T")
 
@@ -130,13 +130,16 @@ def reraise(error: BaseException) -> NoReturn:
     raise error from error.__cause__
 
 
-@runs_step
 def guarded(label: str, action: Callable[[], T]) -> T:
-    """Return the result of user code; its metrics and errors are attributed to the transform of this label."""
+    """Return the result of user code; its time, metrics and errors are those of the transform of this label."""
+    slot = here.slot
+    before = slot.enter(label)
     try:
         return action()
     except BaseException as error:
         reraise(attributed(error, Attribution(label, None)))
+    finally:
+        slot.enter(before)
 
 
 def start_bundle(transform: str, fn: Any) -> None:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
@@ -16,7 +15,6 @@ import attrs
 from ..execution.batch.file_tasks import CollectedViews, CompletedTask, PartitionedPlan, SideInputs, run_task
 from ..execution.counters import Counts
 from ..execution.error_transport import RemoteError
-from ..execution.step_times import StepSampler
 from ..execution.stuck_calls import CallWatch, Returned, Stuck
 from .workers.handover import Work
 from .workers.processes import WorkerProcesses, run_worker
@@ -126,14 +124,13 @@ class _Worker:
 
     def run(self) -> None:
         """Run one task after the other."""
-        with CallWatch(self._timeout, self._report_call) as watch:
+        with CallWatch(self._timeout, self._report_call):
             while True:
-                watch.sample_by(None)
                 begin = self._control.recv()
                 views = self._views.read(begin.side_inputs)
                 self._counts_at = time.monotonic() + _COUNTS
                 arguments = begin.segment, begin.attempt, views, self._next, self._pause
-                task = run_task(self._program, *arguments, partial(_sample, watch), begin.worker)
+                task = run_task(self._program, *arguments, begin.worker)
                 # The process is killed when the run is over.
                 sys.stdout.flush()
                 sys.stderr.flush()
@@ -158,8 +155,3 @@ class _Worker:
         # If the parent is gone, the worker's loop finds out.
         with suppress(OSError):
             self.report(report)
-
-
-def _sample(watch: CallWatch, counts: Counts) -> None:
-    """Add the time of steps to these counts, until the task is over."""
-    watch.sample_by(StepSampler(counts, is_one_of_many=True))

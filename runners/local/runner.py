@@ -17,7 +17,6 @@ from ..execution.gc_tuning import rarely_collected
 from ..execution.plan.fusion import fuse, shrinks
 from ..execution.progress import progress_of
 from ..execution.sinks.committer import with_dead_letters
-from ..execution.step_times import StepSampler
 from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_unheeded, start_method_of
 from ..execution.stuck_calls import CallWatch
 from .in_process import in_process, is_batch
@@ -46,10 +45,9 @@ class LocalStreamingRunner(TransformRunner):
         if has_workers:
             return self._run_parallel(graph, options)
         began = time.monotonic()
-        with rarely_collected(), CallWatch(streaming.worker_timeout) as watch:
+        with rarely_collected(), CallWatch(streaming.worker_timeout):
             run = in_process(with_dead_letters(graph, options), container)
-            watch.sample_by(StepSampler(run.counts))
-            with scoped(container), progress_of(run.counts, run.plan, options):
+            with scoped(container, seconds=run.counts.seconds), progress_of(run.counts, run.plan, options):
                 run.run()
         return FinishedResult(_results(container, run.counts, began))
 

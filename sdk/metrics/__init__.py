@@ -11,7 +11,6 @@ from .distribution import DistributionData, DistributionResult, GaugeData, Gauge
 from .lineage import Lineage
 from .reporting import (
     DEAD_LETTERS,
-    STEPS_OF_LINES,
     BoundedTrie,
     Counter,
     Distribution,
@@ -25,7 +24,6 @@ from .reporting import (
     StringSet,
     merge_apart,
     report_apart,
-    runs_step,
     scoped,
 )
 from .results import MetricKey, MetricResult, MetricResults, MetricsFilter, SubtaskLoad
@@ -40,10 +38,8 @@ __all__ = [
     "ReportsByStep",
     "StepMetrics",
     "scoped",
-    "runs_step",
     "report_apart",
     "merge_apart",
-    "STEPS_OF_LINES",
     "DEAD_LETTERS",
     "MetricsFilter",
     "MetricKey",

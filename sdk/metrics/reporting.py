@@ -12,15 +12,15 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
 from ..redaction import logger_of
-from ..user_code.thread_frames import frames_of
+from ..user_code.step_slot import StepSlot, here
+from ..user_code.thread_stack import stack_of_thread
 from .bounded_trie import BoundedTrieData
 from .string_set import StringSetData
 
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from .histogram import BucketType
 
 _logger = logger_of(__name__)
-
-# A function of this package that runs the code of a step.
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class MetricName(NamedTuple):
@@ -122,27 +119,20 @@ def _merged_cells(a: list[Any], b: list[Any]) -> list[Any]:
 
 
 class ReportsByStep:
-    """Metrics by the running step, which is found in the nearest caller that is generated code.
-
-    The search costs time only in functions that report metrics.
+    """Metrics by the step that the thread is in which makes this.
 
     Attributes:
       container: receives the reports; it may be replaced at any time.
     """
 
-    __slots__ = ("_thread", "container")
+    __slots__ = ("_slot", "container")
 
     def __init__(self, container: MetricsContainer) -> None:
         self.container = container
-        self._thread = threading.get_ident()
+        self._slot = here.slot
 
     def _step(self) -> StepMetrics:
-        label = _calling_step(sys._getframe(2))
-        if not label and threading.get_ident() != self._thread:
-            # For a thread of user code: the step of the pipeline's thread, which mostly waits for it.
-            with frames_of(self._thread) as frame:
-                label = _calling_step(frame)
-        return self.container.step(label)
+        return self.container.step(_label_in(self._slot))
 
     @property
     def counters(self) -> dict[MetricName, int]:
@@ -161,34 +151,24 @@ class ReportsByStep:
         return self._step().data
 
 
-# The global variable of generated code with the step's label for each of its lines.
-STEPS_OF_LINES = "PENSTOCK_STEPS_OF_LINES"
+def _label_in(slot: StepSlot) -> str:
+    """Return the label of the step that a thread is in; "" between steps.
 
-
-# Functions of penstock that run the code of one step, by code object.
-_RUNS_STEP: set[CodeType] = set()
-
-
-def runs_step(function: _Function) -> _Function:
-    """Declare that reports under a function belong to one step, unless an inner call declares another step.
-
-    The step is the one of the argument `label`, or that of a method's `self.label`.  Calls that report no metrics have
-    no cost.
+    Of fused steps it is the one whose line calls this function.  A thread of user code reports for the pipeline's,
+    which mostly waits for it: then it is the line of that one.
     """
-    _RUNS_STEP.add(function.__code__)
-    return function
-
-
-def _calling_step(frame: FrameType | None) -> str:
-    while frame is not None:
-        steps = frame.f_globals.get(STEPS_OF_LINES)
-        if steps is not None:
-            return str(steps[frame.f_lineno - 1])
-        if frame.f_code in _RUNS_STEP:
-            known = frame.f_locals
-            return str(known["label"] if "label" in known else known["self"].label)
+    step = slot.step
+    if step is None or isinstance(step, str):
+        return step or ""
+    if threading.get_ident() != slot.thread:
+        for entry in reversed(stack_of_thread(slot.thread)):
+            if entry.filename == step.code.co_filename and entry.lineno is not None:
+                return step.label_at(entry.lineno)
+        return step.label
+    frame = sys._getframe(3)
+    while frame.f_code is not step.code and frame.f_back is not None:
         frame = frame.f_back
-    return ""
+    return step.label_at(frame.f_lineno) if frame.f_code is step.code else step.label
 
 
 class _Scope(NamedTuple):
@@ -220,7 +200,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def _entered(scope: _Scope | None) -> Iterator[Any]:
+def _entered(scope: _Scope | None, seconds: dict[str, float] | None = None) -> Iterator[Any]:
     thread = threading.get_ident()
     before = _scopes.get(thread)
     token = _active.set(scope)
@@ -229,7 +209,8 @@ def _entered(scope: _Scope | None) -> Iterator[Any]:
     else:
         _scopes[thread] = scope
     try:
-        yield scope and scope.reports
+        with nullcontext() if seconds is None else here.slot.spending(seconds):
+            yield scope and scope.reports
     finally:
         _active.reset(token)
         if before is None:
@@ -238,8 +219,12 @@ def _entered(scope: _Scope | None) -> Iterator[Any]:
             _scopes[thread] = before
 
 
-def scoped(container: MetricsContainer | None, step: str = "") -> AbstractContextManager[Any]:
+def scoped(
+    container: MetricsContainer | None, step: str = "", seconds: dict[str, float] | None = None
+) -> AbstractContextManager[Any]:
     """Send this thread's reports to `container` within the block, under `step` or under the running step.
+
+    The time of steps is added to `seconds`, by label, if they are given.
 
     Reports of threads that user code starts follow, while no other thread is in such a block.
 
@@ -247,7 +232,8 @@ def scoped(container: MetricsContainer | None, step: str = "") -> AbstractContex
     """
     if container is None:
         return _entered(None)
-    return _entered(_Scope(container.step(step) if step else ReportsByStep(container), container.clock))
+    reports = container.step(step) if step else ReportsByStep(container)
+    return _entered(_Scope(reports, container.clock), seconds)
 
 
 def report_apart(container: MetricsContainer, step: str) -> None:

@@ -83,7 +83,7 @@ NOT_DESCRIBED = {
         "combined", "at_fire",
     ],
     "penstock.metrics": [
-        "MetricsContainer", "ReportsByStep", "StepMetrics", "merge_apart", "report_apart", "runs_step", "scoped",
+        "MetricsContainer", "ReportsByStep", "StepMetrics", "merge_apart", "report_apart", "scoped",
     ],
 }  # fmt: skip
 

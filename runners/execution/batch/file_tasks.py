@@ -96,7 +96,6 @@ def run_task(
     views: SideInputViews,
     next_partition: Callable[[], Any],
     pause: Callable[[Counts], None] = lambda counts: None,
-    begun: Callable[[Counts], None] = lambda counts: None,
     subtask: int = 0,
 ) -> CompletedTask:
     """Run a segment on the partitions that `next_partition` returns, until it returns None.
@@ -105,15 +104,13 @@ def run_task(
       number: the segment's.
       attempt: the unique name of this attempt.
       pause: called regularly with the counts so far.
-      begun: called with the counts before anything is counted.
       subtask: the number of the worker.
     """
     segment = program.segments[number]
     counts, metrics = Counts(), MetricsContainer()
-    begun(counts)
     busy = BusyTime(counts, segment.label, subtask)
     writer = BlockFileWriter(os.path.join(program.directory, attempt), program.partitions)
-    with scoped(metrics), rarely_collected():
+    with scoped(metrics, seconds=counts.seconds), rarely_collected():
         task = SegmentTask(
             program.plan,
             [segment],

@@ -18,7 +18,7 @@ from ..plan.segments import Segment
 from ..shuffle.blocks import decode_bundle
 from ..shuffle.reader import receive
 from ..shuffle.writer import TABLE_BYTES, CellWriter, ElementWriter, PairWriter, ShuffleWriter
-from ..user_errors import Attribution, attributed, reraise
+from ..user_errors import guarded
 from ..windows.cell_table import CellTable, WindowOperator
 from ..windows.combining import Fold
 from ..windows.spilled_groups import GroupSpill
@@ -176,7 +176,7 @@ class _BoundedGrouping:
             divisor, remainder = parts.pop()
             received = 0
             for block in blocks:
-                received += self._receive(block, divisor, remainder)
+                received += guarded(self.fold.label, partial(self._receive, block, divisor, remainder))
                 if divides and self._spill.small_bytes > SMALL_BYTES and divisor < _MOST_PARTS:
                     self._operator.cells.clear()
                     self._spill.flushed()
@@ -186,13 +186,10 @@ class _BoundedGrouping:
                 yield received
 
     def _receive(self, block: bytes, divisor: int, remainder: int) -> int:
-        try:
-            received = receive(self._operator, block, divisor, remainder)
-            if self.fold.combine_fn is None:
-                self._spill.received(received, len(block) // divisor)
-            self._bytes += len(block)
-        except BaseException as error:
-            reraise(attributed(error, Attribution(self.fold.label, None)))
+        received = receive(self._operator, block, divisor, remainder)
+        if self.fold.combine_fn is None:
+            self._spill.received(received, len(block) // divisor)
+        self._bytes += len(block)
         return received
 
     def finish(self) -> Iterator[Bundle]:

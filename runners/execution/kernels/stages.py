@@ -18,11 +18,22 @@ separately.  (If a function returns mostly `TimestampedValue`s, these are unwrap
 ends in a grouping, the fold into the grouping's cells is part of the loop.
 
 While a page shows the run, some bundles go through a function that also counts the elements between its operations.
+And some, the first one among them, go through one that times its first elements (`StepTimes`):
+
+        it = iter(values)
+        for v0 in first(it):
+            mark(0)
+            v1 = f0(v0)
+            mark(1)
+            ...
+        for v0 in rest(it):
+            ...
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from types import CodeType
 from typing import Any
 
 import attrs
@@ -39,7 +50,7 @@ from ....sdk.dofn.dofn import (
     TimestampDoFn,
 )
 from ....sdk.elements.bundle import Shape
-from ....sdk.metrics import STEPS_OF_LINES
+from ....sdk.user_code.step_slot import StepTimes
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from .descriptions import FoldOperation, Operation, ParDoOperation, WindowOperation
 from .plain_results import returns_plain
@@ -64,6 +75,7 @@ class StageDescription:
       timestamped: the operations whose `TimestampedValue`s stay in the loop.
       counts: True if it calls `passed(i, n, element)` for each operation `i` after the first: the number of elements
         that have reached the operation, and the last of them.
+      is_timed: True if its first elements are timed.
     """
 
     label: str
@@ -74,28 +86,46 @@ class StageDescription:
     first: int = 0
     timestamped: Container[int] = ()
     counts: bool = False
+    is_timed: bool = False
 
 
 @attrs.frozen
 class StageKernel:
-    """The kernel of a stage.
+    """The kernel of a stage: the fused steps that a thread is in while it runs.
 
     Attributes:
+      label: the stage's label.
       run: the function `run(values, timestamps, windows, panes, signs)`.
       source: its source.
       lines: for each line of the source, the index of its operation (the fold's is the number of operations; -1 for
         none) and the variable of the operation's input.
+      labels: the labels of its operations, and of the fold.
+      times: how the time of the kernel is split.
     """
 
+    label: str
     run: Callable[..., None]
     source: str
     lines: tuple[tuple[int, str], ...]
+    labels: tuple[str, ...]
+    times: StepTimes
+
+    @property
+    def code(self) -> CodeType:
+        """The code of `run`."""
+        return self.run.__code__
+
+    def label_at(self, line: int) -> str:
+        """Return the label of the operation, or of the fold, that a line belongs to; the stage's for none."""
+        index, _ = self.lines[line - 1]
+        return self.label if index < 0 else self.labels[index]
 
 
-def stage_kernel(description: StageDescription, names: Mapping[str, Any]) -> StageKernel:
+def stage_kernel(description: StageDescription, times: StepTimes, names: Mapping[str, Any]) -> StageKernel:
     """Return the kernel of a stage.
 
     Args:
+      times: how its time is split.
       names: what it calls: `emit`, `specials`, and, as the description says, `cells`, `passed` and `memory<i>`; and
         `B`, a dict of the arguments that change from bundle to bundle.
     """
@@ -105,15 +135,22 @@ def stage_kernel(description: StageDescription, names: Mapping[str, Any]) -> Sta
         generator.write()
     lines.text[0] = f"def run({', '.join(['values, t, w, p, s', *lines.bound])}):"
     operations, fold = description.operations, description.fold
-    labels = [*(operation.label for operation in operations), "" if fold is None else fold.label]
-    known = {**NAMES, **names, **generator.names, STEPS_OF_LINES: [labels[index] for index, _ in lines.about]}
+    known = {**NAMES, **names, **generator.names}
+    if description.is_timed:
+        known.update(first=times.first, items=times.items, mark=times.mark, rest=times.rest)
     if fold is not None:
         known.update(names_of_fold(fold))
     for i, operation in enumerate(operations):
         known.update(names_of(i, operation))
     source = "\n".join(lines.text)
     run = function(source, known, f"<penstock stage {description.label}>")
-    return StageKernel(run, source, tuple(lines.about))
+    return StageKernel(description.label, run, source, tuple(lines.about), labels_of(operations, fold), times)
+
+
+def labels_of(operations: tuple[Operation, ...], fold: FoldOperation | None) -> tuple[str, ...]:
+    """Return the labels of the steps of a kernel: those of its operations, and of the fold, or the last one again."""
+    labels = tuple(operation.label for operation in operations)
+    return (*labels, labels[-1] if fold is None else fold.label)
 
 
 class _Generator:
@@ -125,18 +162,23 @@ class _Generator:
         self.operations = description.operations
         self.fold = description.fold
         self.limit = description.limit
-        shape = description.shape
+        self.shape = description.shape
+        self.is_timed = description.is_timed
         # The constants and functions of arrangements.
         self.names: dict[str, Any] = {}
+        self.pends: dict[int, None] = {}
+        # By operation, the number of elements that have reached it and the last of them, as they are after the loop.
+        self.counted: dict[int, tuple[str, str]] = {}
+        self._begin_loop()
+
+    def _begin_loop(self) -> None:
+        shape = self.shape
         names = {"t": shape.timestamps, "w": shape.windows, "p": shape.panes, "s": shape.signs}
         self.inputs = [name for name, varies in names.items() if varies]
         current = {name: f"{name}0" if varies else name for name, varies in names.items()}
         varying = {current[name] for name in self.inputs}
         t, w, p, s = current.values()
         self.columns = Columns(t, w, p, s, varying, shape.one_window)
-        self.pends: list[int] = []
-        # By operation, the number of elements that have reached it and the last of them, as they are after the loop.
-        self.counted: dict[int, tuple[str, str]] = {}
         # The line, depth and input of the last operation.
         self.begun = 0, 0, ""
         # The assignments of key and value, if the last operation arranges them.
@@ -151,29 +193,13 @@ class _Generator:
     def write(self) -> None:
         out = self.out
         start = len(out.text)
-        value = f"v{self.first}"
-        loop = f"for {value}, {', '.join(f'{n}0' for n in self.inputs)} in zip(values, {', '.join(self.inputs)}):"
-        with out.block(loop if self.inputs else f"for {value} in values:"):
-            depth = out.depth
-            for i, operation in list(enumerate(self.operations))[self.first :]:
-                out.operation, out.input = i, value
-                last = i == len(self.operations) - 1
-                if self.counts and i > self.first:
-                    self._count(i, value)
-                self.begun = len(out.text), out.depth, value
-                if isinstance(operation, WindowOperation):
-                    assign_windows(out, self.columns, i, operation, value, self.fold if last else None)
-                else:
-                    value = self._pardo(i, operation, value, last)
-            out.operation, out.input = len(self.operations), value
-            if self.fold is not None:
-                self._unpack(value)
-                self._unshare_folded()
-                fold_pair(out, self.columns, self.fold)
-            else:
-                self._append(value)
-            out.depth = depth
-        out.operation = -1
+        elements = f"zip(values, {', '.join(self.inputs)})" if self.inputs else "values"
+        if self.is_timed:
+            out.line(f"it = iter({elements})")
+            self._loop("first(it)")
+            self.is_timed, elements = False, "rest(it)"
+            self._begin_loop()
+        self._loop(elements)
         if self.fold is None:
             with out.block("if o:"):
                 out.line(self._emit())
@@ -186,6 +212,39 @@ class _Generator:
         for code, about in reversed([*head, *out.before]):
             out.text.insert(start, "    " + code)
             out.about.insert(start, about)
+
+    def _loop(self, elements: str) -> None:
+        """Write the loop over some elements, each with its varying columns."""
+        out = self.out
+        value = f"v{self.first}"
+        with out.block(f"for {', '.join([value, *(f'{n}0' for n in self.inputs)])} in {elements}:"):
+            depth = out.depth
+            for i, operation in list(enumerate(self.operations))[self.first :]:
+                out.operation, out.input = i, value
+                last = i == len(self.operations) - 1
+                if self.counts and i > self.first:
+                    self._count(i, value)
+                self._mark(i)
+                self.begun = len(out.text), out.depth, value
+                if isinstance(operation, WindowOperation):
+                    assign_windows(out, self.columns, i, operation, value, self.fold if last else None)
+                else:
+                    value = self._pardo(i, operation, value, last)
+            out.operation, out.input = len(self.operations), value
+            if self.fold is not None:
+                self._mark(len(self.operations))
+                self._unpack(value)
+                self._unshare_folded()
+                fold_pair(out, self.columns, self.fold)
+            else:
+                self._append(value)
+            out.depth = depth
+        out.operation = -1
+
+    def _mark(self, i: int) -> None:
+        """Note that operation `i` begins, if elements are timed."""
+        if self.is_timed:
+            self.out.line(f"mark({i})")
 
     def _count(self, i: int, value: str) -> None:
         """Count the elements that reach operation `i`, unless as many have reached the one before it."""
@@ -239,7 +298,8 @@ class _Generator:
         out.line(f"if type(r{i}) is not q{i}: q{i} = {check}(r{i})")
         out.before_loop(f"q{i} = None")
         out.line(f"if r{i} is None: continue")
-        out.line(f"for {result} in r{i}:")
+        # A generator computes its outputs one by one.
+        out.line(f"for {result} in items({i}, r{i}):" if self.is_timed else f"for {result} in r{i}:")
         out.depth += 1
         self._look_at(i, result)
         return result
@@ -315,7 +375,7 @@ class _Generator:
 
     def _set_special_aside(self, i: int, result: str) -> None:
         out = self.out
-        self.pends.append(i)
+        self.pends[i] = None
         with out.block(f"if type({result}) is not k{i}:"):
             with out.block(f"if type({result}) in SPECIAL:"):
                 self._pend(i, result)

@@ -28,7 +28,7 @@ from ....sdk.elements.bundle import Bundle, expanded, joined
 from ....sdk.elements.defensive_copy import IMMUTABLE, defensive_copy
 from ....windowing import BoundedWindow
 from ..spilling.memory import MemoryBound, memory_of_all
-from ..user_errors import Attribution, attributed, reraise
+from ..user_errors import guarded
 from ..windows.cell_table import WindowOperator
 from ..windows.columns.grouped_columns import GroupedColumns
 from ..windows.combining import Fold
@@ -78,12 +78,12 @@ class ShuffleWriter(ABC):
 
     def flush(self) -> None:
         """Send everything that was gathered."""
-        try:
-            for group, block in self._taken():
-                self._send(group, block)
-        except BaseException as error:
-            reraise(attributed(error, Attribution(self._label, None)))
+        guarded(self._label, self._send_all)
         self._bound.emptied()
+
+    def _send_all(self) -> None:
+        for group, block in self._taken():
+            self._send(group, block)
 
     @abstractmethod
     def _memory(self) -> float:

@@ -20,7 +20,6 @@ from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.elements.defensive_copy import defensive_copy
 from ....sdk.elements.element_wrappers import SPECIAL_TYPES, BatchOutput, TaggedOutput, unwrapped
 from ....sdk.errors import PipelineError
-from ....sdk.metrics import runs_step
 from ....sdk.typehints.batch import BatchConverter
 from ....windowing.timestamp import Timestamp
 from ..kernels.descriptions import ParDoOperation
@@ -68,7 +67,6 @@ class BatchOperation:
         for part in _parts(bundle, self._operation.observes_window, self._one_time):
             yield from self._of_part(part, arguments)
 
-    @runs_step
     def _of_part(self, part: Bundle, values: Mapping[int, Any]) -> Iterator[tuple[graph.Tag, Bundle | Wrapped]]:
         batch: Any = None
         try:

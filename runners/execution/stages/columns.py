@@ -87,9 +87,8 @@ class ColumnOperations:
 def _outputs(
     label: str, form: BatchOperation | BundleDoFn, bundle: Bundle
 ) -> Iterator[tuple[graph.Tag, Bundle | Wrapped]]:
-    if isinstance(form, BatchOperation):
-        return form.outputs(bundle)
-    return guarded_items(label, partial(form.tagged_outputs, bundle))
+    outputs = form.outputs if isinstance(form, BatchOperation) else form.tagged_outputs
+    return guarded_items(label, partial(outputs, bundle))
 
 
 def _can_take(form: ColumnOperation | WindowFn, bundle: Bundle) -> bool:

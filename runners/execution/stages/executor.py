@@ -26,10 +26,11 @@ from ....sdk.elements.element_wrappers import (
     unwrapped,
 )
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
+from ....sdk.user_code.step_slot import NO_STEP, StepTimes, here
 from ....transforms.splittable_par_do import WorkToTheEnd
 from ....windowing import TimestampedValue
 from ..kernels.descriptions import Operation, ParDoOperation, operation_of
-from ..kernels.stages import StageDescription, StageKernel, stage_kernel
+from ..kernels.stages import StageDescription, StageKernel, labels_of, stage_kernel
 from ..plan import fusion
 from ..plan.coded_keys import ENCODE
 from ..user_errors import Attribution, attributed, guarded, not_a_pair, reraise, shortened, start_bundle, unhashable
@@ -309,8 +310,9 @@ class Chain:
         self._first = first
         self._operations = operations
         self._tags = tags
-        # By shape and whether they count.
-        self._kernels: dict[tuple[Shape, bool], StageKernel] = {}
+        # By shape, whether they count, and whether they are timed.
+        self._kernels: dict[tuple[Shape, bool, bool], StageKernel] = {}
+        self._times = StepTimes(labels_of(operations, None if executor.fold is None else executor.fold.operation))
         # Operations whose outputs are mostly TimestampedValues.
         self._timestamped: set[int] = set()
         self._bundle_size = 0
@@ -327,21 +329,27 @@ class Chain:
     def run(self, bundle: Bundle) -> None:
         """Process a bundle."""
         passed = self._executor.passed
-        described = bundle.shape, passed is not None
+        described = bundle.shape, passed is not None, passed is None and self._times.are_due(len(bundle))
         kernel = self._kernels.get(described)
         if kernel is None:
             kernel = self._kernels[described] = self._kernel(*described)
         if self._has_bundle_arguments:
             self._bundle_arguments.update(self._executor.bundle_arguments())
         self._bundle_size = len(bundle)
+        slot = here.slot
+        before = slot.enter(kernel)
+        began = slot.since
         try:
             kernel.run(bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
         except BaseException as error:
             reraise(self._attributed(error, kernel))
+        finally:
+            slot.enter(before)
+        self._times.took(slot.since - began, self._bundle_size)
         if passed is not None:
             passed(self._first, len(bundle), bundle)
 
-    def _kernel(self, shape: Shape, counts: bool) -> StageKernel:
+    def _kernel(self, shape: Shape, counts: bool, is_timed: bool) -> StageKernel:
         executor, fold = self._executor, self._executor.fold
         description = StageDescription(
             executor.stage.label,
@@ -352,6 +360,7 @@ class Chain:
             self._first,
             frozenset(self._timestamped),
             counts,
+            is_timed,
         )
         memories = {
             f"memory{i}": executor.memory(i)
@@ -365,10 +374,13 @@ class Chain:
             "passed": self._passed,
             "specials": self.specials,
         }
-        return stage_kernel(description, names | memories)
+        return stage_kernel(description, self._times, names | memories)
 
     def _emitted(self, values: list[Any], timestamps: Any, windows: Any, panes: Any, signs: Any) -> None:
+        # What the receivers do belongs to none of these steps.
+        step = self._times.mark(NO_STEP)
         self._executor.emit(None, Bundle(values, timestamps, windows, panes, signs))
+        self._times.mark(step)
 
     def _passed(self, place: int, elements: int, last: Any) -> None:
         if elements and self._executor.passed is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Protocol
 
 import attrs
 
 from ....sdk.elements.bundle import Bundle, Shape, Windows
+from ....sdk.user_code.step_slot import SLOW, here
 from ....sdk.userstate.store import StateColumn
 from ....triggers import PaneInfo
 from ....windowing import BoundedWindow
@@ -55,6 +57,8 @@ class ElementLoop:
         self._description = description
         self._by_bundle = by_bundle
         self._by_shape: dict[Shape, Callable[..., None]] = {}
+        # Whether so much is done for an element that the slot moves with it.  The first bundle's are noted, too.
+        self._is_slow = True
 
     def run(self, bundle: Bundle) -> None:
         """Process a bundle.
@@ -65,7 +69,10 @@ class ElementLoop:
         run = self._by_shape.get(shape)
         if run is None:
             run = self._by_shape[shape] = self._kernel(shape)
-        run(bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+        began, values = perf_counter(), bundle.values
+        noted: Any = here.slot.noting(values) if self._is_slow else values
+        run(noted, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+        self._is_slow = perf_counter() - began > SLOW * len(values)
 
     def element_of(self, error: BaseException) -> Any:
         """Return the element that was processed when an error was raised; None if there was none."""

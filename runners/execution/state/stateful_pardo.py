@@ -25,7 +25,7 @@ from ....sdk.dofn.stateful_dofn import signature_of
 from ....sdk.elements.bundle import Bundle, Windows
 from ....sdk.elements.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, unwrapped
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
-from ....sdk.metrics import runs_step
+from ....sdk.user_code.step_slot import here
 from ....sdk.userstate.store import StateColumn
 from ....sdk.userstate.timer_spec import TimeDomain
 from ....triggers import PaneInfo
@@ -390,10 +390,17 @@ class StatefulExecutor(StageExecutor):
 
     # Bundles
 
-    @runs_step
     def _in_bundle(self, work: Callable[[], None]) -> None:
         if not self._is_set_up:
             self.setup()
+        slot = here.slot
+        before = slot.enter(self.label)
+        try:
+            self._process_bundle(work)
+        finally:
+            slot.enter(before)
+
+    def _process_bundle(self, work: Callable[[], None]) -> None:
         self._enter("bundle")
         for _, operation in self._starts:
             start_bundle(operation.label, operation.fn)

@@ -22,7 +22,7 @@ from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Windows
 from ....triggers import ONLY_PANE
 from ....windowing import BoundedWindow
 from ....windowing.timestamp_combiner import TimestampCombiner
-from ..user_errors import Attribution, attributed, reraise
+from ..user_errors import guarded_items
 from .columns.folded_columns import FoldedColumns
 from .columns.grouped_columns import GroupedColumns
 from .combining import Fold, merge_into, merge_stamps
@@ -160,11 +160,8 @@ class WindowOperator:
 
         Batch runners call it after each range of keys.
         """
-        results = self._merged_results() if self.fold.windowing.window_fn.is_merging else self._results()
-        try:
-            yield from results
-        except BaseException as error:
-            reraise(attributed(error, Attribution(self.fold.label, None)))
+        results = self._merged_results if self.fold.windowing.window_fn.is_merging else self._results
+        return guarded_items(self.fold.label, results)
 
     # A shuffle's two sides
 

@@ -50,7 +50,6 @@ class SlotObserver:
         self._profiled = 0
         self._last = Observed()
         self._due_at = 0.0
-        self._thread = threading.get_ident()
         self.is_own_process = False
         self.tail: LogTail | None = None
 
@@ -67,7 +66,7 @@ class SlotObserver:
                     self._attach(subtask, wanted)
         if wanted.profile > self._profiled:
             self._profiled = wanted.profile
-            self._profiler = Profiler(wanted.profile, wanted.seconds, self._thread, _SLOT)
+            self._profiler = Profiler(wanted.profile, wanted.seconds, _SLOT)
         self._wanted = wanted
 
     def made(self, subtask: Subtask) -> None:

@@ -17,7 +17,6 @@ from ..channels.channel import Channel, ChannelId
 from .processes import WorkerDied
 from .protocol import Command, Counted, Pause, Report, Rewind
 from .slot import Slot, Start
-from .watch import Watch
 
 _logger = logger_of(__name__)
 
@@ -110,7 +109,6 @@ class WorkersInThisProcess(Workers):
         self, clock: Callable[[], int], sleep: Callable[[float], Any] = time.sleep, timeout: float = 10.0
     ) -> None:
         self._timeout = timeout
-        self._watch: Watch | None = None
         self._stuck: Stuck | None = None
         self._look_on: Callable[[], None] = lambda: None
         self._clock = clock
@@ -128,14 +126,6 @@ class WorkersInThisProcess(Workers):
             execution_graph, ids_of(execution_graph), start, self._channel, report, self._clock
         )
         self._slot.write_in_background()
-        self._watch = Watch(
-            self._slot.step_clock,
-            self._timeout,
-            self._report_call,
-            lambda: self._look_on(),
-            sampled=self._slot.sample,
-        )
-        self._watch.start()
         with self._slot.counting():
             self._slot.start()
 
@@ -152,11 +142,7 @@ class WorkersInThisProcess(Workers):
         return [] if stuck is None else [repr(stuck.step)]
 
     def watching(self) -> AbstractContextManager[Any]:
-        return CallWatch(self._timeout, self._report_call, self._is_in_step)
-
-    def _is_in_step(self) -> bool:
-        slot = self._slot
-        return slot is not None and slot.step_clock.began is not None
+        return CallWatch(self._timeout, self._report_call, lambda: self._look_on())
 
     def have_looked_on(self, look_on: Callable[[], None]) -> None:
         self._look_on = look_on
@@ -203,9 +189,7 @@ class WorkersInThisProcess(Workers):
         return taken
 
     def end(self) -> None:
-        if self._watch is not None:
-            self._watch.stop()
-            self._watch, self._stuck = None, None
+        self._stuck = None
         if self._slot is not None:
             self._slot.abandon()
             self._slot = None

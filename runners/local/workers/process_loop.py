@@ -24,7 +24,6 @@ from .pool import IDLE, MOMENT, SOON
 from .processes import run_worker
 from .protocol import ChangeOver, Failed, FencedEndpoint, Inject, Pause, Report, Rewind, receive_sockets, send
 from .slot import Slot, Start
-from .watch import Watch
 
 # Microseconds between two reports of counts.
 _COUNTS = 250_000
@@ -122,13 +121,7 @@ class SlotProcess:
         """Run until the job stops the slot, or is gone."""
         self._slot = self._make()
         self._slot.write_in_background()
-        step_clock = self._slot.step_clock
-        calls = CallWatch(self._timeout, self._report_call, lambda: step_clock.began is not None, has_thread=False)
-        with calls, self._slot.counting():
-            watch = Watch(
-                step_clock, self._timeout, self._report_call, look_between=calls.look, sampled=self._slot.sample
-            )
-            watch.start()
+        with CallWatch(self._timeout, self._report_call), self._slot.counting():
             self._slot.observer.is_own_process = True
             self._slot.start()
             self._loop()

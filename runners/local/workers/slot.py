@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import Any, ClassVar
 
 import attrs
 
 from ....sdk.metrics import MetricsContainer, ReportsByStep, scoped
+from ....sdk.user_code.step_slot import here
 from ...execution.checkpoints.manifest import Checkpoint
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import LONG_STEP, STEP, Clock, ProcessingTime, StepClock
 from ...execution.error_transport import remote
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.plan.fusion import has_async
-from ...execution.step_times import sampled_step
 from ...execution.streaming.observation import Observe
 from ...execution.wakeup import Wakeup
 from ..channels.channel import Channel, ChannelId
@@ -100,8 +99,7 @@ class Slot:
         self._ids = tuple(ids)
         self._has_calls = has_async(execution_graph.plan.steps)
         self.observer = SlotObserver(lambda: self.subtasks, execution_graph.tasks)
-        # The subtask of the current step, and the microseconds of the steps of each.
-        self._current: SubtaskId | None = None
+        # The microseconds of the steps of each subtask.
         self._busy: dict[SubtaskId, int] = {}
         # Since when subtasks are backpressured; and the microseconds in which each was so before.
         self._held_up: dict[SubtaskId, int] = {}
@@ -185,13 +183,14 @@ class Slot:
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count the metrics of user code in this thread, in the `with` block: for the subtask that has its turn."""
-        with scoped(MetricsContainer()) as self._reports:
+        with scoped(MetricsContainer(), seconds={}) as self._reports:
             yield
 
     def _count_for(self, id: SubtaskId) -> None:
         """Count the metrics of user code for this subtask from now on."""
         if self._reports is not None:
             self._reports.container = self._metrics[id].user_metrics
+            here.slot.spend_for(self._metrics[id].counts.seconds)
 
     @contextmanager
     def _acting(self, id: SubtaskId) -> Iterator[None]:
@@ -312,7 +311,6 @@ class Slot:
         subtask.worked(worked)
 
     def _begin_step(self, subtask: Subtask) -> None:
-        self.step_clock.task, self._current = subtask.task.label, subtask.id
         self.step_clock.begin()
 
     def step(self, id: SubtaskId) -> bool:
@@ -428,12 +426,6 @@ class Slot:
             )
             for id in self.subtasks
         }
-
-    def sample(self, frame: FrameType, micros: int) -> None:
-        """Add time to the step of a stack; called on the thread that takes the samples."""
-        id, step = self._current, sampled_step(frame)
-        if id in self._metrics and step is not None:
-            self._metrics[id].counts.spend(step, micros / 1_000_000)
 
     def abandon(self) -> None:
         """Close what is open, after the attempt has failed."""

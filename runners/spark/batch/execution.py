@@ -25,7 +25,7 @@ from ...execution.plan.fusion import Plan, Source
 from ...execution.plan.segments import Segment, cut, dependencies
 from ...execution.sinks.committer import SinkCommitter, sinks_of
 from ...execution.sinks.run_records import recorded
-from ...execution.user_errors import Attribution, attributed, reraise
+from ...execution.user_errors import guarded
 from ..attempts import all_read, joined, mixed
 from ..dataframes import Pack, check_packages
 from ..jobs import is_of_several_attempts, raise_original
@@ -332,11 +332,9 @@ def pickled_splits(segment: Segment, cores: int) -> tuple[list[bytes], int]:
     assert isinstance(primitive, graph.Read)
     assert isinstance(primitive.source, BoundedSource)
     label = root.transform.label
-    try:
-        desired = max(cores, (primitive.source.estimate_size() or 0) // SPLIT_BYTES)
-        splits = primitive.source.split(1 if segment.is_of_one_task else desired)
-    except BaseException as error:
-        reraise(attributed(error, Attribution(label, None)))
+    source = primitive.source
+    desired = max(cores, (guarded(label, source.estimate_size) or 0) // SPLIT_BYTES)
+    splits = guarded(label, lambda: source.split(1 if segment.is_of_one_task else desired))
     with local_modules_by_value():
         rows = [dumps(split, label) for split in splits]
     if segment.is_of_one_task:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -24,13 +26,12 @@ from ...execution.batch.segment_task import Destination, KeyGroups, SegmentTask,
 from ...execution.counters import BusyTime, Counts
 from ...execution.error_transport import wrapped
 from ...execution.gc_tuning import rarely_collected
-from ...execution.page.profiles import Stacks
+from ...execution.page.profiles import profiled
 from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
 from ...execution.plan.segments import Segment, Stored
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.stages.side_input_views import SideInputViews
 from ...execution.stages.traffic import Traffic
-from ...execution.step_times import StepSampler
 from ...execution.stuck_calls import CallWatch
 from ...execution.user_errors import as_exception
 from ..attempts import TaskAttempt, all_read, in_parts, joined
@@ -164,13 +165,14 @@ class PartitionFunction(ExecutorFunction):
           rows: the rows of the partition: pickled splits, or `ReadRow`s.
           side_inputs: the blocks of the segment's side inputs.
         """
-        container, counts, stacks = MetricsContainer(), Counts(), Stacks()
+        container, counts, stacks = MetricsContainer(), Counts(), Counter[str]()
         traffic = TaskTraffic()
         # Each attempt derives the same from it.
         task = task_named(f"{self._transaction}/{self._number}/{partition}")
         try:
-            with scoped(container), task, rarely_collected(), CallWatch(self._timeout) as watch:
-                watch.sample_by(StepSampler(counts, True, stacks.add if self._has_page else None))
+            scope = scoped(container, seconds=counts.seconds)
+            profile = profiled(stacks) if self._has_page else nullcontext()
+            with scope, task, rarely_collected(), CallWatch(self._timeout), profile:
                 plan, segment, coders, packs = cloudpickle.loads(self._payload)
                 registry.register_all(coders)
                 views = SideInputViews()
@@ -201,7 +203,7 @@ class PartitionFunction(ExecutorFunction):
             raise
         except BaseException as error:
             raise wrapped(as_exception(error)) from None
-        reports[self._number, partition] = TaskReport(container, counts, dict(stacks.counts), traffic)
+        reports[self._number, partition] = TaskReport(container, counts, dict(stacks), traffic)
 
     def _attempts(
         self, segment: Segment, partition: int, token: bytes, read: list[TaskAttempt], packs: Mapping[str, Pack]

@@ -297,21 +297,20 @@ class SubtaskFunction:
         """Yield the rows that the subtask sends, and forward messages for later tasks."""
         try:
             cache = _cache_of(self._run, self._payload)
-            with rarely_collected(), CallWatch(cache.program.worker_timeout) as watch:
-                yield from self._run_batch(cache, rows, watch)
+            with rarely_collected(), CallWatch(cache.program.worker_timeout):
+                yield from self._run_batch(cache, rows)
         except GeneratorExit:
             # Spark needs no more rows.
             raise
         except BaseException as error:
             raise wrapped(as_exception(error)) from None
 
-    def _run_batch(self, cache: SubtaskCache, rows: Iterable[bytes], watch: CallWatch) -> Iterator[Row]:
+    def _run_batch(self, cache: SubtaskCache, rows: Iterable[bytes]) -> Iterator[Row]:
         id = self._id
         if self._splits is not None:
             # The rows of a first task are those of DataFrames, read one by one, or one empty row.
             rows = chain([self._splits], filter(None, rows))
         subtask = cache.take(id, self._batch, self._parts)
-        watch.sample_by(subtask.sampler_here())
         yield from subtask.run(self._batch, rows)
         cache.subtasks[id] = subtask
         # Otherwise PySpark's daemon would collect garbage among all of the state after each task.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -36,7 +35,6 @@ from ...execution.page.profiles import Profiler
 from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId, Task
 from ...execution.plan.fusion import Grouping, Keyed, Source
 from ...execution.shuffle.blocks import decode_bundle
-from ...execution.step_times import StepSampler
 from ...execution.streaming.observation import Observe, Observed, drawn_by, observed_of
 from ...execution.streaming.output_sampler import OutputSampler
 from ...execution.streaming.snapshot import Restored, snapshot
@@ -126,10 +124,6 @@ class MicroBatchSubtask:
         self._sampler: OutputSampler | None = None
         self._profiler: Profiler | None = None
 
-    def sampler_here(self) -> StepSampler:
-        """Return a sampler that adds the time of steps in this thread to the counts."""
-        return StepSampler(self._counts, is_one_of_many=True)
-
     def _open_spiller(self) -> Spiller | None:
         """Open the spiller of a task with state, if memory is limited; all tasks with state get equal shares."""
         limit = self.program.subtask_memory
@@ -190,7 +184,7 @@ class MicroBatchSubtask:
         for output in execution.outputs:
             output.next(batch.transaction)
         try:
-            with scoped(self._metrics):
+            with scoped(self._metrics, seconds=self._counts.seconds):
                 self._advance_clocks(batch)
                 consumed: dict[SubtaskId, str] = {}
                 if self.id.task == 0:
@@ -237,7 +231,7 @@ class MicroBatchSubtask:
         """Begin a profile; sample what the page shows, if it shows something else than in the last batch."""
         self._profiler = None
         if wanted.profile:
-            self._profiler = Profiler(wanted.profile, wanted.seconds, threading.get_ident(), __file__)
+            self._profiler = Profiler(wanted.profile, wanted.seconds, __file__)
         if wanted[:3] == self._observe[:3]:
             return
         self._observe = wanted
@@ -443,7 +437,6 @@ def _take_counts(counts: Counts) -> Counts:
         if step.read or step.written:
             taken.steps[label] = StepCount(label, step.read, step.written)
             step.read = step.written = 0
-    # The sampling thread may add to it meanwhile.
-    for label in list(counts.seconds):
-        taken.spend(label, counts.seconds.pop(label))
+    taken.seconds.update(counts.seconds)
+    counts.seconds.clear()
     return taken

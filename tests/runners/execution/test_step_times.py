@@ -1,22 +1,16 @@
-"""Sampled time of steps: transforms of one fused stage are told apart."""
+"""Time of steps: transforms of one fused stage are told apart."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.counters import Counts
-from penstock.runners.execution.step_times import INTERVAL, StepSampler
-from penstock.runners.execution.stuck_calls import CallWatch
-from penstock.runners.execution.user_errors import guarded
 
 
 def spin(seconds: float) -> None:
@@ -56,8 +50,8 @@ def test_a_plain_run_reports_the_time_of_each_transform(flags: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_a_stream_of_short_steps_is_sampled_within_them(parallelism: int) -> None:
-    """Each step is over before another thread would get the interpreter."""
+def test_a_stream_reports_the_time_of_each_transform(parallelism: int) -> None:
+    """Also where a bundle has one element."""
     p = beam.Pipeline(options=PipelineOptions(parallelism=parallelism))
     build(p, beam.io.GenerateSequence(0, 400, 150, 1, partitions=parallelism))
     result = p.run()
@@ -69,43 +63,33 @@ def test_a_stream_of_short_steps_is_sampled_within_them(parallelism: int) -> Non
     assert 1.2 < seconds["Slow"] / seconds["Fast"] < 9
 
 
-def test_samples_change_nothing_that_compares_counts() -> None:
+def generated(number: int) -> Iterator[int]:
+    """Take three milliseconds for the first of two outputs."""
+    spin(0.003)
+    yield number
+    yield number
+
+
+def test_the_time_of_a_generator_is_that_of_its_transform() -> None:
+    """Though the transforms behind it take its outputs one by one."""
+    p = beam.Pipeline()
+    _ = p | beam.Create(range(200)) | "Slow" >> beam.FlatMap(generated) | "Fast" >> beam.Map(fast)
+    seconds = p.run().metrics().step_seconds()
+    assert 0.5 < seconds["Slow"] / seconds["Fast"] < 5
+
+
+def test_the_time_behind_a_grouping_is_that_of_its_transform() -> None:
+    """And that of the grouping doesn't contain it."""
+    p = beam.Pipeline()
+    pairs = p | beam.Create(range(200)) | beam.WithKeys(lambda n: n)
+    _ = pairs | "Sum" >> beam.CombinePerKey(sum) | "Slow" >> beam.MapTuple(lambda key, _: slow(key))
+    seconds = p.run().metrics().step_seconds()
+    assert 0.5 < seconds["Slow"] < 3
+    assert seconds["Sum"] < seconds["Slow"] / 4
+
+
+def test_times_change_nothing_that_compares_counts() -> None:
     """Two runs of one pipeline have equal counts, and other times."""
     one, other = Counts(), Counts()
     one.spend("Slow", 1.0)
     assert one == other
-
-
-def in_another_thread(call: Callable[[], None]) -> None:
-    """Call a function there, and wait for it."""
-    thread = threading.Thread(target=call)
-    thread.start()
-    thread.join()
-
-
-def test_tasks_that_are_shorter_than_the_interval_are_sampled_in_proportion() -> None:
-    """Each task has a sampler of its own, as in micro-batches, and most tasks end before it takes a sample."""
-    counts, now, tasks = Counts(), 0.0, 3_000
-    for _ in range(tasks):
-        sampler = StepSampler(counts, is_one_of_many=True, clock=lambda: now)
-        end = now + INTERVAL / 3
-        while now + sampler.due_in() < end:
-            # Otherwise it might not be due after rounding.
-            now += sampler.due_in() + 1e-9
-            guarded("Short", partial(in_another_thread, sampler.sample))
-        now = end
-
-    assert pytest.approx(tasks * INTERVAL / 3, rel=0.2) == counts.seconds["Short"]
-
-
-def test_a_watch_samples_short_tasks() -> None:
-    """Its thread doesn't sleep until they are over."""
-    counts = Counts()
-
-    def sampled() -> bool:
-        with CallWatch(60.0) as watch:
-            watch.sample_by(StepSampler(counts, is_one_of_many=True))
-            guarded("Short", lambda: time.sleep(INTERVAL / 3))
-        return "Short" in counts.seconds
-
-    wait_until(sampled, "a sample")

@@ -22,13 +22,14 @@ from penstock.runners.execution.kernels.descriptions import (
     ParDoOperation,
     WindowOperation,
 )
-from penstock.runners.execution.kernels.stages import StageDescription, StageKernel, stage_kernel
+from penstock.runners.execution.kernels.stages import StageDescription, StageKernel, labels_of, stage_kernel
 from penstock.runners.execution.stages import executor as stage_chain
 from penstock.sdk.dofn.arrangement import FIRST, WHOLE, Applied, ArrangementDoFn, Constant
 from penstock.sdk.dofn.dofn import FilterDoFn, FlatMapDoFn, MapDoFn
 from penstock.sdk.dofn.signature import Argument
 from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle, Shape
 from penstock.sdk.elements.element_wrappers import WindowedValue
+from penstock.sdk.user_code.step_slot import StepTimes
 from penstock.triggers import ONLY_PANE, PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
 from penstock.windowing import (
     CalendarDays,
@@ -53,7 +54,8 @@ def pardo(fn: Any) -> ParDoOperation:
 def generate(
     operations: tuple[Operation, ...], fold: FoldOperation | None, shape: Shape, limit: int, **others: Any
 ) -> StageKernel:
-    return stage_kernel(StageDescription("stage", operations, fold, shape, limit, **others), {})
+    times = StepTimes(labels_of(operations, fold))
+    return stage_kernel(StageDescription("stage", operations, fold, shape, limit, **others), times, {})
 
 
 PAIR = ArrangementDoFn((WHOLE, Constant(1)), "pair")

@@ -55,7 +55,7 @@ class Counted:
 
 def counts(executor: Any) -> bool:
     """Whether there is a kernel that counts."""
-    return any(is_counting for _, is_counting in executor.chain(0)._kernels)
+    return any(is_counting for _, is_counting, _ in executor.chain(0)._kernels)
 
 
 @pytest.mark.parametrize(
