@@ -30,7 +30,7 @@ from ...windowing.microseconds import MICROS_PER_SECOND, Microseconds
 from ...windowing.windows import BoundedWindow, GlobalWindow, IntervalWindow
 from ..elements.row import Row
 from ..errors import InvalidKeyError
-from .mixed_hash import BITS, MULTIPLIER, bucket, mixed
+from .mixed_hash import BITS, MASK, MULTIPLIER, mixed
 from .refused_key import Refused, message, refused
 from .typecoders import registry
 
@@ -85,9 +85,9 @@ def key_hash(key: Any) -> int:
     kind = type(key)
     try:
         if kind is str:
-            return mixed(crc32(key.encode(), _STR_SEED))
+            return crc32(key.encode(), _STR_SEED) * MULTIPLIER & MASK
         if kind is int:
-            return mixed(crc32(key.to_bytes(8, "big", signed=True), _INT_SEED))
+            return crc32(key.to_bytes(8, "big", signed=True), _INT_SEED) * MULTIPLIER & MASK
     except (OverflowError, UnicodeEncodeError):
         pass
     return mixed(crc32(encode_key(key)))
@@ -99,7 +99,7 @@ def key_group(key: Any, groups: int = KEY_GROUPS) -> int:
     >>> key_group("a")
     118
     """
-    return bucket(key_hash(key), groups)
+    return key_hash(key) * groups >> BITS
 
 
 def key_groups(keys: Sequence[Any], groups: int = KEY_GROUPS) -> list[int]:
@@ -120,7 +120,7 @@ def key_groups(keys: Sequence[Any], groups: int = KEY_GROUPS) -> list[int]:
     except (OverflowError, UnicodeEncodeError):
         pass
     # Equal keys have one encoding, which is computed once.
-    known = {key: bucket(key_hash(key), groups) for key in dict.fromkeys(keys)}
+    known = {key: key_hash(key) * groups >> BITS for key in dict.fromkeys(keys)}
     return [known[key] for key in keys]
 
 
