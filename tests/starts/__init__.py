@@ -1,1 +1,0 @@
-"""Starts of workers from a program that can't be forked."""
