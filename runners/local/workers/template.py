@@ -17,6 +17,7 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import threading
 from contextlib import suppress
 from itertools import count
@@ -35,6 +36,11 @@ REQUEST, ANSWER, STATUS = struct.Struct("=q"), struct.Struct("=qq"), struct.Stru
 # A request's descriptors: the worker's pipe and heartbeats, the socket of its status, the working directory, and the
 # standard output and error.
 DESCRIPTORS = 6
+
+_DIRECTORY = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
+
+# Seconds until a template that doesn't end is killed.
+_ENDING = 5.0
 
 
 class ForkedWorker:
@@ -88,7 +94,8 @@ class _Template:
         """Fork a worker.  Raises `OSError` if the system refuses it, and `_Gone`."""
         number = next(self._numbers)
         ours, theirs = socket.socketpair()
-        opened = [os.open(os.devnull, os.O_WRONLY), os.open(".", os.O_RDONLY | os.O_DIRECTORY)]
+        # By descriptor, since the directory may have been deleted, or may not be read.
+        opened = [os.open(os.devnull, os.O_WRONLY), os.open(".", _DIRECTORY)]
         null, directory = opened
         try:
             found = [standard_descriptor(name, own) for name, own in (("stdout", 1), ("stderr", 2))]
@@ -103,10 +110,10 @@ class _Template:
                 if not answer:
                     raise _Gone
                 answered, pid = ANSWER.unpack(answer)
-        except (BrokenPipeError, ConnectionResetError):
-            raise _Gone from None
-        except BaseException:
+        except BaseException as error:
             ours.close()
+            if isinstance(error, (BrokenPipeError, ConnectionResetError)):
+                raise _Gone from None
             raise
         finally:
             theirs.close()
@@ -124,7 +131,12 @@ class _Template:
     def end(self) -> None:
         """End the process, and its workers."""
         self._socket.close()
-        self._process.wait()
+        try:
+            self._process.wait(_ENDING)
+        except subprocess.TimeoutExpired:
+            # It is stopped, for example.
+            self._process.kill()
+            self._process.wait()
 
     def forget(self) -> None:
         """Close the socket of a template that belongs to the parent of this process."""
@@ -160,6 +172,8 @@ def fork_worker(control: int, beats: int) -> ForkedWorker:
     with _lock:
         with suppress(_Gone):
             return _begun().fork(control, beats)
+        # It has just ended, such as by a signal.
+        _end()
         template = _begun()
         try:
             return template.fork(control, beats)
