@@ -101,11 +101,15 @@ class KafkaBroker(LoopbackServer):
         ports |= {"behind": self._behind, "proxy": self._proxy}
         said = PROPERTIES.format(directory=self.directory, password=PASSWORD, **ports)
         properties.write_text(said)
-        java = ["java", "-Xmx384m", "-cp", path]
+        # As in spark_conf/spark-defaults.conf: brokers live for seconds.
+        java = ["java", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", path]
+        broker = [*java, "kafka.Kafka", str(properties)]
+        if (self.directory / "data" / "meta.properties").exists():
+            return broker
         form = [*java, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
         form += ["--cluster-id", CLUSTER, "--config", str(properties)]
         subprocess.run(form, check=True, capture_output=True)
-        return [*java, "kafka.Kafka", str(properties)]
+        return broker
 
     def answers(self) -> bool:
         from confluent_kafka import KafkaException

@@ -65,8 +65,8 @@ def drivers_killed(
     choose.shuffle(deaths)
     # At a point it surely dies, as long as there is something left to do.
     deaths.sort(key=lambda death: death != (points or (None,))[0])
-    # More than can be done before the last of them.
-    run = KilledDriver(directory, 1000 + 1000 * len(deaths))
+    # More than can be done before the last of them; after a death at a point, ten batches.
+    run = KilledDriver(directory, 1000 * bool(kills) + 1000 * len(deaths))
     try:
         for death in deaths:
             run.start(death)

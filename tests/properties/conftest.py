@@ -16,10 +16,10 @@ from support.runners.local_variants import IN_SIMULATION, IN_THIS_PROCESS, runne
 STREAMING_RUNNERS = ["local", *IN_THIS_PROCESS, *IN_SIMULATION]
 
 # So many examples are tried of each property; more by `make properties`.
-EXAMPLES = int(os.environ.get("EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
 
 # Of variants of a runner so many are tried: what an operator does is tried on the first.
-EXAMPLES_OF_VARIANTS = 15
+EXAMPLES_OF_VARIANTS = 8
 EXAMPLES_IN_SIMULATION = 4
 
 # A property that declares no more than these examples takes long for each.

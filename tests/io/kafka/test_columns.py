@@ -6,6 +6,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -231,6 +232,7 @@ def test_a_function_may_declare_the_fields(topic: Topic, make_pipeline: Any, dec
         assert_that(found, equal_to([("tea", 45), ("jam", 1)]))
 
 
+@cache
 def _without_errors(number: int) -> list[Case]:
     """For each end, cases that have elements as their results."""
     found = [case for end in ENDS for case in some(cases([end], kinds=tuple(KINDS)), number, are_random=False)]
