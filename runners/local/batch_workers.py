@@ -12,9 +12,12 @@ from typing import Any, TypeAlias
 
 import attrs
 
+# Groupings and keyed operators are imported once, in the template of workers, though not every task has them.
+from ..execution.batch import groupings  # noqa: F401
 from ..execution.batch.file_tasks import CollectedViews, CompletedTask, PartitionedPlan, SideInputs, run_task
 from ..execution.counters import Counts
 from ..execution.error_transport import RemoteError
+from ..execution.operators import keyed  # noqa: F401
 from ..execution.stuck_calls import CallWatch, Returned, Stuck
 from .workers.handover import Work
 from .workers.processes import WorkerProcesses, run_worker

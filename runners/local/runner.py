@@ -34,12 +34,13 @@ class LocalStreamingRunner(TransformRunner):
         refuse_unheeded(options.view_as(MicroBatchOptions).changed(), self.name, "spark-microbatch")
         streaming = options.view_as(StreamingOptions)
         has_workers = parallelism_of(streaming) > 1 and streaming.workers != 1
+        streams = is_streamed(graph, options)
         if has_workers and start_method_of(streaming) == "forkserver":
             from .workers.template import begin_template
 
             # It imports while this process plans.
-            begin_template()
-        if is_streamed(graph, options):
+            begin_template(f"{__package__}.{'workers.process_loop' if streams else 'batch_workers'}")
+        if streams:
             return self._stream(graph, options)
         container = MetricsContainer()
         if has_workers:

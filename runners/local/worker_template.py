@@ -1,4 +1,4 @@
-"""The template process: imports what workers need, and forks them on request of the program.
+"""The template process: imports the modules that workers run, and forks these on request of the program.
 
 It has one thread, and none of the program's descriptors.
 """
@@ -14,13 +14,9 @@ import socket
 import sys
 import traceback
 from contextlib import suppress
+from importlib import import_module
 from typing import NoReturn
 
-# The modules that workers need.
-from ..execution.batch import groupings  # noqa: F401
-from ..execution.operators import keyed  # noqa: F401
-from . import batch_workers  # noqa: F401
-from .workers import process_loop  # noqa: F401
 from .workers.handover import take_over
 from .workers.heartbeats import end_with_parent
 from .workers.interpreter import ignore_signals
@@ -30,24 +26,32 @@ from .workers.template import ANSWER, DESCRIPTORS, REQUEST, STATUS
 _ORPHANED = 1.0
 
 
-def serve(program: int, requests: int) -> NoReturn:
+def serve(module: str, program: int, requests: int) -> NoReturn:
     """Fork workers until the program is gone.
 
     Args:
+      module: the name of the module that the first workers run.
       program: the id of its process.
       requests: the descriptor of the socket.
     """
     ignore_signals()
     # Without a handler it wouldn't wake anything up.
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    # So that no worker copies the memory of what stays.
-    gc.collect()
-    gc.freeze()
+    _import(module)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
     os.dup2(null, 2)
     _Server(program, socket.socket(fileno=requests)).serve()
     os._exit(0)
+
+
+def _import(module: str) -> None:
+    """Import a module once for all workers that need it."""
+    if module not in sys.modules:
+        import_module(module)
+        # So that no worker copies the memory of what stays.
+        gc.collect()
+        gc.freeze()
 
 
 class _Server:
@@ -90,6 +94,8 @@ class _Server:
             return False
         if not data:
             return False
+        number, module = REQUEST.unpack(data)
+        _import(module.rstrip(b"\0").decode())
         parent = os.getpid()
         try:
             pid = os.fork()
@@ -105,7 +111,7 @@ class _Server:
         for each in (control, beats, *others):
             os.close(each)
         try:
-            self._requests.sendall(ANSWER.pack(*REQUEST.unpack(data), pid))
+            self._requests.sendall(ANSWER.pack(number, pid))
         except OSError:
             return False
         return True

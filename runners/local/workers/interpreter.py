@@ -14,21 +14,21 @@ from .inheritance import import_path
 # The program's folders come last: its modules may have the names of others.
 _PROGRAM = """
 import importlib.util, json, sys
-path, origin, module, function, *numbers = sys.argv[1:]
+path, origin, module, function, named, *numbers = sys.argv[1:]
 path = json.loads(path)
 sys.path += [entry for entry in path if entry not in sys.path]
 found = importlib.util.find_spec("penstock")
 if found is None or found.origin != origin:
     sys.path[:] = path
-getattr(importlib.import_module(module), function)(*map(int, numbers))
+getattr(importlib.import_module(module), function)(named, *map(int, numbers))
 """
 
 # They are for the program: Ctrl-C, and SIGTERM, which may be sent to a group.
 _FOR_THE_PROGRAM = (signal.SIGINT, signal.SIGTERM)
 
 
-def start_interpreter(function: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
-    """Start an interpreter that calls a function with the id of this process and the descriptors.
+def start_interpreter(function: str, descriptors: Sequence[int], named: str = "") -> subprocess.Popen[bytes]:
+    """Start an interpreter that calls a function with a name, the id of this process and the descriptors.
 
     It has an empty standard input, no other descriptors but the standard output and error, and doesn't run the program.
     The function calls `ignore_signals` first.
@@ -36,7 +36,7 @@ def start_interpreter(function: str, descriptors: Sequence[int]) -> subprocess.P
     Args:
       function: its module, a colon, and its name.
     """
-    arguments = [json.dumps(import_path()), str(sys.modules["penstock"].__file__), *function.split(":")]
+    arguments = [json.dumps(import_path()), str(sys.modules["penstock"].__file__), *function.split(":"), named]
     arguments += map(str, (os.getpid(), *descriptors))
     # Those of the program's interpreter, such as -O, -W and -X.  With -P no module in the working directory takes the
     # place of one of the standard library.

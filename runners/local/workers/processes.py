@@ -78,8 +78,8 @@ class WorkerProcesses:
         self._beats = Heartbeats(self.slots)
         self._silent, self._stuck = set(), {}
         with self._limits(4 * self.slots):
-            for _ in works:
-                self._start()
+            for work in works:
+                self._start(work)
         for number, work in enumerate(works):
             hand_over(self._controls[number], number, self.slots, pickled[id(work)], work.sockets)
 
@@ -104,13 +104,13 @@ class WorkerProcesses:
                 f"({error}); ask for fewer, or raise its limits (ulimit -n, which is {soft}, needs {wanted}; ulimit -u)"
             ) from error
 
-    def _start(self, number: int | None = None) -> None:
+    def _start(self, work: Work, number: int | None = None) -> None:
         """Start a process, in the place of one that was buried if there is a number."""
         assert self._beats is not None
         ours, theirs = Pipe()
         # The worker's end is closed here, so that its death is seen, however little it has read.
         with theirs:
-            process = self._begin(theirs, self._beats)
+            process = self._begin(work.run.__module__, theirs, self._beats)
         if number is None:
             self._processes.append(process)
             self._controls.append(ours)
@@ -122,7 +122,7 @@ class WorkerProcesses:
         assert self._beats is not None
         pickled = pickled_work(work)
         self._beats.begin(number)
-        self._start(number)
+        self._start(work, number)
         hand_over(self._controls[number], number, self.slots, pickled, work.sockets)
 
     def _receive(self, seconds: float, stopped: Collection[int] = ()) -> list[tuple[int, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from .handover import take_over
 from .heartbeats import Heartbeats, end_with_parent
@@ -37,16 +37,18 @@ class Process(Protocol):
         """Release what belongs to it here."""
 
 
-def _forked(control: Connection, beats: Heartbeats) -> Process:
-    return fork_worker(control.fileno(), beats.file.fileno())
+def _forked(module: str, control: Connection, beats: Heartbeats) -> Process:
+    return fork_worker(module, control.fileno(), beats.file.fileno())
 
 
-def _spawned(control: Connection, beats: Heartbeats) -> Process:
+def _spawned(module: str, control: Connection, beats: Heartbeats) -> Process:
     return _Spawned(start_interpreter(_SPAWNED, (control.fileno(), beats.file.fileno())))
 
 
-# By the name of the start method, the function that starts a process with the worker's end of the pipe to the job.
-STARTS: Final[Mapping[str, Callable[[Connection, Heartbeats], Process]]] = {"forkserver": _forked, "spawn": _spawned}
+# Starts a process that runs a module, by its name, with the worker's end of the pipe to the job.
+Start: TypeAlias = Callable[[str, Connection, Heartbeats], Process]
+
+STARTS: Final[Mapping[str, Start]] = {"forkserver": _forked, "spawn": _spawned}
 
 
 class _Spawned:
@@ -68,7 +70,7 @@ class _Spawned:
         pass
 
 
-def run_spawned(job: int, control: int, beats: int) -> None:
+def run_spawned(_: str, job: int, control: int, beats: int) -> None:
     """Run a worker in this interpreter.
 
     Args:

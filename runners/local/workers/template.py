@@ -5,8 +5,9 @@ library, would stay locked in the worker.  The template has no other threads, an
 as another program is, by `vfork` and `exec`, when the first worker is needed, and serves all later runs.  It ends with
 the program, and its workers with it.
 
-A request is a number, with the descriptors of a worker; the answer is the number with the worker's process id.  The
-worker's exit status comes through a socket of its own.
+A request is a number and the name of the module that the worker is to run, which the template imports once, with the
+worker's descriptors; the answer is the number with the worker's process id.  The worker's exit status comes through a
+socket of its own.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from .interpreter import start_interpreter
 # The function of the process.
 _SERVE = "penstock.runners.local.worker_template:serve"
 
-# A request's number; that and the process id, or the negative number of the system's error; an exit status.
-REQUEST, ANSWER, STATUS = struct.Struct("=q"), struct.Struct("=qq"), struct.Struct("=q")
+# A request's number and module; the number and a process id, or the negative number of the system's error; an exit
+# status.
+REQUEST, ANSWER, STATUS = struct.Struct("=q120s"), struct.Struct("=qq"), struct.Struct("=q")
 
 # A request's descriptors: the worker's pipe and heartbeats, the socket of its status, the working directory, and the
 # standard output and error.
@@ -77,20 +79,24 @@ class ForkedWorker:
 
 
 class _Template:
-    """The template process."""
+    """The template process.
 
-    def __init__(self) -> None:
+    Args:
+      module: the name of a module that its first workers are to run.
+    """
+
+    def __init__(self, module: str) -> None:
         self.owner = _owner()
         self._numbers = count()
         self._socket, theirs = socket.socketpair()
         with theirs:
-            self._process = start_interpreter(_SERVE, [theirs.fileno()])
+            self._process = start_interpreter(_SERVE, [theirs.fileno()], module)
 
     @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def fork(self, control: int, beats: int) -> ForkedWorker:
+    def fork(self, module: str, control: int, beats: int) -> ForkedWorker:
         """Fork a worker.  Raises `OSError` if the system refuses it, and `_Gone`."""
         number = next(self._numbers)
         ours, theirs = socket.socketpair()
@@ -100,9 +106,8 @@ class _Template:
         try:
             found = [standard_descriptor(name, own) for name, own in (("stdout", 1), ("stderr", 2))]
             streams = [null if each is None else each for each in found]
-            socket.send_fds(
-                self._socket, [REQUEST.pack(number)], [control, beats, theirs.fileno(), directory, *streams]
-            )
+            request = REQUEST.pack(number, module.encode())
+            socket.send_fds(self._socket, [request], [control, beats, theirs.fileno(), directory, *streams])
             # An interrupted call may not have taken its answer.
             answered = -1
             while answered != number:
@@ -158,25 +163,29 @@ _lock = threading.Lock()
 _template: _Template | None = None
 
 
-def begin_template() -> None:
-    """Start the template process, unless there is one; it imports while this process goes on."""
+def begin_template(module: str) -> None:
+    """Start the template process, unless there is one; it imports the module while this process goes on."""
     with _lock:
-        _begun()
+        _begun(module)
 
 
-def fork_worker(control: int, beats: int) -> ForkedWorker:
-    """Fork a worker from the template process, with descriptors of its pipe and of the heartbeats.
+def fork_worker(module: str, control: int, beats: int) -> ForkedWorker:
+    """Fork a worker from the template process.
+
+    Args:
+      module: the name of the module that it is to run.
+      control, beats: the descriptors of its pipe and of the heartbeats.
 
     Raises `OSError` if the system refuses it, and `PenstockError` if the template ends.
     """
     with _lock:
         with suppress(_Gone):
-            return _begun().fork(control, beats)
+            return _begun(module).fork(module, control, beats)
         # It has just ended, such as by a signal.
         _end()
-        template = _begun()
+        template = _begun(module)
         try:
-            return template.fork(control, beats)
+            return template.fork(module, control, beats)
         except _Gone:
             raise PenstockError(
                 f"The template process of workers has ended with status {template.status()}; its standard error may "
@@ -184,13 +193,13 @@ def fork_worker(control: int, beats: int) -> ForkedWorker:
             ) from None
 
 
-def _begun() -> _Template:
+def _begun(module: str) -> _Template:
     global _template
     if _template is not None and not (_template.is_alive and _template.owner == _owner()):
         _template.end()
         _template = None
     if _template is None:
-        _template = _Template()
+        _template = _Template(module)
     return _template
 
 
