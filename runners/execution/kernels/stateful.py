@@ -3,10 +3,10 @@
 A loop is generated for each shape of bundle, with the code of what the DoFn asks for only.  That of a DoFn with
 one state, for a bundle of one window, is in essence
 
-    def run(values, ts, ws, ps, ss):
+    def run(values, elements, ts, ws, ps, ss):
         c0, = enter(ws[0])
         o, ot = at(ws, ps, ss)
-        for e, t in zip(values, ts):
+        for e, t in zip(elements, ts):
             k = e[0]
             state0 = new_state0(spec0, c0, k)
             for x in method(e, state0):
@@ -109,7 +109,9 @@ def call_kernel(
 def loop_kernel(
     description: LoopDescription, by_bundle: dict[str, Any], names: Mapping[str, Any]
 ) -> Callable[..., None]:
-    """Return a function `run(values, timestamps, windows, panes, signs)` for a bundle of the described shape.
+    """Return a function `run(values, elements, timestamps, windows, panes, signs)` for a bundle of the described shape.
+
+    Its loop takes the values from `elements`, an iterable of them.
 
     Args:
       names: what it calls: the members of `LoopOwner` and its outputs, and `KeyedTimers`.
@@ -187,8 +189,8 @@ class _Loop:
         same_properties = one_window and not shape.panes and not shape.signs
         # Outputs of the same properties and one timestamp are given it when they are flushed.
         same_time = same_properties and not shape.timestamps
-        with out.block(f"def run(values, {', '.join(f'{name}s' for name in columns)}):"):
-            out.line("q = kind = key_type = None; is_checked = False; near = {}")
+        with out.block(f"def run(values, elements, {', '.join(f'{name}s' for name in columns)}):"):
+            out.line("q = kind = key_type = None; is_checked = False; by_window = {}")
             out.line("; ".join(f"{name} = {name}s" for name in columns if name not in varying) or "pass")
             if one_window:
                 out.line("own = windows; w = own[0]; found = enter(w)")
@@ -198,7 +200,7 @@ class _Loop:
                 self._unpack(out)
             if same_properties:
                 self._buffers(out)
-            items = f"zip({', '.join(['values', *(f'{name}s' for name in varying)])})" if varying else "values"
+            items = f"zip({', '.join(['elements', *(f'{name}s' for name in varying)])})" if varying else "elements"
             with out.block(f"for {', '.join(['e', *varying])} in {items}:"):
                 out.line("k, v = e")
                 # Pairs whose keys are strings or the like need no check.
@@ -214,8 +216,8 @@ class _Loop:
                     out.depth += 1
                     # In each window the element is another one, which the method may change.
                     out.line("if len(windows) > 1: e = unshared(whole)")
-                    out.line("try: found = near[w]")
-                    out.line("except KeyError: found = near[w] = enter(w)")
+                    out.line("try: found = by_window[w]")
+                    out.line("except KeyError: found = by_window[w] = enter(w)")
                     with out.block("if found is None:"):
                         out.line("owner.dropped += 1")
                         out.line("continue")
@@ -231,7 +233,7 @@ class _Loop:
                 self._call(out, same_properties, same_time)
             out.depth = 1
             self._complete(out, same_time)
-        out.text[0] = f"def run(values, {', '.join([*(f'{name}s' for name in columns), *out.bound])}):"
+        out.text[0] = f"def run(values, elements, {', '.join([*(f'{name}s' for name in columns), *out.bound])}):"
         return "\n".join(out.text)
 
     def _unpack(self, out: Lines) -> None:
@@ -263,7 +265,7 @@ class _Loop:
                 # An error of a timer's method is not one of the element.
                 out.line("element, e = e, None")
                 out.line("fire_due()")
-                out.line("e = element; near.clear()")
+                out.line("e = element; by_window.clear()")
 
     def _outputs(self, out: Lines, iterable: str, same_properties: bool, same_time: bool) -> None:
         with out.block(f"for x in {iterable}:"):

@@ -70,8 +70,8 @@ class ElementLoop:
         if run is None:
             run = self._by_shape[shape] = self._kernel(shape)
         began, values = perf_counter(), bundle.values
-        noted: Any = here.slot.noting(values) if self._is_slow else values
-        run(noted, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+        elements: Any = here.slot.noting(values) if self._is_slow else values
+        run(values, elements, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
         self._is_slow = perf_counter() - began > SLOW * len(values)
 
     def element_of(self, error: BaseException) -> Any:

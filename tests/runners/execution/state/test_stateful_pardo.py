@@ -31,6 +31,19 @@ def test_each_key_and_window_has_a_state_of_its_own() -> None:
     assert [("a", "x", 0), ("b", "y", 0), ("a", "z", 0), ("a", "v", 1)] == work.taken()
 
 
+def test_the_check_of_keys_takes_no_elements_from_the_loop() -> None:
+    """Keys that are tuples are checked all at once, at the first element."""
+    work = Work(Index()).process((("a", 1), "x"), (("b", 2), "y"), (("a", 1), "z"))
+    assert [(("a", 1), "x", 0), (("b", 2), "y", 0), (("a", 1), "z", 1)] == work.taken()
+
+
+def test_a_first_bundle_that_is_late_is_dropped_and_counted() -> None:
+    """All of its elements are in one window that has expired."""
+    work = Work(Index(), FixedWindows(10)).watermark(30)
+    work.executor.process(Bundle([("a", "x"), ("a", "y")], 5 * S, (IntervalWindow(0, 10),)))
+    assert ([], 2) == (work.taken(), work.executor.dropped)
+
+
 def test_an_element_in_several_windows_is_processed_in_each() -> None:
     """Its outputs are in that window alone."""
     work = Work(Index(), beam.window.SlidingWindows(10, 5))
