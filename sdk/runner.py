@@ -297,8 +297,8 @@ def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
                 "--runner=local, with --parallelism=0 for all cores, or --runner=spark-batch or spark-microbatch for a "
                 f"cluster. Installed: {', '.join(sorted(known))}"
             )
-        near = get_close_matches(runner.lower(), [*known, *_ALIASES], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
+        matches = get_close_matches(runner.lower(), [*known, *_ALIASES], n=1)
+        hint = f"; did you mean {matches[0]!r}?" if matches else "."
         raise UnknownRunnerError(
             f"--runner={runner}: there is no such runner{hint} Installed: {', '.join(sorted(known))}"
         )

@@ -289,8 +289,8 @@ class WatchedFilesReader(EventTimeReader[FileMetadata]):
         if now < self._next:
             return
         source = self.source
-        missed = (now - self._next) // source.interval
-        self._next += (missed + 1) * source.interval
+        skipped = (now - self._next) // source.interval
+        self._next += (skipped + 1) * source.interval
         cursor = max((file.last_updated_in_seconds for file in self._seen.values()), default=0.0)
         if source.timestamp_cursor:
             # Those of the last listing were kept until now: `read_to` emits them from an offset.

@@ -39,8 +39,8 @@ def check_step(reader: StateReader, step: str) -> None:
         return
     from difflib import get_close_matches
 
-    near = get_close_matches(step, steps, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    matches = get_close_matches(step, steps, n=1)
+    hint = f"; did you mean {matches[0]!r}?" if matches else "."
     have = ", ".join(map(repr, steps)) or "none"
     raise StateNotFoundError(
         f"checkpoint {reader.checkpoint.epoch} has no state of a step {step!r}{hint} Steps with state: {have}"

@@ -124,8 +124,8 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
         out.before_loop(f"{cells} = cells.open({columns.w}[0]){kept}", *parts, "get = d.get")
         get = "get"
     elif columns.w not in columns.varying:
-        out.before_loop(f"near = [cells.open(win){kept} for win in {columns.w}]")
-        out.line(f"for {cells} in near:")
+        out.before_loop(f"opened = [cells.open(win){kept} for win in {columns.w}]")
+        out.line(f"for {cells} in opened:")
         out.depth += 1
         _unshare_in_windows(out, columns)
     else:
@@ -150,7 +150,7 @@ def _unshare_in_windows(out: Lines, columns: Columns) -> None:
 
 def _find_cells(out: Lines, columns: Columns, cells: str, kept: str) -> None:
     """Write how the cells of an element's window are found among those of the elements before."""
-    out.before_loop("near = {}")
+    out.before_loop("opened = {}")
     key, window = "win", "win"
     if columns.bucket is not None:
         bucket, i = columns.bucket
@@ -162,8 +162,8 @@ def _find_cells(out: Lines, columns: Columns, cells: str, kept: str) -> None:
         out.line(f"for win in {columns.w}:")
         out.depth += 1
         _unshare_in_windows(out, columns)
-    out.line(f"try: {cells} = near[{key}]")
-    out.line(f"except KeyError: {cells} = near[{key}] = cells.open({window}){kept}")
+    out.line(f"try: {cells} = opened[{key}]")
+    out.line(f"except KeyError: {cells} = opened[{key}] = cells.open({window}){kept}")
 
 
 def _fold_one(out: Lines, fold: FoldOperation, get: str) -> None:

@@ -194,11 +194,11 @@ class PairWriter(ShuffleWriter):
             for group, row in zip(groups, rows, strict=True):
                 by_group[group].extend(row)
             return
-        near: dict[int, list[_ByGroup]] = {}
+        parts: dict[int, list[_ByGroup]] = {}
         for group, row, own in zip(groups, rows, expanded(windows, len(rows)), strict=True):
-            found = near.get(id(own))
+            found = parts.get(id(own))
             if found is None:
-                found = near[id(own)] = list(map(self._by_group, own))
+                found = parts[id(own)] = list(map(self._by_group, own))
             for by_group in found:
                 by_group[group].extend(row if by_group is found[0] else _unshared(row))
 

@@ -133,13 +133,13 @@ def test_a_fixed_window_before_a_fold_is_looked_up_by_its_number() -> None:
     expected = """\
         def run(values, t, w, p, s):
             kp = None
-            near = {}
+            opened = {}
             for v0, t0 in zip(values, t):
                 if type(v0) is not kp: kp = pair_type(v0)
                 k, x = v0
                 b = t0 // 60000000
-                try: d = near[b]
-                except KeyError: d = near[b] = cells.open(assign0(t0)[0]).accumulators
+                try: d = opened[b]
+                except KeyError: d = opened[b] = cells.open(assign0(t0)[0]).accumulators
                 d[k] = d.get(k, 0) + x"""
     assert dedent(expected) == generate(operations, fold, shape, 100).source
 
