@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..runners.local.simulation.run import Simulation, SimulationError
     from ..sdk.graph import Graph
 
-MODES = ("aligned", "unaligned", "synchronous")
+MODES = ("aligned", "unaligned")
 DELIVERIES = ("barriers", "strong", "weak")
 RECOVERIES = ("graph", "region")
 

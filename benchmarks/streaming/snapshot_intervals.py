@@ -11,13 +11,18 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from contextlib import nullcontext
 from typing import Any
+from unittest.mock import patch
 
 from harness.plots import plot
 from harness.streams import CountingSink, RunningSum, Times, interleaved, options
 from harness.timing import Figure, Figures, Quantity, Ratio, Result
 
 import penstock as beam
+from penstock.runners.local.job import job
+from penstock.runners.local.job.checkpoint_attempt import CheckpointAttempt
+from penstock.runners.local.workers.protocol import Pause
 
 EVENTS = int(os.environ.get("PENSTOCK_BENCHMARK_EVENTS", "1000000"))
 ROUNDS = int(os.environ.get("PENSTOCK_BENCHMARK_ROUNDS", "5"))
@@ -41,18 +46,35 @@ def topology(p: Any, events: int = EVENTS) -> CountingSink:
     return sink
 
 
+class StoppingTheWorld(CheckpointAttempt):
+    """Pauses the sources until a checkpoint is complete: the baseline that barriers are measured against."""
+
+    def _begin(self, now: int) -> None:
+        self._context.workers.send(Pause(True))
+        super()._begin(now)
+
+    def _give_up(self, why: str) -> None:
+        super()._give_up(why)
+        self._context.workers.send(Pause(False))
+
+    def _complete(self, epoch: int, parts: Any) -> None:
+        super()._complete(epoch, parts)
+        if not self._is_final:
+            self._context.workers.send(Pause(False))
+
+
 def run_time(mode: str, interval: float, **flags: Any) -> float:
     """Seconds of one run, with two subtasks of each task in two processes, unless the flags say otherwise."""
     with tempfile.TemporaryDirectory() as directory:
         # As often as the interval says, however long one takes.
         flags = {"parallelism": 2, "workers": 2, "checkpoint_min_pause": 0, **flags}
-        p = beam.Pipeline(
-            "local",
-            options(checkpoint_dir=directory, checkpoint_interval=interval, checkpoint_mode=mode, **flags),
-        )
+        stops = mode == "synchronous"
+        flags["checkpoint_mode"] = "aligned" if stops else mode
+        p = beam.Pipeline("local", options(checkpoint_dir=directory, checkpoint_interval=interval, **flags))
         sink = topology(p)
         before = time.perf_counter()
-        p.run().wait_until_finish()
+        with patch.object(job, "CheckpointAttempt", StoppingTheWorld) if stops else nullcontext():
+            p.run().wait_until_finish()
         seconds = time.perf_counter() - before
     assert sink.count == EVENTS, f"{sink.count} elements came out"
     return seconds

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -20,20 +19,19 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from harness.processes import output_of
+from harness.processes import cpu_of_this_and_children, output_of
 from harness.results import add, as_data, circumstances
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.local.workers import watch
 from ui.jobs import JOBS
 from ui.shares import row
 
-# Without samples of steps and without a page; without a page; with one that no browser shows.
-MODES = ("unsampled", "none", "closed")
+# Without a page; with one that no browser shows.
+MODES = ("none", "closed")
 
 # By mode, the mode that it is compared with.
-COMPARED = {"none": "unsampled", "closed": "none"}
+COMPARED = {"closed": "none"}
 
 _BENCHMARKS = Path(__file__).parents[1]
 
@@ -44,13 +42,10 @@ _BENCHMARKS = Path(__file__).parents[1]
 def run(job: str, mode: str, elements: int, parallelism: int, workers: int) -> None:
     """Run a job in this process, and print the processor time of it and its workers, and its duration, in seconds."""
     flags: dict[str, Any] = {"ui_port": 0} if mode == "closed" else {}
-    if mode == "unsampled":
-        # Workers are forked, and have it, too.
-        patch.object(watch, "_SAMPLES", 1 << 60).start()
     options = PipelineOptions(parallelism=parallelism, workers=workers, checkpoint_interval=2, **flags)
     p = beam.Pipeline(options=options)
     JOBS[job][0](p, elements, None)
-    began, clock = time.process_time() + _of_children(), time.monotonic()
+    began, clock = cpu_of_this_and_children(), time.monotonic()
     result: Any = p.run()
     page = result._observers.page
     ended: dict[int, float] = {}
@@ -64,13 +59,8 @@ def run(job: str, mode: str, elements: int, parallelism: int, workers: int) -> N
     with patch.object(os, "waitpid", waitpid):
         result.wait_until_finish()
     server = 0.0 if page.pid is None else ended[page.pid]
-    spent = time.process_time() + _of_children() - began - server
+    spent = cpu_of_this_and_children() - began - server
     print("SPENT", spent, time.monotonic() - clock, server)
-
-
-def _of_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 # --- Rounds

@@ -99,7 +99,6 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
             alignment_timeout=None if alignment_timeout is None else _micros(alignment_timeout),
         ),
         unaligned=streaming.checkpoint_mode == "unaligned",
-        stops_the_world=streaming.checkpoint_mode == "synchronous",
         restarts=RestartStrategy(streaming.max_restarts, streaming.restart_delay),
         allow_dropped_state=streaming.allow_dropped_state,
         allow_changed_sources=streaming.allow_changed_sources,

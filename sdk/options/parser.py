@@ -12,6 +12,12 @@ from ..redaction import HIDDEN, looks_secret
 _WIDTH = 80
 
 
+# By option and value that is none any more, what the error adds.
+_REMOVED = {
+    ("checkpoint_mode", "synchronous"): "; aligned barriers give the same without a pause of the sources",
+}
+
+
 class CommaSeparated(argparse.Action):
     """Add the values of a flag to a list.  A comma separates two values, except within `name=a=b,c=d`."""
 
@@ -187,7 +193,8 @@ class OptionsParser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = ", ".join(map(repr, action.choices))
-            raise OptionsError(f"option {_name(action)}: expected one of {choices}, got {_shown(action, value)}")
+            hint = _REMOVED.get((action.dest, value), "")
+            raise OptionsError(f"option {_name(action)}: expected one of {choices}, got {_shown(action, value)}{hint}")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of ending the program."""

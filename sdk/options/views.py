@@ -184,7 +184,7 @@ class StreamingOptions(PipelineOptions):
         help = "The least number of seconds between two checkpoints. Default: the duration of the last one, at most 1."
         add("--checkpoint_min_pause", type=float, help=help)
         add("--checkpoint_retention", type=int, default=3, help="The number of checkpoints to retain.")
-        modes = ["aligned", "unaligned", "synchronous"]
+        modes = ["aligned", "unaligned"]
         add("--checkpoint_mode", choices=modes, default="aligned", help="The alignment of barriers.")
         help = "Seconds after which an aligned checkpoint changes over to unaligned. Default: never."
         add("--alignment_timeout", type=float, help=help)

@@ -24,7 +24,6 @@ from penstock.runners.local.simulation.run import Simulation, SimulationError, S
 COLUMNS: dict[str, dict[str, Any]] = {
     "aligned": {"mode": "aligned"},
     "unaligned": {"mode": "unaligned"},
-    "synchronous": {"mode": "synchronous"},
     "strong": {"delivery": "strong"},
     "weak": {"delivery": "weak"},
     "regions": {"recovery": "region"},

@@ -69,8 +69,8 @@ def test_two_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> Non
     happened = sum((each.totals for each in found), Counter[str]())
 
     assert [] == [failure for each in found for failure in each.failures]
-    assert sum(each.seeds for each in found) > 20
-    assert happened["starts"] > 40
+    assert sum(each.seeds for each in found) >= 15
+    assert happened["starts"] > 30
     if name not in ("join", "sessions_with_retractions", "transfers"):
         # Of these no grouping can be folded.
         assert 0 < happened["accumulators"] < happened["folded"]
@@ -79,8 +79,8 @@ def test_two_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> Non
 
 
 def test_the_matrix_leaves_out_only_what_cannot_be() -> None:
-    """Seven pipelines in six columns; the runner refuses two cells by name, and two others have no meaning."""
-    assert 7 * 6 == len(CELLS) + len(REFUSED)
+    """Seven pipelines in five columns; the runner refuses two cells by name, and two others have no meaning."""
+    assert 7 * 5 == len(CELLS) + len(REFUSED)
     pipeline = beam.Pipeline(argv=["--checkpoint_mode=unaligned", "--checkpoint_dir=unused"])
     PIPELINES["loop"](pipeline)
 

@@ -146,7 +146,7 @@ class CheckpointAttempt(Attempt):
         epoch = self._recovery.next_epoch()
         self._coordinator.begin(epoch, now)
         self._began = steady_time()
-        if context.settings.stops_the_world or self._is_final:
+        if self._is_final:
             context.workers.send(Pause(True))
         is_savepoint = self._kind is CheckpointKind.SAVEPOINT
         self._listeners = list(context.requests.savepoints) if is_savepoint else []
@@ -192,8 +192,6 @@ class CheckpointAttempt(Attempt):
         self._context.events.add("checkpoint_failed", epoch=epoch, why=redacted(why), checkpoint=self._kind.value)
         self._drop(self._store, epoch)
         self._answer(Answer(False, f"the savepoint failed: {why}"))
-        if self._context.settings.stops_the_world:
-            self._context.workers.send(Pause(False))
 
     def _drop(self, store: SnapshotStore, epoch: int) -> None:
         # The epoch is not open if its beginning has failed.
@@ -219,8 +217,6 @@ class CheckpointAttempt(Attempt):
             context.workers.send(Stop())
             return
         self._publish(epoch, parts, staged)
-        if context.settings.stops_the_world:
-            context.workers.send(Pause(False))
 
     def _publish(self, epoch: int, parts: dict[SubtaskId, Acknowledged], staged: Staged) -> None:
         context, decision = self._context, self._recovery.decision_of(epoch)

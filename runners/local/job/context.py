@@ -37,8 +37,6 @@ class JobSettings:
     Attributes:
       checkpoints: the settings of the checkpoint coordinator.
       unaligned: take unaligned checkpoints.
-      stops_the_world: pause the sources until a checkpoint is complete: the baseline that barriers are measured
-        against.
       restarts: the restart strategy.
       allow_dropped_state: drop state of steps that the pipeline no longer has.
       allow_changed_sources: resume changed sources from their checkpointed positions, too.
@@ -47,7 +45,6 @@ class JobSettings:
 
     checkpoints: CheckpointSettings = attrs.field(factory=CheckpointSettings)
     unaligned: bool = False
-    stops_the_world: bool = False
     restarts: RestartStrategy = attrs.field(factory=RestartStrategy)
     allow_dropped_state: bool = False
     allow_changed_sources: bool = False

@@ -18,7 +18,7 @@ from ...execution.sinks.committer import Staged
 from ..subtask.replay_dedup import NotRepeatedError
 from ..subtask.reports import CaughtUp, TaskMetrics
 from ..workers.processes import WorkerDied
-from ..workers.protocol import Acknowledged, Failed, Pause, Report, Rewind, Rewound
+from ..workers.protocol import Acknowledged, Failed, Report, Rewind, Rewound
 from ..workers.slot import Start
 from .checkpoint_attempt import LONGEST_CHAIN, CheckpointAttempt
 from .context import JobContext
@@ -159,5 +159,3 @@ class RegionalAttempt(CheckpointAttempt):
             {id: metrics for id, metrics in self._counted_at.items() if id in region},
         )
         context.workers.rewind(self._start.rewound(rewind), rewind, lost)
-        if context.settings.stops_the_world:
-            context.workers.send(Pause(False))

@@ -56,7 +56,7 @@ from .world import DiskOfWorld, EndlessSimulation, Faults, SimulatedWorld
 
 DIRECTORY = "checkpoints"
 
-MODES = ("aligned", "unaligned", "synchronous")
+MODES = ("aligned", "unaligned")
 
 # By the label of a table, its visible rows, and those that it has at the end: whether the visible rows are the result
 # of a prefix of the input.
@@ -198,7 +198,7 @@ class _Run:
         if settings.delivery != "barriers":
             self.mode = settings.delivery
         # After the restart of a region a checkpoint has two transactions, which are committed one after the other.
-        is_one = self.mode in ("aligned", "synchronous") and settings.recovery == "graph"
+        is_one = self.mode == "aligned" and settings.recovery == "graph"
         if settings.is_prefix is not None and is_one:
             for label, table in self.tables.items():
                 table.is_prefix = partial(settings.is_prefix, label, table.visible, expected[label])
@@ -289,7 +289,6 @@ class _Run:
                 min_pause=random.choice([0, 1_000]),
             ),
             unaligned=self.mode == "unaligned",
-            stops_the_world=self.mode == "synchronous",
             restarts=RestartStrategy(random.choice([0, 2, 5]), first_delay=0.01),
             recovers_regions=self.settings.recovery == "region" and is_by_barriers and n > 1,
         )

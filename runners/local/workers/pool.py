@@ -15,7 +15,7 @@ from ...execution.streaming.observation import Observed
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ..channels.channel import Channel, ChannelId
 from .processes import WorkerDied
-from .protocol import Command, Counted, Pause, Report, Rewind
+from .protocol import Command, Counted, Report, Rewind
 from .slot import Slot, Start
 
 _logger = logger_of(__name__)
@@ -167,9 +167,6 @@ class WorkersInThisProcess(Workers):
     def send(self, command: Command) -> None:
         with self.slot.counting():
             self.slot.obey(command)
-            if isinstance(command, Pause) and not command.is_paused:
-                # Something is read before the next pause, however soon that is.
-                self.slot.work()
 
     def poll(self, seconds: float) -> list[Report]:
         until = time.monotonic() + seconds

@@ -22,7 +22,7 @@ from ..channels.channel import Channel, ChannelId, ReceivingEnd, SendingEnd
 from ..channels.messages import BarrierKind
 from .pool import IDLE, MOMENT, SOON
 from .processes import run_worker
-from .protocol import ChangeOver, Failed, FencedEndpoint, Inject, Pause, Report, Rewind, receive_sockets, send
+from .protocol import ChangeOver, Failed, FencedEndpoint, Inject, Report, Rewind, receive_sockets, send
 from .slot import Slot, Start
 
 # Microseconds between two reports of counts.
@@ -246,6 +246,3 @@ class SlotProcess:
                 self._expected = command.barrier.number
             elif isinstance(command, ChangeOver):
                 self._unaligned = command.barrier.number
-            if isinstance(command, Pause) and not command.is_paused:
-                # Something is read before the next pause, however soon that is.
-                return

@@ -53,12 +53,20 @@ def test_a_flag_with_a_value_that_is_none_is_refused(flag: str) -> None:
     assert f"option {WRONG[flag]}" == run_with(PipelineOptions([flag]))
 
 
+WITHOUT_PAUSE = "; aligned barriers give the same without a pause of the sources"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
         ("parallelism", "2", "a whole number, got '2'"),
         ("checkpoint_interval", "1", "a number of seconds, got '1'"),
-        ("checkpoint_mode", "fast", "one of 'aligned', 'unaligned', 'synchronous', got 'fast'"),
+        ("checkpoint_mode", "fast", "one of 'aligned', 'unaligned', got 'fast'"),
+        (
+            "checkpoint_mode",
+            "synchronous",
+            f"one of 'aligned', 'unaligned', got 'synchronous'{WITHOUT_PAUSE}",
+        ),
         ("delivery", "exactly", "one of 'barriers', 'strong', 'weak', got 'exactly'"),
         ("recovery", "regions", "one of 'graph', 'region', got 'regions'"),
     ],

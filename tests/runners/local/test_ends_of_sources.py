@@ -41,7 +41,7 @@ class CountingStore(SnapshotStore):
         super().begin(epoch)
 
 
-@pytest.mark.parametrize("mode", ["aligned", "unaligned", "synchronous"])
+@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
 @pytest.mark.parametrize(("parallelism", "processes"), [(1, 1), (2, 1), (2, 2)])
 def test_what_ends_does_so_when_the_next_checkpoint_is_always_due(
     tmp_path: pathlib.Path, mode: str, parallelism: int, processes: int
@@ -56,7 +56,6 @@ def test_what_ends_does_so_when_the_next_checkpoint_is_always_due(
     settings = JobSettings(
         CheckpointSettings(interval=1, min_pause=0),
         unaligned=mode == "unaligned",
-        stops_the_world=mode == "synchronous",
     )
     graph = cut(fuse(p.graph(), lambda *_: False), parallelism)
 
