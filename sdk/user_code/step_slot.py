@@ -104,8 +104,12 @@ class StepSlot:
 
     @contextmanager
     def spending(self, seconds: dict[str, float]) -> Iterator[dict[str, float]]:
-        """Add the time of steps to these seconds, by label, within the block, which is in no step at first."""
+        """Add the time of steps to these seconds, by label, within the block, which is in no step at first.
+
+        The step around the block takes the time of the block.
+        """
         outer, before = self._seconds, self.enter(None)
+        began = self.since
         self._seconds = seconds
         try:
             yield seconds
@@ -113,6 +117,7 @@ class StepSlot:
             self.enter(None)
             self._seconds = outer
             self.enter(before)
+            self.since = began if before is not None else self.since
 
     def noting(self, elements: Iterable[T]) -> Iterator[T]:
         """Yield elements; the slot moves with each one."""

@@ -88,6 +88,21 @@ def test_the_time_behind_a_grouping_is_that_of_its_transform() -> None:
     assert seconds["Sum"] < seconds["Slow"] / 4
 
 
+def test_the_time_of_a_pipeline_within_a_function_is_that_of_its_transform() -> None:
+    """And the steps of the inner one are none of the outer one's."""
+
+    def nested(number: int) -> int:
+        with beam.Pipeline() as inner:
+            _ = inner | beam.Create(range(50)) | "Inner" >> beam.Map(slow)
+        return number
+
+    p = beam.Pipeline()
+    _ = p | beam.Create([1, 2]) | "Outer" >> beam.Map(nested)
+    seconds = p.run().metrics().step_seconds()
+    assert seconds["Outer"] > 0.3
+    assert "Inner" not in seconds
+
+
 def test_times_change_nothing_that_compares_counts() -> None:
     """Two runs of one pipeline have equal counts, and other times."""
     one, other = Counts(), Counts()
