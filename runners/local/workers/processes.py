@@ -74,7 +74,7 @@ class WorkerProcesses:
         system starts.
         """
         # Workers may all have the same.
-        pickled = {id(work): pickled_work(work) for work in works}
+        pickled = {number: pickled_work(work) for number, work in {id(work): work for work in works}.items()}
         self._beats = Heartbeats(self.slots)
         self._silent, self._stuck = set(), {}
         with self._limits(4 * self.slots):

@@ -155,6 +155,33 @@ def test_a_source_that_cannot_be_pickled_is_refused_when_the_run_starts(method: 
     assert "DoFn.setup" in str(error.value)
 
 
+class Noting(beam.io.BoundedSource):
+    """A source that notes when it is pickled."""
+
+    def __init__(self, notes: pathlib.Path) -> None:
+        self.notes = notes
+
+    def split(self, desired_splits: int) -> Sequence[int]:
+        return range(desired_splits)
+
+    def read(self, split: int) -> Iterator[int]:
+        yield split
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self.notes.open("a") as file:
+            file.write("pickled\n")
+        return Noting, (self.notes,)
+
+
+def test_work_that_is_the_same_for_all_workers_is_pickled_once(tmp_path: pathlib.Path) -> None:
+    """It may have a million values."""
+    with beam.Pipeline(options=PipelineOptions([], parallelism=3)) as p:
+        _ = p | beam.io.Read(Noting(tmp_path / "notes")) | beam.Map(str)
+        # A transform has tried whether it can be.
+        (tmp_path / "notes").unlink()
+    assert "pickled\n" == (tmp_path / "notes").read_text()
+
+
 CANNOT_BE_IMPORTED = """
 import beside
 import penstock as beam
