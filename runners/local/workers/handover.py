@@ -17,6 +17,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+import attrs
 import cloudpickle
 
 from ....sdk.errors import SerializationError
@@ -78,7 +79,8 @@ def pickled_work(work: Work) -> bytes:
         for argument in work.arguments:
             if isinstance(argument, (ExecutionGraph, PartitionedPlan)):
                 for transform in argument.plan.graph.transforms:
-                    dumps(transform, transform.label)
+                    for part in attrs.astuple(transform.primitive, recurse=False):
+                        dumps(part, transform.label)
         dumps(work.arguments)
         raise
 

@@ -133,10 +133,9 @@ def test_a_worker_logs_to_the_standard_error_what_the_program_logs_to_a_queue(
 
 
 class OfALock(beam.io.BoundedSource):
-    """A source with something that can't be pickled."""
+    """A source that may have something that can't be pickled."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
+    lock: Any = None
 
     def split(self, desired_splits: int) -> Sequence[int]:
         return [0]
@@ -148,9 +147,12 @@ class OfALock(beam.io.BoundedSource):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_source_that_cannot_be_pickled_is_refused_when_the_run_starts(method: str) -> None:
     """With its transform, and what to do."""
-    with pytest.raises(SerializationError) as error:  # noqa: SIM117
-        with beam.Pipeline(options=PipelineOptions([], parallelism=2, start_method=method)) as p:
-            _ = p | "Locked" >> beam.io.Read(OfALock()) | beam.Map(str)
+    p, source = beam.Pipeline(options=PipelineOptions([], parallelism=2, start_method=method)), OfALock()
+    _ = p | "Locked" >> beam.io.Read(source) | beam.Map(str)
+    # It could be when the transform was applied.
+    source.lock = threading.Lock()
+    with pytest.raises(SerializationError) as error:
+        p.run()
     assert str(error.value).startswith("Locked: attribute 'lock' of OfALock (lock) can't be pickled")
     assert "DoFn.setup" in str(error.value)
 
