@@ -59,7 +59,8 @@ class Partitioner:
         self._known: dict[Any, int] = {}
         self._resting = 0
         # Tables that translate the number of a subtask to 1 for this one, else 0.
-        self._masks = [bytes(number == own for number in range(256)) for own in range(parallelism)]
+        masked = range(parallelism if parallelism <= _FEW else 0)
+        self._masks = [bytes(number == own for number in range(256)) for own in masked]
 
     def parts(self, bundle: Bundle) -> list[Bundle]:
         """Return the part of each subtask, in order, of the class of the bundle.
