@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pathlib
 import pickle
 import struct
@@ -164,30 +165,36 @@ class Keep(beam.DoFn):
     def process(
         self, element: Any, acc: Any = beam.DoFn.StateParam(ACC), fine: Any = beam.DoFn.StateParam(FINE)
     ) -> None:
-        made = getattr(sys.modules["accs"], "Acc", None)
-        if made is not None:
+        if made := getattr(importlib.import_module("accs"), "Acc", None):
             acc.write(made(element[1]))
         fine.add(element[1])
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_a_restart_with_a_class_that_is_gone_says_where_it_was(
-    module: Any, tmp_path: pathlib.Path, parallelism: int
+    tmp_path: pathlib.Path, parallelism: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a stream, in this process and in others."""
+    """Of a stream, in this process and in others, which import the module themselves."""
+    kept, source = tmp_path / "kept", tmp_path / "modules" / "accs.py"
+    source.parent.mkdir()
+    source.write_text("class Acc:\n    def __init__(self, n):\n        self.n = n\n")
+    monkeypatch.syspath_prepend(source.parent)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def started() -> Any:
-        flags = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 0.1, "max_restarts": 0}
+        flags = {"checkpoint_dir": str(kept), "checkpoint_interval": 0.1, "max_restarts": 0}
         p = beam.Pipeline(options=PipelineOptions([], parallelism=parallelism, **flags))
         numbers = p | beam.io.GenerateSequence(0, None, 500, 1) | beam.WithKeys(lambda n: n % 5)
         _ = numbers | "Keep" >> beam.ParDo(Keep())
         return p.run()
 
     result = started()
-    wait_until(lambda: len(list(tmp_path.rglob("manifest-*"))) > 2, "there are checkpoints")
+    wait_until(lambda: len(list(kept.rglob("manifest-*"))) > 2, "there are checkpoints")
     result.cancel()
-    change(module, None)
+    source.write_text("")
+    sys.modules.pop("accs", None)
     with pytest.raises(CheckpointMismatchError) as error:
         started().wait_until_finish()
     assert str(error.value).startswith("Keep: its state 'acc', as checkpoint ")
-    assert f" in {tmp_path} has it, can't be read (of accs.Acc): AttributeError: " in str(error.value)
+    assert f" in {kept} has it, can't be read (of accs.Acc): AttributeError: " in str(error.value)
+    sys.modules.pop("accs", None)
