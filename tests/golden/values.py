@@ -32,7 +32,7 @@ from penstock.runners.execution.stages.recorded_outputs import MemoryChanges
 from penstock.runners.execution.stages.side_inputs import ViewChangeKind
 from penstock.runners.execution.state.keyed_state import ChangeKind
 from penstock.runners.execution.streaming import snapshot_chunks as kinds
-from penstock.runners.execution.streaming.snapshot_chunks import Chunk
+from penstock.runners.execution.streaming.snapshot_chunks import Chunk, bodies
 from penstock.runners.execution.streaming.sources import SplitPartition
 from penstock.runners.execution.windows.retractions import Multiset, SignedInputs, SignedWindows
 from penstock.runners.execution.windows.snapshots import WindowRecord
@@ -224,7 +224,7 @@ VALUES: dict[str, Any] = {
 _ROW = (("k", 1), 5, (WINDOW,), PANE, 1)
 
 CHUNKS: dict[str, Chunk] = {
-    f"{chunk.kind.partition(' from ')[0]}/1": chunk
+    f"{tag}/{version}": chunk
     for chunk in (
         Chunk("Sum", kinds.WINDOWS, 3, [WindowRecord("k", WINDOW, ((None, False, 5),))]),
         Chunk("Keep", kinds.STATE, 3, [(WINDOW, "k", "seen", ChangeKind.PUT, 5)]),
@@ -245,4 +245,6 @@ CHUNKS: dict[str, Chunk] = {
         Chunk("Read", NUMBERS, None, (0, 2, {(1, 0): {"a.txt": 5}})),
         Chunk("Read", ORIGIN, None, (0, 2, "a.txt")),
     )
+    for tag in [chunk.kind.partition(" from ")[0]]
+    for version in bodies()[tag].readers
 }

@@ -25,7 +25,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 _MSGSPEC = b"m"
 _NUMBERS = b"#"
-_PICKLE = b"p"
+PICKLE = b"p"
 _TUPLES = b"t"
 _NAMED_TUPLES = b"n"
 _INTERVALS = b"w"
@@ -60,7 +60,7 @@ def encode_column(values: list[Any], depth: int = _DEPTH) -> bytes:
                 return _MSGSPEC + _encoder.encode(values)
             except (OverflowError, ValueError):
                 # Integers beyond 64 bits, lone surrogates.
-                return _PICKLE + pickled(values)
+                return PICKLE + pickled(values)
         if kind is IntervalWindow or (kind is tuple and depth and values[0] and len(set(map(len, values))) == 1):
             # A column of tuples of one length is one column for each of their items.
             columns = [encode_column(list(column), depth - 1) for column in zip(*values, strict=True)]
@@ -68,7 +68,7 @@ def encode_column(values: list[Any], depth: int = _DEPTH) -> bytes:
         if depth and _is_named_tuple(kind):
             columns = [encode_column(list(column), depth - 1) for column in zip(*values, strict=True)]
             return _NAMED_TUPLES + _encoder.encode([_pickled_type(kind), *columns])
-    return _PICKLE + pickled(values)
+    return PICKLE + pickled(values)
 
 
 def encode_numbers(values: list[Any]) -> bytes | None:

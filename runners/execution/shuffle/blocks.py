@@ -20,8 +20,9 @@ import msgspec
 
 from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.elements.bundle import Bundle
+from ....triggers import PaneInfo, PaneInfoTiming
 from ....windowing import BoundedWindow
-from ..serialization.column_codec import decode_column, encode_column, pickled
+from ..serialization.column_codec import PICKLE, decode_column, encode_column, pickled
 from ..windows.combining import FoldedBundle
 
 # The size beyond which a block is cut in two, unless it is a single value.
@@ -35,6 +36,7 @@ _FEW_WINDOWS = 4
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[bytes]).decode
+_decode_head = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 @attrs.frozen
@@ -118,7 +120,9 @@ def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]
       limit: the size in bytes beyond which a block is cut in two.
     """
     n = len(bundle)
-    if isinstance(bundle, ColumnBundle) and n and not bundle.has_given_elements:
+    if n == 0:
+        return
+    if isinstance(bundle, ColumnBundle) and not bundle.has_given_elements:
         block = _COLUMNS + pickled(bundle)
         if len(block) <= limit or n == 1:
             yield block
@@ -128,17 +132,20 @@ def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]
             yield from encode_bundle(bundle.part(n // 2, n), limit)
         return
     columns: list[Any] = [bundle.timestamps, bundle.windows, bundle.panes, bundle.signs]
+    head = [None if type(column) is list else column for column in columns]
+    windows: list[Any] | None = [bundle.windows]
+    if type(bundle.windows) is list:
+        windows = None
+        if (found := _distinct(bundle.windows)) is not None:
+            # Each window is decoded to one object, because windows are compared by identity first.
+            windows, positions = found
+            columns[1] = positions if len(windows) > 1 else windows[0]
     varying = [column for column in columns if type(column) is list]
-    shared = [None if type(column) is list else column for column in columns]
-    if type(bundle.windows) is list and (found := _distinct(bundle.windows)) is not None:
-        # Each window is decoded to one object, because windows are compared by identity first.
-        shared[1], positions = found
-        varying = [positions if column is bundle.windows else column for column in varying]
+    head[1] = None if windows is None else encode_column(windows)
+    head[2] = None if type(bundle.panes) is list else _fields_of(bundle.panes)
     if type(bundle) is FoldedBundle:
-        shared.append(True)
-    if n == 0:
-        return
-    block = _encode([encode_column(column) for column in ([shared], bundle.values, *varying)])
+        head.append(True)
+    block = _encode([_encode(head), *map(encode_column, (bundle.values, *varying))])
     if len(block) <= limit or n == 1:
         yield block
         return
@@ -152,14 +159,32 @@ def decode_bundle(data: bytes | memoryview) -> Bundle:
     if data[:1] == _COLUMNS:
         columns: Bundle = pickle.loads(memoryview(data)[1:])
         return columns
-    (shared,), values, *varying = map(decode_column, _decode(data))
+    head, *columns = _decode(data)
+    values, *varying = map(decode_column, columns)
+    if head[:1] == PICKLE:
+        # As earlier versions wrote it: a column of one value.
+        ((timestamps, windows, panes, signs, *is_folded),) = decode_column(head)
+    else:
+        timestamps, windows, panes, signs, *is_folded = _decode_head(head)
+        panes = None if panes is None else _pane_of(*panes)
+        if windows is not None:
+            distinct = decode_column(windows)
+            windows = distinct if len(distinct) > 1 else distinct[0]
     rest = iter(varying)
-    timestamps, windows, panes, signs, *is_folded = (
+    properties = (
         next(rest) if column is None else list(map(column.__getitem__, next(rest))) if type(column) is list else column
-        for column in shared
+        for column in (timestamps, windows, panes, signs)
     )
     kind = FoldedBundle if is_folded else Bundle
-    return kind(values, timestamps, windows, panes, signs)
+    return kind(values, *properties)
+
+
+def _fields_of(pane: PaneInfo) -> tuple[Any, ...]:
+    return pane.is_first, pane.is_last, pane.timing.value, pane.index, pane.nonspeculative_index
+
+
+def _pane_of(is_first: bool, is_last: bool, timing: int, index: int, nonspeculative_index: int) -> PaneInfo:
+    return PaneInfo(is_first, is_last, PaneInfoTiming(timing), index, nonspeculative_index)
 
 
 def _distinct(windows: list[Any]) -> tuple[list[Any], list[int]] | None:

@@ -158,11 +158,11 @@ for _kind in (
     WITHIN,
     CLOCKS,
     SCRIPT,
-    IN_FLIGHT,
-    IN_FLIGHT_BY_KEY,
-    IN_FLIGHT_BROADCAST,
 ):
     register_body(_kind, PLAIN)
+# Blocks, which are read as their first version was written.
+for _kind in (IN_FLIGHT, IN_FLIGHT_BY_KEY, IN_FLIGHT_BROADCAST):
+    register_body(_kind, Body(2, _as_it_is, {1: _as_it_is, 2: _as_it_is}))
 
 
 # --- Records

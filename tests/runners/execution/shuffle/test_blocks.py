@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 import pyarrow
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from support.execution.groupings import fold_of, grouping_of
 
 import penstock as beam
 from penstock.runners.execution.plan.fusion import Stage, fuse, shrinks
+from penstock.runners.execution.serialization.column_codec import encode_column
 from penstock.runners.execution.shuffle import blocks as shuffle_blocks
 from penstock.runners.execution.shuffle.blocks import Rows, decode_bundle, decode_rows, encode_bundle, encode_rows
 from penstock.runners.execution.shuffle.reader import receive
@@ -22,7 +24,7 @@ from penstock.runners.execution.shuffle.writer import CellWriter, ElementWriter,
 from penstock.runners.execution.spilling.memory import memory_of
 from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.windows.cell_table import WindowOperator
-from penstock.runners.execution.windows.combining import Fold
+from penstock.runners.execution.windows.combining import Fold, FoldedBundle
 from penstock.sdk.coders import VarIntCoder, registry
 from penstock.sdk.coders.coded_key import coded
 from penstock.sdk.columns.column_bundle import ColumnBundle, of_columns
@@ -303,6 +305,19 @@ def test_bundles_come_back_as_they_were(rows: list[Any], shared: set[int], most:
     assert list(bundle.rows()) == [row for part in parts for row in part.rows()]
     for part in parts:
         assert [type(c) for c in columns] == [type(c) for c in (part.timestamps, part.windows, part.panes, part.signs)]
+
+
+def test_a_block_of_an_earlier_version_is_read() -> None:
+    """Checkpoints and logs of productions have blocks whose shared columns are pickled."""
+    windows = [(IntervalWindow(0, 10),), (IntervalWindow(10, 20),)]
+    encode = msgspec.msgpack.encode
+    columns = [[[5, windows, ONLY_PANE, None, True]], ["a", "b"], [1, 0], [1, -1]]
+    of_windows = decode_bundle(encode(list(map(encode_column, columns))))
+    of_one = decode_bundle(encode(list(map(encode_column, [[[None, windows[0], ONLY_PANE, 1]], ["a"], [7]]))))
+
+    assert [("a", 5, windows[1], ONLY_PANE, 1), ("b", 5, windows[0], ONLY_PANE, -1)] == list(of_windows.rows())
+    assert isinstance(of_windows, FoldedBundle)
+    assert [("a", 7, windows[0], ONLY_PANE, 1)] == list(of_one.rows())
 
 
 def test_an_empty_bundle_is_no_block() -> None:
