@@ -48,7 +48,7 @@ class Groupings:
     """
 
     def __init__(self, steps: Sequence[Grouping], clock: Clock, metrics: MetricsContainer, counts: Counts) -> None:
-        self._counts = counts
+        self._counts = {s.transform.label: counts.of(s.transform.label) for s in steps}
         self._bounded = {s.transform.label: _BoundedGrouping(s) for s in steps if is_final(s.primitive)}
         self._triggered = {
             s.transform.label: GroupingRun(s, clock, metrics) for s in steps if not is_final(s.primitive)
@@ -99,7 +99,7 @@ class Groupings:
             for _, blocks in key_groups:
                 for block in blocks:
                     bundle = decode_bundle(block)
-                    self._counts.of(label).read += len(bundle)
+                    self._counts[label].read += len(bundle)
                     run.receive(bundle)
                 run.finish()
                 yield
@@ -110,7 +110,7 @@ class Groupings:
             for received in bounded.passes(blocks):
                 if received:
                     # Elements that were folded in place were counted by their stage.
-                    self._counts.of(label).read += received
+                    self._counts[label].read += received
                 if bounded.waits:
                     yield
                     continue

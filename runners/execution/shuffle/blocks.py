@@ -142,7 +142,7 @@ def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]
             columns[1] = positions if len(windows) > 1 else windows[0]
     varying = [column for column in columns if type(column) is list]
     head[1] = None if windows is None else encode_column(windows)
-    head[2] = None if type(bundle.panes) is list else _fields_of(bundle.panes)
+    head[2] = None if isinstance(bundle.panes, list) else _fields_of(bundle.panes)
     if type(bundle) is FoldedBundle:
         head.append(True)
     block = _encode([_encode(head), *map(encode_column, (bundle.values, *varying))])
@@ -159,8 +159,8 @@ def decode_bundle(data: bytes | memoryview) -> Bundle:
     if data[:1] == _COLUMNS:
         columns: Bundle = pickle.loads(memoryview(data)[1:])
         return columns
-    head, *columns = _decode(data)
-    values, *varying = map(decode_column, columns)
+    head, *encoded = _decode(data)
+    values, *varying = map(decode_column, encoded)
     if head[:1] == PICKLE:
         # As earlier versions wrote it: a column of one value.
         ((timestamps, windows, panes, signs, *is_folded),) = decode_column(head)

@@ -11,9 +11,8 @@ Windows with triggers:
 
 triggered_operator.py  the operator: adds elements, asks triggers, moves clocks
 window_state.py        the state of a window: of one key, or of all keys while they differ in accumulators only
-window_table.py        the table of cells with the states of windows
+window_table.py        the table of cells with the states of windows, their due times and holds
 merging_table.py       the same where windows merge, element by element
-window_timers.py       times at which windows are due, and holds of the output watermark
 trigger_state.py       decisions of a trigger, shared by windows that are alike
 firing.py              windows that are due: the panes that they emit and retract, and their end
 

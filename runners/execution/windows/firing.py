@@ -24,8 +24,7 @@ from ..spilling.rocksdb import EVENT_TIME, PROCESSING_TIME
 from .combining import Fold
 from .trigger_state import Clocks, Decision, TriggerDecisions
 from .window_state import UniformWindow, WindowState
-from .window_table import WindowTable
-from .window_timers import DueTimes, WindowTimes
+from .window_table import DueTimes, WindowTable, WindowTimes
 
 DISCARDING, RETRACTING = AccumulationMode.DISCARDING, AccumulationMode.RETRACTING
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE

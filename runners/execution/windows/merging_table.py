@@ -19,8 +19,7 @@ from .combining import Fold
 from .merging import merged, merged_timestamp
 from .trigger_state import Clocks, TriggerDecisions
 from .window_state import UniformWindow, WindowState
-from .window_table import WindowTable
-from .window_timers import WindowTimes
+from .window_table import WindowTable, WindowTimes
 
 
 class MergingWindowTable(WindowTable):

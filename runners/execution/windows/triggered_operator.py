@@ -35,8 +35,7 @@ from .merging_table import MergingWindowTable
 from .retractions import SignedFold
 from .trigger_state import Clocks, Decision, TriggerDecisions, fires_early
 from .window_state import UniformWindow, WindowState
-from .window_table import WindowTable
-from .window_timers import WindowTimes
+from .window_table import WindowTable, WindowTimes
 
 _LATE_ELEMENT = PaneInfo(timing=LATE)
 

@@ -402,10 +402,14 @@ def _readable(pipe: socket.socket) -> int:
     return found[0]
 
 
-def payloads_of(message: Message) -> Iterator[tuple[int, bytes]]:
-    """Yield kinds and payloads of a message's frames, each of which is a message again at the receiver."""
+def payloads_of(message: Message, is_stored: bool = False) -> Iterator[tuple[int, bytes]]:
+    """Yield kinds and payloads of a message's frames, each of which is a message again at the receiver.
+
+    Args:
+      is_stored: whether a later version may read them.
+    """
     if not isinstance(message, Elements):
-        if isinstance(message, ControlMessage):
+        if is_stored and isinstance(message, ControlMessage):
             yield _CONTROL, encode_control_message(message)
         else:
             yield _OTHER, pickle.dumps(message, protocol=5)

@@ -80,7 +80,7 @@ class Sender(Channel):
             # The watermark before this one was not sent.
             self._bytes -= len(self._held.pop().payload)
         self._watermark_is_last = is_watermark
-        for kind, payload in payloads_of(message):
+        for kind, payload in payloads_of(message, is_stored=True):
             number = 0
             if not isinstance(message, Barrier):
                 number = self._next

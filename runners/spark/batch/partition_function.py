@@ -21,7 +21,6 @@ from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.spark_interfaces import Block
 from ....sdk.task_name import task_named
 from ....sdk.user_code.serialization import dumps
-from ...execution.batch.block_spool import BlockSpool
 from ...execution.batch.segment_task import Destination, KeyGroups, SegmentTask, steps_of
 from ...execution.counters import BusyTime, Counts
 from ...execution.error_transport import wrapped
@@ -30,6 +29,7 @@ from ...execution.page.profiles import profiled
 from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
 from ...execution.plan.segments import Segment, Stored
 from ...execution.shuffle.blocks import decode_bundle
+from ...execution.shuffle.reader import BlockSpool
 from ...execution.stages.side_input_views import SideInputViews
 from ...execution.stages.traffic import Traffic
 from ...execution.stuck_calls import CallWatch

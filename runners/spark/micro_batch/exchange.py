@@ -17,13 +17,13 @@ import attrs
 
 from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
-from ...execution.batch.block_spool import BlockSpool
 from ...execution.checkpoints.manifest import PartReference
 from ...execution.counters import Counts
 from ...execution.plan.execution_graph import Edge, EdgeKind, SubtaskId
 from ...execution.shuffle.blocks import encode_bundle
 from ...execution.shuffle.partitioner import Partitioner
 from ...execution.shuffle.pre_aggregation import PreAggregation
+from ...execution.shuffle.reader import BlockSpool
 from ...execution.streaming.observation import Observed
 from ...execution.user_errors import guarded
 

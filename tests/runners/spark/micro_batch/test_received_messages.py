@@ -14,8 +14,8 @@ from support.runners.micro_batches import RunnerInThisProcess
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.batch import block_spool
 from penstock.runners.execution.plan.execution_graph import SubtaskId
+from penstock.runners.execution.shuffle import reader
 from penstock.runners.spark.micro_batch import exchange
 from penstock.runners.spark.micro_batch.exchange import ReceivedMessages, ShuffleMessage
 from penstock.runners.spark.micro_batch.subtask import MicroBatchSubtask
@@ -39,7 +39,7 @@ def test_blocks_are_in_the_order_of_senders_and_messages_however_they_arrive(mem
     for seed in range(5):
         arriving = list(messages)
         Random(seed).shuffle(arriving)
-        with patch.object(block_spool, "MEMORY_BYTES", memory):
+        with patch.object(reader, "MEMORY_BYTES", memory):
             received = ReceivedMessages({8})
         for each in arriving:
             received.add(each)

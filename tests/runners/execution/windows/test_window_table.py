@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runners.execution.windows.window_timers import DueTimes, Holds
+from penstock.runners.execution.windows.window_table import DueTimes, Holds
 
 times = st.integers(0, 8)
 

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from penstock.runners.execution.batch.block_spool import BlockSpool
+from penstock.runners.execution.shuffle.reader import BlockSpool
 
 
 @pytest.mark.parametrize("memory", [0, 5, 1000])
