@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricsContainer
 from ..execution.plan.fusion import fuse, in_place, never
-from .bounded_run import BoundedRun
+from .batch.run import RunInThisProcess
 
 if TYPE_CHECKING:
     from .scripted_run import ScriptedRun
 
 
-def in_process(graph: Graph, metrics: MetricsContainer) -> BoundedRun | ScriptedRun:
+def in_process(graph: Graph, metrics: MetricsContainer) -> RunInThisProcess | ScriptedRun:
     """Return the run of a pipeline without unbounded sources."""
     if is_batch(graph):
-        return BoundedRun(fuse(graph, in_place), metrics)
+        return RunInThisProcess(fuse(graph, in_place), metrics)
     # The streaming engine, which takes longer to import than a small bounded pipeline runs.
     from .scripted_run import ScriptedRun
 

@@ -12,13 +12,14 @@ from ...sdk.options import MicroBatchOptions, PageOptions, PipelineOptions, Stre
 from ...sdk.run_transform import TransformRunner
 from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation
 from ...sdk.spark_interfaces import refuse_frames
-from ..execution.counters import Counts, loads_of
+from ..execution.counters import loads_of
 from ..execution.gc_tuning import rarely_collected
-from ..execution.plan.fusion import fuse, shrinks
+from ..execution.plan.fusion import fuse, in_place, shrinks
 from ..execution.progress import progress_of
 from ..execution.sinks.committer import with_dead_letters
 from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_unheeded, start_method_of
 from ..execution.stuck_calls import CallWatch
+from .batch.run import BatchRun, RunInThisProcess
 from .in_process import in_process, is_batch
 
 
@@ -39,29 +40,37 @@ class LocalStreamingRunner(TransformRunner):
             from .workers.template import begin_template
 
             # It imports while this process plans.
-            begin_template(f"{__package__}.{'workers.process_loop' if streams else 'batch_workers'}")
+            begin_template(f"{__package__}.{'workers.process_loop' if streams else 'batch.workers'}")
         if streams:
             return self._stream(graph, options)
-        container = MetricsContainer()
-        if has_workers:
-            return self._run_parallel(graph, options)
-        began = time.monotonic()
-        with rarely_collected(), CallWatch(streaming.worker_timeout):
+        return self._run_batch(graph, options, has_workers) if is_batch(graph) else self._run_script(graph, options)
+
+    def _run_script(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
+        container, began = MetricsContainer(), time.monotonic()
+        with rarely_collected(), CallWatch(options.view_as(StreamingOptions).worker_timeout):
             run = in_process(with_dead_letters(graph, options), container)
             with scoped(container, seconds=run.counts.seconds), progress_of(run.counts, run.plan, options):
                 run.run()
-        return FinishedResult(_results(container, run.counts, began))
+        loads = loads_of(run.counts, time.monotonic() - began)
+        return FinishedResult(MetricResults(container, None, run.counts.seconds, loads))
 
-    def _run_parallel(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
-        # A small pipeline runs in less time than the import takes.
-        from .parallel_run import ParallelRun, settings_of
-
+    def _run_batch(self, graph: Graph, options: PipelineOptions, has_workers: bool) -> PipelineResult:
+        streaming = options.view_as(StreamingOptions)
+        graph = with_dead_letters(graph, options)
         container, began = MetricsContainer(), time.monotonic()
-        plan = fuse(with_dead_letters(graph, options), shrinks)
-        run = ParallelRun(plan, container, settings_of(options.view_as(StreamingOptions)))
-        with progress_of(run.counts, plan, options, refresh=run.refresh):
+        run: BatchRun
+        if has_workers:
+            # A small pipeline runs in less time than the import takes.
+            from .batch.worker_tasks import RunInWorkers, settings_of
+
+            run = RunInWorkers(fuse(graph, shrinks), container, settings_of(streaming))
+        else:
+            run = RunInThisProcess(fuse(graph, in_place), container)
+        progress = progress_of(run.counts, run.plan, options, refresh=run.refresh)
+        with rarely_collected(), CallWatch(streaming.worker_timeout, run.note_call), progress:
             run.run()
-        return FinishedResult(_results(container, run.counts, began))
+        loads = loads_of(run.counts, time.monotonic() - began)
+        return FinishedResult(MetricResults(container, None, run.counts.seconds, loads), run.state)
 
     def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         from .launch import StreamingResult, job_of, loads_of_job, run_to_the_end
@@ -99,11 +108,6 @@ class LocalStreamingRunner(TransformRunner):
             Capability.LOOPS: "yes",
             Capability.STATE_READS: "yes",
         }
-
-
-def _results(metrics: MetricsContainer, counts: Counts, began: float) -> MetricResults:
-    """Return the results of a bounded run that began then, in seconds."""
-    return MetricResults(metrics, None, counts.seconds, loads_of(counts, time.monotonic() - began))
 
 
 def is_streamed(graph: Graph, options: PipelineOptions) -> bool:

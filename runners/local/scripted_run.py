@@ -24,7 +24,7 @@ from ..execution.plan.execution_graph import whole
 from ..execution.plan.fusion import Keyed, Plan, Source, Stage
 from ..execution.streaming.task_execution import TaskExecution
 from ..execution.user_errors import guarded, guarded_items
-from .bounded_run import committed_at_end, staged_by
+from .batch.run import committed_at_end, staged_by
 from .subtask.script_reader import ScriptReader, script_of
 
 # Observes a run: see `ScriptedRun`.

@@ -97,19 +97,19 @@ class MetricsContainer:
 
     def merge(self, other: MetricsContainer) -> None:
         """Merge another container: counters are added, and of a gauge the latest value is kept."""
-        for label, theirs in other.steps.items():
+        for label, theirs in list(other.steps.items()):
             ours = self.step(label)
-            for name, n in theirs.counters.items():
+            for name, n in list(theirs.counters.items()):
                 ours.counters[name] += n
-            for name, cell in theirs.distributions.items():
+            for name, cell in list(theirs.distributions.items()):
                 mine = ours.distributions.get(name)
                 ours.distributions[name] = list(cell) if mine is None else _merged_cells(mine, cell)
-            for name, gauge in theirs.gauges.items():
+            for name, gauge in list(theirs.gauges.items()):
                 current = ours.gauges.get(name)
                 if current is None or gauge[0] >= current[0]:
                     ours.gauges[name] = gauge
-            for kind, metrics in theirs.data.items():
-                for name, data in metrics.items():
+            for kind, metrics in list(theirs.data.items()):
+                for name, data in list(metrics.items()):
                     before = ours.data[kind].get(name)
                     ours.data[kind][name] = data.get_cumulative() if before is None else before.combine(data)
 

@@ -227,6 +227,17 @@ def test_each_function_of_users_is_named(
         hangs(p | beam.Create([1]), method)
 
 
+@pytest.mark.parametrize(
+    ("hangs", "method"), [(in_source, "split"), (in_sink, "prepare"), (in_sink, "precommit"), (in_sink, "commit")]
+)
+def test_each_function_that_the_program_calls_for_workers_is_named(
+    hangs: Callable[[Any, str], None], method: str
+) -> None:
+    """Before the workers start, and after they have ended."""
+    with beam.Pipeline(options=PipelineOptions(worker_timeout=0.1, parallelism=2)) as p:
+        hangs(p | beam.Create([1]), method)
+
+
 def waits_for(path: str) -> bool:
     """Return once the log names this function, or the file is there."""
     with heard() as lines:

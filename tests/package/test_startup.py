@@ -112,7 +112,7 @@ with beam.Pipeline("local", PipelineOptions(["--parallelism=2"])) as p:
 
 def test_workers_import_nothing_of_their_own() -> None:
     """Each of them would take the time again."""
-    modules = "penstock.runners.local.worker_template, penstock.runners.local.batch_workers"
+    modules = "penstock.runners.local.worker_template, penstock.runners.local.batch.workers"
     imported = f"import sys, {modules}; print(sorted(sys.modules))"
     template = subprocess.run([sys.executable, "-c", imported], capture_output=True, text=True, check=True)
     program = TWO_WORKERS.replace("TEMPLATE", template.stdout.strip())

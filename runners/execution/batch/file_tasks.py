@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import compress
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -89,13 +89,25 @@ class CollectedViews:
         return self.views
 
 
+class TaskWatch(Protocol):
+    """Looks at a task while it runs, on its thread."""
+
+    def begin(
+        self, task: SegmentTask, segments: Sequence[Segment], counts: Counts, metrics: MetricsContainer, /
+    ) -> None:
+        """Look at a task, which counts there, from now on."""
+
+    def pause(self) -> None:
+        """Called regularly."""
+
+
 def run_task(
     program: PartitionedPlan,
     number: int,
     attempt: str,
     views: SideInputViews,
     next_partition: Callable[[], Any],
-    pause: Callable[[Counts], None] = lambda counts: None,
+    watch: TaskWatch | None = None,
     subtask: int = 0,
 ) -> CompletedTask:
     """Run a segment on the partitions that `next_partition` returns, until it returns None.
@@ -103,12 +115,18 @@ def run_task(
     Args:
       number: the segment's.
       attempt: the unique name of this attempt.
-      pause: called regularly with the counts so far.
+      watch: looks at the task while it runs.
       subtask: the number of the worker.
     """
     segment = program.segments[number]
     counts, metrics = Counts(), MetricsContainer()
     busy = BusyTime(counts, segment.label, subtask)
+
+    def pause() -> None:
+        busy.add()
+        if watch is not None:
+            watch.pause()
+
     writer = BlockFileWriter(os.path.join(program.directory, attempt), program.partitions)
     with scoped(metrics, seconds=counts.seconds), rarely_collected():
         task = SegmentTask(
@@ -123,6 +141,8 @@ def run_task(
             writer.send,
             program.groups,
         )
+        if watch is not None:
+            watch.begin(task, [segment], counts, metrics)
         try:
             while True:
                 busy.add()
@@ -131,11 +151,9 @@ def run_task(
                 if partition is None:
                     break
                 for _ in task.run(segment, _read(program, number, partition)):
-                    busy.add()
-                    pause(counts)
+                    pause()
             for _ in task.finish():
-                busy.add()
-                pause(counts)
+                pause()
             staged = [(label, dumps(token, label)) for label, token in task.stage()]
         except BaseException:
             task.discard()

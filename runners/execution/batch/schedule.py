@@ -6,6 +6,7 @@ folds more before the shuffle.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count, groupby
 from typing import Any
@@ -44,6 +45,8 @@ class Schedule:
         # By worker, its segment and the indices of the partitions that it has taken.
         self._taken: dict[int, tuple[int, list[int]]] = {}
         self._open = len(segments)
+        # By segment, the number of all its partitions; 0 until they are known.
+        self._totals = [0] * len(segments)
         # Complete segments, for the caller to take.
         self.completed: list[int] = []
         for number, needs in enumerate(self._needs):
@@ -101,10 +104,25 @@ class Schedule:
             self._tasks[number] -= 1
             self._waiting[number] = sorted([*self._waiting[number], *taken])
 
+    def progress(self) -> list[tuple[int, int, int]]:
+        """Return for each segment the numbers of its partitions that are complete, taken, and waiting; in any thread.
+
+        Those of a segment whose input isn't complete are not known yet, and not counted.
+        """
+        taken = Counter[int]()
+        for number, indices in list(self._taken.values()):
+            taken[number] += len(indices)
+        waiting = [len(self._waiting.get(number, ())) for number in range(len(self._needs))]
+        return [
+            (max(0, total - taken[number] - waiting[number]), taken[number], waiting[number])
+            for number, total in enumerate(self._totals)
+        ]
+
     def _make_ready(self, number: int) -> None:
         self._partitions[number] = self._partitions_of(number)
         self._waiting[number] = list(range(len(self._partitions[number])))
         self._tasks[number] = 0
+        self._totals[number] = len(self._partitions[number])
 
     def _drop_empty(self) -> None:
         """Complete the segments whose partitions are all processed, and make ready those that need them."""

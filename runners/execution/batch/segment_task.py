@@ -35,6 +35,7 @@ from ..user_errors import guarded, guarded_items
 
 if TYPE_CHECKING:
     from ..operators.async_run import AsyncRuns
+    from ..operators.edge_sampler import EdgeSampler, HotKeys
     from ..operators.keyed import KeyedRun
     from ..operators.traffic import WorkerTraffic
     from .groupings import Groupings
@@ -98,6 +99,7 @@ class SegmentTask:
         groups: int = KEY_GROUPS,
         sinks: Mapping[str, SinkOutput] | None = None,
     ) -> None:
+        self._plan = plan
         self._counts = counts
         self._send = send
         self.sent: dict[int, Traffic] = {}
@@ -173,18 +175,18 @@ class SegmentTask:
 
         self._dataflow.attach(node.id, receive)
 
-    def tapped(self, segments: Iterable[Segment]) -> WorkerTraffic:
-        """Count what passes all edges from now on."""
+    def sampled(
+        self, segments: Iterable[Segment], traffic: WorkerTraffic, keys: dict[str, HotKeys] | None = None
+    ) -> EdgeSampler:
+        """Count what passes all edges of the segments from now on, and sample the keys before groupings."""
         # As `Groupings`.
-        from ..operators.traffic import DataflowTraffic, WorkerTraffic
+        from ..operators.edge_sampler import EdgeSampler
 
         steps = [
             step for segment in segments for step in (segment.root, *segment.steps) if not isinstance(step, Stored)
         ]
         produced = {pcollection for step in steps for pcollection in outputs_of(step)}
-        traffic = WorkerTraffic()
-        DataflowTraffic(self._dataflow, produced, self._clock, traffic)
-        return traffic
+        return EdgeSampler(self._dataflow, self._plan, produced, self._clock, traffic, {} if keys is None else keys)
 
     # Roots
 

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from ..operators.edge_sampler import HotKeys
+from ..operators.traffic import WorkerTraffic
 from ..stages.traffic import Traffic
 from .output_sampler import DrawnInput, DrawnPane, OutputSampler
 
@@ -107,29 +109,35 @@ class Observed(NamedTuple):
     shuffles: Mapping[str, Traffic] = {}
 
 
+def sampled(traffics: Iterable[WorkerTraffic], keys: Iterable[Mapping[str, HotKeys]]) -> Observed:
+    """Return what has passed the edges of some tasks in one process, and their most frequent keys."""
+    traffic: dict[int, Traffic] = {}
+    for counted in traffics:
+        for pcollection, own in counted.traffic().items():
+            traffic[pcollection] = traffic.get(pcollection, Traffic(0, 0)).plus(own)
+    counts: dict[str, Counter[str]] = {}
+    totals: Counter[str] = Counter()
+    for sketches in keys:
+        for label, sketch in sketches.items():
+            totals[label] += sketch.total
+            counts.setdefault(label, Counter()).update(sketch.counts)
+    return Observed(traffic, {label: (totals[label], own.most_common(_TOP)) for label, own in counts.items()})
+
+
 def observed_of(samplers: Iterable[OutputSampler]) -> Observed:
     """Return what was observed by the samplers of subtasks in one process, but what was drawn (`drawn_by`)."""
     samplers = list(samplers)
-    traffic: dict[int, Traffic] = {}
-    for counted in {each.traffic for each in samplers}:
-        for pcollection, own in counted.traffic().items():
-            traffic[pcollection] = traffic.get(pcollection, Traffic(0, 0)).plus(own)
-    keys: dict[str, Counter[str]] = {}
-    totals: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     overdue: dict[str, int] = {}
     for each in samplers:
-        for label, sketch in each.keys.items():
-            totals[label] += sketch.total
-            keys.setdefault(label, Counter()).update(sketch.counts)
         execution = each.execution
         kept.update(execution.kept())
         due = execution.next_processing_time()
         if due is not None and due < execution.clock.now:
             label = execution.task.label
             overdue[label] = max(overdue.get(label, 0), execution.clock.now - due)
-    hottest = {label: (totals[label], counts.most_common(_TOP)) for label, counts in keys.items()}
-    return Observed(traffic, hottest, dict(kept), overdue)
+    found = sampled({each.traffic for each in samplers}, [each.keys for each in samplers])
+    return found._replace(kept=dict(kept), overdue=overdue)
 
 
 def drawn_by(samplers: Iterable[OutputSampler]) -> tuple[list[DrawnInput], list[DrawnPane]]:

@@ -12,12 +12,12 @@ from ....sdk.redaction import logger_of
 from ...execution.checkpoints.manifest import Checkpoint
 from ...execution.clock import ProcessingTime
 from ...execution.page.event_log import Events
+from ...execution.page.observer import Observation
 from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
 from ...execution.plan.source_identities import identities_of
 from ...execution.sinks.committer import OpenTransactions, SinkCommitter
 from ...execution.sinks.known_sinks import KnownSinks
 from ...execution.state.schema import shapes_of
-from ..workers.observer import Observation
 from ..workers.pool import Workers, ids_of
 from .checkpoint_coordinator import CheckpointSettings
 from .control_requests import PendingRequests, RequestInbox, RequestKind

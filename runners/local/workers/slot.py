@@ -14,15 +14,17 @@ from ...execution.checkpoints.manifest import Checkpoint
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import LONG_STEP, STEP, Clock, ProcessingTime, StepClock
 from ...execution.error_transport import remote
-from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
+from ...execution.page.observer import WorkerObserver
+from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId, Task
 from ...execution.plan.fusion import has_async
-from ...execution.streaming.observation import Observe
+from ...execution.streaming.observation import Observe, Observed, observed_of
+from ...execution.streaming.output_sampler import OutputSampler
 from ...execution.wakeup import Wakeup
 from ..channels.channel import Channel, ChannelId
+from ..subtask.backlog import BacklogMeter
 from ..subtask.reports import Report as SubtaskReport
 from ..subtask.reports import Snapshot, TaskMetrics, sum_of
 from ..subtask.subtask import Subtask
-from .observer import SlotObserver
 from .protocol import (
     AdvanceLoops,
     ChangeOver,
@@ -483,3 +485,35 @@ class Start:
     def channels_back(self, id: ChannelId) -> Sequence[ChannelId]:
         """Return the channels from this channel's receiver back to its sender: none."""
         return ()
+
+
+class SlotObserver(WorkerObserver[SubtaskId, OutputSampler]):
+    """Observes the subtasks of a slot.
+
+    Args:
+      subtasks: the slot's subtasks, which may be replaced.
+      tasks: all tasks of the job.
+    """
+
+    def __init__(self, subtasks: Callable[[], Mapping[SubtaskId, Subtask]], tasks: Sequence[Task]) -> None:
+        super().__init__(__file__)
+        self._subtasks = subtasks
+        self._backlogs = BacklogMeter(tasks)
+
+    def made(self, subtask: Subtask) -> None:
+        """Observe a subtask that has been made, or replaced."""
+        if self._wanted.is_open:
+            self._attach(subtask, self._wanted)
+
+    def _attach_all(self, wanted: Observe) -> None:
+        for subtask in self._subtasks().values():
+            self._attach(subtask, wanted)
+
+    def _attach(self, subtask: Subtask, wanted: Observe) -> None:
+        execution = subtask.execution
+        self._samplers[subtask.id] = OutputSampler(execution, execution.clock, wanted.step, wanted.key, self._traffic)
+
+    def _measured(self) -> Observed:
+        subtasks = self._subtasks()
+        observed = observed_of(sampler for id, sampler in self._samplers.items() if id in subtasks)
+        return observed._replace(backlogs=self._backlogs.measure(subtasks.values()))

@@ -25,6 +25,7 @@ from ...execution.batch.segment_task import Destination, KeyGroups, SegmentTask,
 from ...execution.counters import BusyTime, Counts
 from ...execution.error_transport import wrapped
 from ...execution.gc_tuning import rarely_collected
+from ...execution.operators.traffic import WorkerTraffic
 from ...execution.page.profiles import profiled
 from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
 from ...execution.plan.segments import Segment, Stored
@@ -294,7 +295,7 @@ def rows_of(
             received += len(row[2])
             yield row
 
-    tapped = task.tapped([segment]) if counts_all else None
+    sampler = task.sampled([segment], WorkerTraffic()) if counts_all else None
     try:
         root = segment.root
         is_shuffled = isinstance(root, (Grouping, Keyed))
@@ -305,8 +306,8 @@ def rows_of(
         yield from take()
         for label, token in task.stage():
             yield ("sink", label), 0, dumps(token, label)
-        if tapped is not None:
-            traffic.edges |= tapped.traffic()
+        if sampler is not None:
+            traffic.edges |= sampler.traffic.traffic()
         traffic.edges |= task.sent
         if isinstance(root, (Grouping, Keyed)):
             label = root.transform.label

@@ -28,11 +28,11 @@ from penstock.runners.execution.sinks.committer import with_dead_letters
 from penstock.runners.execution.streaming_options import check_streaming_flags
 from penstock.runners.execution.stuck_calls import CallWatch
 from penstock.runners.local import LocalStreamingRunner
+from penstock.runners.local.batch.worker_tasks import RunInWorkers, WorkerSettings
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
 from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.job import Job
 from penstock.runners.local.job.restart_strategy import RestartStrategy
-from penstock.runners.local.parallel_run import ParallelRun, ParallelSettings
 from penstock.runners.local.runner import is_streamed
 from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.simulation.world import Faults, SimulatedWorld
@@ -90,10 +90,10 @@ class SideBySide(LocalStreamingRunner):
             return result
 
 
-class RunInTurn(ParallelRun):
+class RunInTurn(RunInWorkers):
     """Runs the tasks of worker processes one after the other, in this process."""
 
-    def _run_tasks(self, directory: str) -> None:
+    def _run_in_workers(self, directory: str) -> None:
         views = CollectedViews()
         for attempt in count():
             number = self._schedule.begin(0)
@@ -110,7 +110,7 @@ def in_turn(graph: Graph, options: PipelineOptions) -> PipelineResult:
     streaming = options.view_as(StreamingOptions)
     metrics = MetricsContainer()
     plan = fuse(with_dead_letters(graph, options), shrinks)
-    run = RunInTurn(plan, metrics, ParallelSettings(streaming.parallelism, 1, timeout=streaming.worker_timeout))
+    run = RunInTurn(plan, metrics, WorkerSettings(streaming.parallelism, 1, timeout=streaming.worker_timeout))
     with CallWatch(streaming.worker_timeout), progress_of(run.counts, plan, options, refresh=run.refresh):
         run.run()
     return FinishedResult(MetricResults(metrics))

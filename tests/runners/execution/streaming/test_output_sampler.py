@@ -5,10 +5,11 @@ from __future__ import annotations
 import penstock as beam
 from penstock.runners.execution.clock import Clock
 from penstock.runners.execution.counters import Counts
+from penstock.runners.execution.operators.edge_sampler import HotKeys
 from penstock.runners.execution.operators.traffic import WorkerTraffic
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.execution.streaming.output_sampler import HotKeys, OutputSampler
+from penstock.runners.execution.streaming.output_sampler import OutputSampler
 from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer

@@ -9,9 +9,9 @@ from support.execution.subtasks import ByHand, graph_of
 from support.execution.thread_clock import ThreadClock
 
 import penstock as beam
+from penstock.runners.execution.page import observer
 from penstock.runners.execution.streaming.observation import Observe
-from penstock.runners.local.workers import observer
-from penstock.runners.local.workers.observer import SlotObserver
+from penstock.runners.local.workers.slot import SlotObserver
 
 # A report takes these seconds of the slot's thread, and is followed by the next one after so many.
 AFTER = {0.001: 1.0, 0.004: 2.0, 0.008: 4.0, 1.0: 5.0}

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 # Groupings and keyed operators are imported once, in the template of workers, though not every task has them.
-from ..execution.batch import groupings  # noqa: F401
-from ..execution.batch.file_tasks import CollectedViews, CompletedTask, PartitionedPlan, SideInputs, run_task
-from ..execution.counters import Counts
-from ..execution.error_transport import RemoteError
-from ..execution.operators import keyed  # noqa: F401
-from ..execution.stuck_calls import CallWatch, Returned, Stuck
-from .workers.handover import Work
-from .workers.processes import WorkerProcesses, run_worker
-from .workers.protocol import send
+from ...execution.batch import groupings  # noqa: F401
+from ...execution.batch.file_tasks import CollectedViews, CompletedTask, PartitionedPlan, SideInputs, run_task
+from ...execution.error_transport import RemoteError
+from ...execution.operators import keyed  # noqa: F401
+from ...execution.stuck_calls import CallWatch, Returned, Stuck
+from ..workers.handover import Work
+from ..workers.processes import WorkerProcesses, run_worker
+from ..workers.protocol import send
+from .task_reports import INTERVAL, TaskReport, TaskReporter
 
-# Seconds between two reports of a task's counts.
-_COUNTS = 0.25
+if TYPE_CHECKING:
+    from ...execution.streaming.observation import Observe
 
 
 @attrs.frozen
@@ -62,7 +61,7 @@ class TaskFailed:
     error: RemoteError
 
 
-Report: TypeAlias = Wanted | Counts | CompletedTask | TaskFailed
+Report: TypeAlias = Wanted | TaskReport | CompletedTask | TaskFailed
 
 
 class BatchWorkers(WorkerProcesses):
@@ -72,11 +71,14 @@ class BatchWorkers(WorkerProcesses):
       program: the plan that all of them run tasks of.
       start_method: "forkserver" or "spawn".
       timeout: seconds without a heartbeat after which a worker is given up.
+      is_monitored: whether tasks report their metrics while they run, and obey `Observe`.
     """
 
-    def __init__(self, program: PartitionedPlan, slots: int, start_method: str, timeout: float) -> None:
+    def __init__(
+        self, program: PartitionedPlan, slots: int, start_method: str, timeout: float, is_monitored: bool
+    ) -> None:
         super().__init__(slots, timeout, start_method)
-        self._work = Work(_run_tasks, (program, timeout))
+        self._work = Work(_run_tasks, (program, timeout, is_monitored))
 
     def start(self) -> None:
         """Start all workers."""
@@ -87,7 +89,7 @@ class BatchWorkers(WorkerProcesses):
         self._bury(number)
         self._replace(number, self._work)
 
-    def send(self, number: int, command: Begin | Partition) -> None:
+    def send(self, number: int, command: Begin | Partition | Observe) -> None:
         """Send a worker a command.  If the worker is gone, `poll` raises."""
         with suppress(OSError):
             send(self._controls[number], command)
@@ -107,47 +109,66 @@ class BatchWorkers(WorkerProcesses):
         return reports
 
 
-def _run_tasks(control: Connection, sockets: Sequence[Any], program: PartitionedPlan, timeout: float) -> None:
+def _run_tasks(
+    control: Connection, sockets: Sequence[Any], program: PartitionedPlan, timeout: float, is_monitored: bool
+) -> None:
     """Run tasks in this process until it is killed, or the parent is gone."""
-    worker = _Worker(control, program, timeout)
+    worker = _Worker(control, program, timeout, is_monitored)
     run_worker(worker.run, lambda error: worker.report(TaskFailed(error)))
 
 
 class _Worker:
     """A worker, in its process."""
 
-    def __init__(self, control: Connection, program: PartitionedPlan, timeout: float) -> None:
+    def __init__(self, control: Connection, program: PartitionedPlan, timeout: float, is_monitored: bool) -> None:
         self._control = control
         self._program = program
         self._timeout = timeout
+        self._is_monitored = is_monitored
+        self._reporter = TaskReporter(self._tell, is_monitored, is_own_process=True)
         self._views = CollectedViews()
         # The call watch reports from a thread of its own.
         self._lock = threading.Lock()
-        self._counts_at = 0.0
 
     def run(self) -> None:
         """Run one task after the other."""
         with CallWatch(self._timeout, self._report_call):
             while True:
-                begin = self._control.recv()
+                begin = self._command()
                 views = self._views.read(begin.side_inputs)
-                self._counts_at = time.monotonic() + _COUNTS
-                arguments = begin.segment, begin.attempt, views, self._next, self._pause
-                task = run_task(self._program, *arguments, begin.worker)
+                arguments = begin.segment, begin.attempt, views, self._next
+                task = run_task(self._program, *arguments, self._reporter, begin.worker)
                 # The process is killed when the run is over.
                 sys.stdout.flush()
                 sys.stderr.flush()
+                if self._is_monitored:
+                    self._reporter.report()
+                    self._reporter.end()
                 self.report(task)
+
+    def _command(self) -> Any:
+        """Return the next command, and observe meanwhile what a page asks for."""
+        if not self._is_monitored:
+            return self._control.recv()
+        while True:
+            if not self._control.poll(INTERVAL):
+                if (news := self._reporter.news()) is not None:
+                    self.report(news)
+                continue
+            command = self._control.recv()
+            if isinstance(command, (Begin, Partition)):
+                return command
+            self._reporter.obey(command)
 
     def _next(self) -> Any:
         self.report(Wanted())
-        return self._control.recv().partition
+        return self._command().partition
 
-    def _pause(self, counts: Counts) -> None:
-        now = time.monotonic()
-        if now >= self._counts_at:
-            self._counts_at = now + _COUNTS
-            self.report(counts)
+    def _tell(self, report: TaskReport) -> None:
+        """Report, and observe from now on what a page asks for: no other command comes while a task runs."""
+        self.report(report)
+        while self._is_monitored and self._control.poll():
+            self._reporter.obey(self._control.recv())
 
     def report(self, report: Report | Stuck | Returned) -> None:
         """Report to the parent process."""

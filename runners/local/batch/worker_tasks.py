@@ -1,4 +1,4 @@
-"""Run of a bounded pipeline on the batch engine, in worker processes."""
+"""Tasks of a bounded pipeline in worker processes: scheduled, and retried when workers die."""
 
 from __future__ import annotations
 
@@ -8,31 +8,33 @@ import shutil
 import signal
 import tempfile
 import threading
-import uuid
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...sdk.errors import PenstockError
-from ...sdk.metrics import MetricsContainer
-from ...sdk.options import StreamingOptions
-from ...sdk.redaction import logger_of
-from ..execution.batch.file_tasks import CompletedTask, PartitionedPlan, ShuffledFiles
-from ..execution.batch.schedule import Schedule
-from ..execution.counters import Counts
-from ..execution.error_transport import local
-from ..execution.plan.fusion import Plan, Source
-from ..execution.plan.segments import cut
-from ..execution.sinks.committer import sinks_of
-from ..execution.streaming_options import parallelism_of
-from ..execution.stuck_calls import CallWatch
-from .batch_workers import BatchWorkers, Begin, Partition, Report, TaskFailed, Wanted
-from .bounded_run import committed_at_end, splits_of
-from .workers.processes import WorkerDied, slots_of, start_of
+from ....sdk.errors import PenstockError
+from ....sdk.metrics import MetricsContainer
+from ....sdk.options import StreamingOptions
+from ....sdk.redaction import logger_of
+from ...execution.batch.file_tasks import CompletedTask, PartitionedPlan, ShuffledFiles
+from ...execution.batch.schedule import Schedule
+from ...execution.counters import Counts
+from ...execution.error_transport import local
+from ...execution.plan.fusion import Plan, Source
+from ...execution.sinks.committer import sinks_of
+from ...execution.streaming_options import parallelism_of
+from ..workers.processes import WorkerDied, slots_of, start_of
+from .run import BatchRun, splits_of
+from .task_reports import TaskReport, total
+from .workers import BatchWorkers, Begin, Partition, Report, TaskFailed, Wanted
+
+if TYPE_CHECKING:
+    from ...execution.streaming.observation import Observe
 
 _logger = logger_of(__name__)
 
@@ -45,14 +47,14 @@ _LOOK = 0.2
 
 
 @attrs.frozen
-class ParallelSettings:
+class WorkerSettings:
     """Settings of a bounded run in several processes.
 
     Attributes:
       partitions: of each shuffle.
       workers: the number of processes.
       start: the start method of processes, "forkserver" or "spawn".
-      timeout: seconds until a worker that hangs is killed, and a call that doesn't return is reported.
+      timeout: seconds until a worker that hangs is killed, and a call of it that doesn't return is reported.
       retries: how often a segment's tasks are retried when their workers die.
     """
 
@@ -63,74 +65,62 @@ class ParallelSettings:
     retries: int = 3
 
 
-def settings_of(streaming: StreamingOptions) -> ParallelSettings:
+def settings_of(streaming: StreamingOptions) -> WorkerSettings:
     """Return the settings of the flags."""
     workers = slots_of(streaming)
     start = start_of(workers, streaming)
     parallelism = parallelism_of(streaming)
-    return ParallelSettings(parallelism, workers, start, streaming.worker_timeout, streaming.max_restarts)
+    return WorkerSettings(parallelism, workers, start, streaming.worker_timeout, streaming.max_restarts)
 
 
-class ParallelRun:
-    """Run of a bounded plan.
+class RunInWorkers(BatchRun):
+    """Run as tasks of one segment each, in worker processes.  The counts are as of the last `refresh`."""
 
-    Attributes:
-      counts: elements by step, as of the last `refresh`.
-    """
-
-    def __init__(self, plan: Plan, metrics: MetricsContainer, settings: ParallelSettings) -> None:
-        self.plan = plan
-        self.counts = Counts()
-        self._metrics = metrics
-        self._settings = settings
-        self._transaction = uuid.uuid4().hex[:12]
-        # Tokens that complete tasks have staged, by label of the sink.
-        self._staged: dict[str, list[Any]] = {label: [] for label in sinks_of(plan)}
-        # Counts of complete tasks, and of those in progress, by worker.
+    def __init__(self, plan: Plan, metrics: MetricsContainer, settings: WorkerSettings) -> None:
+        super().__init__(plan, metrics)
+        # Counts of complete tasks and of this process; and the reports of tasks in progress, by worker.
         self._completed = Counts()
-        self._in_progress: dict[int, Counts] = {}
+        self._in_progress: dict[int, TaskReport] = {}
+        self._lock = threading.Lock()
+        self._settings = settings
+        # Tokens that complete tasks have staged, by label of the sink.
+        self._tokens: dict[str, list[Any]] = {label: [] for label in sinks_of(plan)}
         self._attempts = map(str, count())
         # Names of tasks by worker, and numbers of dead workers by segment.
         self._attempt_of: dict[int, str] = {}
         self._deaths: dict[int, int] = {}
+        self._tasks_of = Counter[int]()
+        self._schedule = Schedule((), lambda number: ())
+        self._workers: BatchWorkers | None = None
+        self._turns = 0
 
-    def refresh(self) -> str:
-        """Update `counts`; return the number of workers."""
-        counts = Counts()
-        for known in (self._completed, *list(self._in_progress.values())):
-            counts.add(known)
-        self.counts.take(counts)
-        return f"{self._settings.workers} workers"
-
-    def run(self) -> None:
-        """Run to the end; on failure nothing that was written is left."""
-        committed = committed_at_end(self.plan, self._transaction, lambda: self._staged, self._metrics)
-        with committed, _directory() as directory:
+    def _run_tasks(self) -> None:
+        with _directory() as directory:
             self._program = self._prepared(directory)
             self._files = ShuffledFiles(self._program)
-            self._schedule = Schedule(self._program.segments, self._files.partitions_of)
-            self._run_tasks(directory)
+            self._schedule = Schedule(self.segments, self._files.partitions_of)
+            self._run_in_workers(directory)
         self.refresh()
 
     def _prepared(self, directory: str) -> PartitionedPlan:
-        segments = cut(self.plan)
         partitions = self._settings.partitions
-        with CallWatch(self._settings.timeout):
-            splits = {
-                number: [splits_of(segment, 1)]
-                if segment.is_of_one_task
-                else [[split] for split in splits_of(segment, partitions * _SPLITS)]
-                for number, segment in enumerate(segments)
-                if isinstance(segment.root, Source)
-            }
-        return PartitionedPlan(self.plan, segments, splits, partitions, directory, self._transaction)
+        splits = {
+            number: [splits_of(segment, 1)]
+            if segment.is_of_one_task
+            else [[split] for split in splits_of(segment, partitions * _SPLITS)]
+            for number, segment in enumerate(self.segments)
+            if isinstance(segment.root, Source)
+        }
+        return PartitionedPlan(self.plan, self.segments, splits, partitions, directory, self._transaction)
 
-    def _run_tasks(self, directory: str) -> None:
-        settings = self._settings
-        workers = BatchWorkers(self._program, settings.workers, settings.start, settings.timeout)
+    def _run_in_workers(self, directory: str) -> None:
+        settings, is_monitored = self._settings, self._observation is not None
+        arguments = settings.workers, settings.start, settings.timeout, is_monitored
+        workers = self._workers = BatchWorkers(self._program, *arguments)
         try:
             with _ended_by_sigterm(workers.kill, directory):
                 workers.start()
+                self.has_begun = True
                 self._begin_tasks(workers)
                 while not self._schedule.is_over:
                     try:
@@ -139,8 +129,16 @@ class ParallelRun:
                     except WorkerDied as death:
                         self._retry(workers, death)
                     self._begin_tasks(workers)
+                    self._look_up()
         finally:
             workers.end()
+
+    def _look_up(self) -> None:
+        """Note that the run makes progress, and do what its page asks for."""
+        self._turns += 1
+        if self._observation is not None:
+            self._observation.exchange(self)
+            self._check_cancelled()
 
     def _begin_tasks(self, workers: BatchWorkers) -> None:
         """Give tasks to idle workers, as far as there are any."""
@@ -155,8 +153,10 @@ class ParallelRun:
     def _process(self, workers: BatchWorkers, worker: int, report: Report) -> None:
         if isinstance(report, Wanted):
             workers.send(worker, Partition(self._schedule.next(worker)))
-        elif isinstance(report, Counts):
+        elif isinstance(report, TaskReport):
             self._in_progress[worker] = report
+            if report.observed is not None:
+                self._observed.append((worker, report.observed))
         elif isinstance(report, TaskFailed):
             error = local(report.error)
             raise error from error.__cause__
@@ -170,7 +170,7 @@ class ParallelRun:
         segment = self._schedule.segment_of(worker)
         if segment is not None:
             deaths = self._deaths[segment] = self._deaths.get(segment, 0) + 1
-            where = f"it was running {self._program.segments[segment].label}"
+            where = f"it was running {self.segments[segment].label}"
             if deaths > self._settings.retries:
                 tried = f", and --max_restarts={self._settings.retries} retries have failed" if deaths > 1 else ""
                 raise PenstockError(f"{death}; {where}{tried}") from death
@@ -186,17 +186,58 @@ class ParallelRun:
         self._schedule.lose(worker)
         self._in_progress.pop(worker, None)
         workers.replace(worker)
+        if self._observation is not None:
+            self._observation.restarted()
 
     def _complete(self, worker: int, task: CompletedTask) -> None:
         self._files.add(task)
-        self._metrics.merge(task.metrics)
-        self._completed.add(task.counts)
-        self._in_progress.pop(worker, None)
+        with self._lock:
+            self._metrics.merge(task.metrics)
+            self._completed.add(task.counts)
+            self._in_progress.pop(worker, None)
+        self._tasks_of[worker] += 1
         for label, token in task.staged:
-            self._staged[label].append(pickle.loads(token))
+            self._tokens[label].append(pickle.loads(token))
         self._schedule.complete(worker)
         while self._schedule.completed:
             self._files.remove_after(self._schedule.completed.pop())
+
+    def _staged(self) -> Mapping[str, Sequence[Any]]:
+        return self._tokens
+
+    def send(self, wanted: Observe) -> None:
+        assert self._workers is not None
+        for worker in range(self._workers.slots):
+            self._workers.send(worker, wanted)
+
+    # For any thread
+
+    def reported(self) -> TaskReport:
+        with self._lock:
+            return total([TaskReport(self._completed, self._metrics), *list(self._in_progress.values())])
+
+    def refresh(self) -> str:
+        self.counts.take(self.reported().counts)
+        return f"{self.parallelism} workers"
+
+    @property
+    def turns(self) -> int:
+        return self._turns
+
+    @property
+    def parallelism(self) -> int:
+        return self._settings.workers
+
+    def partitions(self) -> list[tuple[int, int, int]]:
+        return self._schedule.progress()
+
+    def workers(self) -> list[tuple[int, int | None, int]]:
+        pids = [] if self._workers is None else self._workers.pids
+        return [(pid, self._schedule.segment_of(n), self._tasks_of[n]) for n, pid in enumerate(pids)]
+
+    def stuck_steps(self) -> list[str]:
+        of_workers = [] if self._workers is None else self._workers.stuck_steps()
+        return [*super().stuck_steps(), *of_workers]
 
 
 @contextmanager
