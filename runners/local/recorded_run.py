@@ -5,6 +5,7 @@ The recorder listens on the PCollections in front of the grouping and behind it,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,17 +15,22 @@ from ...sdk.drawing.panes import Element, Interval, Pane, PaneRecording, Waterma
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import PenstockError, StateNotFoundError, UnsupportedError
 from ...sdk.graph import Graph
-from ...sdk.metrics import MetricsContainer, scoped
+from ...sdk.metrics import MetricsContainer
 from ...sdk.options import PipelineOptions
 from ...windowing import IntervalWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ..execution.clock import Clock
+from ..execution.clock import ProcessingTime, steady_time
 from ..execution.inspection.json_values import json_value, text_of
 from ..execution.inspection.keys import named_keys
-from ..execution.plan.fusion import Grouping, Plan, fuse, never
+from ..execution.plan.execution_graph import ExecutionGraph, whole
+from ..execution.plan.fusion import Grouping, Plan, fuse
 from ..execution.sinks.committer import with_dead_letters
 from ..execution.streaming.task_execution import TaskExecution
-from .scripted_run import ScriptedRun
+from .job.context import JobSettings
+from .job.job import Job
+from .workers.pool import WorkersInThisProcess
+from .workers.protocol import Command, Play
+from .workers.slot import Start
 
 
 def record_panes(
@@ -48,22 +54,22 @@ def record_panes(
             f"a drawing needs a script of processing times, and this pipeline reads {reads}: replace the source by a "
             "TestStream, or draw a recording of a running job"
         )
-    plan = fuse(with_dead_letters(pipeline, options), never)
+    plan = fuse(with_dead_letters(pipeline, options))
     recorder = _Recorder(_grouping_of(plan, step))
     after: list[list[PaneRecording]] = []
 
-    def observe(execution: TaskExecution, clock: Clock) -> Callable[[], None]:
-        advanced = recorder.observe(execution, clock)
-
-        def after_an_event() -> None:
-            advanced()
+    def played() -> None:
+        recorder.advanced()
+        if events is not None:
             after.append(recorder.recordings())
 
-        return advanced if events is None else after_an_event
-
-    with scoped(metrics):
-        ScriptedRun(plan, metrics, observe).run()
-    return recorder.recordings() if events is None else after[events - 1]
+    now = ProcessingTime()
+    workers = _RecordingWorkers(now, recorder.observe, played)
+    job = Job(whole(plan), workers, JobSettings(), None, steady_time, time.sleep, time=now)
+    job.run()
+    recorder.advanced()
+    metrics.merge(job.status.committed.user_metrics)
+    return recorder.recordings() if events is None else after[events]
 
 
 def recording_of_key(recordings: Iterable[PaneRecording], key: str | None) -> PaneRecording:
@@ -101,6 +107,32 @@ def _grouping_of(plan: Plan, step: str | None) -> Grouping:
     raise PenstockError(f"the pipeline has several groupings: give one with --step. Groupings: {have}")
 
 
+class _RecordingWorkers(WorkersInThisProcess):
+    """A slot in this process whose task is observed.
+
+    Args:
+      observe: called with the task before its first element.
+      played: called before each event of the script, when everything that the last one made due has been done.
+    """
+
+    def __init__(
+        self, clock: ProcessingTime, observe: Callable[[TaskExecution], None], played: Callable[[], None]
+    ) -> None:
+        super().__init__(clock)
+        self._observe = observe
+        self._played = played
+
+    def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
+        super().start(execution_graph, start)
+        (subtask,) = self.slot.subtasks.values()
+        self._observe(subtask.execution)
+
+    def send(self, command: Command) -> None:
+        if isinstance(command, Play):
+            self._played()
+        super().send(command)
+
+
 class _Recorder:
     """Records the elements, the watermark and the panes of a grouping, by key."""
 
@@ -114,15 +146,14 @@ class _Recorder:
         self._watermark: list[WatermarkAdvance] = []
         self._last = MIN_MICROS
 
-    def observe(self, execution: TaskExecution, clock: Clock) -> Callable[[], None]:
+    def observe(self, execution: TaskExecution) -> None:
         """Listen in front of the grouping and behind it."""
-        self._clock = clock
+        self._clock = execution.clock
         self._grouping = execution.groupings[self._label]
         transform = self._step.transform
         for pcollection in transform.inputs:
             execution.dataflow.attach(pcollection, self._arrived)
         execution.dataflow.attach(transform.outputs[None], self._emitted)
-        return self._advanced
 
     def recordings(self) -> list[PaneRecording]:
         """Return a recording for each key, in the order in which they came."""
@@ -143,7 +174,8 @@ class _Recorder:
         self._keys.setdefault(name, json_value(plain(key)))
         return name
 
-    def _advanced(self) -> None:
+    def advanced(self) -> None:
+        """Note how far the watermark is."""
         windows = self._grouping.windows
         if windows.watermark > self._last:
             self._last = windows.watermark

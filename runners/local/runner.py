@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...sdk.graph import Graph
-from ...sdk.metrics import MetricResults, MetricsContainer, scoped
+from ...sdk.metrics import MetricResults, MetricsContainer
 from ...sdk.options import MicroBatchOptions, PageOptions, PipelineOptions, StreamingOptions
 from ...sdk.run_transform import TransformRunner
 from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation
@@ -19,8 +19,7 @@ from ..execution.progress import progress_of
 from ..execution.sinks.committer import with_dead_letters
 from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_unheeded, start_method_of
 from ..execution.stuck_calls import CallWatch
-from .batch.run import BatchRun, RunInThisProcess
-from .in_process import in_process, is_batch
+from .batch.run import BatchRun, RunInThisProcess, is_batch
 
 
 class LocalStreamingRunner(TransformRunner):
@@ -43,16 +42,7 @@ class LocalStreamingRunner(TransformRunner):
             begin_template(f"{__package__}.{'workers.process_loop' if streams else 'batch.workers'}")
         if streams:
             return self._stream(graph, options)
-        return self._run_batch(graph, options, has_workers) if is_batch(graph) else self._run_script(graph, options)
-
-    def _run_script(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
-        container, began = MetricsContainer(), time.monotonic()
-        with rarely_collected(), CallWatch(options.view_as(StreamingOptions).worker_timeout):
-            run = in_process(with_dead_letters(graph, options), container)
-            with scoped(container, seconds=run.counts.seconds), progress_of(run.counts, run.plan, options):
-                run.run()
-        loads = loads_of(run.counts, time.monotonic() - began)
-        return FinishedResult(MetricResults(container, None, run.counts.seconds, loads))
+        return self._run_batch(graph, options, has_workers)
 
     def _run_batch(self, graph: Graph, options: PipelineOptions, has_workers: bool) -> PipelineResult:
         streaming = options.view_as(StreamingOptions)
@@ -111,11 +101,10 @@ class LocalStreamingRunner(TransformRunner):
 
 
 def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
-    """Return True if a pipeline runs as a job: for unbounded sources, some flags, or a script or loop in subtasks."""
+    """Return True if a pipeline runs as a job: for unbounded sources, a script, a loop, or some flags."""
     streaming = options.view_as(StreamingOptions)
     return bool(
-        graph.unbounded_reads()
-        or (parallelism_of(streaming) > 1 and not is_batch(graph))
+        not is_batch(graph)
         or streaming.checkpoint_dir is not None
         or streaming.delivery != "barriers"
         or streaming.recovery != "graph"

@@ -23,7 +23,6 @@ OF_JOBS = [
 RARE = [
     "penstock.runners.execution.state.stateful_pardo",
     "penstock.runners.execution.streaming.task_execution",
-    "penstock.runners.local.scripted_run",
     "shutil",
     "zoneinfo",
 ]
@@ -74,7 +73,7 @@ WITHOUT_A_GROUPING = TEN_ELEMENTS.replace("| beam.CombinePerKey(sum)", "")
     [
         ("import penstock", [*HEAVY, *OF_JOBS, *RARE, *OF_GROUPINGS]),
         (WITHOUT_A_GROUPING, [*HEAVY, *OF_JOBS, *RARE, *OF_GROUPINGS]),
-        (TEN_ELEMENTS, [*HEAVY, *OF_JOBS, "penstock.runners.local.scripted_run"]),
+        (TEN_ELEMENTS, [*HEAVY, *OF_JOBS]),
         (CONNECTORS, CLIENTS),
     ],
     ids=["import", "without a grouping", "pipeline", "connectors"],

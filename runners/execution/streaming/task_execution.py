@@ -47,7 +47,6 @@ class TaskExecution:
       counts: counts elements.
       transaction, unit: identify the output of the sinks' writers.
       step_clock: the worker's; None if everything is done at once.
-      tracking: True if snapshots will be taken.
 
     Attributes:
       outputs: its sinks at work.
@@ -66,7 +65,6 @@ class TaskExecution:
         transaction: str,
         unit: str = "0",
         step_clock: StepClock | None = None,
-        tracking: bool = True,
     ) -> None:
         self.plan = plan
         self._step_clock = step_clock
@@ -122,7 +120,7 @@ class TaskExecution:
             counts,
             bundles,
             arrivals=self._by_arrival,
-            tracking=tracking,
+            tracking=True,
             step_clock=step_clock,
             unfinished=self._unfinished,
             async_stages=self.async_runs,

@@ -275,3 +275,8 @@ def splits_of(segment: Segment, desired: int) -> Any:
     source = primitive.source
     assert isinstance(source, BoundedSource)
     return guarded(root.transform.label, lambda: source.split(desired))
+
+
+def is_batch(pipeline: graph.Graph) -> bool:
+    """Return True if the batch engine can run a pipeline: all input is bounded, and there is no script and no loop."""
+    return pipeline.is_bounded and not pipeline.has_script and not pipeline.loops()

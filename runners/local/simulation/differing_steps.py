@@ -19,11 +19,10 @@ from typing import Any
 import attrs
 
 from ....sdk.graph import Graph, ParDo, Transform
-from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.sink import LabelledSink
 from ...execution.user_errors import shortened
-from ..in_process import in_process
 from .graph import in_batch
+from .plain_run import run_plainly
 from .sink import CollectingSink, Row
 
 
@@ -53,10 +52,7 @@ def _outputs(graph: Graph) -> dict[int, Counter[Row]]:
     for id, sink in sinks.items():
         label = f"rows of {id}"
         transforms.append(Transform(label, ParDo(None, sink=LabelledSink(sink, label)), (id,), {}))
-    plain = in_batch(attrs.evolve(graph, transforms=tuple(transforms)))
-    container = MetricsContainer()
-    with scoped(container):
-        in_process(plain, container).run()
+    run_plainly(in_batch(attrs.evolve(graph, transforms=tuple(transforms))))
     return {id: +sink.rows for id, sink in sinks.items()}
 
 

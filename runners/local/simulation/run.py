@@ -29,7 +29,6 @@ import attrs
 
 from ....sdk.errors import PenstockError
 from ....sdk.graph import Graph
-from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.runner import PipelineState
 from ...execution.checkpoints.simulated_storage import SimulatedCrash
 from ...execution.checkpoints.store import SnapshotStore
@@ -37,7 +36,6 @@ from ...execution.clock import ProcessingTime
 from ...execution.plan.execution_graph import cut, whole
 from ...execution.plan.fusion import fuse
 from ...execution.sinks.checkpoint_commits import OpenTransactionsFile
-from ..in_process import in_process
 from ..job.checkpoint_coordinator import CheckpointSettings
 from ..job.context import JobSettings
 from ..job.control_requests import Answer
@@ -50,6 +48,7 @@ from ..productions.producer import GroupCommit
 from .differing_steps import differing_step
 from .graph import in_batch, is_monotone, sinks_of, with_sinks
 from .merging_often import merging_often, wrong_merge
+from .plain_run import run_plainly
 from .sink import CollectingSink, Row, RuleViolated, SimulatedSink, SimulatedTable
 from .workers import SimulatedWorkers, Zombies
 from .world import DiskOfWorld, EndlessSimulation, Faults, SimulatedWorld
@@ -160,9 +159,7 @@ class Simulation:
 def _expected(graph: Graph) -> dict[str, Mapping[Row, int]]:
     """Return the rows of a bounded run, by the label of the sink."""
     sinks = {label: CollectingSink() for label in sinks_of(graph)}
-    container = MetricsContainer()
-    with scoped(container):
-        in_process(in_batch(with_sinks(graph, sinks)), container).run()
+    run_plainly(in_batch(with_sinks(graph, sinks)))
     return {label: +sink.rows for label, sink in sinks.items()}
 
 
