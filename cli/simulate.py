@@ -65,8 +65,10 @@ def simulate(
         click.echo(f"{file}: no pipeline was run, so there is none to simulate", err=True)
         sys.exit(1)
     chosen = _chosen(file, graphs, only)
-    if recovery == "region":
-        _check_regions(mode, delivery, parallelism, [graphs[number - 1] for number in chosen])
+    settings = SimulationSettings(mode=mode, parallelism=parallelism, delivery=delivery, recovery=recovery)
+    for number in chosen:
+        if (why := settings.refusal(graphs[number - 1])) is not None:
+            raise click.UsageError(why)
     tried = [first + i for i in range(seeds)] if seed is None else [seed]
     click.echo(
         "Sinks are simulated, but side effects of functions are real: writes, requests and deletions happen for each "
@@ -75,7 +77,6 @@ def simulate(
     )
     for number in chosen:
         try:
-            settings = SimulationSettings(mode=mode, parallelism=parallelism, delivery=delivery, recovery=recovery)
             simulation = Simulation(graphs[number - 1], settings)
             _tell_what_is_not_compared(simulation)
             _simulate(simulation, tried, f"pipeline {number} of {len(graphs)}", trace and seed is not None)
@@ -116,20 +117,6 @@ def _not_repeatable(graph: Graph) -> list[str]:
     """Return the labels of the sources that aren't repeatable."""
     reads = [(read.label, read.primitive) for read in graph.unbounded_reads()]
     return [label for label, primitive in reads if not getattr(getattr(primitive, "source", None), "repeatable", True)]
-
-
-def _check_regions(mode: str | None, delivery: str, parallelism: int | None, graphs: list[Graph]) -> None:
-    """Raise a usage error for settings with which the runner refuses to restart a region."""
-    loops = [loop.label for graph in graphs for loop in graph.loops()]
-    reasons = [
-        (mode == "unaligned", "with --checkpoint_mode=unaligned a checkpoint has in-flight records"),
-        (delivery != "barriers", f"with --delivery={delivery} a failed worker is replaced"),
-        (parallelism == 1, "with --parallelism=1 there is only one subtask of each task"),
-        (bool(loops), f"a loop is restarted as a whole, and {''.join(loops[:1])} is one"),
-    ]
-    for applies, why in reasons:
-        if applies:
-            raise click.UsageError(f"--recovery=region: {why}; use --recovery=graph")
 
 
 def _chosen(file: str, graphs: list[Graph], only: int | None) -> list[int]:

@@ -1,4 +1,4 @@
-"""`python docs/tables.py` writes the tables of measured figures in these pages, which it makes of result files.
+"""`python docs/tables.py` writes the tables in these pages that are made of result files and of the code.
 
 A page has a comment above each table, and one below it:
 
@@ -9,6 +9,10 @@ The path of the file is relative to the page, and the rest names the benchmarks 
 `table` shows comparisons, with their limits; `figures` shows rows of figures.  The files are what `python benchmarks
 --results FILE` writes; experiments.json has the figures of experiments that no benchmark repeats.  The site is built
 with the tables of the files (conf.py), and a test compares them with those of the pages.
+
+The comment of a table that the code has names the function that returns its lines:
+
+    <!-- code: penstock.runners.local.combinations combinations_table -->
 """
 
 from __future__ import annotations
@@ -16,20 +20,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
 
 TABLE = re.compile(
-    r"(?<=<!-- )(?P<kind>table|figures): (?P<file>\S+) (?P<names>.+?) -->\n.*?(?=<!-- end of table -->)", re.DOTALL
+    r"(?<=<!-- )(?P<kind>table|figures|code): (?P<file>\S+) (?P<names>.+?) -->\n.*?(?=<!-- end of table -->)", re.DOTALL
 )
 
 
 def with_tables(text: str, directory: Path = DOCS) -> str:
-    """Return a page in a directory with the tables of its result files."""
+    """Return a page in a directory with the tables of its result files, and of the code."""
 
     def table(found: re.Match[str]) -> str:
+        if found["kind"] == "code":
+            lines = "\n".join(getattr(import_module(found["file"]), found["names"])())
+            return f"code: {found['file']} {found['names']} -->\n{lines}\n"
         benchmarks = json.loads((directory / found["file"]).read_text())["benchmarks"]
         names = found["names"].split("; ")
         made = nexmark_table if "query" in benchmarks[names[0]]["found"][0] else comparison_table

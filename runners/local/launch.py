@@ -14,7 +14,7 @@ from types import TracebackType
 
 import attrs
 
-from ...sdk.errors import CheckpointMismatchError, OptionsError, PenstockError
+from ...sdk.errors import CheckpointMismatchError, PenstockError
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults, SubtaskLoad
 from ...sdk.options import PageOptions, PipelineOptions, ProgressOptions, StreamingOptions
@@ -23,7 +23,7 @@ from ...sdk.runner import PipelineResult, RunState, seconds_to_wait
 from ...windowing.duration import DurationTypes
 from ..execution.background_thread import BackgroundRun
 from ..execution.checkpoints.catalog import OWNER
-from ..execution.checkpoints.storage import Disk, disk_of
+from ..execution.checkpoints.storage import disk_of
 from ..execution.checkpoints.store import SnapshotStore
 from ..execution.clock import ProcessingTime, steady_time
 from ..execution.page.event_log import EventLog, Events
@@ -32,9 +32,12 @@ from ..execution.plan.execution_graph import cut, whole
 from ..execution.plan.fusion import fuse
 from ..execution.sinks.committer import committing_often, with_dead_letters
 from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_memory
+from .combinations import Combination, check_combination
+from .job.barrier_delivery import BarrierDelivery
 from .job.checkpoint_coordinator import CheckpointSettings
 from .job.context import JobSettings
 from .job.control_requests import Answer, RequestInbox
+from .job.delivery import Delivery
 from .job.job import Job
 from .job.progress import JobProgress
 from .job.restart_strategy import RestartStrategy
@@ -42,9 +45,9 @@ from .job.signals import stopping_on_signals
 from .job.status import JobStatus
 from .job_page import JobPage
 from .monitoring.health_port import HealthPort
+from .productions.delivery import ProductionDelivery
 from .productions.directory import Productions
-from .productions.job import ProductionJob
-from .workers.pool import Workers, WorkersInThisProcess
+from .workers.pool import WorkersInThisProcess
 from .workers.process_pool import WorkersInProcesses
 from .workers.processes import slots_of, start_of
 
@@ -65,166 +68,72 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     """Return the job that the options describe.  Raises `OptionsError` for options that contradict each other."""
     check_streaming_flags(options)
     streaming = options.view_as(StreamingOptions)
+    check_combination(Combination.of(graph, streaming))
     parallelism = parallelism_of(streaming)
     pause, alignment_timeout = streaming.checkpoint_min_pause, streaming.alignment_timeout
-    if streaming.checkpoint_mode == "unaligned" and (loops := graph.loops()):
-        raise OptionsError(
-            f"option --checkpoint_mode=unaligned: checkpoints of a loop are aligned, and {loops[0].label} is one; "
-            "use --checkpoint_mode=aligned"
-        )
-    _check_alignment_timeout(graph, streaming)
-    if streaming.recovery == "region":
-        _check_regions(graph, streaming)
-    is_by_barriers = streaming.delivery == "barriers"
-    store = _store_of(graph, streaming) if is_by_barriers else None
+    directory, delivery = _delivery_of(graph, streaming)
     graph = with_dead_letters(graph, options)
-    often = not graph.is_bounded and (store is not None or not is_by_barriers)
+    often = not graph.is_bounded and directory is not None
     plan = fuse(committing_often(graph) if often else graph)
     plan = attrs.evolve(plan, compares_keys=not streaming.allow_new_key_types)
-    execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
     slots = slots_of(streaming)
     if slots > 1:
         refuse_memory(streaming.checkpoint_dir, f"{slots} workers would each have their own")
     time_by_wall = ProcessingTime()
-    workers: Workers = (
+    is_kept = streaming.checkpoint_dir is not None
+    disk = disk_of(directory) if directory is not None and is_kept else None
+    return Job(
+        whole(plan) if parallelism == 1 else cut(plan, parallelism),
         WorkersInThisProcess(time_by_wall, timeout=streaming.worker_timeout)
         if slots == 1
-        else _processes(slots, streaming, time_by_wall)
+        else WorkersInProcesses(slots, time_by_wall, streaming.worker_timeout, start_of(slots, streaming)),
+        JobSettings(
+            CheckpointSettings(
+                interval=_micros(streaming.checkpoint_interval),
+                timeout=_micros(streaming.checkpoint_timeout),
+                min_pause=None if pause is None else _micros(pause),
+                alignment_timeout=None if alignment_timeout is None else _micros(alignment_timeout),
+            ),
+            unaligned=streaming.checkpoint_mode == "unaligned",
+            restarts=RestartStrategy(streaming.max_restarts, streaming.restart_delay),
+            allow_dropped_state=streaming.allow_dropped_state,
+            allow_changed_sources=streaming.allow_changed_sources,
+            recovers_regions=streaming.recovery == "region",
+        ),
+        delivery,
+        steady_time,
+        time.sleep,
+        inbox=None if disk is None else RequestInbox(disk, str(directory), streaming.allow_untrusted_checkpoints),
+        time=time_by_wall,
+        events=None if disk is None else Events(EventLog(disk, str(directory))),
+        temporary=None if is_kept else directory,
     )
-    settings = JobSettings(
-        CheckpointSettings(
-            interval=_micros(streaming.checkpoint_interval),
-            timeout=_micros(streaming.checkpoint_timeout),
-            min_pause=None if pause is None else _micros(pause),
-            alignment_timeout=None if alignment_timeout is None else _micros(alignment_timeout),
-        ),
-        unaligned=streaming.checkpoint_mode == "unaligned",
-        restarts=RestartStrategy(streaming.max_restarts, streaming.restart_delay),
-        allow_dropped_state=streaming.allow_dropped_state,
-        allow_changed_sources=streaming.allow_changed_sources,
-        recovers_regions=streaming.recovery == "region",
-    )
-    if is_by_barriers:
-        inbox = _inbox_of(None if store is None else store.disk, streaming)
-        job = Job(execution_graph, workers, settings, store, steady_time, time.sleep, inbox=inbox, time=time_by_wall)
-        if store is not None and streaming.checkpoint_dir is None:
-            job.temporary = store.directory
-        return job
-    productions = _productions_of(streaming)
-    inbox = _inbox_of(productions.disk, streaming)
-    job = ProductionJob(
-        execution_graph, workers, settings, productions, steady_time, time.sleep, inbox=inbox, time=time_by_wall
-    )
-    if streaming.checkpoint_dir is None:
-        job.temporary = productions.directory
-    return job
 
 
-def _check_alignment_timeout(graph: Graph, streaming: StreamingOptions) -> None:
-    """Raise `OptionsError` if checkpoints can't change over to unaligned ones."""
-    if streaming.alignment_timeout is None:
-        return
-    option = f"option --alignment_timeout={streaming.alignment_timeout:g}"
-    mode, delivery = streaming.checkpoint_mode, streaming.delivery
-    reasons = [
-        (mode != "aligned", f"--checkpoint_mode={mode} has no alignment that could take too long"),
-        (delivery != "barriers", f"--delivery={delivery} has no barriers"),
-        (
-            streaming.recovery == "region",
-            "with --recovery=region a checkpoint has no in-flight records, which would be processed twice",
-        ),
-        (bool(loops := graph.loops()), f"checkpoints of a loop are aligned, and {loops and loops[0].label} is one"),
-    ]
-    for applies, why in reasons:
-        if applies:
-            raise OptionsError(f"{option}: {why}; leave it out")
+def _delivery_of(graph: Graph, streaming: StreamingOptions) -> tuple[str | None, Delivery]:
+    """Return the directory of checkpoints or logs, or None; and the delivery.
 
-
-def _check_regions(graph: Graph, streaming: StreamingOptions) -> None:
-    """Raise `OptionsError` if only the whole graph could restart."""
-    reasons = [
-        (
-            parallelism_of(streaming) < 2,
-            f"--parallelism={streaming.parallelism} there is only one subtask of each task",
-        ),
-        (
-            streaming.delivery != "barriers",
-            f"--delivery={streaming.delivery} a failed worker is replaced, and no other subtask restarts",
-        ),
-        (
-            streaming.checkpoint_mode == "unaligned",
-            "--checkpoint_mode=unaligned a checkpoint has in-flight records, which would be processed twice",
-        ),
-        (
-            graph.is_bounded and streaming.checkpoint_dir is None,
-            "a bounded input and no --checkpoint_dir there is no checkpoint to restart from",
-        ),
-    ]
-    for applies, why in reasons:
-        if applies:
-            raise OptionsError(f"option --recovery=region: with {why}; use --recovery=graph")
-    if loops := graph.loops():
-        raise OptionsError(
-            f"option --recovery=region: a loop restarts as a whole, and {loops[0].label} is one; use --recovery=graph"
-        )
-
-
-def _productions_of(streaming: StreamingOptions) -> Productions:
-    """Return where productions are logged.  Without a directory they survive failures of workers only."""
-    if streaming.checkpoint_mode != "aligned":
-        raise OptionsError(
-            f"option --checkpoint_mode={streaming.checkpoint_mode}: with --delivery={streaming.delivery} there are no "
-            "barriers; leave it out, or use --delivery=barriers"
-        )
-    if streaming.allow_dropped_state:
-        raise OptionsError(
-            f"option --allow_dropped_state: with --delivery={streaming.delivery} a pipeline resumes with the same "
-            "steps only; leave it out, or use --delivery=barriers"
-        )
-    directory = streaming.checkpoint_dir
-    is_kept = directory is not None
-    directory = str(directory or tempfile.mkdtemp(prefix="penstock-productions-")).rstrip("/")
+    Without `--checkpoint_dir` the directory is a temporary one, whose contents survive failures of workers only.
+    """
+    kept = streaming.checkpoint_dir
+    directory = None if kept is None else str(kept).rstrip("/")
+    allow_untrusted = streaming.allow_untrusted_checkpoints
+    if streaming.delivery != "barriers":
+        directory = directory or tempfile.mkdtemp(prefix="penstock-productions-")
+        logs = Productions(disk_of(directory), directory, kept is not None, streaming.delivery, allow_untrusted)
+        return directory, ProductionDelivery(logs)
+    if directory is None and not graph.unbounded_reads():
+        return None, BarrierDelivery(None)
+    # A stream has no end to publish at, so its sinks publish with checkpoints.
+    directory = directory or tempfile.mkdtemp(prefix="penstock-checkpoints-")
     disk = disk_of(directory)
-    if not disk.can_append:
-        raise OptionsError(
-            f"option --delivery={streaming.delivery}: {directory} can't append to files; expected a directory "
-            "of a local disk as --checkpoint_dir, or --delivery=barriers"
-        )
-    return Productions(
-        disk, directory, is_kept, streaming.delivery, allow_untrusted=streaming.allow_untrusted_checkpoints
-    )
-
-
-def _processes(slots: int, streaming: StreamingOptions, clock: ProcessingTime) -> Workers:
-    """Return workers in processes, which are forked or spawned as the platform allows."""
-    return WorkersInProcesses(slots, clock, streaming.worker_timeout, start_of(slots, streaming))
-
-
-def _store_of(graph: Graph, streaming: StreamingOptions) -> SnapshotStore | None:
-    directory = streaming.checkpoint_dir
-    if directory is None:
-        if not graph.unbounded_reads():
-            return None
-        # A stream has no end to publish at, so its sinks publish with checkpoints.
-        directory = tempfile.mkdtemp(prefix="penstock-checkpoints-")
-    disk = disk_of(directory)
-    if disk.exists(f"{str(directory).rstrip('/')}/{OWNER}"):
+    if disk.exists(f"{directory}/{OWNER}"):
         raise CheckpointMismatchError(
             f"{directory} has logs of productions, of --delivery=strong or weak; resume with that, or give another "
             "--checkpoint_dir"
         )
-    return SnapshotStore(
-        disk,
-        str(directory).rstrip("/"),
-        retain=streaming.checkpoint_retention,
-        allow_untrusted=streaming.allow_untrusted_checkpoints,
-    )
-
-
-def _inbox_of(disk: Disk | None, streaming: StreamingOptions) -> RequestInbox | None:
-    if disk is None or streaming.checkpoint_dir is None:
-        return None
-    return RequestInbox(disk, str(streaming.checkpoint_dir).rstrip("/"), streaming.allow_untrusted_checkpoints)
+    retain = streaming.checkpoint_retention
+    return directory, BarrierDelivery(SnapshotStore(disk, directory, retain=retain, allow_untrusted=allow_untrusted))
 
 
 def run_to_the_end(job: Job, options: PipelineOptions) -> None:
@@ -296,10 +205,6 @@ class Observers(AbstractContextManager["Observers"]):
             raise
         self.health_url = self._health.url
         self._job = job
-        directory = streaming.checkpoint_dir
-        if directory is not None:
-            directory = str(directory).rstrip("/")
-            job.context.events = Events(EventLog(disk_of(directory), directory))
         has_page = options.view_as(PageOptions).ui_port is not None
         self._subject = JobPage(job, status, has_page)
         try:

@@ -26,6 +26,7 @@ from ..execution.plan.execution_graph import ExecutionGraph, whole
 from ..execution.plan.fusion import Grouping, Plan, fuse
 from ..execution.sinks.committer import with_dead_letters
 from ..execution.streaming.task_execution import TaskExecution
+from .job.barrier_delivery import BarrierDelivery
 from .job.context import JobSettings
 from .job.job import Job
 from .workers.pool import WorkersInThisProcess
@@ -65,7 +66,7 @@ def record_panes(
 
     now = ProcessingTime()
     workers = _RecordingWorkers(now, recorder.observe, played)
-    job = Job(whole(plan), workers, JobSettings(), None, steady_time, time.sleep, time=now)
+    job = Job(whole(plan), workers, JobSettings(), BarrierDelivery(None), steady_time, time.sleep, time=now)
     job.run()
     recorder.advanced()
     metrics.merge(job.status.committed.user_metrics)

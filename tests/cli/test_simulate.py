@@ -107,8 +107,8 @@ def test_what_is_seen_again_is_seen_by_the_same_recovery(penstock: Penstock) -> 
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ("--checkpoint_mode=unaligned", "a checkpoint has in-flight records"),
-        ("--delivery=strong", "a failed worker is replaced"),
+        ("--checkpoint_mode=unaligned", "a checkpoint has in-flight records, which would be processed twice"),
+        ("--delivery=strong", "a failed worker is replaced, and no other subtask restarts"),
         ("--parallelism=1", "there is only one subtask of each task"),
     ],
 )

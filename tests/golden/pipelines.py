@@ -25,13 +25,14 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import SinkCommitter, committing_often
+from penstock.runners.local.job.barrier_delivery import BarrierDelivery
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
 from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.control_requests import Answer
 from penstock.runners.local.job.job import Job
 from penstock.runners.local.job.restart_strategy import RestartStrategy
+from penstock.runners.local.productions.delivery import ProductionDelivery
 from penstock.runners.local.productions.directory import Productions
-from penstock.runners.local.productions.job import ProductionJob
 from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.simulation.world import Faults, SimulatedWorld
 from penstock.runners.spark.micro_batch.commit_log import Reached
@@ -283,11 +284,11 @@ class Golden:
                 CheckpointSettings(interval=1_000, min_pause=0), unaligned=self.unaligned, restarts=RestartStrategy(0)
             )
             store = SnapshotStore(LocalDisk(), kept)
-            job = Job(execution_graph, workers, settings, store, world.clock, world.sleep)
+            job = Job(execution_graph, workers, settings, BarrierDelivery(store), world.clock, world.sleep)
         else:
             productions = Productions(LocalDisk(), kept)
             settings = JobSettings(restarts=RestartStrategy(0))
-            job = ProductionJob(execution_graph, workers, settings, productions, world.clock, world.sleep)
+            job = Job(execution_graph, workers, settings, ProductionDelivery(productions), world.clock, world.sleep)
         job.run()
 
     def interrupt(self, directory: pathlib.Path, seed: int = 5) -> None:

@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from harness.results import add, as_data, circumstances
 from harness.timing import Figure, Figures
-from simulation.matrix import CELLS, COLUMNS, REFUSED, Cell, Tried, shares, tried
+from simulation.matrix import CELLS, COLUMNS, MEANINGLESS, REFUSED, Cell, Tried, shares, tried
 
 # So many seeds are tried between two lines of progress.
 _PIECE = 25
@@ -97,7 +97,8 @@ def _summary(found: dict[Cell, list[Tried]]) -> Counter[str]:
         totals.update(own)
         counts = f"{own['seeds']:6} {own['failed']:6} {own['starts']:7} {own['faults']:12}"
         print(f"{cell.pipeline:26} {cell.column:12} {counts}")
-    for (pipeline, column), why in REFUSED.items():
+    refused = {(cell.pipeline, cell.column): why for cell, why in REFUSED.items()}
+    for (pipeline, column), why in (refused | MEANINGLESS).items():
         print(f"{pipeline:26} {column:12}      - ({why})")
     print(
         ", ".join(

@@ -1,7 +1,8 @@
 """The matrix of the simulation: seven pipelines by checkpoint mode or delivery.
 
 Weak productions may come twice, which is for what is behind them to bear: under them the pipelines run in a form
-to which twice is as good as once.  Four cells are empty, and `REFUSED` says why.
+to which twice is as good as once.  Four cells are empty: the runner refuses two, and `MEANINGLESS` says why the others
+are.
 
 A simulation has too few elements to be worth a fold.  Under odd seeds all elements are folded that may be.
 """
@@ -20,6 +21,7 @@ from simulation.simulated_pipelines import IDEMPOTENT, PIPELINES
 import penstock as beam
 from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
+from penstock.sdk.graph import Graph
 
 COLUMNS: dict[str, dict[str, Any]] = {
     "aligned": {"mode": "aligned"},
@@ -29,9 +31,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "regions": {"recovery": "region"},
 }
 
-REFUSED = {
-    ("loop", "unaligned"): "checkpoints of a loop are aligned; --checkpoint_mode=unaligned is refused with one",
-    ("loop", "regions"): "a loop restarts as a whole; --recovery=region is refused with one",
+MEANINGLESS = {
     ("sessions_with_retractions", "weak"): "what is taken back twice isn't what is taken back once",
     ("transfers", "weak"): "what is taken back twice isn't what is taken back once",
 }
@@ -52,15 +52,24 @@ class Cell:
         """The function that builds the pipeline."""
         return (IDEMPOTENT if self.column == "weak" else PIPELINES)[self.pipeline]
 
-    def simulation(self, **settings: Any) -> Simulation:
-        """Return the simulation of this cell."""
+    @property
+    def graph(self) -> Graph:
+        """The graph of the pipeline."""
         pipeline = beam.Pipeline()
         self.build(pipeline)
+        return pipeline.graph()
+
+    def simulation(self, **settings: Any) -> Simulation:
+        """Return the simulation of this cell."""
         settings = COLUMNS[self.column] | {"is_prefix": PREFIXES.get(self.pipeline)} | settings
-        return Simulation(pipeline.graph(), SimulationSettings(**settings))
+        return Simulation(self.graph, SimulationSettings(**settings))
 
 
-CELLS = [Cell(name, column) for name in PIPELINES for column in COLUMNS if (name, column) not in REFUSED]
+ALL = [Cell(name, column) for name in PIPELINES for column in COLUMNS if (name, column) not in MEANINGLESS]
+REFUSED = {
+    cell: why for cell in ALL if (why := SimulationSettings(**COLUMNS[cell.column]).refusal(cell.graph)) is not None
+}
+CELLS = [cell for cell in ALL if cell not in REFUSED]
 
 
 def shares(seeds: int) -> dict[Cell, range]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from simulation.matrix import CELLS, REFUSED, Cell, folding, shares, tried
+from simulation.matrix import CELLS, MEANINGLESS, REFUSED, Cell, folding, shares, tried
 from simulation.negative_controls import (
     EndlesslyAwaitedWorkers,
     UnfencedWorkers,
@@ -80,11 +80,19 @@ def test_two_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> Non
 
 def test_the_matrix_leaves_out_only_what_cannot_be() -> None:
     """Seven pipelines in five columns; the runner refuses two cells by name, and two others have no meaning."""
-    assert 7 * 5 == len(CELLS) + len(REFUSED)
+    assert 7 * 5 == len(CELLS) + len(REFUSED) + len(MEANINGLESS)
+    assert {Cell("loop", "unaligned"), Cell("loop", "regions")} == REFUSED.keys()
+
+    with pytest.raises(PenstockError, match="=unaligned: with the loop .* barriers have to be aligned"):
+        Cell("loop", "unaligned").simulation()
+
+
+def test_the_runner_refuses_what_the_simulation_refuses() -> None:
+    """A loop with unaligned checkpoints."""
     pipeline = beam.Pipeline(argv=["--checkpoint_mode=unaligned", "--checkpoint_dir=unused"])
     PIPELINES["loop"](pipeline)
 
-    with pytest.raises(PenstockError, match="--checkpoint_mode=unaligned: checkpoints of a loop are aligned"):
+    with pytest.raises(PenstockError, match="=unaligned: with the loop .* barriers have to be aligned"):
         pipeline.run()
 
 
@@ -199,7 +207,7 @@ TRACED = """
 import hashlib
 import penstock as beam
 from penstock.runners.local.simulation.run import Simulation
-from simulation.matrix import CELLS, REFUSED, Cell, folding, shares, tried
+from simulation.matrix import CELLS, MEANINGLESS, REFUSED, Cell, folding, shares, tried
 from simulation.simulated_pipelines import PIPELINES
 
 for name, build in PIPELINES.items():

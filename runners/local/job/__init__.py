@@ -1,5 +1,5 @@
 """A job: the run of a stream, from its first start over restarts to its end.
 
-`job` decides from which checkpoint to start.  An attempt runs from a start of the workers to their end, and takes the
-checkpoints.  `regional_attempt` restarts a failover region while the others go on.
+`job` starts one attempt after the other, as its `delivery` says.  An attempt runs from a start of the workers to their
+end, and takes the checkpoints.  `regional_attempt` restarts a failover region while the others go on.
 """

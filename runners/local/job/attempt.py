@@ -43,12 +43,12 @@ class Attempt(ABC):
         self._name = context.token()
         self._completed: set[SubtaskId] = set()
         self._quiescence = Quiescence(
-            context.subtasks,
+            context.graph.subtasks,
             context.workers,
-            context.clock,
-            context.next_barrier,
-            context.has_script,
-            context.has_loops,
+            context.clocks.steady,
+            context.barriers.next,
+            context.graph.has_script,
+            context.graph.has_loops,
         )
         self._next_status = 0
         self._drained = False
@@ -61,12 +61,12 @@ class Attempt(ABC):
     def run(self) -> str:
         """Run until the end, and return the final state of the run."""
         context = self._context
-        context.phase = Phase.STARTING
+        context.status.phase = Phase.STARTING
         start = self._first_start()
         context.status.restored(None if start.checkpoint is None else start.checkpoint.epoch)
-        context.workers.start(context.execution_graph, start)
+        context.workers.start(context.graph.execution, start)
         context.observation.restarted()
-        if context.has_script:
+        if context.graph.has_script:
             self._quiescence.request()
         while True:
             for subtask, report in self._reports():
@@ -90,17 +90,17 @@ class Attempt(ABC):
 
     def _begin_due(self) -> bool:
         """Begin what is due.  Returns whether the run is cancelled."""
-        context, now = self._context, self._context.clock()
-        context.turned_at = now
+        context, now = self._context, self._context.clocks.steady()
+        context.status.turned_at = now
         context.requests.poll()
         if now >= self._next_status and not self._is_final:
             self._next_status = now + _STATUS_INTERVAL
-            context.check_wall_clock()
+            context.clocks.check_wall_clock()
             counted = context.workers.counted()
-            context.status.update(context.time(), counted)
+            context.status.update(context.clocks.time(), counted)
             # A slot counts after it has restored its subtasks.
             if len(counted) == context.workers.slots:
-                context.phase = Phase.RUNNING
+                context.status.phase = Phase.RUNNING
             context.observation.exchange(context.workers)
             if context.requests.restarts and not self._is_cancelled():
                 raise RestartNow
@@ -128,7 +128,7 @@ class Attempt(ABC):
     @property
     def _is_complete(self) -> bool:
         """Whether all subtasks have completed."""
-        return len(self._completed) == len(self._context.subtasks)
+        return len(self._completed) == len(self._context.graph.subtasks)
 
     # Reports
 

@@ -36,22 +36,23 @@ class CheckpointAttempt(Attempt):
     """The run of a job from one start of its workers, at a checkpoint or at the beginning.
 
     Args:
-      store: the snapshot store; None for a run that commits at its end only.
+      recovery: what it rests on.
       checkpoint: the checkpoint to restore, or None.
     """
 
     def __init__(
         self,
         context: JobContext,
-        store: SnapshotStore | None,
         recovery: CheckpointRecovery,
         checkpoint: Checkpoint | None,
     ) -> None:
         super().__init__(context)
-        self._store = store
+        self._store = recovery.store
         self._recovery = recovery
         self._transaction = ""
-        self._coordinator = CheckpointCoordinator(context.subtasks, context.settings.checkpoints, context.clock())
+        self._coordinator = CheckpointCoordinator(
+            context.graph.subtasks, context.settings.checkpoints, context.clocks.steady()
+        )
         # Of the checkpoint in progress: its kind, whether it is a full one, and the listeners to its result.
         self._kind = CheckpointKind.CHECKPOINT
         self._is_whole = True
@@ -70,10 +71,10 @@ class CheckpointAttempt(Attempt):
     def _next_transaction(self) -> str:
         """Begin the transaction of the next epoch, and return its name."""
         context, recovery = self._context, self._recovery
-        if context.commits_at_end and self._transaction:
+        if context.graph.commits_at_end and self._transaction:
             return self._transaction
         transaction = f"{recovery.epoch + 1:08d}-{self._name}"
-        if context.commits_at_end and recovery.unfinished is not None:
+        if context.graph.commits_at_end and recovery.unfinished is not None:
             transaction = recovery.unfinished
         context.committer.begin(transaction)
         self._transaction = transaction
@@ -86,7 +87,7 @@ class CheckpointAttempt(Attempt):
             self._newest,
             self._transaction,
             self._name,
-            context.has_script or context.execution_graph.plan.graph.is_bounded,
+            context.graph.has_script or context.graph.execution.plan.graph.is_bounded,
             sources_begun_anew=self._recovery.sources_begun_anew,
         )
 
@@ -163,7 +164,7 @@ class CheckpointAttempt(Attempt):
         # The last checkpoint has no in-flight records, and a savepoint should not have any.
         is_unaligned = context.settings.unaligned and not self._is_final and not is_savepoint
         kind = BarrierKind.UNALIGNED if is_unaligned else BarrierKind.CHECKPOINT
-        self._barrier = Barrier(context.next_barrier(), kind, transaction, self._is_whole, epoch)
+        self._barrier = Barrier(context.barriers.next(), kind, transaction, self._is_whole, epoch)
         context.workers.send(Inject(self._barrier))
 
     # Reports
@@ -197,7 +198,7 @@ class CheckpointAttempt(Attempt):
         # The epoch is not open if its beginning has failed.
         if store.is_open(epoch):
             store.abort(epoch)
-        self._coordinator.over(self._context.clock())
+        self._coordinator.over(self._context.clocks.steady())
         self._context.status.checkpoint_failed()
         # The changes since the checkpoint before are lost with this one.
         self._chain = LONGEST_CHAIN
@@ -220,7 +221,7 @@ class CheckpointAttempt(Attempt):
 
     def _publish(self, epoch: int, parts: dict[SubtaskId, Acknowledged], staged: Staged) -> None:
         context, decision = self._context, self._recovery.decision_of(epoch)
-        commits = not context.commits_at_end or self._ends is not None
+        commits = not context.graph.commits_at_end or self._ends is not None
         if commits:
             context.committer.precommit(staged, decision)
         if self._store is not None:
@@ -235,20 +236,20 @@ class CheckpointAttempt(Attempt):
         self._is_durable(parts)
         transactions: tuple[str, ...] = ()
         if commits:
-            complete = [self._transaction] if context.commits_at_end else []
+            complete = [self._transaction] if context.graph.commits_at_end else []
             transactions = context.committer.commit(staged, decision, complete)
             # All subtasks have passed the barrier, and reported what they had staged before it.
             context.committer.close_before(self._transaction)
             if any(staged.values()):
                 context.committer.note_commits()
-        ended = context.clock()
+        ended = context.clocks.steady()
         self._coordinator.over(ended)
         self.progressed = True
-        context.checkpoints_completed += 1
-        checkpoint = None if self._store is None else context.last_checkpoint
+        context.status.completed += 1
+        checkpoint = None if self._store is None else context.status.last_checkpoint
         metrics = [report.metrics for report in parts.values() if report.metrics is not None]
         duration = ended - self._coordinator.began
-        context.status.checkpointed(context.time(), epoch, duration, checkpoint, metrics)
+        context.status.checkpointed(context.clocks.time(), epoch, duration, checkpoint, metrics)
         self._record(epoch, duration, checkpoint, parts)
         if not self._is_final:
             context.workers.send(Commit(epoch, transactions))
@@ -298,7 +299,7 @@ class CheckpointAttempt(Attempt):
         references = [report.part for report in parts.values() if report.part is not None]
         if any(staged.values()):
             references.append(store.write_part(epoch, SINKS, [encode_staged(staged)]))
-        n = context.execution_graph.parallelism
+        n = context.graph.execution.parallelism
         described = {
             part_name(id, n): {"subtask": id.index, "of": n, "labels": list(report.labels)}
             for id, report in parts.items()
@@ -309,19 +310,19 @@ class CheckpointAttempt(Attempt):
                 offsets.setdefault(label, []).extend(own)
         metadata: dict[str, Any] = {
             "parts": described,
-            "state": context.state_shapes,
-            "sources": context.sources,
+            "state": context.graph.state_shapes,
+            "sources": context.graph.sources,
             PREVIOUS: None if self._newest is None else self._newest.epoch,
             "offsets": {label: [list(each) for each in own[:NAMED]] for label, own in offsets.items()},
             PROCESSING_TIME: max((report.now for report in parts.values()), default=0),
         }
         if self._ends is not None:
             metadata["ended"] = self._ends
-            if context.commits_at_end:
+            if context.graph.commits_at_end:
                 metadata[PUBLISHED] = self._transaction
-        elif context.commits_at_end:
+        elif context.graph.commits_at_end:
             metadata["transaction"] = self._transaction
-        context.last_checkpoint = self._newest = store.commit(epoch, references, metadata, self._kind)
+        context.status.last_checkpoint = self._newest = store.commit(epoch, references, metadata, self._kind)
         self._recovery.unfinished = metadata.get("transaction")
 
     @property
@@ -347,6 +348,6 @@ class CheckpointAttempt(Attempt):
     def _finish(self) -> str:
         context = self._context
         self._publish(*self._final)
-        context.status.ended(context.time(), self._metrics)
+        context.status.ended(context.clocks.time(), self._metrics)
         self._abort_open_transactions()
         return self._ends or PipelineState.CANCELLED

@@ -29,6 +29,7 @@ class CheckpointRecovery:
       store: the snapshot store; None for a run without checkpoints, which commits at its end.
 
     Attributes:
+      store: the snapshot store.
       epoch: the greatest epoch that has begun.
       unfinished: the transaction that the newest checkpoint continues, or None.
       carried: the tokens that were staged in it before this attempt.
@@ -38,7 +39,7 @@ class CheckpointRecovery:
 
     def __init__(self, context: JobContext, store: SnapshotStore | None) -> None:
         self._context = context
-        self._store = store
+        self.store = store
         self.epoch = 0
         self.unfinished: str | None = None
         self.carried: Staged = {}
@@ -52,31 +53,31 @@ class CheckpointRecovery:
 
     def decision_of(self, epoch: int) -> Decision:
         """Return the event that decides the commit of a checkpoint's staged output."""
-        if self._store is None:
+        if self.store is None:
             return END_OF_RUN
-        at_end = self._context.commits_at_end
-        return (ManifestDecision.of_last_checkpoint if at_end else ManifestDecision.of_checkpoint)(self._store, epoch)
+        at_end = self._context.graph.commits_at_end
+        return (ManifestDecision.of_last_checkpoint if at_end else ManifestDecision.of_checkpoint)(self.store, epoch)
 
     def take_over(self) -> None:
         """Become the owner of the checkpoints; raise `CheckpointMismatchError` for those of another pipeline."""
-        if self._store is None:
+        if self.store is None:
             return
         # Checked first: a mistake must not end the job that writes these checkpoints.
-        for checkpoint in self._store.checkpoints()[:1]:
+        for checkpoint in self.store.checkpoints()[:1]:
             try:
-                staged = _staged_in(self._store, checkpoint)
+                staged = _staged_in(self.store, checkpoint)
             except CorruptSnapshotError:
                 # It is skipped.
                 staged = {}
-            self._check(self._store, checkpoint, staged)
-        self._store.take_over()
+            self._check(self.store, checkpoint, staged)
+        self.store.take_over()
 
     def recover(self) -> Checkpoint | None:
         """Commit what the newest checkpoint has staged, and abort everything else.
 
         Returns the checkpoint to restart from, or None.
         """
-        store, context = self._store, self._context
+        store, context = self.store, self._context
         if store is None:
             return None
         if self.is_in_doubt:
@@ -100,9 +101,9 @@ class CheckpointRecovery:
                 ", ".join(map(str, reversed(skipped))),
             )
         self._resolve_transactions(store, checkpoint)
-        if not context.has_script:
-            context.time.go_on_from(checkpoint.metadata.get(PROCESSING_TIME, 0))
-        metadata, n = checkpoint.metadata, context.execution_graph.parallelism
+        if not context.graph.has_script:
+            context.clocks.time.go_on_from(checkpoint.metadata.get(PROCESSING_TIME, 0))
+        metadata, n = checkpoint.metadata, context.graph.execution.parallelism
         before = next((part["of"] for part in metadata["parts"].values()), n)
         what = f"{checkpoint.kind.value} {checkpoint.epoch}"
         offsets = metadata.get("offsets", {})
@@ -111,10 +112,10 @@ class CheckpointRecovery:
 
     def abort(self) -> None:
         """Abort everything that the newest checkpoint has not staged: the run has failed."""
-        if self._store is None:
+        if self.store is None:
             self._context.committer.abort()
         else:
-            self._resolve_transactions(self._store, self._store.newest_complete().checkpoint)
+            self._resolve_transactions(self.store, self.store.newest_complete().checkpoint)
 
     def _resolve_transactions(self, store: SnapshotStore, checkpoint: Checkpoint | None) -> None:
         """Commit what the newest checkpoint has staged, and abort everything else."""
@@ -145,7 +146,7 @@ class CheckpointRecovery:
                 f"{store.directory}: its checkpoints were written by another runner; give another --checkpoint_dir"
             )
         self._check_sinks(store, checkpoint, staged)
-        plan, allows_dropped = self._context.execution_graph.plan, self._context.settings.allow_dropped_state
+        plan, allows_dropped = self._context.graph.execution.plan, self._context.settings.allow_dropped_state
         known = {label_of(step) for step in plan.steps} | {node.producer for node in plan.graph.pcollections.values()}
         known |= {f"{n.producer}[{n.tag}]" for n in plan.graph.pcollections.values()}
         kept = {label for part in parts for label in part["labels"]}
@@ -175,7 +176,7 @@ class CheckpointRecovery:
     def _check_shapes(self, store: SnapshotStore, checkpoint: Checkpoint, labels: Collection[str]) -> None:
         """Raise `CheckpointMismatchError` if a step keeps state of another kind now."""
         before = {label: kept for label, kept in checkpoint.metadata.get("state", {}).items() if label in labels}
-        changed = mismatches(before, self._context.state_shapes)
+        changed = mismatches(before, self._context.graph.state_shapes)
         if changed and not self._context.settings.allow_dropped_state:
             raise CheckpointMismatchError(
                 f"{store.directory}: checkpoint {checkpoint.epoch} has state of another kind than the pipeline "
@@ -187,7 +188,7 @@ class CheckpointRecovery:
         """Raise `CheckpointMismatchError` if a source has changed and can't resume from its positions."""
         context = self._context
         before = checkpoint.metadata.get("sources", {})
-        changes = changes_of_sources(before, context.sources, sources_of(context.execution_graph.plan))
+        changes = changes_of_sources(before, context.graph.sources, sources_of(context.graph.execution.plan))
         changed = [change for change in changes if not change.is_rescalable]
         self.sources_begun_anew = frozenset()
         if not changed or context.settings.allow_changed_sources:

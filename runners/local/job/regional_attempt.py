@@ -11,7 +11,6 @@ from ....sdk.errors import SnapshotError
 from ....sdk.redaction import logger_of
 from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.manifest import Checkpoint, CheckpointKind
-from ...execution.checkpoints.store import SnapshotStore
 from ...execution.error_transport import local
 from ...execution.plan.execution_graph import SubtaskId
 from ...execution.sinks.committer import Staged
@@ -34,12 +33,11 @@ class RegionalAttempt(CheckpointAttempt):
     def __init__(
         self,
         context: JobContext,
-        store: SnapshotStore | None,
         recovery: CheckpointRecovery,
         checkpoint: Checkpoint | None,
     ) -> None:
-        super().__init__(context, store, recovery, checkpoint)
-        self._regions = FailoverRegions(context.execution_graph)
+        super().__init__(context, recovery, checkpoint)
+        self._regions = FailoverRegions(context.graph.execution)
         # What subtasks had staged and counted, in this attempt, up to the newest checkpoint.
         self._staged_at: dict[SubtaskId, Staged] = {}
         self._counted_at: dict[SubtaskId, TaskMetrics] = {}
@@ -61,7 +59,7 @@ class RegionalAttempt(CheckpointAttempt):
                 raise
             workers = self._context.workers
             lost = workers.gone() | {death.number}
-            failed = [id for id in self._context.subtasks if id.index % workers.slots in lost]
+            failed = [id for id in self._context.graph.subtasks if id.index % workers.slots in lost]
             self._recover_region(failed, death, lost)
             return []
 
@@ -100,20 +98,20 @@ class RegionalAttempt(CheckpointAttempt):
             _logger.warning("The whole graph restarts, not a region: %s", why)
             raise error
         assert newest is not None
-        delay = context.restart_delay(self.progressed)
+        delay = context.restarts.delay(self.progressed)
         self.progressed = False
         if delay is None:
             raise error
         _logger.warning(
             "The pipeline failed, and %d of its %d subtasks restart in %.1f s from epoch %d: %s",
             len(region),
-            len(context.subtasks),
+            len(context.graph.subtasks),
             delay,
             newest.epoch,
             error,
         )
         context.status.restarted(text_or_class(error))
-        context.wait_for_restart(delay)
+        context.restarts.wait(delay)
         try:
             self._restart(region, lost)
         except Exception as failure:
@@ -124,11 +122,11 @@ class RegionalAttempt(CheckpointAttempt):
         """Return why the whole graph has to restart; None if a region can."""
         context = self._context
         reasons = [
-            (context.has_script, "a script waits for all subtasks after each event"),
-            (context.has_loops, "a loop restarts as a whole"),
+            (context.graph.has_script, "a script waits for all subtasks after each event"),
+            (context.graph.has_loops, "a loop restarts as a whole"),
             (self._is_final or self._drained, "the job is about to end, and drained sources can't be read again"),
             (self._newest is None, "there is no checkpoint yet"),
-            (len(region) == len(context.subtasks), "all subtasks are connected with the failed ones"),
+            (len(region) == len(context.graph.subtasks), "all subtasks are connected with the failed ones"),
         ]
         return next((why for applies, why in reasons if applies), None)
 
@@ -151,11 +149,11 @@ class RegionalAttempt(CheckpointAttempt):
         rewind = Rewind(
             regions.generation,
             region,
-            touching(context.execution_graph, region),
+            touching(context.graph.execution, region),
             self._newest,
             self._transaction,
             context.token(),
-            context.barriers,
+            context.barriers.last,
             {id: metrics for id, metrics in self._counted_at.items() if id in region},
         )
         context.workers.rewind(self._start.rewound(rewind), rewind, lost)

@@ -1,8 +1,11 @@
-"""The restart strategy: how often a job restarts after failures, and after which delay."""
+"""The restarts of a job: how often it restarts after failures, and after which delay."""
 
 from __future__ import annotations
 
 import attrs
+
+from .clocks import JobClocks
+from .control_requests import PendingRequests, RequestKind
 
 # The greatest number of consecutive restarts of a job that was requested to end.
 _ENDING_LIMIT = 3
@@ -46,3 +49,32 @@ class RestartStrategy:
             return None
         delay = min(self.first_delay * float(2 ** (self._failures - 1)), self.longest_delay)
         return 0.0 if is_ending else delay
+
+
+class Restarts:
+    """The restarts of a run by its strategy; a request to end the job hastens them."""
+
+    def __init__(self, strategy: RestartStrategy, clocks: JobClocks, requests: PendingRequests) -> None:
+        self._strategy = strategy.fresh()
+        self._clocks = clocks
+        self._requests = requests
+
+    def delay(self, progressed: bool) -> float | None:
+        """Return the seconds to wait before a restart, or None if the strategy allows no other.
+
+        Args:
+          progressed: something became durable since the last restart.
+        """
+        return self._strategy.after_failure(progressed, is_ending=bool(self._requests.kinds))
+
+    def wait(self, seconds: float) -> bool:
+        """Wait before a restart, or until there is a request to end the job.
+
+        Returns whether the job is cancelled.
+        """
+        requests, clocks = self._requests, self._clocks
+        until = clocks.steady() + round(seconds * 1_000_000)
+        while (remaining := until - clocks.steady()) > 0 and not requests.kinds:
+            clocks.sleep(min(remaining / 1_000_000, 0.1))
+            requests.poll()
+        return RequestKind.CANCEL in requests.kinds

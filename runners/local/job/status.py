@@ -95,17 +95,32 @@ class JobStatus:
 
 
 class StatusTracker:
-    """Keeps the status up to date.  One thread updates it; any thread may read `status`.
+    """Keeps the status up to date.  One thread updates it; any thread may read its attributes.
 
     Args:
       tasks: the labels of the tasks.
-      now: in microseconds.
+      now, turned_at: in microseconds.
       committed: returns what sinks have reported during commits, which are never undone.
+
+    Attributes:
+      status: the status, at most a moment old.
+      phase: the phase of the current attempt: starting, running or restarting.
+      turned_at: when the loop of the attempt last turned, by the monotonic clock.
+      completed: the number of checkpoints, or commits of productions, in this run.
+      last_checkpoint: the last checkpoint of this run; None before the first.
     """
 
     def __init__(
-        self, tasks: Iterable[str], now: int, committed: Callable[[], MetricsContainer] = MetricsContainer
+        self,
+        tasks: Iterable[str],
+        now: int,
+        turned_at: int = 0,
+        committed: Callable[[], MetricsContainer] = MetricsContainer,
     ) -> None:
+        self.phase = Phase.STARTING
+        self.turned_at = turned_at
+        self.completed = 0
+        self.last_checkpoint: Checkpoint | None = None
         self._committed = committed
         self._held_up = {label: deque[bool](maxlen=_UPDATES) for label in tasks}
         self._times: dict[SubtaskId, deque[SubtaskTime]] = {}

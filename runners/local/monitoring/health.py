@@ -64,7 +64,7 @@ class HealthMonitor:
         steps = job.stuck_steps()
         if steps != self._stuck:
             self._stuck, self._stuck_since = steps, now
-        phase, turned_at = job.phase, job.context.turned_at
+        phase, turned_at = job.phase, job.context.status.turned_at
         why = ""
         if job.state == PipelineState.FAILED:
             why = "the job has failed"

@@ -37,13 +37,13 @@ class ProductionAttempt(Attempt):
     def __init__(self, context: JobContext, directory: ProductionDirectory) -> None:
         super().__init__(context)
         self._directory = directory
-        tasks = context.execution_graph.tasks
+        tasks = context.graph.execution.tasks
         labels = {t.id: frozenset(s.transform.label for s in t.steps if isinstance(s, Output)) for t in tasks}
         # By subtask, the labels of its sinks.
-        self._writing = {id: labels[id.task] for id in context.subtasks if labels[id.task]}
+        self._writing = {id: labels[id.task] for id in context.graph.subtasks if labels[id.task]}
         self._transactions_begun = 0
         self._replacements = 0
-        self._recovering = set(context.subtasks)
+        self._recovering = set(context.graph.subtasks)
         # The workers were told to stop before the end of the input; and one of them has died since.
         self._is_stopping = False
         self._has_died = False
@@ -60,13 +60,13 @@ class ProductionAttempt(Attempt):
             checkpoint=None,
             transaction="",
             attempt=self._name,
-            has_script=context.has_script or context.execution_graph.plan.graph.is_bounded,
+            has_script=context.graph.has_script or context.graph.execution.plan.graph.is_bounded,
             disk=directory.disk,
             directory=directory.logs,
             listing=directory.listing,
-            allotted=dict.fromkeys(context.subtasks, ("",)) | allotted,
-            keeps_transaction=context.commits_at_end,
-            weak=weak_tasks(context.execution_graph, directory.productions.delivery),
+            allotted=dict.fromkeys(context.graph.subtasks, ("",)) | allotted,
+            keeps_transaction=context.graph.commits_at_end,
+            weak=weak_tasks(context.graph.execution, directory.productions.delivery),
             group_commit=directory.productions.group_commit,
         )
         return self._start
@@ -75,7 +75,7 @@ class ProductionAttempt(Attempt):
         committer = self._context.committer
         # Those whose tokens are in no log are aborted when all logs are known.
         self._open_before = list(committer.open)
-        if not self._context.commits_at_end:
+        if not self._context.graph.commits_at_end:
             return self._allot(dict.fromkeys(self._writing, ALLOTTED))
         transaction = next(iter(committer.open), None) or self._name
         if self._writing:
@@ -117,23 +117,23 @@ class ProductionAttempt(Attempt):
         """
         context, workers = self._context, self._context.workers
         lost = workers.gone() | ({death.number} if death.number is not None else set())
-        gone = [id for id in context.subtasks if id.index % workers.slots in lost]
-        is_all = not gone or len(gone) == len(context.subtasks)
-        if is_all or self._is_final or context.has_script or context.has_loops:
+        gone = [id for id in context.graph.subtasks if id.index % workers.slots in lost]
+        is_all = not gone or len(gone) == len(context.graph.subtasks)
+        if is_all or self._is_final or context.graph.has_script or context.graph.has_loops:
             raise death
-        delay = context.restart_delay(self.progressed)
+        delay = context.restarts.delay(self.progressed)
         self.progressed = False
         if delay is None:
             raise death
         _logger.warning(
             "The pipeline failed, and %d of its %d subtasks resume from their logs in %.1f s: %s",
             len(gone),
-            len(context.subtasks),
+            len(context.graph.subtasks),
             delay,
             death,
         )
         context.status.restarted(str(death))
-        context.wait_for_restart(delay)
+        context.restarts.wait(delay)
         try:
             self._restart(gone, lost)
         except StaleWriterError:
@@ -153,13 +153,13 @@ class ProductionAttempt(Attempt):
             self._produced.pop(id, None)
         allotted: dict[SubtaskId, tuple[str, ...]] = dict.fromkeys(gone, ("",))
         writing = [id for id in gone if id in self._writing]
-        if context.commits_at_end:
+        if context.graph.commits_at_end:
             allotted |= {id: self._start.allotted[id] for id in writing}
         else:
             series = tuple(f"-{self._series(id)}" for id in writing)
             self._open_before += [each for each in context.committer.open if series and each.endswith(series)]
             allotted |= self._allot(dict.fromkeys(writing, ALLOTTED))
-        touched = touching(context.execution_graph, gone)
+        touched = touching(context.graph.execution, gone)
         channels = (*touched, *(back(id) for id in touched))
         token = context.token()
         rewind = Rewind(self._replacements, frozenset(gone), channels, None, "", token, 0, {})
@@ -243,19 +243,19 @@ class ProductionAttempt(Attempt):
     def _publish_produced(self) -> None:
         """Commit the reported tokens, and allot as many transactions again."""
         context = self._context
-        if context.commits_at_end or not any(self._produced.values()):
+        if context.graph.commits_at_end or not any(self._produced.values()):
             return
         committed = context.committer.commit(self._staged(), self._directory.decision)
         # The names of the committed transactions are removed before a subtask logs that they are committed.
         allotted = self._allot({id: len({each for _, each, _ in own}) for id, own in self._produced.items()})
         self._produced.clear()
-        context.checkpoints_completed += 1
+        context.status.completed += 1
         context.workers.send(Allot(committed, allotted))  # type: ignore[arg-type]
 
     def _resolve_transactions(self) -> None:
         """Commit the output in the logs, and abort everything else; the next run does it if a sink fails."""
         committer = self._context.committer
-        if self._context.commits_at_end:
+        if self._context.graph.commits_at_end:
             return
         try:
             committer.commit(self._staged(), self._directory.decision)
@@ -272,5 +272,5 @@ class ProductionAttempt(Attempt):
             return PipelineState.CANCELLED
         state = PipelineState.DRAINED if self._drained else PipelineState.DONE
         self._directory.end(state, self._staged())
-        context.status.ended(context.time(), self._metrics)
+        context.status.ended(context.clocks.time(), self._metrics)
         return state

@@ -97,7 +97,7 @@ class ProductionDirectory:
         self._context = context
         self.productions = productions
         self.disk, self.path = productions.disk, productions.directory
-        self.wanted = context.execution_graph
+        self.wanted = context.graph.execution
         self.fenced = fenced
         self.is_quiescent = False
 
@@ -126,7 +126,7 @@ class ProductionDirectory:
     def needs_quiescence(self) -> bool:
         """Whether the logs have to be read together: for a savepoint, or to change the parallelism."""
         context = self._context
-        return bool(context.requests.savepoints) or context.execution_graph.parallelism != self.wanted.parallelism
+        return bool(context.requests.savepoints) or context.graph.execution.parallelism != self.wanted.parallelism
 
     def weak_labels(self, execution_graph: ExecutionGraph) -> str:
         """Return the weak tasks that have outputs, as text."""
@@ -143,10 +143,10 @@ class ProductionDirectory:
             layout = Layout.of(self.wanted, 1)
             layout.make_listing(self.disk, self.path)
             self.use(layout)
-        if (layout.sources, layout.state) != (context.sources, context.state_shapes):
-            layout = attrs.evolve(layout, sources=context.sources, state=context.state_shapes)
+        if (layout.sources, layout.state) != (context.graph.sources, context.graph.state_shapes):
+            layout = attrs.evolve(layout, sources=context.graph.sources, state=context.graph.state_shapes)
             self.use(layout)
-        context.use(layout.graph(self.wanted.plan, self.path))
+        context.graph.use(layout.graph(self.wanted.plan, self.path))
 
     def use(self, layout: Layout) -> None:
         """Record the layout of the current logs."""
@@ -183,7 +183,7 @@ class ProductionDirectory:
 
     def _publish(self, staged: Staged) -> None:
         committer = self._context.committer
-        committer.commit(staged, self.decision, committer.open if self._context.commits_at_end else ())
+        committer.commit(staged, self.decision, committer.open if self._context.graph.commits_at_end else ())
         committer.abort()
 
     # Checks before the job takes the directory over: a mistake must not end the run whose directory it is.
@@ -241,7 +241,7 @@ class ProductionDirectory:
     def _check_sources(self, layout: Layout) -> None:
         """Raise `CheckpointMismatchError` if a source has changed."""
         sources = sources_of(self.wanted.plan)
-        changes = changes_of_sources(layout.sources, self._context.sources, sources)
+        changes = changes_of_sources(layout.sources, self._context.graph.sources, sources)
         # Rescaling needs the positions of all partitions, which are in several logs.
         shared = [c for c in changes if c.rescalable and type(sources[c.label]).rescale is not _UNCHANGED]
         refused = [c for c in changes if not c.is_rescalable and c not in shared]
@@ -260,7 +260,7 @@ class ProductionDirectory:
 
     def _check_state(self, layout: Layout) -> None:
         """Raise `CheckpointMismatchError` if a step keeps state of another kind now."""
-        if changed := mismatches(layout.state, self._context.state_shapes):
+        if changed := mismatches(layout.state, self._context.graph.state_shapes):
             raise CheckpointMismatchError(
                 f"{self.path}: the logs have state of another kind than the pipeline keeps: "
                 f"{'; '.join(map(str, changed))}. With --delivery=strong or weak a pipeline resumes with the "

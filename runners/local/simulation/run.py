@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 import attrs
 
-from ....sdk.errors import PenstockError
+from ....sdk.errors import OptionsError, PenstockError
 from ....sdk.graph import Graph
 from ....sdk.runner import PipelineState
 from ...execution.checkpoints.simulated_storage import SimulatedCrash
@@ -36,14 +36,16 @@ from ...execution.clock import ProcessingTime
 from ...execution.plan.execution_graph import cut, whole
 from ...execution.plan.fusion import fuse
 from ...execution.sinks.checkpoint_commits import OpenTransactionsFile
+from ..combinations import Combination, refusal_of
+from ..job.barrier_delivery import BarrierDelivery
 from ..job.checkpoint_coordinator import CheckpointSettings
 from ..job.context import JobSettings
 from ..job.control_requests import Answer
 from ..job.job import Job
 from ..job.restart_strategy import RestartStrategy
+from ..productions.delivery import ProductionDelivery
 from ..productions.directory import Productions
 from ..productions.fenced_transactions import open_transactions
-from ..productions.job import ProductionJob
 from ..productions.producer import GroupCommit
 from .differing_steps import differing_step
 from .graph import in_batch, is_monotone, sinks_of, with_sinks
@@ -85,6 +87,19 @@ class SimulationSettings:
     workers: type[SimulatedWorkers] = SimulatedWorkers
     is_prefix: PrefixRule | None = None
 
+    def refusal(self, graph: Graph) -> str | None:
+        """Return why the runner refuses a pipeline with these settings; None if it runs."""
+        loops = graph.loops()
+        combination = Combination(
+            self.delivery,
+            self.recovery,
+            self.mode or MODES[0],
+            parallelism=self.parallelism or 2,
+            checkpoint_dir=DIRECTORY,
+            loop=loops[0].label if loops else None,
+        )
+        return refusal_of(combination)
+
 
 @attrs.frozen
 class Simulated:
@@ -124,12 +139,15 @@ class Simulation:
     """A pipeline, and its expected results.
 
     Nothing is written into the pipeline's sinks: simulated tables replace them, and also collect every PCollection
-    without consumers.  Raises `UnsupportedError` for a source that has no end.
+    without consumers.  Raises `UnsupportedError` for a source that has no end, and `OptionsError` for settings that the
+    runner refuses.
     """
 
     def __init__(self, graph: Graph, settings: SimulationSettings | None = None) -> None:
         self._graph = graph
         self._settings = settings or SimulationSettings()
+        if (why := self._settings.refusal(graph)) is not None:
+            raise OptionsError(why)
         self._is_monotone = is_monotone(graph)
         self.expected = _expected(graph)
 
@@ -188,9 +206,7 @@ class _Run:
         self._graph = graph
         self.plan = fuse(with_sinks(merging_often(graph), sinks))
         random = self.world.random
-        # Barriers in a loop are aligned.
-        may_be_unaligned = not graph.loops() and settings.recovery == "graph"
-        modes = [mode for mode in MODES if mode != "unaligned" or may_be_unaligned]
+        modes = [mode for mode in MODES if attrs.evolve(settings, mode=mode).refusal(graph) is None]
         self.mode = settings.mode or random.choice(modes)
         if settings.delivery != "barriers":
             self.mode = settings.delivery
@@ -279,6 +295,8 @@ class _Run:
         n = self.parallelism
         world.note(f"start {self.starts}: {self.mode}, parallelism {n}")
         store = SnapshotStore(self.disk, DIRECTORY, token=world.token, now=lambda: world.wall() / 1_000_000)
+        # A region is all of a job with one subtask of each task.
+        recovers_regions = self.settings.recovery == "region" and n > 1
         settings = JobSettings(
             CheckpointSettings(
                 self.interval,
@@ -287,19 +305,14 @@ class _Run:
             ),
             unaligned=self.mode == "unaligned",
             restarts=RestartStrategy(random.choice([0, 2, 5]), first_delay=0.01),
-            recovers_regions=self.settings.recovery == "region" and is_by_barriers and n > 1,
+            recovers_regions=recovers_regions,
         )
         user = _User(random if self.starts <= world.faults.stopped else None, not is_by_barriers)
         workers = self.settings.workers(random.randint(1, n), world, user, self.zombies)
         execution_graph = whole(self.plan) if n == 1 else cut(self.plan, n)
         time = ProcessingTime(world.wall, world.clock)
-        if is_by_barriers:
-            user.job = Job(execution_graph, workers, settings, store, world.clock, world.sleep, world.token, time=time)
-        else:
-            productions = self._productions()
-            user.job = ProductionJob(
-                execution_graph, workers, settings, productions, world.clock, world.sleep, world.token, time=time
-            )
+        delivery = BarrierDelivery(store) if is_by_barriers else ProductionDelivery(self._productions())
+        user.job = Job(execution_graph, workers, settings, delivery, world.clock, world.sleep, world.token, time=time)
         return user.job
 
     def _productions(self) -> Productions:

@@ -16,6 +16,7 @@ from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channels.channel import Channel, ChannelId
+from penstock.runners.local.job.barrier_delivery import BarrierDelivery
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
 from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.job import Job
@@ -63,7 +64,7 @@ def test_what_ends_does_so_when_the_next_checkpoint_is_always_due(
     # How many turns a process has meanwhile is for the machine to say.
     store.most *= 1 if processes == 1 else 10
 
-    job = Job(graph, workers, settings, store, time_of_day, time.sleep)
+    job = Job(graph, workers, settings, BarrierDelivery(store), time_of_day, time.sleep)
     job.run()
 
     assert "DONE" == job.state

@@ -15,6 +15,7 @@ from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDi
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.local.job.barrier_delivery import BarrierDelivery
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
 from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.job import Job
@@ -85,7 +86,8 @@ class Scene:
             start(*arguments)
 
         workers.start = counted  # type: ignore[method-assign]
-        return Job(cut(plan, 2), workers, settings, self.store(), self.world.clock, self.world.sleep, self.world.token)
+        delivery = BarrierDelivery(self.store())
+        return Job(cut(plan, 2), workers, settings, delivery, self.world.clock, self.world.sleep, self.world.token)
 
     def check(self) -> None:
         """Everything is there, once."""

@@ -121,9 +121,9 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (["--checkpoint_mode=unaligned"], "--checkpoint_mode=unaligned has no alignment"),
-        (["--delivery=strong"], "--delivery=strong has no barriers"),
-        (["--recovery=region", "--parallelism=2"], "with --recovery=region a checkpoint has no in-flight records"),
+        (["--checkpoint_mode=unaligned"], "with --checkpoint_mode=unaligned there is no alignment"),
+        (["--delivery=strong"], "with --delivery=strong there are no barriers"),
+        (["--recovery=region", "--parallelism=2"], "with --recovery=region a checkpoint may have no in-flight records"),
     ],
 )
 def test_a_timeout_without_alignment_is_refused(flags: list[str], why: str) -> None:
@@ -138,5 +138,5 @@ def test_a_timeout_with_a_loop_is_refused() -> None:
     """Its checkpoints are aligned."""
     p = beam.Pipeline(options=PipelineOptions(["--alignment_timeout=2"]))
     _ = p | beam.io.GenerateSequence(0, None, 10, 1) | beam.Feedback(beam.Map(abs), until=bool)
-    with pytest.raises(OptionsError, match="--alignment_timeout=2: checkpoints of a loop are aligned, and Feedback"):
+    with pytest.raises(OptionsError, match="--alignment_timeout=2: with the loop Feedback.* have to be aligned"):
         p.run()

@@ -138,13 +138,13 @@ def test_what_a_sink_that_is_gone_has_staged_is_refused_by_name(stream: Stream) 
 
     def before(path: str) -> None:
         # The manifest is there, and nothing of it is committed.
-        if job.context.last_checkpoint is not None and job.context.last_checkpoint.epoch == 3:
+        if job.context.status.last_checkpoint is not None and job.context.status.last_checkpoint.epoch == 3:
             raise Crash
 
     commit = job.context.committer.commit
 
     def dying(*given: Any) -> Any:
-        if job.context.last_checkpoint is not None and job.context.last_checkpoint.epoch == 3:
+        if job.context.status.last_checkpoint is not None and job.context.status.last_checkpoint.epoch == 3:
             stream.disk.is_gone = True
             raise Crash
         return commit(*given)

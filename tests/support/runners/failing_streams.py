@@ -17,6 +17,7 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.local.job.barrier_delivery import BarrierDelivery
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
 from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.job import Job
@@ -176,7 +177,7 @@ def job_of(p: beam.Pipeline, directory: pathlib.Path, workers: Workers, parallel
             CheckpointSettings(interval, min_pause=20_000),
             **{"restarts": RestartStrategy(6, first_delay=0.01), "recovers_regions": True, **settings},
         ),
-        SnapshotStore(disk, str(directory / "kept")),
+        BarrierDelivery(SnapshotStore(disk, str(directory / "kept"))),
         time_of_day,
         time.sleep,
     )

@@ -29,6 +29,7 @@ from penstock.runners.execution.streaming_options import check_streaming_flags
 from penstock.runners.execution.stuck_calls import CallWatch
 from penstock.runners.local import LocalStreamingRunner
 from penstock.runners.local.batch.worker_tasks import RunInWorkers, WorkerSettings
+from penstock.runners.local.job.barrier_delivery import BarrierDelivery
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
 from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.job import Job
@@ -134,7 +135,7 @@ class InSimulation(LocalStreamingRunner):
             cut(fuse(graph, lambda *_: False), self.parallelism),
             SimulatedWorkers(self.parallelism, world),
             JobSettings(CheckpointSettings(interval=20_000, min_pause=0), restarts=RestartStrategy(0)),
-            SnapshotStore(disk, "checkpoints", token=world.token, now=lambda: world.now / 1_000_000),
+            BarrierDelivery(SnapshotStore(disk, "checkpoints", token=world.token, now=lambda: world.now / 1_000_000)),
             world.clock,
             world.sleep,
             world.token,

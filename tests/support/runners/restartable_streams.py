@@ -13,6 +13,7 @@ from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.local.job.barrier_delivery import BarrierDelivery
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
 from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.job import Job
@@ -131,7 +132,7 @@ class Stream:
             graph,
             workers,
             JobSettings(CheckpointSettings(interval=1_000, min_pause=0), **settings),
-            SnapshotStore(self.disk, str(self.checkpoints)),
+            BarrierDelivery(SnapshotStore(self.disk, str(self.checkpoints))),
             world.clock,
             world.sleep,
         )

@@ -14,9 +14,10 @@ from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.control_requests import Answer
+from penstock.runners.local.job.job import Job
 from penstock.runners.local.job.restart_strategy import RestartStrategy
+from penstock.runners.local.productions.delivery import ProductionDelivery
 from penstock.runners.local.productions.directory import Productions
-from penstock.runners.local.productions.job import ProductionJob
 from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.simulation.world import Faults, SimulatedWorld
 from penstock.sdk.errors import CheckpointMismatchError, UntrustedSnapshotError
@@ -55,7 +56,7 @@ def test_checkpoints_resume_from_a_savepoint_of_productions(stream: Stream, para
     """While the stream that it was taken of continues."""
     answers: list[Answer] = []
 
-    def visit(job: ProductionJob) -> None:
+    def visit(job: Job) -> None:
         if answers:
             job.cancel()
         elif job.checkpoints_completed == 3:
@@ -76,7 +77,7 @@ def test_a_stream_continues_after_its_savepoints(stream: Stream) -> None:
     """No worker runs while one is written."""
     answers: list[Answer] = []
 
-    def visit(job: ProductionJob) -> None:
+    def visit(job: Job) -> None:
         if len(answers) < 3 and job.checkpoints_completed > 2 * len(answers):
             job.take_savepoint(answers.append)
 
@@ -91,7 +92,7 @@ def test_a_failed_savepoint_is_answered_and_the_stream_continues(stream: Stream)
     """The disk has space for the logs only."""
     answers: list[Answer] = []
 
-    def visit(job: ProductionJob) -> None:
+    def visit(job: Job) -> None:
         if not answers and job.checkpoints_completed == 2:
             job.take_savepoint(answers.append)
 
@@ -160,7 +161,7 @@ def test_a_bounded_pipeline_resumes_with_another_parallelism_and_publishes_every
     """Output that was staged before is in the one transaction that is committed at the end."""
     out = stream.directory / "lines"
 
-    def job(parallelism: int, visit: Visit) -> ProductionJob:
+    def job(parallelism: int, visit: Visit) -> Job:
         p = beam.Pipeline()
         _ = (
             p
@@ -171,11 +172,11 @@ def test_a_bounded_pipeline_resumes_with_another_parallelism_and_publishes_every
         )
         plan = fuse(p.graph(), lambda *_: False)
         world = SimulatedWorld(9, Faults())
-        made = ProductionJob(
+        made = Job(
             whole(plan) if parallelism == 1 else cut(plan, parallelism),
             SimulatedWorkers(parallelism, world, lambda: visit(made)),
             JobSettings(restarts=RestartStrategy(0)),
-            Productions(LocalDisk(), str(stream.checkpoints)),
+            ProductionDelivery(Productions(LocalDisk(), str(stream.checkpoints))),
             world.clock,
             world.sleep,
         )
@@ -183,7 +184,7 @@ def test_a_bounded_pipeline_resumes_with_another_parallelism_and_publishes_every
 
     visits = 0
 
-    def visit(made: ProductionJob) -> None:
+    def visit(made: Job) -> None:
         nonlocal visits
         visits += 1
         if visits > 3:

@@ -17,9 +17,10 @@ from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import committing_often
 from penstock.runners.local.job.context import JobSettings
+from penstock.runners.local.job.job import Job
 from penstock.runners.local.job.restart_strategy import RestartStrategy
+from penstock.runners.local.productions.delivery import ProductionDelivery
 from penstock.runners.local.productions.directory import Productions
-from penstock.runners.local.productions.job import ProductionJob
 from penstock.runners.local.workers.pool import Workers
 from penstock.runners.local.workers.process_pool import WorkersInProcesses
 from penstock.runners.local.workers.processes import WorkerDied
@@ -28,16 +29,16 @@ from penstock.sdk.runner import PipelineState
 from penstock.testing import ScriptedSource
 
 
-def job_of(directory: pathlib.Path, fn: Sum, workers: Workers, parallelism: int) -> ProductionJob:
+def job_of(directory: pathlib.Path, fn: Sum, workers: Workers, parallelism: int) -> Job:
     """Return a job that sums a stream with strong productions."""
     p = beam.Pipeline()
     numbers = [[beam.window.TimestampedValue(n, i) for i, n in enumerate(own)] for own in numbers_of()]
     add_branch(p, directory, ScriptedSource(numbers), fn)
-    return ProductionJob(
+    return Job(
         cut(fuse(committing_often(p.graph()), lambda *_: False), parallelism),
         workers,
         JobSettings(restarts=RestartStrategy(8, first_delay=0.01)),
-        Productions(LocalDisk(), str(directory / "kept")),
+        ProductionDelivery(Productions(LocalDisk(), str(directory / "kept"))),
         time_of_day,
         time.sleep,
     )
