@@ -39,14 +39,14 @@ from .job.context import JobSettings
 from .job.control_requests import Answer, RequestInbox
 from .job.delivery import Delivery
 from .job.job import Job
-from .job.progress import JobProgress
 from .job.restart_strategy import RestartStrategy
-from .job.signals import stopping_on_signals
 from .job.status import JobStatus
 from .job_page import JobPage
 from .monitoring.health_port import HealthPort
+from .monitoring.progress import JobProgress
 from .productions.delivery import ProductionDelivery
 from .productions.directory import Productions
+from .signals import stopping_on_signals
 from .workers.pool import WorkersInThisProcess
 from .workers.process_pool import WorkersInProcesses
 from .workers.processes import slots_of, start_of

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.io import waiting
 from penstock.io.waiting import is_stopping, patiently
-from penstock.runners.local.job.signals import stopping_on_signals
+from penstock.runners.local.signals import stopping_on_signals
 
 
 @pytest.fixture(autouse=True)

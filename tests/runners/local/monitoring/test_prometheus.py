@@ -20,7 +20,7 @@ from support.programs.running_program import wait_until
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.counters import Counts
-from penstock.runners.local.job.progress import JobProgress
+from penstock.runners.local.monitoring.progress import JobProgress
 from penstock.sdk.errors import MissingExtraError, OptionsError
 from penstock.sdk.metrics import Metrics, MetricsFilter
 from penstock.sdk.runner import PipelineState

@@ -10,7 +10,7 @@ from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...execution.counters import Counts
 from ...execution.plan.execution_graph import ExecutionGraph, label_of
 from ...execution.progress import Progress, range_of
-from .status import JobStatus
+from ..job.status import JobStatus
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -21,7 +21,7 @@ from support.programs.running_program import RunningProgram, wait_until
 import penstock as beam
 from penstock.__main__ import main
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.local.job.signals import stopping_on_signals
+from penstock.runners.local.signals import stopping_on_signals
 from penstock.sdk.errors import PenstockError
 
 # Numbers into a table as they come; and how many there are of each remainder, when the stream is drained.
