@@ -277,8 +277,16 @@ class Graph:
     @cached_property
     def has_script(self) -> bool:
         """Whether a script controls the time."""
-        sources = (t.primitive.source for t in self.transforms if isinstance(t.primitive, Read))
-        return not all(isinstance(source, (BoundedSource, UnboundedSource)) for source in sources)
+        return bool(self.scripts())
+
+    def scripts(self) -> tuple[Transform, ...]:
+        """Return the reads of scripts."""
+        return tuple(filter(_is_scripted_read, self.transforms))
+
+
+def _is_scripted_read(transform: Transform) -> bool:
+    primitive = transform.primitive
+    return isinstance(primitive, Read) and not isinstance(primitive.source, (BoundedSource, UnboundedSource))
 
 
 def _is_unbounded_read(transform: Transform) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 import penstock as beam
 from penstock.sdk.elements.element_wrappers import WindowedValue
+from penstock.sdk.errors import UnsupportedError
 from penstock.sdk.sources.scripted_source import Script
 from penstock.testing import TestPipeline, TestStream, TestWindowedValue, assert_that, equal_to
 from penstock.testing.stream_events import (
@@ -48,6 +49,21 @@ def test_events_without_a_tag_belong_to_the_output_none() -> None:
         assert {"a", None} == outputs.keys()
         assert_that(outputs["a"], equal_to([2]), label="a")
         assert_that(outputs[None], equal_to([1]), label="None")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [[], ["--parallelism=2"], pytest.param(["--runner=spark-microbatch"], marks=pytest.mark.spark)],
+    ids=["local", "in two subtasks", "spark-microbatch"],
+)
+def test_a_second_script_is_refused(flags: list[str]) -> None:
+    """Each would move the one clock."""
+    p = beam.Pipeline(argv=flags)
+    streams = [p | label >> TestStream().add_elements([1]).advance_watermark_to_infinity() for label in ("one", "two")]
+    _ = streams | beam.Flatten()
+
+    with pytest.raises(UnsupportedError, match="two: the pipeline has another TestStream, one, .* several output_tags"):
+        p.run()
 
 
 def test_elements_at_the_end_of_time_are_refused():

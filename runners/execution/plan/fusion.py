@@ -19,6 +19,7 @@ import attrs
 from ....sdk import graph
 from ....sdk.dofn.async_dofn import is_async
 from ....sdk.dofn.batched_dofn import BatchedDoFn, BundleDoFn
+from ....sdk.errors import UnsupportedError
 from .coded_keys import with_coded_keys
 from .read_columns import with_read_columns
 
@@ -227,7 +228,10 @@ def fuse(pipeline: graph.Graph, may_fold: MayFold = never) -> Plan:
 
     Args:
       may_fold: says which stages end in a fold: `in_place`, `shrinks`, or `never`.
+
+    Raises `UnsupportedError` if there are two scripts (TestStream).
     """
+    _check_scripts(pipeline)
     pipeline = with_coded_keys(with_read_columns(pipeline))
     uses = Counter(i for t in pipeline.transforms for i in t.inputs)
     side_inputs = _side_input_ids(pipeline)
@@ -301,6 +305,15 @@ def _yields_bundles(transform: graph.Transform) -> bool:
 
 def _stage(chain: Sequence[graph.Transform], fold: graph.Transform | None) -> Stage:
     return Stage(tuple(chain), chain[0].inputs[0], fold)
+
+
+def _check_scripts(pipeline: graph.Graph) -> None:
+    scripts = pipeline.scripts()
+    if len(scripts) > 1:
+        raise UnsupportedError(
+            f"{scripts[1].label}: the pipeline has another TestStream, {scripts[0].label}, and there is one clock; use "
+            "one with several output_tags"
+        )
 
 
 def _side_input_ids(pipeline: graph.Graph) -> set[int]:
