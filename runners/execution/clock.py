@@ -25,6 +25,7 @@ long, bundles are as large as steps of about 10 ms allow, by the time that the l
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from functools import cached_property
@@ -137,9 +138,11 @@ class StepClock:
       began: the time when the step began, in microseconds; None between steps.
       took: the microseconds of the last step.
       is_simulated: True if everything happens in one thread, by a seed.
+      is_bounded: False if a step takes as long as it takes.
     """
 
     is_simulated: ClassVar[bool] = False
+    is_bounded: ClassVar[bool] = True
 
     def __init__(self, length: int = STEP, clock: Callable[[], int] = steady_time) -> None:
         self.length = length
@@ -169,6 +172,18 @@ class StepClock:
     def pace(self, most: int, first: int = _FIRST) -> Pace:
         """Return the pace of one kind of bundles."""
         return Pace(most, first, self.length, growth=8, clock=self.clock)
+
+
+class UnboundedSteps(StepClock):
+    """Steps that process everything at once."""
+
+    is_bounded = False
+
+    def must_yield(self) -> bool:
+        return False
+
+    def pace(self, most: int, first: int = _FIRST) -> Pace:
+        return Pace(sys.maxsize, sys.maxsize, sys.maxsize, clock=self.clock)
 
 
 class Pace:

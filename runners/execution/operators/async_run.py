@@ -18,13 +18,12 @@ from typing import Any
 from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.elements.bundle import Bundle
 from ....windowing.timestamp import MAX_MICROS
-from ..clock import StepClock
+from ..clock import StepClock, UnboundedSteps
 from ..counters import Counts
 from ..plan.fusion import Stage
 from ..stages.executor import Emit
 from ..stages.side_input_views import SideInputViews
 from ..user_errors import guarded, pair_type, unhashable
-from ..wakeup import Wakeup
 from .async_executor import AsyncExecutor
 from .dataflow import Pending, PendingStep, StageRun
 from .running_calls import Call
@@ -39,17 +38,16 @@ class AsyncRun(StageRun):
         self,
         executor: AsyncExecutor,
         counts: Counts,
-        wakeup: Wakeup,
         step_clock: StepClock | None = None,
         unfinished: set[PendingStep] | None = None,
     ) -> None:
         super().__init__(executor, counts, None, step_clock, unfinished)
-        self.waits_for_calls = step_clock is None or step_clock.is_simulated
-        self._wakeup = wakeup
+        self._is_simulated = self._step_clock.is_simulated
+        self.waits_for_calls = self._is_simulated or not self._step_clock.is_bounded
+        self._wakeup = self._step_clock.wakeup
         self._capacity = 2 * executor.fn.concurrency
         # In their order.
         self._in_flight: dict[Call, None] = {}
-        self._is_simulated = step_clock is not None and step_clock.is_simulated
         # By lane, the calls that are not emitted; None if calls are emitted as they end.
         self._lanes: dict[Any, deque[Call]] | None = {} if executor.ordered or self._is_simulated else None
         self._earliest: int | None = None
@@ -225,8 +223,9 @@ class AsyncRuns:
         unfinished: set[PendingStep] | None,
     ) -> AsyncRun:
         """Return a stage at work, one of these from now on."""
-        wakeup = Wakeup() if step_clock is None else step_clock.wakeup
-        self.runs.append(AsyncRun(AsyncExecutor(stage, emit, views, wakeup), counts, wakeup, step_clock, unfinished))
+        step_clock = step_clock or UnboundedSteps()
+        executor = AsyncExecutor(stage, emit, views, step_clock.wakeup)
+        self.runs.append(AsyncRun(executor, counts, step_clock, unfinished))
         return self.runs[-1]
 
     @property

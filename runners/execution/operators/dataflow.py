@@ -21,7 +21,7 @@ from ....sdk import graph
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.elements.element_wrappers import Remainder
 from ....windowing import BoundedWindow
-from ..clock import Pace, StepClock
+from ..clock import StepClock, UnboundedSteps
 from ..counters import Counts
 from ..plan.fusion import Back, Grouping, Head, Keyed, Output, Plan, Source, Stage, Step, Union
 from ..stages.executor import Emit, StageExecutor
@@ -49,7 +49,7 @@ class PendingStep(ABC):
 
     def __init__(self, step_clock: StepClock | None, unfinished: set[PendingStep] | None) -> None:
         self.has_pending = False
-        self._step_clock = step_clock
+        self._step_clock = step_clock or UnboundedSteps()
         self._unfinished = set() if unfinished is None else unfinished
 
     def note(self, has_pending: bool) -> None:
@@ -59,7 +59,7 @@ class PendingStep(ABC):
 
     def must_yield(self) -> bool:
         """Return True if the rest of the pending work has to wait for the next step."""
-        return self._step_clock is not None and self._step_clock.must_yield()
+        return self._step_clock.must_yield()
 
     @property
     def has_records(self) -> bool:
@@ -315,10 +315,8 @@ class StageRun(PendingStep):
         self.traffic: StageTraffic | None = None
         self._count = counts.of(executor.stage.label)
         self._kept = Kept() if executor.stage.side_inputs else None
-        self._pace = None if step_clock is None else step_clock.pace(BUNDLE_SIZE)
-        self._splittable = [] if step_clock is None else executor.splittable
-        self._claims = None if step_clock is None or not self._splittable else step_clock.pace(BUNDLE_SIZE)
-        self._due_pace = None if step_clock is None else step_clock.pace(BUNDLE_SIZE)
+        self._splittable = executor.splittable if self._step_clock.is_bounded else []
+        self._pace, self._claims, self._due_pace = (self._step_clock.pace(BUNDLE_SIZE) for _ in range(3))
 
     def receive(self, bundle: Bundle) -> None:
         """Process the elements of a bundle whose side inputs are ready, and keep the others."""
@@ -347,10 +345,10 @@ class StageRun(PendingStep):
             if traffic.entered[index] >= traffic.due[index]:
                 traffic.sample(executor, index, n)
             traffic.entered[index] += n
-        if self._claims is None:
-            executor.process(bundle, index)
+        if self._splittable:
+            self._process_claims(bundle, index)
         else:
-            self._process_claims(self._claims, bundle, index)
+            executor.process(bundle, index)
         if executor.passed is not None:
             assert traffic is not None
             traffic.sampled(executor)
@@ -364,8 +362,9 @@ class StageRun(PendingStep):
         if self.pending or executor.is_due:
             self.look_at_pending()
 
-    def _process_claims(self, pace: Pace, bundle: Bundle, index: int) -> None:
+    def _process_claims(self, bundle: Bundle, index: int) -> None:
         """Process a bundle, with as many claims of a restriction as a step may take."""
+        pace = self._claims
         for fn in self._splittable:
             fn.most_claims, fn.claims = pace.count, 0
         pace.begin()
@@ -396,11 +395,7 @@ class StageRun(PendingStep):
     def _process_next(self) -> None:
         """Process the first of the pending elements, as many as a step may take."""
         index, bundle = self.pending.popleft()
-        pace = self._pace
-        if pace is None:
-            self._process(bundle, index)
-            return
-        n = len(bundle)
+        pace, n = self._pace, len(bundle)
         if n > pace.count:
             self.pending.appendleft((index, bundle.part(pace.count, n)))
             bundle = bundle.part(0, pace.count)
@@ -412,9 +407,6 @@ class StageRun(PendingStep):
         """Fire the executor's due timers, until none remains or the step has taken its time."""
         executor, pace = self.executor, self._due_pace
         while executor.is_due:
-            if pace is None:
-                executor.fire_due()
-                continue
             pace.begin()
             pace.end(executor.fire_due(pace.count))
             if self.must_yield():
@@ -478,7 +470,7 @@ class StageRun(PendingStep):
             return
         for bundle in bundles:
             self.put_off(bundle)
-        if self._step_clock is None:
+        if not self._step_clock.is_bounded:
             self.resume()
 
     def process_ready(self) -> None:
@@ -494,7 +486,7 @@ class StageRun(PendingStep):
             self._let_through(kept)
 
     def _let_through(self, kept: Kept) -> None:
-        if self._step_clock is not None:
+        if self._step_clock.is_bounded:
             # There may be many: a part of them in each step.
             self.note(True)
         for bundle in kept.bundles:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -45,7 +44,7 @@ class GroupingRun(PendingStep):
         unfinished: set[PendingStep] | None = None,
     ) -> None:
         super().__init__(step_clock, unfinished)
-        self._pace = None if step_clock is None else step_clock.pace(BUNDLE_SIZE)
+        self._pace = self._step_clock.pace(BUNDLE_SIZE)
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.GroupByKeyAndWindow)
         self.label = step.transform.label
@@ -87,7 +86,7 @@ class GroupingRun(PendingStep):
     def look_at_restored(self) -> None:
         """Note whether work of the snapshot is due."""
         self.windows.unify_restored()
-        if self._step_clock is not None:
+        if self._step_clock.is_bounded:
             self.windows.look_at_restored()
             self.note(self.windows.is_due)
 
@@ -103,10 +102,6 @@ class GroupingRun(PendingStep):
     def _fire(self, work: Callable[[int], int]) -> None:
         """Fire as many windows as a step may take; send the panes, in bundles that are no larger."""
         pace = self._pace
-        if pace is None:
-            guarded(self.label, partial(work, sys.maxsize))
-            self._flush()
-            return
         pace.begin()
         fired = guarded(self.label, partial(work, pace.count))
         self._flush()

@@ -34,8 +34,7 @@ remaining elements are sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -49,7 +48,7 @@ from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner
 from ....windowing.windows import end_of_window
-from ..clock import StepClock
+from ..clock import StepClock, UnboundedSteps
 from ..plan.fusion import Grouping, Stage, Step, shrinks
 from ..spilling.memory import average, memory_of
 from ..stages.executor import StageExecutor
@@ -153,11 +152,9 @@ class PreAggregation:
     def __init__(self, transform: graph.Transform, step_clock: StepClock | None = None) -> None:
         self.label = transform.label
         self._fold = Fold(transform, counts=True)
-        fn = self._fold.combine_fn
-        self._compacts = fn is not None and type(fn).compact is not CombineFn.compact
         self._cells = CellTable()
-        self._compacting = None if step_clock is None else step_clock.pace(BUNDLE_SIZE)
-        self._pace = None if step_clock is None else step_clock.pace(BUNDLE_SIZE, BUNDLE_SIZE)
+        step_clock = step_clock or UnboundedSteps()
+        self._compacting, self._pace = step_clock.pace(BUNDLE_SIZE), step_clock.pace(BUNDLE_SIZE, BUNDLE_SIZE)
         stage = Stage((), transform.inputs[0], transform)
         self._executor = StageExecutor(stage, _no_output, None, self._cells, self._fold)
         trigger = self._fold.windowing.trigger
@@ -203,8 +200,14 @@ class PreAggregation:
             self._fold.setup()
         table = self._tables.setdefault(origin, _Table())
         self._cells.by_window, self._cells.columns = table.by_window, table.columns
-        done = n if self._pace is None else min(n, self._pace.count)
-        self._process(bundle if done == n else bundle.part(0, done))
+        done = min(n, self._pace.count)
+        self._pace.begin()
+        try:
+            self._executor.process(bundle if done == n else bundle.part(0, done))
+        except BaseException:
+            self.clear()
+            raise
+        self._pace.end(done)
         table.columns = self._cells.columns
         table.elements += done
         if done < n // 2:
@@ -215,19 +218,6 @@ class PreAggregation:
         """Fold nothing of the next elements, of a multiple of this number."""
         self._resting = max(self._resting, self._rests * elements)
         self._rests = min(2 * self._rests, _MOST_RESTS)
-
-    def _process(self, bundle: Bundle) -> None:
-        """Fold a bundle into the table at hand."""
-        pace = self._pace
-        if pace is not None:
-            pace.begin()
-        try:
-            self._executor.process(bundle)
-        except BaseException:
-            self.clear()
-            raise
-        if pace is not None:
-            pace.end(len(bundle))
 
     @property
     def is_full(self) -> bool:
@@ -301,18 +291,14 @@ class PreAggregation:
     def _compacted(self, folded: Iterable[Any]) -> Iterable[Any]:
         """Compact accumulators, as many as a step may take; the others are sent as they are."""
         fn = self._fold.combine_fn
-        if fn is None or not self._compacts:
+        if fn is None or type(fn).compact is CombineFn.compact:
             return folded
-        return guarded(self.label, partial(self._compacted_in_time, fn.compact, list(folded)))
-
-    def _compacted_in_time(self, compact: Callable[[Any], Any], folded: list[Any]) -> list[Any]:
-        pace = self._compacting
-        if pace is None:
-            return [(compact(accumulator), count) for accumulator, count in folded]
+        compact, pace, rest = fn.compact, self._compacting, iter(folded)
         pace.begin()
-        compacted = [(compact(accumulator), count) for accumulator, count in folded[: pace.count]]
+        first = islice(rest, pace.count)
+        compacted = guarded(self.label, lambda: [(compact(accumulator), count) for accumulator, count in first])
         pace.end(len(compacted))
-        return compacted + folded[len(compacted) :]
+        return [*compacted, *rest]
 
     def teardown(self) -> None:
         """Tear down the combiner."""

@@ -19,7 +19,7 @@ from ....triggers import DefaultTrigger
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.windows import end_of_window
-from ..clock import Clock, StepClock
+from ..clock import Clock, StepClock, UnboundedSteps
 from ..counters import Counts
 from ..operators.dataflow import Arrival, Dataflow, PendingStep, Receiver, StageRun
 from ..operators.grouping import DROPPED_LATE, GroupingRun
@@ -67,7 +67,7 @@ class TaskExecution:
         step_clock: StepClock | None = None,
     ) -> None:
         self.plan = plan
-        self._step_clock = step_clock
+        self._step_clock = step_clock or UnboundedSteps()
         self._unfinished: set[PendingStep] = set()
         self.task = task
         # By step, its outputs and, unless it is a sink, its label.
@@ -206,7 +206,7 @@ class TaskExecution:
             if (run.has_records and not run.waits_for_a_call) if records_only else run.has_pending:
                 run.resume()
                 done = True
-                if self._must_yield():
+                if self._step_clock.must_yield():
                     return True
         for label, loop in self.loops.within.items():
             done |= bool(loop.waiting)
@@ -214,12 +214,9 @@ class TaskExecution:
                 return True
         return done
 
-    def _must_yield(self) -> bool:
-        return self._step_clock is not None and self._step_clock.must_yield()
-
     def _stops(self) -> bool:
         """Return True if feedback waits, since there is pending work or the step has taken its time."""
-        return bool(self._unfinished) or self._must_yield()
+        return bool(self._unfinished) or self._step_clock.must_yield()
 
     def pass_time(self) -> None:
         """Advance processing time only, while there is pending work."""
@@ -326,7 +323,7 @@ class TaskExecution:
             self._propagate_idleness()
         self._propagate_once()
         while self.loops.within and not self._unfinished and self.loops.are_waiting:
-            if self._must_yield():
+            if self._step_clock.must_yield():
                 return
             self._propagate_once()
 

@@ -286,7 +286,7 @@ class SubtaskSources:
       index, parallelism: which of how many subtasks it is.
       numbering: of its output, if that is numbered.
       is_timed: whether processing time passes while they are read.
-      step_clock: the worker's; None where a script has the clock.
+      step_clock: the worker's.
       has_loops: whether each bundle is processed to its end, through all loops: bundles are small then.
 
     Attributes:
@@ -303,8 +303,8 @@ class SubtaskSources:
         metrics: TaskMetrics,
         numbering: Numbering | None,
         is_timed: bool,
-        step_clock: StepClock | None = None,
-        has_loops: bool = False,
+        step_clock: StepClock,
+        has_loops: bool,
     ) -> None:
         self._execution = execution
         self._counts = metrics.counts
@@ -314,9 +314,7 @@ class SubtaskSources:
         self._by_reader = {reader.label: metrics.counts.of(reader.label) for reader in self.readers}
         self._is_timed = is_timed and not self.scripts
         most = _MOST_IN_LOOPS if has_loops and self._is_timed else BUNDLE_SIZE
-        self._paces: dict[str, Pace] = {}
-        if step_clock is not None:
-            self._paces = {reader.label: step_clock.pace(most) for reader in self.readers}
+        self._paces = {reader.label: step_clock.pace(most) for reader in self.readers}
         self._has_loops = has_loops
         # The pace of the last bundle, if it ends with the last of its feedback.
         self._unpaced: Pace | None = None
@@ -360,10 +358,9 @@ class SubtaskSources:
         if self.is_paused:
             return False
         for reader in [reader for reader in self.readers if not reader.is_finished]:
-            pace, most = self._paces.get(reader.label), BUNDLE_SIZE
-            if pace is not None:
-                pace.begin()
-                most = pace.count
+            pace = self._paces[reader.label]
+            pace.begin()
+            most = min(pace.count, BUNDLE_SIZE)
             bundle = reader.poll(most if room is None else min(most, room), now)
             if bundle is not None:
                 if self._numbering is not None:
@@ -373,11 +370,10 @@ class SubtaskSources:
                 count.read += len(bundle)
                 count.written += len(bundle)
                 self._execution.dataflow.send_to(reader.output)(bundle)
-                if pace is not None:
-                    if self._has_loops:
-                        self._unpaced = pace
-                    else:
-                        pace.end(len(bundle))
+                if self._has_loops:
+                    self._unpaced = pace
+                else:
+                    pace.end(len(bundle))
                 return True
             # The end moves the watermark, at once.
             if reader.is_finished:

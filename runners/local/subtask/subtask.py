@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....windowing.timestamp import MAX_MICROS
-from ...execution.clock import Clock, Pace, StepClock
+from ...execution.clock import Clock, StepClock, UnboundedSteps
 from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
 from ...execution.streaming.in_flight import restored_in_front, restored_on_edge, restored_within_task
 from ...execution.streaming.snapshot import Restored, forget_changes
@@ -81,10 +81,12 @@ class Subtask:
     ) -> None:
         self.id = id
         self.task: Task = execution_graph.tasks[id.task]
-        if execution_graph.plan.graph.has_script:
+        if step_clock is None or execution_graph.plan.graph.has_script:
             # Where a script has the clock, results don't depend on how fast this machine is.
-            step_clock = None
+            step_clock = UnboundedSteps()
         has_loops = bool(execution_graph.plan.graph.loops())
+        # Barriers count the feedback, so where there are loops everything before one is processed at once.
+        own_clock = UnboundedSteps() if has_loops else step_clock
         self.execution = TaskExecution(
             execution_graph.plan,
             self.task,
@@ -93,7 +95,7 @@ class Subtask:
             metrics.counts,
             transaction,
             unit,
-            step_clock=None if has_loops else step_clock,
+            step_clock=own_clock,
         )
         self._clock = clock
         self._report = report
@@ -133,10 +135,7 @@ class Subtask:
             self._broadcast,
             percentiles_of(execution_graph),
         )
-        # Barriers count the feedback, so where there are loops everything before one is processed at once.
-        self._paces: dict[int, Pace] = {}
-        if step_clock is not None and not has_loops:
-            self._paces = {edge.id: step_clock.pace(BUNDLE_SIZE) for edge in self.task.inputs}
+        self._paces = {edge.id: own_clock.pace(BUNDLE_SIZE) for edge in self.task.inputs}
         self._signals = 0
         self._turn = 0
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
@@ -144,7 +143,8 @@ class Subtask:
         self._has_paused = False
         self.is_held_up = False
         # Where no time passes, what waits in a channel doesn't depend on how fast this machine is.
-        self._is_measured = is_timed and step_clock is not None and not step_clock.is_simulated and bool(self.inputs)
+        follows_time = step_clock.is_bounded and not step_clock.is_simulated
+        self._is_measured = is_timed and follows_time and bool(self.inputs)
         self._limit: ChannelLimit | None = None
         self._may_begin = bool(self.task.sources) or any(edge.kind is EdgeKind.BACK for edge in self.task.outputs)
 
@@ -165,7 +165,7 @@ class Subtask:
         return max(1, min(rooms)) if rooms else None
 
     def _exchange(
-        self, edge: Edge, channels: Callable[[ChannelId], Channel], step_clock: StepClock | None, is_timed: bool
+        self, edge: Edge, channels: Callable[[ChannelId], Channel], step_clock: StepClock, is_timed: bool
     ) -> Exchange:
         """Return an exchange for an edge that begins here, fed by the task's steps."""
         targets = _others(edge, self.id.index, self._parallelism)
@@ -364,9 +364,8 @@ class Subtask:
     def take(self, id: ChannelId) -> None:
         """Take a message from an input, and do all that follows from it here."""
         channel = self.inputs[id]
-        sizes = [size for size in (self._room, self._pace_of(id)) if size is not None]
-        if sizes:
-            channel.split_first(min(sizes))
+        pace, room = self._paces[id.edge].count, self._room
+        channel.split_first(pace if room is None else min(pace, room))
         log = self.barriers.logs[id]
         if id in log.awaited:
             log.taken(id, channel.queue[0])
@@ -398,15 +397,8 @@ class Subtask:
         for exchange in self.exchanges:
             exchange.took(elements)
 
-    def _pace_of(self, id: ChannelId) -> int | None:
-        """Return how many elements of an input a step may take; None for any number."""
-        return self._paces[id.edge].count if id.edge in self._paces else None
-
     def _receive(self, edge: int, bundle: Bundle) -> None:
-        pace = self._paces.get(edge)
-        if pace is None:
-            self._receivers[edge](bundle)
-            return
+        pace = self._paces[edge]
         pace.begin()
         self._receivers[edge](bundle)
         pace.end(len(bundle))
