@@ -43,17 +43,10 @@ class Composite(NamedTuple):
 KeyType: TypeAlias = "str | Composite"
 
 _NONE = "None"
-_SIMPLE: dict[type, KeyType] = {
-    type(None): _NONE,
-    bool: "number",
-    int: "number",
-    float: "number",
-    Decimal: "number",
-    Fraction: "number",
-    str: "str",
-    bytes: "bytes",
-}
 _TUPLE, _FROZENSET = "", "frozenset"
+
+# Types whose instances have keys of one type.
+_SIMPLE = frozenset({type(None), bool, int, float, Decimal, Fraction, str, bytes})
 
 # By the first byte of their encoding.
 _ENCODED = dict.fromkeys("ifqcm", "number") | {
@@ -70,28 +63,21 @@ _ENCODED = dict.fromkeys("ifqcm", "number") | {
     "G": "GlobalWindow",
 }
 
-# Tuple, and the named tuples seen so far that are encoded like tuples.
-_tuples: set[type] = {tuple}
-
-# A cache of types of tuples by the types of their parts, where all of these are simple.
-_flat: dict[tuple[type, ...], KeyType] = {}
-
 
 def types_of(keys: Iterable[Any]) -> frozenset[KeyType]:
     """Return the types of some keys.
 
+    Raises `InvalidKeyError` for a value that can't be a key.
+
     >>> sorted(types_of(["a", 1, 2.0]))
     ['number', 'str']
     """
-    keys = keys if isinstance(keys, list) else list(keys)
-    kinds = set(map(type, keys))
-    if kinds <= _SIMPLE.keys():
-        return frozenset(_SIMPLE[kind] for kind in kinds)
-    if kinds <= _tuples:
-        signatures = {tuple(map(type, key)) for key in keys}
-        if signatures <= _flat.keys():
-            return frozenset(_flat[signature] for signature in signatures)
-    return frozenset(map(type_of, keys))
+    # Of most keys one stands for all others of its type.
+    alike: dict[Any, Any] = {}
+    for number, key in enumerate(keys):
+        parts = tuple(map(type, key)) if type(key) is tuple else (type(key),)
+        alike[(type(key), parts) if _SIMPLE.issuperset(parts) else number] = key
+    return frozenset(map(type_of, alike.values()))
 
 
 def type_of(key: Any) -> KeyType:
@@ -102,21 +88,7 @@ def type_of(key: Any) -> KeyType:
     >>> described([type_of(("a", None, (1.5,), frozenset({1, 2, "a"})))])
     '(str, None, (number), frozenset of number or str)'
     """
-    kind = type(key)
-    if kind in _SIMPLE:
-        return _SIMPLE[kind]
-    if kind not in _tuples:
-        encoded = encode_key(key)
-        if encoded[:1] == b"t" and isinstance(key, tuple):
-            _tuples.add(kind)
-        return _type_in(encoded)
-    signature = tuple(map(type, key))
-    found = _flat.get(signature)
-    if found is None:
-        found = Composite(_TUPLE, (), tuple(map(type_of, key)))
-        if signature not in _flat and all(part in _SIMPLE for part in signature):
-            _flat[signature] = found
-    return found
+    return _type_in(encode_key(key))
 
 
 def _type_in(encoded: bytes) -> KeyType:
