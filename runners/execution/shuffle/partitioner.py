@@ -10,7 +10,6 @@ In a bounded run, whose key groups nothing outlives, the value of a whole number
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import compress
 from typing import Any
 
 from ....sdk.coders.key_encoding import KEY_GROUPS, encode_key, key_group, key_groups
@@ -22,8 +21,6 @@ from ..user_errors import Attribution, attributed, not_a_pair, pair_type, rerais
 _REMEMBERED = 16_384
 # If most keys of `_MANY` elements are new, the cache is bypassed for `_RESTS` times as many elements.
 _MANY, _RESTS = 1_000, 15
-# Up to this parallelism a bundle is cut by masks, one pass for each part; beyond, in a single pass.
-_FEW = 8
 
 
 def owner(group: int, parallelism: int) -> int:
@@ -58,9 +55,6 @@ class Partitioner:
         # The cached owners by key, and the number of elements for which the cache is still bypassed.
         self._known: dict[Any, int] = {}
         self._resting = 0
-        # Tables that translate the number of a subtask to 1 for this one, else 0.
-        masked = range(parallelism if parallelism <= _FEW else 0)
-        self._masks = [bytes(number == own for number in range(256)) for own in masked]
 
     def parts(self, bundle: Bundle) -> list[Bundle]:
         """Return the part of each subtask, in order, of the class of the bundle.
@@ -70,26 +64,19 @@ class Partitioner:
         targets = self.targets(bundle.values)
         columns: Any = bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs
         kind = Bundle if isinstance(bundle, ColumnBundle) else type(bundle)
-        if self._parallelism > _FEW:
-            places: list[list[int]] = [[] for _ in range(self._parallelism)]
-            for i, target in enumerate(targets):
-                places[target].append(i)
-            return [
-                kind(*([column[i] for i in own] if type(column) is list else column for column in columns))
-                for own in places
-            ]
-        masks = [targets.translate(mask) for mask in self._masks]
+        places: list[list[int]] = [[] for _ in range(self._parallelism)]
+        for i, target in enumerate(targets):
+            places[target].append(i)
         return [
-            kind(*(list(compress(column, mask)) if type(column) is list else column for column in columns))
-            for mask in masks
+            kind(*([column[i] for i in own] if type(column) is list else column for column in columns))
+            for own in places
         ]
 
-    def targets(self, elements: list[Any]) -> Any:
-        """Return the number of the part of each pair; as bytes, if the parallelism is small.
+    def targets(self, elements: list[Any]) -> list[int]:
+        """Return the number of the part of each pair.
 
         Raises `NotAPairError` or `InvalidKeyError` at the first element that has no key.
         """
-        packed = bytes if self._parallelism <= _FEW else list
         try:
             for kind in set(map(type, elements)):
                 if not issubclass(kind, (tuple, list)):
@@ -97,16 +84,16 @@ class Partitioner:
             keys = [key for key, _ in elements]
             prime = self._prime
             if prime is not None and _are_ints(keys):
-                return packed([key % prime for key in keys])
+                return [key % prime for key in keys]
             if self._resting <= 0:
                 try:
-                    return packed(map(self._known.__getitem__, keys))
+                    return list(map(self._known.__getitem__, keys))
                 except KeyError:
                     self._remember(keys)
             if self._resting <= 0:
-                return packed(map(self._known.__getitem__, keys))
+                return list(map(self._known.__getitem__, keys))
             self._resting -= len(keys)
-            return packed(self.of_keys(keys))
+            return self.of_keys(keys)
         except BaseException as error:
             found, element = _explained(elements) or (error, None)
             reraise(attributed(found, Attribution(self._label, element)))
