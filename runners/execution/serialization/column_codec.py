@@ -2,8 +2,7 @@
 
 msgspec encodes a column whose values are all of one type that it returns unchanged; that is three to eight times as
 fast as pickle.  Any other column is pickled.  (MessagePack would turn tuples into lists and NumPy's scalars into
-floats, so only exact types count.)  Columns of integers of 32 bits and of floats are marshalled, which takes half the
-time of testing their types and of msgspec.
+floats, so only exact types count.)
 """
 
 from __future__ import annotations
@@ -24,18 +23,12 @@ _encoder = msgspec.msgpack.Encoder()
 _decode = msgspec.msgpack.Decoder().decode
 
 _MSGSPEC = b"m"
+# Numbers that were marshalled, by earlier versions.
 _NUMBERS = b"#"
 PICKLE = b"p"
 _TUPLES = b"t"
 _NAMED_TUPLES = b"n"
 _INTERVALS = b"w"
-
-# How numbers are marshalled in a list, which has five bytes before: the code and the bytes of each.
-_MARSHALLED: dict[type, tuple[bytes, int]] = {int: (b"i", 5), float: (b"g", 9)}
-_LIST_BYTES = 5
-_MARSHAL_VERSION = 2
-
-_INT32 = range(-(1 << 31), 1 << 31)
 
 # The depth of tuples within tuples that are encoded as columns within columns.
 _DEPTH = 8
@@ -49,9 +42,6 @@ def encode_column(values: list[Any], depth: int = _DEPTH) -> bytes:
     >>> decode_column(encode_column([1, 2])), decode_column(encode_column([(1, "a"), (2, None)]))
     ([1, 2], [(1, 'a'), (2, None)])
     """
-    numbers = encode_numbers(values)
-    if numbers is not None:
-        return numbers
     kinds = set(map(type, values))
     if len(kinds) == 1:
         (kind,) = kinds
@@ -69,28 +59,6 @@ def encode_column(values: list[Any], depth: int = _DEPTH) -> bytes:
             columns = [encode_column(list(column), depth - 1) for column in zip(*values, strict=True)]
             return _NAMED_TUPLES + _encoder.encode([_pickled_type(kind), *columns])
     return PICKLE + pickled(values)
-
-
-def encode_numbers(values: list[Any]) -> bytes | None:
-    """Return a column if all its values are integers of 32 bits, or all are floats; None for any other column.
-
-    The code of each marshalled number proves its type, and tells where the next one is.
-    """
-    n = len(values)
-    kind = type(values[0]) if n > 1 else None
-    if kind is not float and (kind is not int or values[0] not in _INT32):
-        return None
-    if not type(values[n // 3]) is type(values[n // 2]) is type(values[-1]) is kind:
-        # `marshal` would write all of what other values consist of, and what they share again and again.
-        return None
-    code, width = _MARSHALLED[kind]
-    try:
-        data = marshal.dumps(values, _MARSHAL_VERSION)
-    except ValueError:
-        return None
-    if len(data) != _LIST_BYTES + n * width or data[_LIST_BYTES::width] != code * n:
-        return None
-    return _NUMBERS + data
 
 
 @lru_cache(maxsize=1024)

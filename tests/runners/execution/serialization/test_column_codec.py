@@ -135,12 +135,12 @@ def test_what_message_pack_would_change_is_left_to_pickle(column: list[Any]) -> 
     assert shape(column) == shape(decode_column(encode_column(column)))
 
 
-def test_numbers_in_checkpoints_stay_readable() -> None:
+def test_numbers_in_checkpoints_of_earlier_versions_are_read() -> None:
     """The format is documented in docs/checkpoint_format.md, whatever the interpreter's `marshal` does."""
     integers = b"#[\x02\0\0\0i\x01\0\0\0i\xfe\xff\xff\xff"
     floats = b"#[\x02\0\0\0g\0\0\0\0\0\0\xf8\x3fg\0\0\0\0\0\0\0\x80"
     for encoded, values in ((integers, [1, -2]), (floats, [1.5, -0.0])):
-        assert (encode_column(values), repr(decode_column(encoded))) == (encoded, repr(values))
+        assert repr(values) == repr(decode_column(encoded))
 
 
 def test_nan_comes_back() -> None:
