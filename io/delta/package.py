@@ -17,16 +17,15 @@ from ..optional_package import optional_package
 _users: list[int] = []
 
 
-def is_forked() -> bool:
-    """Return True if this process was forked from one that has used the client."""
-    if not _users:
-        _users.append(os.getpid())
-    return _users[0] != os.getpid()
-
-
 def package(needed_for: str, module: str = "deltalake") -> Any:
     """Import and return a module of the client's package.  Raises `MissingExtraError`."""
-    is_forked()
+    if not _users:
+        _users.append(os.getpid())
+    if _users[0] != os.getpid():
+        raise UnsupportedError(
+            f"{needed_for}: this process was forked from one that has used Delta's client, which doesn't work in it; "
+            'start it by multiprocessing\'s "spawn" or "forkserver", or use the client in one of them only'
+        )
     return optional_package(module, extra="delta", needed_for=needed_for)
 
 
@@ -62,8 +61,6 @@ def storage_options(uri: str) -> dict[str, str] | None:
 
 def opened(uri: str, transform: str, version: Any = None) -> Any:
     """Return a version of a table, by number or time; None for the last one.  Raises the client's errors."""
-    if is_forked():
-        raise UnsupportedError(f"{transform}: Delta's client doesn't work in a forked process")
     if isinstance(version, int):
         return package(transform).DeltaTable(uri, version=version, storage_options=storage_options(uri))
     table = package(transform).DeltaTable(uri, storage_options=storage_options(uri))

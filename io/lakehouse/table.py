@@ -41,8 +41,6 @@ class ConflictError(Exception):
 class DataFiles(ABC):
     """The data files of a version of a table, which workers write.
 
-    Workers may be forked, where the clients of table formats don't work, so this is made without them.
-
     Attributes:
       schema: the `pyarrow.Schema` of the table.
     """
@@ -146,7 +144,7 @@ class LakehouseTable(ABC):
 
     @abstractmethod
     def data_files(self, prepared: bytes) -> DataFiles:
-        """Return the data files of the table, as it was when `prepare` returned this.  Works in a forked process."""
+        """Return the data files of the table, as it was when `prepare` returned this."""
 
     @abstractmethod
     def load(self) -> LoadedTable:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import pathlib
 import subprocess
@@ -243,22 +242,6 @@ def test_a_store_that_is_lost_between_two_files_is_waited_for(
     reading.join()
     assert [0, 1, 2] == sorted(row.n for row in [*found, *rest])
     assert 1 == len([line for line in caplog.messages if "doesn't answer" in line])
-
-
-def test_a_forked_reader_of_delta_waits_for_a_lost_store(directory: str, s3: S3Server) -> None:
-    """Which it asks by another process, since the client doesn't work in a forked one."""
-    table = DeltaLakeTable(directory)
-    table.append({"word": ["a"], "n": [0]})
-    source = source_of(table.read(streaming=True))
-    context = multiprocessing.get_context("fork")
-    found = context.Queue()
-    child = context.Process(target=lambda: found.put(source.start()))
-    with s3.stopped():
-        child.start()
-        child.join(3)
-        assert child.is_alive()
-    assert (0, True, 0) == found.get(timeout=120)
-    child.join()
 
 
 def source_of(read: Any) -> Any:
