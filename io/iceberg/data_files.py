@@ -5,7 +5,10 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 from ..files.filesystem import filesystem_for
 from ..lakehouse.table import DataFiles
@@ -52,12 +55,70 @@ class IcebergFiles(DataFiles):
         for file in files:
             fs.sync(file.file_path)
         fs.sync_directory(directory)
-        return [pickle.dumps(file) for file in files]
+        return [encoded_file(file) for file in files]
+
+
+# The fields of a data file that are plain values, by the names of Iceberg's specification (Manifests).
+_FIELDS = (
+    "file_path",
+    "record_count",
+    "file_size_in_bytes",
+    "column_sizes",
+    "value_counts",
+    "null_value_counts",
+    "nan_value_counts",
+    "lower_bounds",
+    "upper_bounds",
+    "key_metadata",
+    "split_offsets",
+    "equality_ids",
+    "sort_order_id",
+)
+
+
+def encoded_file(file: Any) -> bytes:
+    """Return a data file of the client as bytes that other versions of the client read."""
+    fields = {name: getattr(file, name) for name in _FIELDS}
+    fields |= {"content": int(file.content), "file_format": file.file_format.value}
+    fields["partition"] = [_tagged(file.partition[i]) for i in range(len(file.partition))]
+    return msgspec.msgpack.encode(fields)
 
 
 def files_of(files: Sequence[bytes]) -> list[Any]:
-    """Return files as the client has them."""
-    return [pickle.loads(file) for file in files]
+    """Return data files as the client has them."""
+    return [_file_of(file) for file in files]
+
+
+def _file_of(data: bytes) -> Any:
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    # Earlier versions have pickled it.
+    if data.startswith(b"\x80"):
+        return pickle.loads(data)
+    fields = msgspec.msgpack.decode(data, type=dict[str, Any])
+    own: dict[str, Any] = {
+        "content": DataFileContent(fields.pop("content")),
+        "file_format": FileFormat(fields.pop("file_format")),
+        "partition": Record(*map(_untagged, fields.pop("partition"))),
+    }
+    return DataFile.from_args(**own, **fields)
+
+
+def _tagged(value: Any) -> Any:
+    """Return a value of a partition; with its type, if MessagePack doesn't have it."""
+    if isinstance(value, Decimal):
+        return ["decimal", str(value)]
+    if isinstance(value, uuid.UUID):
+        return ["uuid", value.bytes]
+    return value
+
+
+def _untagged(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    kind, data = value
+    return Decimal(data) if kind == "decimal" else uuid.UUID(bytes=data)
 
 
 def arrow_schema(schema: Any) -> Any:

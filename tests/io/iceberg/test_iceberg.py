@@ -6,9 +6,11 @@ import contextlib
 import datetime
 import os
 import pathlib
+import pickle
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from typing import Any
 
 import pyarrow
@@ -18,7 +20,9 @@ from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io.iceberg.catalog import Catalog, closed
+from penstock.io.iceberg.data_files import files_of
 from penstock.io.iceberg.table import IcebergTable
+from penstock.io.lakehouse.commits import CommitName
 from penstock.sdk.errors import SinkError, SourceError
 from penstock.sdk.sink import LabelledSink
 from penstock.testing import TestPipeline, assert_that, equal_to
@@ -258,3 +262,34 @@ def test_a_new_catalog_is_opened_by_many_at_once(tmp_path: pathlib.Path) -> None
         with ThreadPoolExecutor(4) as threads:
             results = [threads.submit(found) for _ in range(4)]
             assert [[]] * 4 == [result.result() for result in results]
+
+
+def test_a_token_has_no_objects_of_the_client(tmp_path: pathlib.Path) -> None:
+    """A file is its fields, with a partition of values of any type; pickled files of earlier versions are read."""
+    names = ("flag", "n", "price", "day", "at", "word", "data")
+    values = (True, 7, Decimal("1.50"), datetime.date(2026, 5, 1), datetime.datetime(2026, 5, 1, 12), "a", b"\x00\x80")
+    kinds = (pyarrow.bool_(), pyarrow.int64(), pyarrow.decimal128(10, 2), pyarrow.date32(), pyarrow.timestamp("us"))
+    schema = pyarrow.schema(list(zip(names, (*kinds, pyarrow.string(), pyarrow.binary()), strict=True)))
+    table = IcebergTable(Catalog(None, {"warehouse": str(tmp_path)}), "shop.t", "Write")
+    files = table.data_files(table.prepare(schema, names, (), True, False))
+    rows = pyarrow.Table.from_pylist([dict(zip(names, each, strict=True)) for each in (values, (None,) * 7)], schema)
+    written = files.write(rows, str(tmp_path / "new"), "0")
+
+    assert 2 == len(written)
+    assert not any(b"pyiceberg" in file for file in written)
+    before = files_of(written)
+    for file, again in zip(before, files_of([pickle.dumps(file) for file in before]), strict=True):
+        assert all(getattr(file, name) == getattr(again, name) for name in DATA_FILE_FIELDS)
+    loaded = table.load()
+    loaded.append(written, CommitName("writer", 1))
+    assert rows.to_pylist() == table.catalog.load("shop.t", "Read").scan().to_arrow().to_pylist()
+    partitions = [tuple(file.partition[i] for i in range(7)) for file in before]
+    assert {Decimal, str, bytes, bool, int} == {type(value) for value in partitions[0]}
+    assert (None,) * 7 == partitions[1]
+
+
+DATA_FILE_FIELDS = (
+    *("content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "column_sizes"),
+    *("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds", "key_metadata"),
+    *("split_offsets", "equality_ids", "sort_order_id"),
+)
