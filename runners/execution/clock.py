@@ -27,10 +27,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import ClassVar
 
+from ...sdk.elements.bundle import Bundle
 from .wakeup import Wakeup
 
 # The advance over the monotonic clock, in microseconds, from which the wall clock counts as set and not adjusted.
@@ -240,6 +241,22 @@ class Pace:
     def end(self, elements: int) -> None:
         """Adjust the number to the time since `begin`, in which so many elements were processed."""
         self.took(elements, self._clock() - self._began)
+
+    def parts(self, bundle: Bundle) -> Iterator[Bundle]:
+        """Yield a bundle in parts, each of which is processed before the next is asked for.
+
+        A bundle of columns isn't divided: its elements are processed together.
+        """
+        if type(bundle) is not Bundle:
+            yield bundle
+            return
+        start, n = 0, len(bundle)
+        while start < n:
+            stop = min(n, start + self.count)
+            self.begin()
+            yield bundle if stop - start == n else bundle.part(start, stop)
+            self.end(stop - start)
+            start = stop
 
     def took(self, elements: int, micros: int) -> None:
         """Adjust the number to the time that these elements took."""

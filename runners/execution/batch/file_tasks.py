@@ -24,7 +24,7 @@ from ..plan.fusion import Plan, Source
 from ..plan.segments import Segment, Stored, dependencies
 from ..shuffle.blocks import decode_bundle
 from ..stages.side_input_views import SideInputViews
-from .segment_task import Destination, SegmentTask, key_groups_for, steps_of
+from .segment_task import Destination, SegmentTask, key_groups_for, pace_of_tasks, steps_of
 from .shuffle_files import BlockFile, BlockFileWriter, FilePart, read_key_groups
 
 # By side input, the parts of files that contain it.
@@ -140,6 +140,7 @@ def run_task(
             metrics,
             writer.send,
             program.groups,
+            pace=pace_of_tasks(),
         )
         if watch is not None:
             watch.begin(task, [segment], counts, metrics)

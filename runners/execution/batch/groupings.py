@@ -11,7 +11,7 @@ from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
 from ..clock import Clock
 from ..counters import Counts
-from ..operators.dataflow import Dataflow, Receiver
+from ..operators.dataflow import Cut, Dataflow, Receiver, uncut
 from ..operators.grouping import GroupingRun
 from ..plan.fusion import Grouping, Plan, is_final, shrinks
 from ..plan.segments import Segment
@@ -44,11 +44,14 @@ class Groupings:
       steps: the groupings that the segments begin with.
       clock: of the task.
       metrics: receives user code's metrics.
-      counts: counts elements.
+      counts: counts the elements that come in blocks; None in a task of all segments, where stages count those that
+        they fold in place.
     """
 
-    def __init__(self, steps: Sequence[Grouping], clock: Clock, metrics: MetricsContainer, counts: Counts) -> None:
-        self._counts = {s.transform.label: counts.of(s.transform.label) for s in steps}
+    def __init__(
+        self, steps: Sequence[Grouping], clock: Clock, metrics: MetricsContainer, counts: Counts | None
+    ) -> None:
+        self._counts = {} if counts is None else {s.transform.label: counts.of(s.transform.label) for s in steps}
         self._bounded = {s.transform.label: _BoundedGrouping(s) for s in steps if is_final(s.primitive)}
         self._triggered = {
             s.transform.label: GroupingRun(s, clock, metrics) for s in steps if not is_final(s.primitive)
@@ -91,8 +94,8 @@ class Groupings:
     def _writers(self) -> dict[str, ShuffleWriter]:
         return {**self._cell_writers, **self._element_writers}
 
-    def run(self, root: Grouping, key_groups: KeyGroups, dataflow: Dataflow) -> Iterator[None]:
-        """Process a partition of the input of a grouping, pausing regularly."""
+    def run(self, root: Grouping, key_groups: KeyGroups, dataflow: Dataflow, in_parts: Cut = uncut) -> Iterator[None]:
+        """Process a partition of the input of a grouping, pausing regularly: after each part of its results."""
         label = root.transform.label
         if label in self._triggered:
             run = self._triggered[label]
@@ -115,11 +118,13 @@ class Groupings:
                     yield
                     continue
                 for results in bounded.finish():
-                    send(results)
-                    yield
+                    for part in in_parts(results):
+                        send(part)
+                        yield
         for results in bounded.finish():
-            send(results)
-            yield
+            for part in in_parts(results):
+                send(part)
+                yield
 
     def finish(self) -> Iterator[None]:
         """Flush the writers, pausing regularly, and tear down user code."""

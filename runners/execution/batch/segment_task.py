@@ -22,9 +22,9 @@ from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
 from ....sdk.sources.bounded import BoundedSource
-from ..clock import Clock
+from ..clock import Clock, Pace
 from ..counters import Counts, StepCount
-from ..operators.dataflow import Dataflow, Receiver
+from ..operators.dataflow import Cut, Dataflow, Receiver, uncut
 from ..plan.execution_graph import outputs_of
 from ..plan.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, has_async
 from ..plan.segments import Segment, Stored
@@ -48,6 +48,9 @@ KeyGroups = Iterable[tuple[int, Iterable[bytes]]]
 
 # The partition of a grouping that has received its input in the same task.
 RECEIVED: KeyGroups = ((0, ()),)
+
+# Microseconds between two pauses, about.
+_TURN = 100_000
 
 
 class Send(Protocol):
@@ -79,6 +82,7 @@ class SegmentTask:
       send: sends the blocks that leave the segment; None for a whole plan, which no block leaves.
       groups: the number of key groups.
       sinks: by label, the receivers of the elements of sinks that aren't written to here.
+      pace: how many elements are processed between two pauses; None for bundles as they come.
 
     Attributes:
       outputs: its sinks at work.
@@ -98,7 +102,9 @@ class SegmentTask:
         send: Send | None = None,
         groups: int = KEY_GROUPS,
         sinks: Mapping[str, SinkOutput] | None = None,
+        pace: Pace | None = None,
     ) -> None:
+        self._in_parts: Cut = uncut if pace is None else pace.parts
         self._plan = plan
         self._counts = counts
         self._send = send
@@ -112,7 +118,7 @@ class SegmentTask:
             # Takes longer to import than a small pipeline without groupings runs.
             from .groupings import Groupings
 
-            self._groupings = Groupings(groupings, clock, metrics, counts)
+            self._groupings = Groupings(groupings, clock, metrics, None if send is None else counts)
             if send is not None:
                 self._groupings.open_writers(plan, segments, send, groups)
         outputs = [step.transform for step in steps if isinstance(step, Output)]
@@ -206,8 +212,9 @@ class SegmentTask:
             receive = self._dataflow.stages[root.stage.id].receive
             for _, blocks in partition:
                 for block in blocks:
-                    receive(decode_bundle(block))
-                    yield
+                    for bundle in self._in_parts(decode_bundle(block)):
+                        receive(bundle)
+                        yield
         elif isinstance(root, Keyed):
             keyed = self._keyed[root.transform.label]
             for _, blocks in partition:
@@ -216,7 +223,7 @@ class SegmentTask:
                 yield
         else:
             assert self._groupings is not None
-            yield from self._groupings.run(root, partition, self._dataflow)
+            yield from self._groupings.run(root, partition, self._dataflow, self._in_parts)
         self._drain()
         if self._waiting is not None:
             self._unblock(self._waiting.ready_after(segment))
@@ -240,11 +247,12 @@ class SegmentTask:
         label = root.transform.label
         count = self._counts.of(label)
         for split in splits:
-            for bundle in guarded_items(label, partial(primitive.source.read_bundles, split)):
-                count.read += len(bundle)
-                count.written += len(bundle)
-                send(bundle)
-                yield
+            for read in guarded_items(label, partial(primitive.source.read_bundles, split)):
+                for bundle in self._in_parts(read):
+                    count.read += len(bundle)
+                    count.written += len(bundle)
+                    send(bundle)
+                    yield
 
     # The end
 
@@ -270,6 +278,11 @@ class SegmentTask:
             output.discard()
         with suppress(Exception):
             self._dataflow.teardown()
+
+
+def pace_of_tasks() -> Pace:
+    """Return a pace with which a task pauses some ten times a second."""
+    return Pace(1 << 30, target=_TURN, growth=1024)
 
 
 def key_groups_for(partitions: int) -> int:

@@ -88,6 +88,11 @@ Arrival = tuple[str, int]
 Cut = Callable[[Bundle], Iterable[Bundle]]
 
 
+def uncut(bundle: Bundle) -> tuple[Bundle]:
+    """Return a bundle as one part."""
+    return (bundle,)
+
+
 class GroupingInput(Protocol):
     """The cells that elements for a grouping are folded into: a window operator's, or those of a shuffle."""
 
