@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import atexit
-import os
 import queue
-import socket
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from types import TracebackType
 
 import attrs
 
 from ...sdk.errors import CheckpointMismatchError, PenstockError
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults, SubtaskLoad
-from ...sdk.options import PageOptions, PipelineOptions, ProgressOptions, StreamingOptions
+from ...sdk.options import PipelineOptions, ProgressOptions, StreamingOptions
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineResult, RunState, seconds_to_wait
 from ...windowing.duration import DurationTypes
@@ -27,7 +23,6 @@ from ..execution.checkpoints.storage import disk_of
 from ..execution.checkpoints.store import SnapshotStore
 from ..execution.clock import ProcessingTime, steady_time
 from ..execution.page.event_log import EventLog, Events
-from ..execution.page.feed import PageFeed
 from ..execution.plan.execution_graph import cut, whole
 from ..execution.plan.fusion import fuse
 from ..execution.sinks.committer import committing_often, with_dead_letters
@@ -40,9 +35,8 @@ from .job.control_requests import Answer, RequestInbox
 from .job.delivery import Delivery
 from .job.job import Job
 from .job.restart_strategy import RestartStrategy
-from .job.status import JobStatus
 from .job_page import JobPage
-from .monitoring.health_port import HealthPort
+from .monitoring.observers import Observers
 from .monitoring.progress import JobProgress
 from .productions.delivery import ProductionDelivery
 from .productions.directory import Productions
@@ -142,7 +136,7 @@ def run_to_the_end(job: Job, options: PipelineOptions) -> None:
     With a checkpoint_dir a signal stops it with a savepoint.  Without one a signal ends the program, as usual: the
     results of half of the input would be wrong.
     """
-    with Observers(job, options):
+    with observers_of(job, options):
         if options.view_as(StreamingOptions).checkpoint_dir is None:
             job.run()
             return
@@ -175,66 +169,11 @@ def _micros(seconds: float) -> int:
     return round(seconds * 1_000_000)
 
 
-class Observers(AbstractContextManager["Observers"]):
-    """The page, the log of events, the endpoints and the progress of a running job, as far as the options ask for them.
-
-    Attributes:
-      metrics_url: the URL of the metrics, or None.
-      health_url: the URL of the health, without a path, or None.
-      page: the page.
-    """
-
-    def __init__(self, job: Job, options: PipelineOptions) -> None:
-        def status() -> JobStatus:
-            return attrs.evolve(job.status, now=job.peek_time())
-
-        self._progress = JobProgress(status, job.execution_graph, options.view_as(ProgressOptions).progress)
-        streaming = options.view_as(StreamingOptions)
-        self._port = None
-        if streaming.metrics_port is not None:
-            # Imported here, because it takes long.
-            from .monitoring.prometheus import MetricsPort
-
-            tasks = [task.label for task in job.execution_graph.tasks]
-            self._port = MetricsPort(status, tasks, streaming.metrics_port, streaming.metrics_host)
-        self.metrics_url = None if self._port is None else self._port.url
-        try:
-            self._health = HealthPort(job, streaming)
-        except BaseException:
-            self._close_metrics()
-            raise
-        self.health_url = self._health.url
-        self._job = job
-        has_page = options.view_as(PageOptions).ui_port is not None
-        self._subject = JobPage(job, status, has_page)
-        try:
-            self.page = PageFeed(self._subject, options)
-        except BaseException:
-            self._subject.close()
-            self._health.close()
-            self._close_metrics()
-            raise
-
-    def __enter__(self) -> Observers:
-        self._progress.__enter__()
-        graph = self._subject.graph() if self._job.context.events.is_logged else None
-        self._job.context.events.add("started", graph=graph, pid=os.getpid(), host=socket.gethostname())
-        self.page.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._progress.__exit__(kind, error, traceback)
-        self._job.context.events.add("ended", state=self._job.state)
-        self.page.close()
-        self._subject.close()
-        self._health.close()
-        self._close_metrics()
-
-    def _close_metrics(self) -> None:
-        if self._port is not None:
-            self._port.close()
+def observers_of(job: Job, options: PipelineOptions) -> Observers:
+    """Return what watches a job, as far as the options ask for it."""
+    page = JobPage(job)
+    progress = JobProgress(page.current_status, job.execution_graph, options.view_as(ProgressOptions).progress)
+    return Observers(page, progress, options, is_asked_by_files=True)
 
 
 class StreamingResult(PipelineResult):
@@ -253,7 +192,7 @@ class StreamingResult(PipelineResult):
     def __init__(self, job: Job, options: PipelineOptions) -> None:
         self._job = job
         self._stop = _stop_of(job, options)
-        self._observers = Observers(job, options)
+        self._observers = observers_of(job, options)
         self.metrics_url = self._observers.metrics_url
         self.health_url = self._observers.health_url
         self.ui_url, self.ui_token = self._observers.page.url, self._observers.page.token

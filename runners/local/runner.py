@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ...sdk.graph import Graph
@@ -56,8 +57,14 @@ class LocalStreamingRunner(TransformRunner):
             run = RunInWorkers(fuse(graph, shrinks), container, settings_of(streaming))
         else:
             run = RunInThisProcess(fuse(graph, in_place), container)
-        progress = progress_of(run.counts, run.plan, options, refresh=run.refresh)
-        with rarely_collected(), CallWatch(streaming.worker_timeout, run.note_call), progress:
+        watching: AbstractContextManager[Any] = progress_of(run.counts, run.plan, options, refresh=run.refresh)
+        if is_monitored(options):
+            # They take longer to import than a small pipeline runs.
+            from .batch.monitored import MonitoredBatch
+            from .monitoring.observers import Observers
+
+            watching = Observers(MonitoredBatch(run), watching, options)
+        with rarely_collected(), CallWatch(streaming.worker_timeout, run.note_call), watching:
             run.run()
         loads = loads_of(run.counts, time.monotonic() - began)
         return FinishedResult(MetricResults(container, None, run.counts.seconds, loads), run.state)
@@ -108,7 +115,11 @@ def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
         or streaming.checkpoint_dir is not None
         or streaming.delivery != "barriers"
         or streaming.recovery != "graph"
-        or streaming.metrics_port is not None
-        or streaming.health_port is not None
-        or options.view_as(PageOptions).ui_port is not None
     )
+
+
+def is_monitored(options: PipelineOptions) -> bool:
+    """Return True if the options ask for a page, or an endpoint of metrics or health."""
+    streaming = options.view_as(StreamingOptions)
+    ports = streaming.metrics_port, streaming.health_port, options.view_as(PageOptions).ui_port
+    return any(port is not None for port in ports)

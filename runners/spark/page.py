@@ -7,25 +7,20 @@ a run in batch report all stacks that they sample, if the run has a page.
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from ...sdk.metrics import MetricsContainer
-from ...sdk.options import PipelineOptions
 from ...sdk.runner import PipelineState
 from ..execution.clock import time_of_day
 from ..execution.counters import Counts
-from ..execution.log_tail import LogTail
-from ..execution.page.description import described_counts, described_metrics, described_observation
-from ..execution.page.event_log import Events, described_error
-from ..execution.page.feed import PageFeed
+from ..execution.page.description import described_observation, described_run
+from ..execution.page.event_log import Events
+from ..execution.page.run_page import RunPage
 from ..execution.streaming.observation import Observe, Observed
 
 _NOT_IN_BATCH = "not measured by --runner=spark-batch"
@@ -66,7 +61,7 @@ IN_BATCH = {
 IN_MICRO_BATCHES: Mapping[str, str] = {"backlogs": _NOTHING_WAITS}
 
 
-class SparkPage:
+class SparkPage(RunPage):
     """A run on Spark as a page shows it.
 
     Args:
@@ -79,107 +74,59 @@ class SparkPage:
 
     def __init__(
         self,
-        graph: dict[str, Any],
+        graph: Mapping[str, Any],
         progress: Callable[[], SparkProgress],
         requests: Mapping[str, Callable[[], Any]],
         events: Events,
         limits: Mapping[str, str],
         observe: Callable[[Observe], None] = lambda wanted: None,
     ) -> None:
-        self.events = events
-        self.limits = limits
+        super().__init__(graph, requests, events, limits, "driver")
         self._observe = observe
-        self._wanted = Observe()
         # The stacks that had been seen when the profile was requested, and the time until which it lasts.
         self._before: Mapping[str, Mapping[str, int]] = {}
         self._until = 0.0
-        self.requests = tuple(requests)
-        self._graph = graph
         self._progress = progress
-        self._executes = requests
         self._started = time_of_day()
-        self._tail = LogTail()
-        self._state = PipelineState.RUNNING
 
-    def graph(self) -> dict[str, Any]:
-        """Return the graph as data."""
-        return self._graph
+    @property
+    def state(self) -> str:
+        return self._progress().state or super().state
 
     def status(self) -> dict[str, Any]:
-        """Return the present progress as data."""
         progress = self._progress()
         self._end_profile(progress)
-        if lines := self._tail.taken():
-            self.events.add("logs", lines=[["driver", *line] for line in lines])
-        observed = described_observation(progress.observed) if self._wanted.is_open and progress.observed else {}
-        return {
-            "state": progress.state or self._state,
-            "now": time_of_day(),
-            "started": self._started,
-            **described_counts(progress.counts),
-            "watermarks": dict(progress.watermarks),
-            "subtasks": progress.loads,
-            "backlog": None,
-            "checkpoints": progress.batches or 0,
-            "failed_checkpoints": 0,
-            "epoch": progress.batches or None,
-            "restarts": 0,
-            "metrics": described_metrics(progress.metrics),
-            **observed,
-        }
+        self._add([])
+        observed = described_observation(progress.observed) if self.wanted.is_open and progress.observed else {}
+        batches = progress.batches
+        return observed | described_run(
+            progress.state or super().state,
+            time_of_day(),
+            self._started,
+            progress.counts,
+            progress.metrics,
+            progress.loads,
+            watermarks=dict(progress.watermarks),
+            **({} if batches is None else {"checkpoints": batches, "epoch": batches or None}),
+        )
 
-    def observe(self, is_open: bool, step: str | None, key: str | None) -> None:
-        """Observe what an open page shows, from the next batch on."""
-        self._want(is_open=is_open, step=step, key=key)
-
-    def _want(self, **changes: Any) -> None:
-        self._wanted = self._wanted._replace(**changes)
-        self._observe(self._wanted)
+    def want(self, **changes: Any) -> None:
+        super().want(**changes)
+        self._observe(self.wanted)
 
     def profile(self, number: int, seconds: float) -> None:
         """Sample the stacks of tasks that end in these seconds, or of the next ones."""
         self._before, self._until = self._progress().stacks, time.monotonic() + seconds
-        self._want(profile=number, seconds=seconds)
+        super().profile(number, seconds)
 
     def _end_profile(self, progress: SparkProgress) -> None:
         """Add the events of a profile whose seconds are over, if a task has ended since it was requested."""
-        if not self._wanted.profile:
+        if not self.wanted.profile:
             return
         sampled = {name: Counter(own) - Counter(self._before.get(name, {})) for name, own in progress.stacks.items()}
         sampled = {name: own for name, own in sampled.items() if own}
-        is_over = (progress.state or self._state) != PipelineState.RUNNING
+        is_over = (progress.state or super().state) != PipelineState.RUNNING
         if is_over or (sampled and time.monotonic() >= self._until):
             for name, own in sampled.items():
-                self.events.add("profile", number=self._wanted.profile, worker=name, stacks=own)
-            self._want(profile=0)
-
-    def request(self, kind: str, number: int) -> None:
-        """Execute a request, and answer with an event."""
-        self._executes[kind]()
-        self.events.add("answer", number=number, is_done=True, text=f"requested: {kind}", epoch=None)
-
-    def open(self, options: PipelineOptions) -> PageFeed:
-        """Open the page, if the options ask for it.  Raises the errors of `PageFeed`."""
-        feed = PageFeed(self, options)
-        if feed.url is not None:
-            self._tail.install()
-        return feed
-
-    @contextmanager
-    def served(self, feed: PageFeed) -> Iterator[None]:
-        """Serve the page in the `with` block, and record the start and the end of the run."""
-        graph = self._graph if self.events.is_logged else None
-        # The run takes no requests through its directory.
-        self.events.add("started", graph=graph, pid=os.getpid(), host=socket.gethostname(), is_asked_by_files=False)
-        feed.start()
-        try:
-            yield
-            self._state = PipelineState.DONE
-        except BaseException as error:
-            self._state = PipelineState.FAILED
-            self.events.add("failed", error=described_error(error))
-            raise
-        finally:
-            self.events.add("ended", state=self._progress().state or self._state)
-            feed.close()
-            self._tail.remove()
+                self.events.add("profile", number=self.wanted.profile, worker=name, stacks=own)
+            self.want(profile=0)

@@ -166,7 +166,7 @@ class StreamingOptions(PipelineOptions):
         add("--metrics_host", default="127.0.0.1", help="The address to serve metrics at.")
         add("--health_port", type=int, help="Serve /healthz and /readyz at this port; 0 for a free port.")
         add("--health_host", default="127.0.0.1", help="The address to serve the health at.")
-        help = "Seconds without progress after which a running job is no longer healthy."
+        help = "Seconds without progress after which a run is no longer healthy."
         add("--health_timeout", type=float, default=60.0, help=help)
         help = "What SIGTERM and Ctrl-C do. Default: stop with a savepoint if there is a checkpoint_dir, else drain."
         add("--on_signal", choices=["savepoint", "drain", "cancel"], help=help)

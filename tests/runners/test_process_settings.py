@@ -46,11 +46,15 @@ def within(n: int, interval: float, fails: bool) -> int:
     return n
 
 
+OBSERVED = {"ui_port": 0, "metrics_port": 0, "health_port": 0}
+
 KINDS: dict[str, dict[str, Any]] = {
     "in process": {},
     "as a job": {"checkpoint_dir": "kept"},
-    "with a page": {"ui_port": 0, "metrics_port": 0, "health_port": 0},
+    "with a page": OBSERVED,
     "in workers": {"parallelism": 2},
+    "in workers with a page": {"parallelism": 2, **OBSERVED},
+    "as a job with a page": {"checkpoint_dir": "kept", **OBSERVED},
     "as a job in workers": {"parallelism": 2, "checkpoint_dir": "kept"},
 }
 

@@ -1,4 +1,4 @@
-// The table of steps: rates, watermarks, lag, state, hot keys and skew; sortable, and filtered by name.
+// The table of steps: rates, watermarks, lag, state, hot keys and skew; sortable, and filtered by name; and of a run in batch its partitions and workers.
 
 import { bytes, duration, el, number, percent, setText } from "./elements.js";
 
@@ -33,14 +33,24 @@ export function stepsView(panel, shared) {
     return heads[name];
   }));
   const metrics = el("tbody", {});
+  // Of a run in batch: partitions by task, and what each worker does.
+  const partitions = el("tbody", {});
+  const workers = el("tbody", {});
+  const tables = (title, columns, rows) => [
+    el("h2", {}, title),
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, el("table", {},
+      el("thead", {}, el("tr", {}, ...columns.map((text) => el("th", { scope: "col" }, text)))), rows)),
+  ];
+  const tasks = el("div", { hidden: true },
+    ...tables("Partitions", ["Task", "Done", "Running", "Waiting"], partitions),
+    ...tables("Workers", ["Worker", "Process", "Task", "Tasks done"], workers));
   panel.append(
     el("div", { class: "bar" }, el("label", {}, "Filter by name ", filter),
       el("span", { class: "note" }, "A fused stage counts elements once, at its first step. Skew: the busiest subtask against the average. Backlog: what waits for the stage, or for a source to read it. State: bytes of the stage in the newest checkpoint.")),
     unmeasured,
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, el("table", {}, el("thead", {}, head), body)),
-    el("h2", {}, "Metrics of user code"),
-    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Metrics of user code" }, el("table", {},
-      el("thead", {}, el("tr", {}, ...["Step", "Namespace", "Name", "Kind", "Value"].map((text) => el("th", { scope: "col" }, text)))), metrics)));
+    tasks,
+    ...tables("Metrics of user code", ["Step", "Namespace", "Name", "Kind", "Value"], metrics));
   const rows = new Map();
 
   function sort(name) {
@@ -116,6 +126,11 @@ export function stepsView(panel, shared) {
     }
     const shown = found.map(([label]) => rows.get(label));
     if (shown.length !== body.children.length || shown.some((row, index) => body.children[index] !== row)) body.replaceChildren(...shown);
+    tasks.hidden = status.partitions === undefined;
+    const cells = (texts) => texts.map((text, index) => el(index ? "td" : "th", { class: typeof text === "number" ? "n" : "", scope: index ? null : "row" }, typeof text === "number" ? number(text) : text));
+    partitions.replaceChildren(...(status.partitions ?? []).map((counts, task) => el("tr", {}, ...cells([graph.tasks[task]?.label ?? "", ...counts]))));
+    workers.replaceChildren(...(status.tasks ?? []).map((each) => el("tr", {},
+      ...cells([`worker ${each.worker}`, String(each.pid), graph.tasks[each.task]?.label ?? "idle", each.done]))));
     metrics.replaceChildren(...(status.metrics ?? []).slice(0, 500).map((each) => el("tr", {},
       el("th", { scope: "row" }, each.step), el("td", {}, each.namespace), el("td", {}, each.name), el("td", {}, each.kind),
       el("td", { class: "n" }, each.kind === "distribution"

@@ -14,15 +14,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ....sdk import graph
 from ....sdk.drawing.drawing import drawn_transforms
 from ....sdk.metrics import MetricsContainer
 from ..counters import Counts
-from ..plan.execution_graph import ExecutionGraph, label_of
-from ..plan.fusion import Plan, Stage, Step
+from ..plan.execution_graph import EdgeKind, ExecutionGraph, label_of
+from ..plan.fusion import Grouping, Keyed, Plan, Stage, Step
+from ..plan.segments import Segment, Stored
 from ..stages.traffic import Traffic
 from ..streaming.observation import Observed, StepBacklog
 
@@ -41,9 +42,26 @@ def described_graph(execution_graph: ExecutionGraph) -> dict[str, Any]:
     return described
 
 
-def described_plan(plan: Plan, parallelism: int) -> dict[str, Any]:
-    """Return the graph of a plan without tasks as data, such as one that runs in batch."""
-    return _described(plan, {}, {}) | {"parallelism": parallelism, "tasks": []}
+def described_segments(plan: Plan, segments: Sequence[Segment], parallelism: int) -> dict[str, Any]:
+    """Return the graph of a plan as data, of which the segments run as tasks in so many workers."""
+    steps = [[step for step in (segment.root, *segment.steps) if not isinstance(step, Stored)] for segment in segments]
+    # A step behind a Flatten is in several segments.
+    task_of = {
+        label: number for number, own in reversed([*enumerate(steps)]) for step in own for label in _labels(step)
+    }
+    crossing: dict[int, str] = {}
+    if parallelism > 1:
+        for segment in segments:
+            if isinstance(segment.root, (Grouping, Keyed)):
+                crossing[segment.root.transform.inputs[0]] = EdgeKind.SHUFFLE.value
+            crossing |= dict.fromkeys(segment.side_outputs, EdgeKind.BROADCAST.value)
+    described = _described(plan, task_of, crossing)
+    described["parallelism"] = parallelism
+    described["tasks"] = [
+        {"id": number, "label": segment.label, "steps": [label_of(step) for step in own]}
+        for number, (segment, own) in enumerate(zip(segments, steps, strict=True))
+    ]
+    return described
 
 
 def _described(plan: Plan, task_of: dict[str, int], crossing: dict[int, str]) -> dict[str, Any]:
@@ -94,6 +112,26 @@ def described_counts(counts: Counts) -> dict[str, Any]:
         "written": {label: count.written for label, count in steps},
         "seconds": {label: round(seconds, 4) for label, seconds in list(counts.seconds.items())},
     }
+
+
+def described_run(
+    state: str,
+    now: int,
+    started: int,
+    counts: Counts,
+    metrics: MetricsContainer,
+    subtasks: Sequence[Sequence[Sequence[float]]],
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the status of a run as data (docs/ui.md).
+
+    Args:
+      subtasks: for each task and subtask the share of time in which it was busy, and in which it was backpressured, and
+        the elements that it has read.
+      more: what not every run has.
+    """
+    about = {"state": state, "now": now, "started": started, "watermarks": {}, "subtasks": subtasks, "backlog": None}
+    return about | described_counts(counts) | {"metrics": described_metrics(metrics)} | more
 
 
 def described_metrics(metrics: MetricsContainer) -> list[dict[str, Any]]:

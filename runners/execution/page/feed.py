@@ -52,10 +52,12 @@ class Subject(Protocol):
     """
 
     events: Events
-    requests: tuple[str, ...]
     limits: Mapping[str, str]
 
-    def graph(self) -> dict[str, Any]:
+    @property
+    def requests(self) -> tuple[str, ...]: ...
+
+    def graph(self) -> Mapping[str, Any]:
         """Return the graph as data."""
 
     def status(self) -> dict[str, Any]:

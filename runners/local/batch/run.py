@@ -9,8 +9,8 @@ import os
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ....sdk import graph
@@ -18,12 +18,12 @@ from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.runner import PipelineState
 from ....sdk.sources.bounded import BoundedSource
 from ....sdk.user_code.step_slot import StepSlot, here
-from ...execution.batch.segment_task import RECEIVED, SegmentTask
+from ...execution.batch.segment_task import SegmentTask, pace_of_tasks
 from ...execution.counters import Counts
 from ...execution.plan.fusion import Plan, Source
 from ...execution.plan.segments import Segment, cut
+from ...execution.sinks.committer import SinkCommitter
 from ...execution.sinks.run_records import recorded
-from ...execution.sinks.writer import OutputRun
 from ...execution.stages.side_input_views import SideInputViews
 from ...execution.stuck_calls import Returned, Stuck, log_call
 from ...execution.user_errors import guarded
@@ -67,15 +67,27 @@ class BatchRun(ABC):
         try:
             with (
                 scoped(self._metrics, seconds=self._completed.seconds),
-                committed_at_end(self.plan, self._transaction, self._staged, self._metrics, self._discard),
+                recorded(self.plan, self._metrics) as committer,
             ):
-                self._run_tasks()
+                self._run_and_commit(committer)
             self.state = PipelineState.DONE
         except Cancelled:
             self.state = PipelineState.CANCELLED
         except BaseException:
             self.state = PipelineState.FAILED
             raise
+
+    def _run_and_commit(self, committer: SinkCommitter) -> None:
+        try:
+            committer.begin(self._transaction)
+            self._run_tasks()
+            committer.publish(self._transaction, self._staged())
+        except BaseException:
+            with suppress(Exception):
+                self._discard()
+            committer.abort()
+            raise
+        committer.close()
 
     @abstractmethod
     def _run_tasks(self) -> None:
@@ -142,6 +154,10 @@ class BatchRun(ABC):
     def workers(self) -> list[tuple[int, int | None, int]]:
         """Return for each worker its process id, its segment if it has a task, and the tasks that it has completed."""
 
+    @abstractmethod
+    def elements_read(self) -> Mapping[tuple[int, int], int]:
+        """Return the elements that steps have read, by the number of their segment and that of the worker."""
+
     def stuck_steps(self) -> list[str]:
         """Return the steps with a function that doesn't return, and the worker if there are several."""
         stuck = self._stuck
@@ -163,12 +179,13 @@ class RunInThisProcess(BatchRun):
     def _run_tasks(self) -> None:
         self._slot, self.has_begun = here.slot, True
         arguments = self.plan.steps, SideInputViews(), self._transaction, "0", self.counts, self._metrics
-        task = self._task = SegmentTask(self.plan, self.segments, *arguments)
+        task = self._task = SegmentTask(self.plan, self.segments, *arguments, pace=pace_of_tasks())
         if self._reporter is not None:
             self._reporter.begin(task, self.segments, self.counts, self._metrics)
         for segment in self.segments:
             began = time.monotonic()
-            for _ in task.run(segment, splits_of(segment, 1)):
+            root = segment.root
+            for _ in task.run(segment, splits_of(root, 1)) if isinstance(root, Source) else task.run(segment):
                 if self._reporter is not None:
                     self._pause(self._reporter, segment, began)
             self.counts.busy[segment.label, 0] = time.monotonic() - began
@@ -209,7 +226,11 @@ class RunInThisProcess(BatchRun):
 
     def _staged(self) -> Mapping[str, Sequence[Any]]:
         assert self._task is not None
-        return staged_by(self._task.outputs)
+        staged: dict[str, list[Any]] = {}
+        for output in self._task.outputs:
+            output.stage()
+            staged[output.label] = output.staged
+        return staged
 
     def _discard(self) -> None:
         if self._task is not None:
@@ -227,49 +248,16 @@ class RunInThisProcess(BatchRun):
         is_at_work = self.has_begun and self._at_work < len(self.segments)
         return [(os.getpid(), self._at_work if is_at_work else None, 0)]
 
-
-@contextmanager
-def committed_at_end(
-    plan: Plan,
-    transaction: str,
-    stage: Callable[[], Mapping[str, Sequence[Any]]],
-    metrics: MetricsContainer,
-    discard: Callable[[], Any] = bool,
-) -> Iterator[None]:
-    """Prepare sinks, and commit them after the `with` block, or abort them if anything fails.
-
-    Args:
-      stage: returns the tokens that were staged, by the label of a sink.
-      metrics: counts what sinks report during the commit.
-      discard: frees the resources of the block after a failure.
-    """
-    with recorded(plan, metrics) as committer:
-        try:
-            committer.begin(transaction)
-            yield
-            committer.publish(transaction, stage())
-        except BaseException:
-            with suppress(Exception):
-                discard()
-            committer.abort()
-            raise
-        committer.close()
+    def elements_read(self) -> Mapping[tuple[int, int], int]:
+        steps = self.reported().counts.steps
+        return {
+            (number, 0): sum(steps[label].read for label in segment.label.split(" → ") if label in steps)
+            for number, segment in enumerate(self.segments)
+        }
 
 
-def staged_by(outputs: Iterable[OutputRun]) -> dict[str, list[Any]]:
-    """Stage the output of sinks.  Return the tokens by the sinks' labels."""
-    staged: dict[str, list[Any]] = {}
-    for output in outputs:
-        output.stage()
-        staged[output.label] = output.staged
-    return staged
-
-
-def splits_of(segment: Segment, desired: int) -> Any:
-    """Return the splits of a segment's source, or the one partition of a segment whose input was shuffled."""
-    root = segment.root
-    if not isinstance(root, Source):
-        return RECEIVED
+def splits_of(root: Source, desired: int) -> Sequence[Any]:
+    """Return the splits of a source."""
     primitive = root.transform.primitive
     assert isinstance(primitive, graph.Read)
     source = primitive.source

@@ -89,7 +89,9 @@ class RunInWorkers(BatchRun):
         # Names of tasks by worker, and numbers of dead workers by segment.
         self._attempt_of: dict[int, str] = {}
         self._deaths: dict[int, int] = {}
+        # By worker, the tasks that it has completed; and by segment and worker, the elements that those have read.
         self._tasks_of = Counter[int]()
+        self._read = Counter[tuple[int, int]]()
         self._schedule = Schedule((), lambda number: ())
         self._workers: BatchWorkers | None = None
         self._turns = 0
@@ -105,9 +107,9 @@ class RunInWorkers(BatchRun):
     def _prepared(self, directory: str) -> PartitionedPlan:
         partitions = self._settings.partitions
         splits = {
-            number: [splits_of(segment, 1)]
+            number: [splits_of(segment.root, 1)]
             if segment.is_of_one_task
-            else [[split] for split in splits_of(segment, partitions * _SPLITS)]
+            else [[split] for split in splits_of(segment.root, partitions * _SPLITS)]
             for number, segment in enumerate(self.segments)
             if isinstance(segment.root, Source)
         }
@@ -196,6 +198,7 @@ class RunInWorkers(BatchRun):
             self._completed.add(task.counts)
             self._in_progress.pop(worker, None)
         self._tasks_of[worker] += 1
+        self._read[task.segment, worker] += _elements_in(task.counts)
         for label, token in task.staged:
             self._tokens[label].append(pickle.loads(token))
         self._schedule.complete(worker)
@@ -235,9 +238,20 @@ class RunInWorkers(BatchRun):
         pids = [] if self._workers is None else self._workers.pids
         return [(pid, self._schedule.segment_of(n), self._tasks_of[n]) for n, pid in enumerate(pids)]
 
+    def elements_read(self) -> Mapping[tuple[int, int], int]:
+        read = Counter(self._read)
+        for worker, report in list(self._in_progress.items()):
+            if (segment := self._schedule.segment_of(worker)) is not None:
+                read[segment, worker] += _elements_in(report.counts)
+        return read
+
     def stuck_steps(self) -> list[str]:
         of_workers = [] if self._workers is None else self._workers.stuck_steps()
         return [*super().stuck_steps(), *of_workers]
+
+
+def _elements_in(counts: Counts) -> int:
+    return sum(count.read for count in counts.steps.values())
 
 
 @contextmanager

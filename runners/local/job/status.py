@@ -14,6 +14,7 @@ import attrs
 
 from ....sdk.metrics import MetricsContainer
 from ...execution.checkpoints.manifest import Checkpoint
+from ...execution.counters import Counts
 from ...execution.plan.execution_graph import SubtaskId
 from ..subtask.reports import TaskMetrics, sum_of
 from ..workers.protocol import Counted, SubtaskTime
@@ -26,7 +27,7 @@ _KEPT_METRICS = 100
 
 
 class Phase(StrEnum):
-    """The phase of a job: it restores a checkpoint, processes records, waits after a failure, stops, or is over."""
+    """The phase of a run: it restores a checkpoint, processes records, waits after a failure, stops, or is over."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -92,6 +93,16 @@ class JobStatus:
     failure: str | None
     loads: Mapping[SubtaskId, Load] = attrs.field(factory=dict)
     times: Mapping[SubtaskId, SubtaskTime] = attrs.field(factory=dict)
+
+    @property
+    def counts(self) -> Counts:
+        """The counts now."""
+        return self.attempted.counts
+
+    @property
+    def metrics(self) -> MetricsContainer:
+        """The metrics of user code now."""
+        return self.attempted.user_metrics
 
 
 class StatusTracker:

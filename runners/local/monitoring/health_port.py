@@ -1,34 +1,32 @@
-"""Health of a running job for supervisors: an HTTP endpoint, and notification of a service manager.
+"""Health of a run for supervisors: an HTTP endpoint, and notification of a service manager.
 
-With `--health_port=PORT`, http://127.0.0.1:PORT/healthz answers 200 while the job is live, and /readyz while it is
-ready; otherwise they answer 503.  The body is a JSON object with the phase, restarts and the last checkpoint.  Other
-hosts can read it only with `--health_host`.
+With `--health_port=PORT`, http://127.0.0.1:PORT/healthz answers 200 while the run is live, and /readyz while it is
+ready; otherwise they answer 503.  The body is a JSON object with the phase, and of a job with restarts and the last
+checkpoint.  Other hosts can read it only with `--health_host`.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ....sdk.options import StreamingOptions
-from .health import Health, HealthMonitor
+from .health import Health, HealthMonitor, MonitoredRun
 from .http_port import HttpPort
 from .service_manager import ServiceManager
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-    from ..job.job import Job
-
 # The longest interval between two looks, in seconds, and the number of looks within the time-out or the watchdog's.
 _SELDOM, _LOOKS = 0.5, 4
 
 
 class HealthWatch:
-    """Watches the health of a job on a thread of its own, until it is closed.
+    """Watches the health of a run on a thread of its own, until it is closed.
 
     Args:
       manager: the service manager to tell; None for none.
@@ -64,7 +62,7 @@ class HealthWatch:
 
 
 class HealthPort:
-    """The health of a job, as far as the options or a service manager ask for it, until it is closed.
+    """The health of a run, as far as the options or a service manager ask for it, until it is closed.
 
     Attributes:
       url: the URL of the endpoint, without a path; None without `--health_port`.
@@ -72,7 +70,7 @@ class HealthPort:
     Raises `OptionsError` if the port is not available.
     """
 
-    def __init__(self, job: Job, streaming: StreamingOptions) -> None:
+    def __init__(self, run: MonitoredRun, streaming: StreamingOptions) -> None:
         manager = ServiceManager.of()
         self.url: str | None = None
         self._watch: HealthWatch | None = None
@@ -82,7 +80,7 @@ class HealthPort:
         timeout = float(streaming.health_timeout)
         watchdog = timeout if manager is None or manager.watchdog is None else manager.watchdog
         pause = min(_SELDOM, timeout / _LOOKS, watchdog / _LOOKS)
-        monitor = HealthMonitor(job, round(timeout * 1_000_000))
+        monitor = HealthMonitor(run, round(timeout * 1_000_000))
         watch = self._watch = HealthWatch(monitor, manager, pause)
         if streaming.health_port is None:
             return
@@ -120,24 +118,9 @@ def application_of(health: Callable[[], Health]) -> Callable[[WSGIEnvironment, S
         else:
             found = health()
             status = "200 OK" if answers[path](found) else "503 Service Unavailable"
-            body = msgspec.json.encode(described(found)) + b"\n"
+            body = msgspec.json.encode(found.described()) + b"\n"
         headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("Cache-Control", "no-store"), *extra]
         start_response(status, headers)
         return [b"" if method == "HEAD" else body]
 
     return application
-
-
-def described(health: Health) -> dict[str, Any]:
-    """Return what clients may know: no error, which could contain data."""
-    status = health.status
-    age = None if status.checkpoint_at is None else max(0, status.now - status.checkpoint_at) / 1_000_000
-    return {
-        "live": health.is_live,
-        "ready": health.is_ready,
-        "phase": health.phase.value,
-        "why": health.why,
-        "restarts": status.restarts,
-        "checkpoint_epoch": status.epoch,
-        "checkpoint_age_seconds": age,
-    }

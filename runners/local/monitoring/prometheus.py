@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: an HTTP endpoint with the status of a running job.
+"""Metrics for Prometheus: an HTTP endpoint with the status of a run.
 
 The URL is http://127.0.0.1:PORT/metrics with `--metrics_port=PORT`; other hosts can read it only with
 `--metrics_host`.  The endpoint shows the names of steps and metrics, and their values, without authentication.
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ....sdk.errors import missing_extra
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..job.status import JobStatus
+from .health import RunStatus
 from .http_port import HttpPort
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class MetricsPort:
     """
 
     def __init__(
-        self, status: Callable[[], JobStatus], tasks: Sequence[str], port: int, host: str = "127.0.0.1"
+        self, status: Callable[[], RunStatus], tasks: Sequence[str], port: int, host: str = "127.0.0.1"
     ) -> None:
         if find_spec("prometheus_client") is None:
             raise missing_extra("prometheus-client", "metrics", "--metrics_port")
@@ -54,7 +55,7 @@ class MetricsPort:
 class _Collector:
     """The metrics, as prometheus-client collects them."""
 
-    def __init__(self, status: Callable[[], JobStatus], tasks: Sequence[str]) -> None:
+    def __init__(self, status: Callable[[], RunStatus], tasks: Sequence[str]) -> None:
         self._status = status
         self._tasks = tasks
 
@@ -62,21 +63,39 @@ class _Collector:
         return []
 
     def collect(self) -> Iterator[Metric]:
+        from prometheus_client.core import GaugeMetricFamily
+
         status = self._status()
+        is_job = isinstance(status, JobStatus)
         yield from _of_steps(status)
-        yield from _of_subtasks(status, self._tasks)
-        yield from _of_job(status)
+        yield from _of_subtasks(status, self._tasks, waits=is_job)
+        uptime = (status.now - status.started) / 1e6
+        yield GaugeMetricFamily("penstock_uptime_seconds", "Since the run began.", value=uptime)
+        if isinstance(status, JobStatus):
+            yield from _of_stream(status)
+            yield from _of_checkpoints(status)
         yield from _of_user_code(status)
 
 
-def _of_steps(status: JobStatus) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+def _of_steps(status: RunStatus) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily
 
     read = CounterMetricFamily("penstock_elements_read", "Elements that a step has read.", labels=["step"])
     written = CounterMetricFamily("penstock_elements_written", "Elements that a step has put out.", labels=["step"])
-    for label, count in status.attempted.counts.steps.items():
+    for label, count in status.counts.steps.items():
         read.add_metric([label], count.read)
         written.add_metric([label], count.written)
+    spent = CounterMetricFamily(
+        "penstock_step_seconds", "The sampled time of a transform, also of those within a fused stage.", labels=["step"]
+    )
+    for label, seconds in status.counts.seconds.items():
+        spent.add_metric([label], seconds)
+    yield from (read, written, spent)
+
+
+def _of_stream(status: JobStatus) -> Iterator[Metric]:
+    from prometheus_client.core import GaugeMetricFamily
+
     watermark = GaugeMetricFamily(
         "penstock_watermark_seconds", "A step's watermark, in seconds since 1970.", labels=["step"]
     )
@@ -88,11 +107,6 @@ def _of_steps(status: JobStatus) -> Iterator[Metric]:
         if MIN_MICROS < micros < MAX_MICROS:
             watermark.add_metric([label], micros / 1e6)
             lag.add_metric([label], (status.now - micros) / 1e6)
-    spent = CounterMetricFamily(
-        "penstock_step_seconds", "The sampled time of a transform, also of those within a fused stage.", labels=["step"]
-    )
-    for label, seconds in status.attempted.counts.seconds.items():
-        spent.add_metric([label], seconds)
     pressure = GaugeMetricFamily(
         "penstock_backpressure_ratio",
         "The share of the last five seconds for which a stage had to wait for those behind it.",
@@ -100,10 +114,10 @@ def _of_steps(status: JobStatus) -> Iterator[Metric]:
     )
     for label, share in status.backpressure.items():
         pressure.add_metric([label], share)
-    yield from (read, written, watermark, lag, spent, pressure)
+    yield from (watermark, lag, pressure)
 
 
-def _of_subtasks(status: JobStatus, tasks: Sequence[str]) -> Iterator[Metric]:
+def _of_subtasks(status: RunStatus, tasks: Sequence[str], waits: bool) -> Iterator[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
     labels = ["stage", "subtask"]
@@ -115,10 +129,10 @@ def _of_subtasks(status: JobStatus, tasks: Sequence[str]) -> Iterator[Metric]:
     for id, load in status.loads.items():
         for family, share in ((busy, load.busy), (pressure, load.backpressured), (idle, load.idle)):
             family.add_metric([tasks[id.task], str(id.index)], share)
-    yield from (busy, pressure, idle)
+    yield from (busy, pressure, idle) if waits else (busy, idle)
 
 
-def _of_job(status: JobStatus) -> Iterator[Metric]:
+def _of_checkpoints(status: JobStatus) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     def counter(name: str, text: str, value: int) -> Metric:
@@ -132,7 +146,6 @@ def _of_job(status: JobStatus) -> Iterator[Metric]:
     yield counter("checkpoints", "Checkpoints that were completed.", v.checkpoints)
     yield counter("checkpoint_failures", "Checkpoints that have failed.", v.failed_checkpoints)
     yield counter("restarts", "How often the job has started again after a failure.", v.restarts)
-    yield from gauge("uptime_seconds", "Since the job began.", (v.now - v.started) / 1e6)
     yield from gauge("checkpoint_epoch", "The number of the last checkpoint.", v.epoch)
     yield from gauge("checkpoint_size_bytes", "The size of the files of the last checkpoint.", v.checkpoint_size)
     if v.checkpoint_at is not None and v.checkpoint_duration is not None:
@@ -141,7 +154,7 @@ def _of_job(status: JobStatus) -> Iterator[Metric]:
     yield from gauge("backlog", "About how much waits to be read, where sources know.", v.backlog)
 
 
-def _of_user_code(status: JobStatus) -> Iterator[Metric]:
+def _of_user_code(status: RunStatus) -> Iterator[Metric]:
     from prometheus_client.core import GaugeMetricFamily, SummaryMetricFamily
 
     labels = ["step", "namespace", "name"]
@@ -151,7 +164,7 @@ def _of_user_code(status: JobStatus) -> Iterator[Metric]:
     sums = SummaryMetricFamily("penstock_user_distribution", "Count and sum of a distribution.", labels=labels)
     least = GaugeMetricFamily("penstock_user_distribution_min", "A distribution's least value.", labels=labels)
     greatest = GaugeMetricFamily("penstock_user_distribution_max", "A distribution's greatest value.", labels=labels)
-    for step, reported in status.attempted.user_metrics.steps.items():
+    for step, reported in status.metrics.steps.items():
         for name, n in reported.counters.items():
             counters.add_metric([step, *name], n)
         for name, (_, value) in reported.gauges.items():

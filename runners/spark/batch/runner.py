@@ -14,7 +14,7 @@ from ....sdk.run_transform import TransformRunner
 from ....sdk.runner import Capability, FinishedResult, PipelineResult
 from ....sdk.spark_interfaces import HasFrames, refuse_frames
 from ...execution.counters import loads_of
-from ...execution.page.description import described_plan
+from ...execution.page.description import described_segments
 from ...execution.page.event_log import Events
 from ...execution.plan.fusion import fuse, shrinks
 from ...execution.progress import progress_of
@@ -104,7 +104,7 @@ class SparkBatchRunner(TransformRunner):
             observed = [Observed(traffic=traffic.edges, shuffles=traffic.shuffles)]
             return SparkProgress(None, reports.counts, reports.metrics, observed=observed, stacks=stacks)
 
-        graph = described_plan(execution.plan, execution.partitions)
+        graph = described_segments(execution.plan, execution.segments, execution.partitions)
         return SparkPage(graph, progress, {"cancel": execution.cancel}, Events(), IN_BATCH)
 
     @classmethod

@@ -37,7 +37,11 @@ def build(p: beam.Pipeline, numbers: Any) -> None:
     _ = p | "Numbers" >> numbers | "Slow" >> beam.Map(slow) | "Fast" >> beam.Map(fast)
 
 
-@pytest.mark.parametrize("flags", [{}, {"parallelism": 2}, {"metrics_port": 0}], ids=["batch", "workers", "job"])
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"metrics_port": 0}, {"parallelism": 2}, {"delivery": "weak"}],
+    ids=["batch", "batch with metrics", "workers", "job"],
+)
 def test_a_plain_run_reports_the_time_of_each_transform(flags: dict[str, Any]) -> None:
     """In the process, in workers, and as a job."""
     p = beam.Pipeline(options=PipelineOptions(**flags))

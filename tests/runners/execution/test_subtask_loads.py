@@ -44,9 +44,10 @@ STREAMED = ["Numbers/Values → Pair", "Group → Keys"]
     [
         pytest.param({}, [(stage, 0) for stage in BOTH], id="batch"),
         pytest.param({"parallelism": 2}, [(stage, number) for stage in SHUFFLED for number in (0, 1)], id="workers"),
-        pytest.param({"metrics_port": 0}, [("Numbers/Values → Pair → Group → Keys", 0)], id="job"),
+        pytest.param({"metrics_port": 0}, [(stage, 0) for stage in BOTH], id="batch with metrics"),
+        pytest.param({"delivery": "weak"}, [("Numbers/Values → Pair → Group → Keys", 0)], id="job"),
         pytest.param(
-            {"metrics_port": 0, "parallelism": 2},
+            {"delivery": "weak", "parallelism": 2},
             [(stage, number) for stage in STREAMED for number in (0, 1)],
             id="job of workers",
         ),
@@ -68,7 +69,7 @@ def test_a_plain_run_reports_the_load_of_each_subtask(
     loads = loads_of(slow_pairs, **flags)
 
     found = [(load.stage, load.subtask) for load in loads]
-    if flags.get("parallelism") == 2 and "metrics_port" not in flags:
+    if flags.get("parallelism") == 2 and "delivery" not in flags:
         # A worker that found no partition of a short stage left has no part in it.
         expected = [each for each in expected if each in found or each[0] != BOTH[1]]
     assert expected == found

@@ -218,22 +218,6 @@ def test_without_prometheus_client_the_error_names_the_extra(monkeypatch: pytest
     assert expected == str(error.value)
 
 
-def look(number: int, port: int, path: pathlib.Path) -> int:
-    """Read the endpoint while the pipeline runs."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        path.write_bytes(answer.read())
-    return number
-
-
-def test_a_bounded_pipeline_is_served_too(tmp_path: pathlib.Path) -> None:
-    """While it runs; the option isn't ignored."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with beam.Pipeline(options=PipelineOptions(metrics_port=port)) as p:
-        _ = p | beam.Create([1]) | beam.Map(look, port, tmp_path / "page")
-    assert "penstock_checkpoints_total 0.0" in (tmp_path / "page").read_text().splitlines()
-
-
 def test_the_terminal_shows_rates_lags_checkpoints_and_backpressure(tmp_path: pathlib.Path) -> None:
     """A row for each step, and the job in a line below."""
     result = started(tmp_path, metrics_port=None)
