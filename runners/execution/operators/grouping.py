@@ -18,6 +18,7 @@ from ..plan.fusion import Grouping
 from ..state.key_types import KeyTypes
 from ..user_errors import guarded
 from ..windows.combining import Fold
+from ..windows.retractions import SignedFold
 from ..windows.triggered_operator import TriggeredWindows
 from .dataflow import Dataflow, PendingStep, Receiver
 
@@ -48,9 +49,9 @@ class GroupingRun(PendingStep):
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.GroupByKeyAndWindow)
         self.label = step.transform.label
-        self.fold = Fold(_as_it_arrives(step.transform) if primitive.only_shuffles else step.transform)
+        fold = SignedFold if primitive.retracted else Fold
+        self.fold = fold(_as_it_arrives(step.transform) if primitive.only_shuffles else step.transform)
         self.fold.setup()
-        self._retracted = primitive.retracted
         self._outputs = step.transform.outputs
         self._clock = clock
         self._counters = metrics.step(self.label).counters
@@ -60,7 +61,7 @@ class GroupingRun(PendingStep):
         self.windows = self._new_windows()
 
     def _new_windows(self) -> TriggeredWindows:
-        return TriggeredWindows(self.fold, self._retracted, self._late is not None)
+        return TriggeredWindows(self.fold, self._late is not None)
 
     def wire(self, dataflow: Dataflow) -> None:
         """Connect the outputs."""

@@ -7,7 +7,7 @@ accumulators travel in a `FoldedBundle`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from ....sdk import graph
 from ....sdk.combine_fn import CombineFn
@@ -30,7 +30,10 @@ class Fold:
       combine_fn: its combiner; None for a plain grouping.
       operation: the description of the fold for kernels.
       functions: the fold as functions.
+      retracted: True if inputs may be retractions.
     """
+
+    retracted: ClassVar[bool] = False
 
     def __init__(self, transform: graph.Transform, counts: bool = False) -> None:
         """Make the fold of a grouping.

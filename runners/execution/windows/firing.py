@@ -267,19 +267,18 @@ class DueWindows:
     def fire(self, most: int = sys.maxsize) -> int:
         """Process the next of the windows that are due, at most so many; return their number."""
         self.is_due = False
-        done = self.pass_event_times(most)
-        return done + self.pass_processing_times(most - done)
+        done = self.reach(EVENT_TIME, most)
+        return done + self.reach(PROCESSING_TIME, most - done)
 
-    def pass_event_times(self, most: int = sys.maxsize) -> int:
-        """Process windows whose time the watermark has reached, at most so many; return their number."""
-        return self._pass(self._times.event_times, EVENT_TIME, self._clocks.watermark, most)
+    def reach(self, order: int, most: int) -> int:
+        """Process windows whose time a clock has reached, at most so many; return their number.
 
-    def pass_processing_times(self, most: int = sys.maxsize) -> int:
-        """Process windows whose time the clock has reached, at most so many; return their number."""
-        return self._pass(self._times.processing_times, PROCESSING_TIME, self._clocks.processing_time, most)
+        Each key of a uniform window counts as one.
 
-    def _pass(self, due: DueTimes[WindowState], order: int, now: int, most: int) -> int:
-        """Process windows that are due up to a time; each key of a uniform window counts as one."""
+        Args:
+          order: EVENT_TIME for the watermark, PROCESSING_TIME for processing time.
+        """
+        due, now = self._of(order)
         until = now if self._table.spilled is None else self._loaded_until(order, now)
         of_event_time = order == EVENT_TIME
         room = most
@@ -307,8 +306,14 @@ class DueWindows:
 
     def look_at_restored(self) -> None:
         """Note whether windows of a snapshot are due: they were when it was taken."""
-        self._note(self._times.event_times, self._clocks.watermark)
-        self._note(self._times.processing_times, self._clocks.processing_time)
+        self._note(*self._of(EVENT_TIME))
+        self._note(*self._of(PROCESSING_TIME))
+
+    def _of(self, order: int) -> tuple[DueTimes[WindowState], int]:
+        """Return the windows that are due by a clock, and its time."""
+        if order == EVENT_TIME:
+            return self._times.event_times, self._clocks.watermark
+        return self._times.processing_times, self._clocks.processing_time
 
     def _note(self, due: DueTimes[WindowState], until: int) -> None:
         """Note whether there are windows that are due up to a time."""

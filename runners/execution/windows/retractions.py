@@ -311,12 +311,10 @@ class SignedWindows:
 class SignedFold(Fold):
     """The fold of a grouping whose inputs may be retracted: its accumulators are those inputs, net of retractions."""
 
-    def __init__(self, fold: Fold) -> None:
-        self.__dict__.update(vars(fold))
-        self._kind = SignedWindows if fold.windowing.window_fn.is_merging else SignedInputs
+    retracted = True
 
     def nothing(self) -> Any:
-        return self._kind()
+        return SignedWindows() if self.operation.merging else SignedInputs()
 
     def is_empty(self, accumulator: Any) -> bool:
         return bool(accumulator.is_empty)

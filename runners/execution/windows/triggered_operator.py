@@ -28,11 +28,11 @@ from ....windowing.timestamp import MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner, combined, for_element
 from ....windowing.windows import lifetime_of
 from ..kernels.folds import MISSING
+from ..spilling.rocksdb import EVENT_TIME, PROCESSING_TIME
 from ..user_errors import not_a_pair, pair_type, unhashable
 from .combining import Fold, FoldedBundle
 from .firing import DISCARDING, LATE, RETRACTING, DueWindows, PaneBuffer, Panes
 from .merging_table import MergingWindowTable
-from .retractions import SignedFold
 from .trigger_state import Clocks, Decision, TriggerDecisions, fires_early
 from .window_state import UniformWindow, WindowState
 from .window_table import WindowTable, WindowTimes
@@ -52,7 +52,6 @@ class TriggeredWindows:
 
     Args:
       fold: the grouping's fold.
-      retracted: whether inputs may be retractions.
       keep_late: whether elements of expired windows are kept for `taken_late`.
 
     Attributes:
@@ -60,13 +59,12 @@ class TriggeredWindows:
       table: the windows.
     """
 
-    def __init__(self, fold: Fold, retracted: bool = False, keep_late: bool = False) -> None:
-        fold = SignedFold(fold) if retracted else fold
+    def __init__(self, fold: Fold, keep_late: bool = False) -> None:
         windowing = fold.windowing
         self.dropped = 0
         self._fold = fold
         self._fn = fold.combine_fn
-        self._retracted = retracted
+        self._retracted = fold.retracted
         self._keep_late = keep_late
         self._trigger = windowing.trigger
         self._element_wise = windowing.trigger.element_wise
@@ -81,7 +79,7 @@ class TriggeredWindows:
         self._times = WindowTimes(clocks, windowing.accumulation_mode, windowing.allowed_lateness.micros)
         self._panes = Panes(fold, clocks, self._times)
         # A new state has no accumulator before its first element.
-        self._nothing = fold.nothing if retracted else _missing
+        self._nothing = fold.nothing if fold.retracted else _missing
         self._decisions = TriggerDecisions(windowing.trigger, clocks, self._lateness)
         # Windows with new elements, whose trigger is still to be asked.
         self._touched: dict[WindowState, None] = {}
@@ -90,7 +88,7 @@ class TriggeredWindows:
         if windowing.window_fn.is_merging:
             decisions, touched = self._decisions, self._touched
             self.table = self._merging = MergingWindowTable(self._times, self._begin, fold, clocks, decisions, touched)
-        self._may_be_uniform = may_be_uniform(fold, retracted)
+        self._may_be_uniform = may_be_uniform(fold)
         takes_back = self._retracts and self._merging is not None
         self._due = DueWindows(self.table, clocks, self._decisions, self._panes, takes_back)
         self._new_keys: list[Any] = []
@@ -340,7 +338,7 @@ class TriggeredWindows:
             self.output_watermark()
             self._clocks.watermark = watermark
             self._decisions.forget()
-            return self._due.pass_event_times(most)
+            return self._due.reach(EVENT_TIME, most)
         return 0
 
     def advance_processing_time(self, processing_time: int, most: int = sys.maxsize) -> int:
@@ -349,7 +347,7 @@ class TriggeredWindows:
             self.output_watermark()
             self._clocks.processing_time = processing_time
             self._decisions.forget()
-            return self._due.pass_processing_times(most)
+            return self._due.reach(PROCESSING_TIME, most)
         return 0
 
     @property
@@ -442,15 +440,11 @@ def _own_windows(states: dict[Any, WindowState], windows: Windows) -> Windows:
     return windows
 
 
-def may_be_uniform(fold: Fold, retracted: bool) -> bool:
-    """Return whether the keys of a window of this grouping differ in their accumulators only until its end.
-
-    Args:
-      retracted: whether inputs may be retractions.
-    """
+def may_be_uniform(fold: Fold) -> bool:
+    """Return whether the keys of a window of this grouping differ in their accumulators only until its end."""
     windowing = fold.windowing
     return not (
-        retracted
+        fold.retracted
         or windowing.window_fn.is_merging
         or windowing.accumulation_mode is RETRACTING
         or windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW

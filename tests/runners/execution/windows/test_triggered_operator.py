@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.execution.groupings import fold_of
+from support.execution.groupings import grouping_of
 
 import penstock as beam
 from penstock.runners.execution.windows import snapshots
+from penstock.runners.execution.windows.combining import Fold
+from penstock.runners.execution.windows.retractions import SignedFold
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import InvalidKeyError, NotAPairError
@@ -44,9 +46,10 @@ class Windows(TriggeredWindows):
     ) -> None:
         settings = {"accumulation_mode": DISCARDING} | windowing
         transform = beam.GroupByKey() if combine is None else beam.CombinePerKey(combine)
-        fold = fold_of(transform, window_fn, **settings)
+        fold = (SignedFold if retracted else Fold)(grouping_of(transform, window_fn, **settings))
+        fold.setup()
         self.window_fn = window_fn
-        super().__init__(fold, retracted, keep_late)
+        super().__init__(fold, keep_late)
 
     def come(self, *elements: tuple[Any, float], sign: int = 1) -> list[Any]:
         """These come in a bundle; signs and pairs that come out."""
