@@ -187,8 +187,6 @@ class _Loop:
         # Unless timers fire in between, a window that is open before the loop doesn't expire in it.
         one_window = shape.one_window and not self._sets_timers
         same_properties = one_window and not shape.panes and not shape.signs
-        # Outputs of the same properties and one timestamp are given it when they are flushed.
-        same_time = same_properties and not shape.timestamps
         with out.block(f"def run(values, elements, {', '.join(f'{name}s' for name in columns)}):"):
             out.line("q = kind = key_type = None; is_checked = False; by_window = {}")
             out.line("; ".join(f"{name} = {name}s" for name in columns if name not in varying) or "pass")
@@ -230,9 +228,7 @@ class _Loop:
                     out.line(f"state{j} = new_state{j}(spec{j}, c{j}, k)")
                 if self._sets_timers:
                     out.line("setter = KeyedTimers(owner, k, w, t, t, p)")
-                self._call(out, same_properties, same_time)
-            out.depth = 1
-            self._complete(out, same_time)
+                self._call(out, same_properties)
         out.text[0] = f"def run(values, elements, {', '.join([*(f'{name}s' for name in columns), *out.bound])}):"
         return "\n".join(out.text)
 
@@ -244,22 +240,18 @@ class _Loop:
     def _buffers(self, out: Lines) -> None:
         out.line(f"o, ot = {out.bind('at')}({self._where})")
 
-    def _complete(self, out: Lines, same_time: bool) -> None:
-        if same_time:
-            out.line("ot += [t] * (len(o) - len(ot))")
-
-    def _call(self, out: Lines, same_properties: bool, same_time: bool) -> None:
+    def _call(self, out: Lines, same_properties: bool) -> None:
         if isgeneratorfunction(self._method.method):
             if not same_properties:
                 self._buffers(out)
-            self._outputs(out, self._call_of_method, same_properties, same_time)
+            self._outputs(out, self._call_of_method)
         else:
             out.line(f"r = {self._call_of_method}")
             with out.block("if r is not None:"):
                 out.line("if type(r) is not q: q = iterable_type(r)")
                 if not same_properties:
                     self._buffers(out)
-                self._outputs(out, "r", same_properties, same_time)
+                self._outputs(out, "r")
         if self._sets_timers:
             with out.block("if owner.is_overdue:"):
                 # An error of a timer's method is not one of the element.
@@ -267,11 +259,10 @@ class _Loop:
                 out.line("fire_due()")
                 out.line("e = element; by_window.clear()")
 
-    def _outputs(self, out: Lines, iterable: str, same_properties: bool, same_time: bool) -> None:
+    def _outputs(self, out: Lines, iterable: str) -> None:
         with out.block(f"for x in {iterable}:"):
             with out.block("if type(x) is not kind:"):
                 with out.block("if type(x) in SPECIAL:"):
-                    self._complete(out, same_time)
                     out.line(f"special(x, t, {self._where})")
                     self._buffers(out)
                     out.line("continue")
@@ -279,9 +270,7 @@ class _Loop:
             # The DoFn may hold an output, or have written it to a state.
             unshare(out, "x")
             out.line("o.append(x)")
-            if not same_time:
-                out.line("ot.append(t)")
+            out.line("ot.append(t)")
             with out.block(f"if len(o) >= {BUNDLE_SIZE}:"):
-                self._complete(out, same_time)
                 out.line("flush()")
                 self._buffers(out)
