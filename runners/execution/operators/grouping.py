@@ -74,7 +74,7 @@ class GroupingRun(PendingStep):
 
     def receive(self, bundle: Bundle) -> None:
         """Process a bundle, and send the panes that fire."""
-        self._tick()
+        self.pass_time()
         if self.key_types is not None and len(bundle):
             guarded(self.label, partial(self.key_types.check_elements, bundle.values))
             self.key_types = self.key_types if self.key_types.unchecked > 0 else None
@@ -88,17 +88,17 @@ class GroupingRun(PendingStep):
         """Note whether work of the snapshot is due."""
         self.windows.unify_restored()
         if self._step_clock.is_bounded:
-            self.windows.look_at_restored()
-            self.note(self.windows.is_due)
+            self.windows.due.look_at_restored()
+            self.note(self.windows.due.is_due)
 
     def resume(self) -> None:
-        while self.windows.is_due:
+        while self.windows.due.is_due:
             if self.windows.table.spilled is not None:
                 self.windows.table.spilled.spill_excess()
-            self._fire(self.windows.fire)
+            self._fire(self.windows.due.fire)
             if self.must_yield():
                 break
-        self.note(self.windows.is_due)
+        self.note(self.windows.due.is_due)
 
     def _fire(self, work: Callable[[int], int]) -> None:
         """Fire as many windows as a step may take; send the panes, in bundles that are no larger."""
@@ -112,7 +112,7 @@ class GroupingRun(PendingStep):
 
     def advance(self, watermark: int) -> int:
         """Advance the input watermark and the clock; return the output watermark."""
-        self._tick()
+        self.pass_time()
         # This is called after every message, and most messages advance no watermark.
         if watermark > self.windows.watermark:
             self._fire(partial(self.windows.advance_watermark, watermark))
@@ -126,27 +126,24 @@ class GroupingRun(PendingStep):
 
     def next_processing_time(self) -> int | None:
         """Return the processing time, in microseconds, at which the next timer may fire."""
-        return self.windows.next_processing_time()
+        return self.windows.times.next_processing_time()
 
     def next_event_time(self) -> int | None:
         """Return the watermark, in microseconds, at which the next window or timer may fire."""
-        return self.windows.next_event_time()
+        return self.windows.times.next_event_time()
 
     def pass_time(self) -> None:
         """Advance the clock only."""
-        self._tick()
-
-    def _tick(self) -> None:
         if self._clock.now > self.windows.processing_time:
             self._fire(partial(self.windows.advance_processing_time, self._clock.now))
             self._go_on()
 
     def _go_on(self) -> None:
         """Fire the rest of what a clock has made due, as far as the step has time for it."""
-        if self.windows.is_due and not self.must_yield():
+        if self.windows.due.is_due and not self.must_yield():
             self.resume()
         else:
-            self.note(self.windows.is_due)
+            self.note(self.windows.due.is_due)
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
         """Advance a percentile watermark."""

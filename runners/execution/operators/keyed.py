@@ -25,40 +25,35 @@ class KeyedRun:
     ) -> None:
         assert isinstance(run.executor, StatefulExecutor)
         self._run = run
-        self._executor = run.executor
+        self.executor = run.executor
         self._clock = clock
         self._is_batch = is_batch
         self._has_script = has_script
         self._counters = metrics.step(run.executor.label).counters
         self._is_done = False
         # Advancing the clock makes upstream groupings fire, and their results arrive at the new time.
-        run.tick = self._tick
-
-    @property
-    def executor(self) -> StatefulExecutor:
-        """Return the executor."""
-        return self._executor
+        run.tick = self.pass_time
 
     @property
     def kept(self) -> int:
         """Return the number of state cells in memory."""
-        return len(self._executor.state)
+        return len(self.executor.state)
 
     def next_processing_time(self) -> int | None:
         """Return the processing time, in microseconds, at which the next timer fires."""
-        return self._executor.next_processing_time()
+        return self.executor.next_processing_time()
 
     def next_event_time(self) -> int | None:
         """Return the watermark, in microseconds, at which the next timer fires or window expires."""
-        return self._executor.next_event_time()
+        return self.executor.next_event_time()
 
     def advance(self, watermark: int) -> int:
         """Advance the input watermark and the clock; return the output watermark."""
         kept = self._run.hold()
         if kept is not None:
             watermark = min(watermark, kept)
-        executor = self._executor
-        self._tick()
+        executor = self.executor
+        self.pass_time()
         if watermark >= MAX_MICROS and not self._has_script:
             if not self._is_done:
                 executor.finish()
@@ -92,10 +87,7 @@ class KeyedRun:
 
     def pass_time(self) -> None:
         """Advance the clock only."""
-        self._tick()
-
-    def _tick(self) -> None:
-        executor = self._executor
+        executor = self.executor
         if self._clock.now > executor.processing_time:
             executor.processing_time = self._clock.now
             self._run.fire_due()

@@ -61,6 +61,7 @@ class StageExecutor:
       remainders: unfinished restrictions, each with the place of their operation.  The caller takes them.
       passed: called with the place of an operation, the number of elements that it processes, and one of them or their
         bundle; None while nothing counts these.
+      memories: the recorded outputs of each non-deterministic operation, by its place in the stage.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class StageExecutor:
         self._finalizer = BundleFinalizer()
         self._contexts: dict[tuple[int, int], Any] = {}
         self._markers = {scope: self._markers_of(scope) for scope in ("setup", "bundle")}
-        self._memories: dict[int, OutputMemory] = {}
+        self.memories: dict[int, OutputMemory] = {}
         self._is_set_up = False
         self._starts = _overriding(self._operations, "start_bundle")
         self._finishes = _overriding(self._operations, "finish_bundle")
@@ -226,22 +227,17 @@ class StageExecutor:
 
     def memory(self, index: int) -> OutputMemory:
         """Return the recorded outputs of a non-deterministic operation."""
-        memory = self._memories.get(index)
+        memory = self.memories.get(index)
         if memory is None:
             primitive = self.stage.operations[index].primitive
             assert isinstance(primitive, graph.ParDo)
             limit = primitive.retractable_for
-            memory = self._memories[index] = OutputMemory(None if limit is None else limit.micros)
+            memory = self.memories[index] = OutputMemory(None if limit is None else limit.micros)
         return memory
-
-    @property
-    def memories(self) -> dict[int, OutputMemory]:
-        """Return the recorded outputs of each non-deterministic operation, by its place in the stage."""
-        return self._memories
 
     def expire(self, watermark: int) -> None:
         """Forget recorded outputs of elements that can't be retracted any more at this watermark, in microseconds."""
-        for memory in self._memories.values():
+        for memory in self.memories.values():
             memory.expire(watermark)
 
     def bundle_arguments(self) -> dict[str, Any]:

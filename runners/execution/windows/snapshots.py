@@ -66,13 +66,16 @@ class WindowColumns:
       keys: the keys, at least one; none of the windows is removed.
       columns: the columns of what `row_of` returns; one entry if all are the same.
 
+    Attributes:
+      keys: the key of each record.
+
     Iterating gives `WindowRecord`s.
     """
 
-    __slots__ = ("_columns", "_keys")
+    __slots__ = ("_columns", "keys")
 
     def __init__(self, keys: list[Any], *columns: Sequence[Any]) -> None:
-        self._keys = keys
+        self.keys = keys
         self._columns = columns
 
     @staticmethod
@@ -96,19 +99,14 @@ class WindowColumns:
 
     def columns(self) -> tuple[Any, ...]:
         """Return the keys and the columns, as plain data: the arguments of an equal object."""
-        return (self._keys, *self._columns)
+        return (self.keys, *self._columns)
 
     def __len__(self) -> int:
-        return len(self._keys)
-
-    @property
-    def keys(self) -> list[Any]:
-        """Return the key of each record."""
-        return self._keys
+        return len(self.keys)
 
     def __iter__(self) -> Iterator[WindowRecord]:
         columns = [repeat(column[0]) if len(column) == 1 else column for column in self._columns]
-        for key, *row in zip(self._keys, *columns):
+        for key, *row in zip(self.keys, *columns):
             yield WindowRecord(key, row[WINDOWS_AT][0], (tuple(row),))
 
 

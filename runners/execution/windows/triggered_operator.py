@@ -57,6 +57,8 @@ class TriggeredWindows:
     Attributes:
       dropped: the number of elements of expired windows.
       table: the windows.
+      times: their due times and holds.
+      due: fires those that are due.
     """
 
     def __init__(self, fold: Fold, keep_late: bool = False) -> None:
@@ -76,21 +78,21 @@ class TriggeredWindows:
         self._combiner: TimestampCombiner = windowing.timestamp_combiner
         self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
         self._clocks = clocks = Clocks()
-        self._times = WindowTimes(clocks, windowing.accumulation_mode, windowing.allowed_lateness.micros)
-        self._panes = Panes(fold, clocks, self._times)
+        self.times = WindowTimes(clocks, windowing.accumulation_mode, windowing.allowed_lateness.micros)
+        self._panes = Panes(fold, clocks, self.times)
         # A new state has no accumulator before its first element.
         self._nothing = fold.nothing if fold.retracted else _missing
         self._decisions = TriggerDecisions(windowing.trigger, clocks, self._lateness)
         # Windows with new elements, whose trigger is still to be asked.
         self._touched: dict[WindowState, None] = {}
-        self.table = WindowTable(self._times, self._begin)
+        self.table = WindowTable(self.times, self._begin)
         self._merging: MergingWindowTable | None = None
         if windowing.window_fn.is_merging:
             decisions, touched = self._decisions, self._touched
-            self.table = self._merging = MergingWindowTable(self._times, self._begin, fold, clocks, decisions, touched)
+            self.table = self._merging = MergingWindowTable(self.times, self._begin, fold, clocks, decisions, touched)
         self._may_be_uniform = may_be_uniform(fold)
         takes_back = self._retracts and self._merging is not None
-        self._due = DueWindows(self.table, clocks, self._decisions, self._panes, takes_back)
+        self.due = DueWindows(self.table, clocks, self._decisions, self._panes, takes_back)
         self._new_keys: list[Any] = []
         self._late = PaneBuffer()
         self._pair: type | None = None
@@ -215,7 +217,7 @@ class TriggeredWindows:
     def _begin(self, window: BoundedWindow) -> UniformWindow:
         end, expiry = lifetime_of(window, self._lateness)
         uniform = UniformWindow((window,), end, expiry, self._decisions.after_bundle(self._decisions.start, end))
-        self._times.put(uniform)
+        self.times.put(uniform)
         return uniform
 
     def _merged(self, key: Any, window: BoundedWindow) -> WindowState | None:
@@ -263,7 +265,7 @@ class TriggeredWindows:
         A timestamp behind the output watermark can't hold it and doesn't count.  Neither does that of an earlier pane
         which the output watermark has passed since.
         """
-        before, watermark = state.stamp, self._times.watermark
+        before, watermark = state.stamp, self.times.watermark
         if before is not None and before < watermark:
             before = state.stamp = None
         if stamp >= watermark:
@@ -274,9 +276,9 @@ class TriggeredWindows:
 
     def _hold(self, state: WindowState) -> None:
         if state.end <= self._clocks.watermark:
-            self._times.hold_next_pane(state)
+            self.times.hold_next_pane(state)
         else:
-            self._times.hold(state, state.stamp)
+            self.times.hold(state, state.stamp)
 
     def _ask(self, element: Any) -> None:
         """Ask the triggers of windows with new elements, and fire the windows that they say."""
@@ -308,7 +310,7 @@ class TriggeredWindows:
                     continue
             if decision is not state.decision:
                 state.decision = decision
-                self._times.schedule(state)
+                self.times.schedule(state)
         touched.clear()
 
     def _forget(self, state: WindowState) -> None:
@@ -319,7 +321,7 @@ class TriggeredWindows:
             # It was made for this element, and is in no snapshot.
             del self.table.changed[state]
         state.event_time = state.processing_time = None
-        self._times.release(state)
+        self.times.release(state)
 
     def _drop(self, element: Any, micros: int, window: BoundedWindow, sign: int, count: int) -> None:
         self.dropped += count
@@ -338,7 +340,7 @@ class TriggeredWindows:
             self.output_watermark()
             self._clocks.watermark = watermark
             self._decisions.forget()
-            return self._due.reach(EVENT_TIME, most)
+            return self.due.reach(EVENT_TIME, most)
         return 0
 
     def advance_processing_time(self, processing_time: int, most: int = sys.maxsize) -> int:
@@ -347,17 +349,8 @@ class TriggeredWindows:
             self.output_watermark()
             self._clocks.processing_time = processing_time
             self._decisions.forget()
-            return self._due.reach(PROCESSING_TIME, most)
+            return self.due.reach(PROCESSING_TIME, most)
         return 0
-
-    @property
-    def is_due(self) -> bool:
-        """Return whether `fire` has to be called: windows are due, or are still on disk."""
-        return self._due.is_due
-
-    def fire(self, most: int = sys.maxsize) -> int:
-        """Process the next of the windows that are due, at most so many; return their number."""
-        return self._due.fire(most)
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
         """Advance a percentile watermark."""
@@ -366,14 +359,14 @@ class TriggeredWindows:
             percentiles[percentile] = watermark
             if percentile in self._percentiles:
                 self.output_watermark()
-                self._due.look_at_all()
+                self.due.look_at_all()
 
     def signal(self, name: str) -> None:
         """Process a signal."""
         self._clocks.signals[name] = self._clocks.signals.get(name, 0) + 1
         if name in self._trigger.signals():
             self.output_watermark()
-            self._due.look_at_all()
+            self.due.look_at_all()
 
     def clocks(self) -> tuple[Any, ...]:
         """Return the state of all clocks, as plain data."""
@@ -383,13 +376,13 @@ class TriggeredWindows:
             clocks.processing_time,
             dict(clocks.percentiles),
             dict(clocks.signals),
-            self._times.watermark,
+            self.times.watermark,
         )
 
     def set_clocks(self, clocks: tuple[Any, ...]) -> None:
         """Restore the clocks of a snapshot, before anything else."""
         own = self._clocks
-        own.watermark, own.processing_time, own.percentiles, own.signals, self._times.watermark = clocks
+        own.watermark, own.processing_time, own.percentiles, own.signals, self.times.watermark = clocks
         self._decisions.forget()
 
     def unify_restored(self) -> None:
@@ -402,25 +395,13 @@ class TriggeredWindows:
             decision = decisions.after_bundle(decisions.start, end)
             if end > self._clocks.watermark and all(_is_first(state, decision) for state in states.values()):
                 table.unify(window)
-        self._times.forget_stale()
-
-    def look_at_restored(self) -> None:
-        """Note whether windows of a snapshot are due: they were when it was taken."""
-        self._due.look_at_restored()
-
-    def next_processing_time(self) -> int | None:
-        """Return the next processing time at which a window may be due, in microseconds."""
-        return self._times.next_processing_time()
-
-    def next_event_time(self) -> int | None:
-        """Return the next watermark at which a window may be due, in microseconds."""
-        return self._times.next_event_time()
+        self.times.forget_stale()
 
     def output_watermark(self) -> int:
         """Return the output watermark: the input watermark, unless windows hold it.  It never goes back."""
         # Windows that are due don't hold it, since they fire at once as a rule.  While some still are it stays, or
         # their panes would be late.
-        return self._times.watermark if self._due.is_due else self._times.output_watermark()
+        return self.times.watermark if self.due.is_due else self.times.output_watermark()
 
     # Output
 

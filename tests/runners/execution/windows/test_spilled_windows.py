@@ -47,9 +47,9 @@ class SpillingPlayer(OperatorPlayer):
 
     def taken(self) -> list[Pane]:
         panes = super().taken()
-        while self.operator.is_due:
+        while self.operator.due.is_due:
             self._spilled.spill(1)
-            self.operator.fire()
+            self.operator.due.fire()
             panes += super().taken()
         self._steps += 1
         whole = self._whole or self._steps == 1

@@ -94,14 +94,14 @@ def test_a_percentile_watermark_never_goes_back() -> None:
 def test_it_says_when_the_clock_makes_something_due() -> None:
     """The earliest of all windows; nothing when it has fired."""
     windows = Windows(FixedWindows(10), trigger=Repeatedly(AfterProcessingTime(5)))
-    assert None is windows.next_processing_time()
+    assert None is windows.times.next_processing_time()
     windows.advance_processing_time(2 * SECOND)
     windows.come((("a", 1), 1))
     windows.advance_processing_time(4 * SECOND)
     windows.come((("b", 2), 1))
-    assert 7 * SECOND == windows.next_processing_time()
+    assert 7 * SECOND == windows.times.next_processing_time()
     windows.advance_processing_time(7 * SECOND)
-    assert ([(1, ("a", 1))], 9 * SECOND) == (windows.signed(), windows.next_processing_time())
+    assert ([(1, ("a", 1))], 9 * SECOND) == (windows.signed(), windows.times.next_processing_time())
 
 
 # The output watermark
@@ -218,7 +218,7 @@ def test_nothing_is_kept_of_windows_that_have_expired() -> None:
         windows.taken()
         assert ([], None, MAX_MICROS) == (
             windows.table.all(),
-            windows.next_processing_time(),
+            windows.times.next_processing_time(),
             windows.output_watermark(),
         )
 
@@ -333,10 +333,10 @@ def test_windows_that_have_fired_at_their_end_are_there_until_the_watermark_is_p
     assert {"a", "b", "c"} == {record.key for record in snapshots.changes(windows.table) if record.states}
     late = {DISCARDING: [(1, ("b", 5))], ACCUMULATING: [(1, ("b", 7))], RETRACTING: [(-1, ("b", 2)), (1, ("b", 7))]}
     assert late[mode] == windows.come((("b", 5), 5))
-    assert 10 * SECOND + 1 == windows.next_event_time()
+    assert 10 * SECOND + 1 == windows.times.next_event_time()
 
     assert [] == windows.at(10.000001)
-    assert (0, None) == (len(windows.table), windows.next_event_time())
+    assert (0, None) == (len(windows.table), windows.times.next_event_time())
     assert {"a", "b", "c"} == {record.key for record in snapshots.changes(windows.table) if not record.states}
     assert ([], 1) == (windows.come((("a", 1), 1)), windows.dropped)
 
@@ -350,8 +350,8 @@ def test_of_windows_at_their_end_and_at_their_expiry_as_many_fire_as_may(combine
 
     def by_twos(watermark: float) -> tuple[list[Any], int]:
         fired = [windows.advance_watermark(round(watermark * SECOND), 2)]
-        while windows.is_due:
-            fired.append(windows.fire(2))
+        while windows.due.is_due:
+            fired.append(windows.due.fire(2))
         assert all(0 < number <= 2 for number in fired)
         return windows.signed(), len(fired)
 
@@ -378,8 +378,8 @@ def test_all_panes_of_a_firing_in_steps_are_on_time(early: Trigger | None, moved
     else:
         windows.advance_watermark(11 * SECOND, 1)
     assert held == windows.output_watermark() < 10 * SECOND
-    while windows.is_due:
-        windows.fire(1)
+    while windows.due.is_due:
+        windows.due.fire(1)
     bundle = windows.taken()
     assert bundle is not None
     panes = [(value, pane.timing) for value, _, _, pane, _ in bundle.rows()]

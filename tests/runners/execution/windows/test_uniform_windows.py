@@ -113,11 +113,11 @@ class Player:
             operator = self.operator
         elif kind in ("elements", "folded"):
             operator.process(self._bundle(what, kind == "folded"))
-        while operator.is_due:
-            operator.fire(self.most)
+        while operator.due.is_due:
+            operator.due.fire(self.most)
         bundle = operator.taken()
         rows = sorted(map(repr, [] if bundle is None else bundle.rows()))
-        seen = operator.output_watermark(), operator.next_event_time(), operator.dropped, len(operator.table)
+        seen = operator.output_watermark(), operator.times.next_event_time(), operator.dropped, len(operator.table)
         return rows, seen
 
     def _bundle(self, elements: Any, is_folded: bool) -> Bundle:
@@ -144,7 +144,7 @@ class Player:
         self.operator.set_clocks(self.clocks)
         snapshots.restore(self.operator.table, self.records)
         self.operator.unify_restored()
-        self.operator.look_at_restored()
+        self.operator.due.look_at_restored()
 
     def stored(self) -> dict[Any, Any]:
         """The states that the chain holds, once the changes so far are appended."""
