@@ -40,12 +40,14 @@ class FoldSource:
       first: the accumulator of one input, `x`.
       step: the accumulator with one more input, over `acc` and `x`.
       merge: one accumulator of two, `acc` and `x`, of at least one input each.
+      zero: True if `first` is `step` with 0 as the accumulator.
       in_place: True if the accumulator itself is changed by `step` and by `merge`, which return nothing.
     """
 
     first: str
     step: str
     merge: str
+    zero: bool = False
     in_place: bool = False
 
     def of(self, expression: str, acc: str = "acc", x: str = "x") -> str:
@@ -59,8 +61,8 @@ _CALLED = FoldSource("add_input(create(), {x})", "add_input({acc}, {x})", "merge
 _LESS, _GREATER = "{x} if {x} < {acc} else {acc}", "{x} if {x} > {acc} else {acc}"
 _LATER = "{acc} if {acc}[1] > {x}[1] else {x}"
 _BUILT_IN: dict[type[Combiner], FoldSource] = {
-    SumCombineFn: FoldSource("0 + {x}", "{acc} + {x}", "{acc} + {x}"),
-    CountCombineFn: FoldSource("0 + 1", "{acc} + 1", "{acc} + {x}"),
+    SumCombineFn: FoldSource("0 + {x}", "{acc} + {x}", "{acc} + {x}", zero=True),
+    CountCombineFn: FoldSource("0 + 1", "{acc} + 1", "{acc} + {x}", zero=True),
     MinCombineFn: FoldSource("{x}", _LESS, _LESS),
     MaxCombineFn: FoldSource("{x}", _GREATER, _GREATER),
     AnyCombineFn: FoldSource("not not {x}", "{acc} or not not {x}", "{acc} or {x}"),

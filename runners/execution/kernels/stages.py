@@ -39,7 +39,7 @@ from typing import Any
 import attrs
 
 from ....sdk import graph
-from ....sdk.dofn.arrangement import Applied, ArrangementDoFn, Part, Term
+from ....sdk.dofn.arrangement import Applied, ArrangementDoFn, Constant, Part, Term
 from ....sdk.dofn.dofn import (
     DoFn,
     FilterDoFn,
@@ -187,6 +187,8 @@ class _Generator:
         self.flat = False
         # False if a function may still hold the elements, so that they are copied where they wait.
         self.unshared = True
+        # True if the value of each folded pair is a constant.
+        self.is_constant = False
 
     def write(self) -> None:
         out = self.out
@@ -320,7 +322,12 @@ class _Generator:
             self.certain_pair = True
             if last and self.fold is not None:
                 key, item = term
-                self.pair = f"k = {self._term(i, key, value)}; x = {self._term(i, item, value)}"
+                self.pair = f"k = {self._term(i, key, value)}"
+                if type(item) is Constant:
+                    self.is_constant = True
+                    self.out.before_loop(f"x = {self._term(i, item, value)}")
+                else:
+                    self.pair += f"; x = {self._term(i, item, value)}"
                 return value
         result = f"v{i + 1}"
         self.out.line(f"{result} = {self._term(i, term, value)}")
@@ -446,7 +453,7 @@ class _Generator:
 
     def _unshare_folded(self) -> None:
         """Copy a value that a function may change after it was added to a group."""
-        if not self.unshared:
+        if not self.unshared and not self.is_constant:
             with self.out.block(f"if type(x) not in {self.out.bind('IMMUTABLE')}:"):
                 self.out.line("x = unshared(x)")
 

@@ -168,6 +168,9 @@ def _find_cells(out: Lines, columns: Columns, cells: str, kept: str) -> None:
 
 def _fold_one(out: Lines, fold: FoldOperation, get: str) -> None:
     source = fold_source(fold.combine_fn, fold.counts)
+    if source.zero:
+        out.line(f"d[k] = {source.of(source.step, f'{get}(k, 0)')}")
+        return
     missing = out.bind("MISSING")
     out.line(f"acc = {get}(k, {missing})")
     first = source.of(source.first)

@@ -131,7 +131,7 @@ def test_a_fixed_window_before_a_fold_is_looked_up_by_its_number() -> None:
     fold = attrs.evolve(grouping.fold.operation, window_fn=FixedWindows(60))
     shape = Shape(timestamps=True, windows=False, panes=False, signs=False, one_window=True)
     expected = """\
-        def run(values, t, w, p, s, MISSING=MISSING):
+        def run(values, t, w, p, s):
             kp = None
             opened = {}
             for v0, t0 in zip(values, t):
@@ -140,23 +140,22 @@ def test_a_fixed_window_before_a_fold_is_looked_up_by_its_number() -> None:
                 b = t0 // 60000000
                 try: d = opened[b]
                 except KeyError: d = opened[b] = cells.open(assign0(t0)[0]).accumulators
-                acc = d.get(k, MISSING)
-                d[k] = 0 + x if acc is MISSING else acc + x"""
+                d[k] = d.get(k, 0) + x"""
     assert dedent(expected) == generate(operations, fold, shape, 100).source
 
 
-def test_the_window_of_all_elements_is_taken_once() -> None:
-    """Its cells are found before the loop."""
+def test_a_constant_value_of_a_pair_is_assigned_once() -> None:
+    """And the window of all elements is taken once."""
     grouping = GroupingAlone(beam.CombinePerKey(sum))
     operations = (pardo(PAIR),)
     expected = """\
-        def run(values, t, w, p, s, c0_0=c0_0, MISSING=MISSING):
+        def run(values, t, w, p, s, c0_0=c0_0):
+            x = c0_0
             d = cells.open(w[0]).accumulators
             get = d.get
             for v0 in values:
-                k = v0; x = c0_0
-                acc = get(k, MISSING)
-                d[k] = 0 + x if acc is MISSING else acc + x"""
+                k = v0
+                d[k] = get(k, 0) + x"""
     assert dedent(expected) == generate(operations, grouping.fold.operation, ONE_FOR_ALL, 100).source
 
 
