@@ -234,7 +234,7 @@ class WindowOperator:
 
     def _merged_results(self) -> Iterator[Bundle]:
         """Yield the results of windows that merge, key by key."""
-        merge = self._merge.folded
+        merge, emits_runs = self._merge.folded, self._merge.emits_runs
         extracted = self.fold.extracted if self.fold.extracts else None
         pending, self.cells.pending = self.cells.pending, {}
         held, self._merged = self._merged, {}
@@ -242,10 +242,13 @@ class WindowOperator:
         timestamps: list[int] = []
         windows: list[Windows] = []
         for key in [*pending, *(key for key in held if key not in pending)]:
-            for window, accumulator, stamp in merge(pending.pop(key, []), held.pop(key, [])):
-                values.append((key, accumulator if extracted is None else extracted(accumulator)))
-                timestamps.append(window.max_micros if stamp is None else stamp)
-                windows.append((window,))
+            if emits_runs and key not in held:
+                self._merge.emit_runs(key, pending.pop(key), values, timestamps, windows)
+            else:
+                for window, accumulator, stamp in merge(pending.pop(key, []), held.pop(key, [])):
+                    values.append((key, accumulator if extracted is None else extracted(accumulator)))
+                    timestamps.append(window.max_micros if stamp is None else stamp)
+                    windows.append((window,))
             if len(values) >= MERGED_WINDOWS:
                 yield Bundle(values, timestamps, windows, ONLY_PANE)
                 values, timestamps, windows = [], [], []

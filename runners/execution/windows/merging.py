@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from ....sdk.errors import PenstockError
 from ....windowing import BoundedWindow, IntervalWindow, WindowFn
 from ....windowing.overlap import overlapping_runs
-from ....windowing.timestamp import MIN_MICROS
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.timestamp_combiner import KEEPING_LATEST, TimestampCombiner, for_element
 from ..kernels.folds import MISSING
 from .combining import Fold
@@ -28,6 +28,7 @@ T = TypeVar("T")
 MergedWindow: TypeAlias = tuple[BoundedWindow, Any, int | None]
 
 _first = itemgetter(0)
+_new = tuple.__new__
 
 
 def merged(window_fn: WindowFn, items: Iterable[tuple[BoundedWindow, T]]) -> list[tuple[BoundedWindow, list[T]]]:
@@ -108,6 +109,18 @@ class BulkMerge:
         self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
         self._stamped = fold.operation.stamped
         self._width = fold.operation.pending_width
+        # Whether the results of a key whose windows are all complete are those of the runs of its elements.
+        self.emits_runs = self._by_overlap and not self._stamped
+
+    def emit_runs(
+        self, key: Any, entries: list[Any], values: list[Any], timestamps: list[int], windows: list[Any]
+    ) -> None:
+        """Append the results of a key's pending elements to those of a bundle, where `emits_runs`."""
+        extracted = self._fold.extracted if self._fold.extracts else None
+        for begin, end, accumulator in self._runs(entries):
+            values.append((key, accumulator if extracted is None else extracted(accumulator)))
+            timestamps.append(end - 1 if end <= MAX_MICROS else MAX_MICROS)
+            windows.append((_new(IntervalWindow, (begin, end)),))
 
     def folded(self, entries: list[Any], windows: list[MergedWindow]) -> list[MergedWindow]:
         """Fold a key's pending elements, and merge their windows with those that are there already."""

@@ -114,6 +114,13 @@ def test_runs_are_folded_as_their_values_are(transform: beam.PTransform, element
     entries = [part for span in elements for part in span]
     folded = merge.folded(entries, [])
     assert expected == [(window, own.extracted(accumulator), stamp) for window, accumulator, stamp in folded]
+    values: list[Any] = []
+    timestamps: list[int] = []
+    windows: list[Any] = []
+    merge.emit_runs("k", entries, values, timestamps, windows)
+    assert [("k", result) for _, result, _ in expected] == values
+    assert [(window,) for window, _, _ in expected] == windows
+    assert [window.max_micros for (window,) in windows] == timestamps
 
 
 def test_a_result_may_be_merged_again() -> None:
