@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 from ....sdk.redaction import logger_of
@@ -114,6 +114,9 @@ class WorkersInThisProcess(Workers):
         self._clock = clock
         self._sleep = sleep
         self._slot: Slot | None = None
+        self._has_worked = False
+        # What is entered for the time of an attempt.
+        self._run = ExitStack()
         self._reports: list[Report] = []
         self._channels: dict[ChannelId, Channel] = {}
         self._observed: list[tuple[int, Observed]] = []
@@ -126,8 +129,11 @@ class WorkersInThisProcess(Workers):
             execution_graph, ids_of(execution_graph), start, self._channel, report, self._clock
         )
         self._slot.write_in_background()
-        with self._slot.counting():
-            self._slot.start()
+        # Both take as long as a small step, so they are entered once.
+        self._run.enter_context(rarely_collected())
+        self._run.enter_context(self._slot.counting())
+        self._slot.start()
+        self._slot.count_for_nobody()
 
     def _report_call(self, report: Stuck | Returned) -> None:
         self._stuck = report if isinstance(report, Stuck) else None
@@ -155,8 +161,8 @@ class WorkersInThisProcess(Workers):
     def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
         for id in rewind.channels:
             self._channels.pop(id, None)
-        with self.slot.counting():
-            self.slot.rewind(rewind, self._channel)
+        self.slot.rewind(rewind, self._channel)
+        self.slot.count_for_nobody()
 
     @property
     def slot(self) -> Slot:
@@ -165,28 +171,30 @@ class WorkersInThisProcess(Workers):
         return self._slot
 
     def send(self, command: Command) -> None:
-        with self.slot.counting():
-            self.slot.obey(command)
+        self.slot.obey(command)
+        self.slot.count_for_nobody()
 
     def poll(self, seconds: float) -> list[Report]:
+        # Subtasks have a turn every second time, even if there are reports: checkpoints alone could keep this busy.
+        self._has_worked = not (self._reports and self._has_worked)
         until = time.monotonic() + seconds
-        # Subtasks have a turn even if there are reports, or checkpoints alone could keep this busy.
-        while not self.slot.has_stopped:
-            with rarely_collected(), self.slot.counting():
-                worked = self.slot.work()
-                if not worked:
-                    self.slot.tick()
+        while self._has_worked and not self.slot.has_stopped:
+            worked = self.slot.work()
+            if not worked:
+                self.slot.tick()
             if self._reports or time.monotonic() >= until:
                 break
             if not worked and self.slot.wakeup is None:
                 self._sleep(IDLE)
             elif not worked and self.slot.wakeup is not None:
                 self.slot.wakeup.wait(IDLE)
+        self.slot.count_for_nobody()
         taken, self._reports[:] = list(self._reports), []
         return taken
 
     def end(self) -> None:
         self._stuck = None
+        self._run.close()
         if self._slot is not None:
             self._slot.abandon()
             self._slot = None

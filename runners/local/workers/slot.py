@@ -84,6 +84,7 @@ class Slot:
     ) -> None:
         self._metrics: dict[SubtaskId, TaskMetrics] = {}
         self._reports: ReportsByStep | None = None
+        self._of_nobody = MetricsContainer()
         self._start = start
         self._report = report
         self._clock = ProcessingTime.of(clock)
@@ -193,6 +194,11 @@ class Slot:
         if self._reports is not None:
             self._reports.container = self._metrics[id].user_metrics
             here.slot.spend_for(self._metrics[id].counts.seconds)
+
+    def count_for_nobody(self) -> None:
+        """Ignore the metrics of this thread until the next subtask has its turn: they are the job's."""
+        if self._reports is not None:
+            self._reports.container = self._of_nobody
 
     @contextmanager
     def _acting(self, id: SubtaskId) -> Iterator[None]:
