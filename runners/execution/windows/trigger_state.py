@@ -1,8 +1,8 @@
 """The trigger's state of each window, and its decisions: whether the window fires, and when to ask the trigger again.
 
 While no clock moves, a trigger's next decision depends only on its state and on the end of the window.  Most windows
-that a bundle touches are in the same state and end together.  So a window keeps the last decision about it, and the
-trigger is asked once for all windows that are alike.
+that a bundle touches are in the same state and end together.  So a window keeps the last decision about it, and
+decisions with the same state share those that follow from them: the trigger is asked once for all equal windows.
 """
 
 from __future__ import annotations
@@ -51,6 +51,16 @@ class Clocks:
         return len(encode_column([element]))
 
 
+class Followed:
+    """Decisions that follow from one state of a trigger, by the end of the window."""
+
+    __slots__ = ("after_bundle", "now")
+
+    def __init__(self) -> None:
+        self.after_bundle: dict[int, Decision] = {}
+        self.now: dict[int, Decision] = {}
+
+
 class Decision:
     """A trigger's decision about a window.
 
@@ -58,9 +68,10 @@ class Decision:
       fires: whether a pane is due.
       state, is_finished: the trigger's state afterwards, and whether it is finished.
       event_time, processing_time: when to ask the trigger again.
+      followed: the decisions that follow from it while no clock moves; None before there are any.
     """
 
-    __slots__ = ("event_time", "fires", "is_finished", "processing_time", "state")
+    __slots__ = ("event_time", "fires", "followed", "is_finished", "processing_time", "state")
 
     def __init__(
         self, fires: bool, state: Any, is_finished: bool, event_time: int | None, processing_time: int | None
@@ -70,6 +81,7 @@ class Decision:
         self.is_finished = is_finished
         self.event_time = event_time
         self.processing_time = processing_time
+        self.followed: Followed | None = None
 
 
 class TriggerDecisions:
@@ -89,38 +101,55 @@ class TriggerDecisions:
         self._may_wait = type(trigger).next_processing_time is not Trigger.next_processing_time
         self._clocks = clocks
         self._lateness = lateness
-        # By whether elements came before it, the trigger's state, whether it is finished, and the end of the window.
-        self._known: dict[Hashable, Decision] = {}
+        # Decisions by the trigger's state, and whether it is finished.
+        self._followed: dict[Hashable, Followed] = {}
+        # Their dictionaries that aren't empty, and the number of entries in them.
+        self._filled: list[dict[int, Decision]] = []
+        self._entries = 0
 
     def forget(self) -> None:
         """Forget shared decisions, since a clock has moved."""
-        self._known.clear()
+        for decisions in self._filled:
+            decisions.clear()
+        self._filled.clear()
+        self._entries = 0
 
     def after_bundle(self, last: Decision, end: int) -> Decision:
         """Return the decision after elements, of a trigger that doesn't look at each of them."""
-        return self._shared(True, last, end)
+        known = (last.followed or self._following(last)).after_bundle
+        found = known.get(end)
+        if found is None:
+            found = self.after_element(last, None, end)
+            self._remember(known, end, found)
+        return found
 
     def now(self, last: Decision, end: int) -> Decision:
         """Return the decision after the clocks may have moved."""
-        return self._shared(False, last, end)
-
-    def _shared(self, after_elements: bool, last: Decision, end: int) -> Decision:
-        place = after_elements, last.state, last.is_finished, end
-        try:
-            found = self._known.get(place)
-        except TypeError:
-            # The state of a user's trigger has no hash.
-            return self._asked(after_elements, last, end)
+        known = (last.followed or self._following(last)).now
+        found = known.get(end)
         if found is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            found = self._known[place] = self._asked(after_elements, last, end)
+            found = self._decided(last.state, last.is_finished, end)
+            self._remember(known, end, found)
         return found
 
-    def _asked(self, after_elements: bool, last: Decision, end: int) -> Decision:
-        return (
-            self.after_element(last, None, end) if after_elements else self._decided(last.state, last.is_finished, end)
-        )
+    def _following(self, last: Decision) -> Followed:
+        try:
+            followed = self._followed.setdefault((last.state, last.is_finished), Followed())
+        except TypeError:
+            # The state of a user's trigger has no hash.
+            followed = Followed()
+        if len(self._followed) > _REMEMBERED:
+            self._followed.clear()
+        last.followed = followed
+        return followed
+
+    def _remember(self, known: dict[int, Decision], end: int, decision: Decision) -> None:
+        if self._entries >= _REMEMBERED:
+            self.forget()
+        if not known:
+            self._filled.append(known)
+        known[end] = decision
+        self._entries += 1
 
     def after_element(self, last: Decision, element: Any, end: int) -> Decision:
         """Return the decision after an element, of a trigger that looks at it."""
