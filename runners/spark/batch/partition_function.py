@@ -24,7 +24,7 @@ from ....sdk.user_code.serialization import dumps
 from ...execution.batch.segment_task import Destination, KeyGroups, SegmentTask, steps_of
 from ...execution.counters import BusyTime, Counts
 from ...execution.error_transport import wrapped
-from ...execution.gc_tuning import rarely_collected
+from ...execution.gc_tuning import rarely_collected, set_modules_aside
 from ...execution.operators.traffic import WorkerTraffic
 from ...execution.page.profiles import profiled
 from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
@@ -166,6 +166,7 @@ class PartitionFunction(ExecutorFunction):
           rows: the rows of the partition: pickled splits, or `ReadRow`s.
           side_inputs: the blocks of the segment's side inputs.
         """
+        set_modules_aside()
         container, counts, stacks = MetricsContainer(), Counts(), Counter[str]()
         traffic = TaskTraffic()
         # Each attempt derives the same from it.

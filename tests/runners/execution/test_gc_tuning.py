@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+import types
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,8 +20,10 @@ from penstock.runners.execution.gc_tuning import (
     look_rarely_for_garbage,
     rarely_collected,
     set_aside,
+    set_modules_aside,
 )
-from penstock.testing import TestStream, assert_that, equal_to
+from penstock.sdk.runner import create_runner
+from penstock.testing import TestPipeline, TestStream, assert_that, equal_to
 
 
 @pytest.fixture(autouse=True)
@@ -99,3 +103,27 @@ def test_what_was_set_aside_is_not_gone_through_but_now_and_then() -> None:
     for _ in range(THOROUGH):
         set_aside()
     assert old() is None
+
+
+def test_modules_are_not_gone_through_once_they_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What there is then is frozen with them, and only then: all that comes later is collected as usual."""
+    monkeypatch.setitem(sys.modules, "one_that_is_new", types.ModuleType("one_that_is_new"))
+    set_modules_aside()
+    frozen = gc.get_freeze_count()
+    assert frozen > 0
+
+    later = weakref.ref(Node())
+    set_modules_aside()
+    assert frozen == gc.get_freeze_count()
+    gc.collect()
+    assert later() is None
+
+
+@pytest.mark.parametrize("runner", ["spark-batch", "spark-microbatch"])
+def test_the_modules_of_a_spark_worker_are_not_gone_through_after_each_task(runner: str, spark: Any) -> None:
+    """PySpark's daemon collects all garbage then; micro-batches freeze a subtask's state, too, from the second on."""
+    for frozen in (False, True):
+        with TestPipeline(create_runner(runner)) as p:
+            counts = p | beam.Create([1]) | beam.Map(lambda x: gc.get_freeze_count() > 10_000)
+            if frozen:
+                assert_that(counts, equal_to([True]))
