@@ -52,9 +52,11 @@ demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
 # What the runners can do, as the last run of all tests has found it.
 CAPABILITIES := $(VENV)/capabilities.json
 
-# The tests come last, so that their closing line is the last one printed.
+# The tests come last, so that their closing line is the last one printed.  They start a thousand processes, and each would
+# compile what was changed since the installation.  pytest compiles the tests in three processes, unless it may keep that.
 test: servers lint
-	@$(BIN)/pytest -q --spark-beside --time-limit=400 --capabilities=$(CAPABILITIES)
+	@$(COMPILE)
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q --spark-beside --time-limit=400 --capabilities=$(CAPABILITIES)
 
 capabilities: $(FULL)
 	@$(BIN)/python tests/support/suite/capabilities.py $(CAPABILITIES) README.md
