@@ -119,7 +119,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     pickle_tests_by_value(pyspark.cloudpickle)
     # The setting `spark.pyspark.python` is heeded by spark-submit only; a context started here reads the variable.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("penstock-tests")
         .config("spark.ui.enabled", "false")
@@ -128,11 +128,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.pyspark.python", sys.executable)
+        .config("spark.python.daemon.module", "preloading_daemon")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .getOrCreate()
     )
+    with pytest.MonkeyPatch.context() as patch:
+        # Workers have the path of their JVM.
+        patch.setenv("PYTHONPATH", str(spark_programs.WORKERS), prepend=os.pathsep)
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    yield session
+    with pytest.MonkeyPatch.context() as patch:
+        look_up_classes_once(patch)
+        yield session
     session.stop()
 
 
@@ -170,6 +176,25 @@ def connect_session(spark_connect: str) -> Iterator[Any]:
     session = SparkSession.builder.remote(spark_connect).create()
     yield session
     session.stop()
+
+
+def look_up_classes_once(patch: pytest.MonkeyPatch) -> None:
+    """Let py4j look up each class once: otherwise the JVM searches all jars for each name, again and again."""
+    from py4j.java_gateway import JavaClass, JVMView
+
+    look_up = JVMView.__getattr__
+    found: dict[tuple[int, str], tuple[Any, JavaClass]] = {}
+
+    def class_or_package(view: Any, name: str) -> Any:
+        if (id(view), name) not in found:
+            one = look_up(view, name)
+            if not isinstance(one, JavaClass):
+                return one
+            # With the view, so that its id remains its own.
+            found[id(view), name] = view, one
+        return found[id(view), name][1]
+
+    patch.setattr(JVMView, "__getattr__", class_or_package)
 
 
 def pickle_tests_by_value(pickler: Any) -> None:

@@ -98,11 +98,12 @@ class SparkBatchExecution(BatchExecution):
                 side_inputs=side_inputs,
                 reports=self._accumulator,
             )
-        rdd = self._input(segment).mapPartitionsWithIndex(task).setName(segment.label)
+        rdd = self._input(segment).mapPartitionsWithIndex(task)
         if uses_of(segment, len(packs)) > 1:
             from pyspark import StorageLevel
 
-            rdd = rdd.persist(StorageLevel.MEMORY_AND_DISK)
+            # Spark's UI shows the name among the RDDs that are kept.
+            rdd = rdd.setName(segment.label).persist(StorageLevel.MEMORY_AND_DISK)
         self._rdds[number] = rdd
 
     def _collect(self, number: int, segment: Segment) -> Iterator[tuple[str, Any, bytes]]:

@@ -16,6 +16,9 @@ PROGRAMS = _TESTS / "runners" / "spark" / "programs"
 # The value of SPARK_CONF_DIR for all that tests start: settings for short lives, and none of this machine's own.
 CONF = _TESTS / "servers" / "spark_conf"
 
+# The directory of the module that starts the Python workers of the `spark` fixture.
+WORKERS = _TESTS / "servers" / "spark_workers"
+
 
 def environment(**more: str) -> dict[str, str]:
     """This process's, without what the `spark` fixture has added to it."""
