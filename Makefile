@@ -103,7 +103,7 @@ bench: $(FULL)
 # Other ones in each run.
 properties: export EXAMPLES ?= 1000
 properties: $(FULL)
-	@env -u CI $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/properties
+	@env -u CI $(BIN)/pytest -q -o faulthandler_timeout=3600 -m hypothesis tests
 
 kills: $(FULL)
 	@$(BIN)/python tests/kills

@@ -23,6 +23,7 @@ from support.runners.local_variants import runner_of
 from support.suite import spark_beside, time_limits
 from support.suite.capabilities import Capabilities
 from support.suite.each_choice import each_choice
+from support.suite.examples import fewer_examples
 
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
@@ -279,7 +280,8 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: Any) -> No
 def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
     # A Spark context that a test starts by the name of a runner stays, and interrupts the tests at the next SIGINT.
     before = signal.getsignal(signal.SIGINT)
-    result = yield
+    with fewer_examples(item):
+        result = yield
     if signal.getsignal(signal.SIGINT) != before and not spark_beside.is_on_spark(item):
         pytest.fail(f"{item.nodeid} leaves another handler of SIGINT; if it uses Spark, it needs the marker `spark`")
     return result
