@@ -26,6 +26,10 @@ from .typehints import describe
 # Elements of each source that a notebook's form is made of, and rows that it shows.
 _READ, _SHOWN = 1_000, 10
 
+# Options of the whole pipeline: a job would restore, or write, its checkpoints, and its ports may be in use.
+_PORTS = {f"{name}_{end}" for name in ("metrics", "health", "ui") for end in ("port", "host")}
+_OF_THE_WHOLE = {"checkpoint_dir", *_PORTS}
+
 
 class _FirstElements(BoundedSource[Any]):
     """The first elements of a source, for a preview in this process."""
@@ -112,8 +116,7 @@ def _values(pcoll: PCollection[Any], part: graph.Graph, runner: Runner, options:
     node = attrs.evolve(part.pcollections[pcoll.id], id=end, producer="Collect", tag=None)
     transforms = tuple(attrs.evolve(t, primitive=graph.frozen(t.primitive)) for t in (*part.transforms, written))
     whole = graph.Graph(transforms, {**part.pcollections, end: node})
-    # A job would restore, or write, the checkpoints of the whole pipeline.
-    given = {name: value for name, value in options.given().items() if name not in ("checkpoint_dir", "metrics_port")}
+    given = {name: value for name, value in options.given().items() if name not in _OF_THE_WHOLE}
     for_this = PipelineOptions(**given)
     with scoped_pipeline_options(for_this), inside_a_run():
         runner.run_pipeline(whole, for_this).wait_until_finish()

@@ -11,6 +11,19 @@ from ...sdk.redaction import redacted
 _LINES, _LONGEST = 200, 4_000
 
 
+def _first_of(name: str) -> LogTail | None:
+    """Return the tail that stands for all handlers of a logger, if it has no others: then `logging` uses its last
+    resort, which it doesn't do for a logger with a tail.
+    """
+    logger: logging.Logger | None = logging.getLogger(name)
+    handlers: list[logging.Handler] = []
+    while logger is not None:
+        handlers += logger.handlers
+        logger = logger.parent if logger.propagate else None
+    tails = [each for each in handlers if isinstance(each, LogTail)]
+    return tails[0] if tails and len(tails) == len(handlers) else None
+
+
 class LogTail(logging.Handler):
     """Keeps the last records of the root logger until they are taken.
 
@@ -43,6 +56,9 @@ class LogTail(logging.Handler):
             text = f"{record.msg} ({error})"
         text = redacted(f"{record.name}: {text}"[:_LONGEST])
         self._lines.append((round(record.created * 1_000_000), record.levelname, text))
+        last = logging.lastResort
+        if last is not None and record.levelno >= last.level and _first_of(record.name) is self:
+            last.handle(record)
 
     def taken(self) -> list[tuple[int, str, str]]:
         """Remove and return the kept lines: microseconds since 1970, level, and text."""

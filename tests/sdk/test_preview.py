@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import socket
 import subprocess
 import sys
 import warnings
@@ -92,6 +93,16 @@ def test_a_checkpoint_of_the_pipeline_is_neither_read_nor_written(tmp_path: path
 
     assert [1] == beam.collect(beam.Pipeline(options=options) | beam.Create([1]))
     assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["metrics", "health", "ui"])
+def test_a_port_of_the_pipeline_is_not_listened_at(name: str) -> None:
+    """Which the pipeline itself may have taken, nor is its host."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        flags = {f"{name}_port": taken.getsockname()[1], f"{name}_host": "0.0.0.0"}
+        options = beam.options.PipelineOptions(**flags)
+
+        assert [1] == beam.collect(beam.Pipeline(options=options) | beam.Create([1]))
 
 
 def test_the_form_in_a_notebook_is_made_of_the_first_thousand_elements_and_says_so() -> None:
