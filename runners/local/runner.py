@@ -58,7 +58,8 @@ class LocalStreamingRunner(TransformRunner):
         else:
             run = RunInThisProcess(fuse(graph, in_place), container)
         watching: AbstractContextManager[Any] = progress_of(run.counts, run.plan, options, refresh=run.refresh)
-        if is_monitored(options):
+        page = options.view_as(PageOptions)
+        if any(port is not None for port in (page.ui_port, streaming.metrics_port, streaming.health_port)):
             # They take longer to import than a small pipeline runs.
             from .batch.monitored import MonitoredBatch
             from .monitoring.observers import Observers
@@ -116,10 +117,3 @@ def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
         or streaming.delivery != "barriers"
         or streaming.recovery != "graph"
     )
-
-
-def is_monitored(options: PipelineOptions) -> bool:
-    """Return True if the options ask for a page, or an endpoint of metrics or health."""
-    streaming = options.view_as(StreamingOptions)
-    ports = streaming.metrics_port, streaming.health_port, options.view_as(PageOptions).ui_port
-    return any(port is not None for port in ports)
