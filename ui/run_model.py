@@ -180,7 +180,7 @@ class RunModel:
             **self._run,
             "is_live": self.is_live,
             "now": last.get("now"),
-            "restarts": last.get("restarts", 0),
+            "restarts": last.get("restarts"),
             "epoch": last.get("epoch"),
             "backlog": last.get("backlog"),
             "parallelism": self._graph["parallelism"],

@@ -6,15 +6,17 @@ With `PENSTOCK_SCREENSHOTS=DIR` the views are saved there as PNGs.
 from __future__ import annotations
 
 import pathlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from servers.browser import Browser, running_browser, save_screenshot, why_there_is_no_browser
 from support.programs.running_program import wait_until
-from support.runners.running_pages import document, retracting_sums, running
+from support.runners.running_pages import busy, document, post, printed_page, retracting_sums, running
 
 import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
 
 pytestmark = pytest.mark.skipif(why_there_is_no_browser() is not None, reason=str(why_there_is_no_browser()))
 
@@ -145,6 +147,43 @@ _OVERLAPPING = """
 def _violations(browser: Browser, name: str) -> str:
     save_screenshot(browser, name)
     return "\n".join(browser.violations())
+
+
+def test_the_steps_of_a_run_in_batch_show_partitions_and_workers(
+    browser: Browser, capfd: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> None:
+    """With what isn't measured, and a button that cancels; the page of a stream has no such tables."""
+
+    def run() -> None:
+        with beam.Pipeline(options=PipelineOptions(ui_port=0, parallelism=2)) as p:
+            pairs = p | beam.Create(range(1_000_000), reshuffle=False) | "Busy" >> beam.Map(lambda n: (busy(n) % 3, n))
+            _ = pairs | "Group" >> beam.GroupByKey() | "Out" >> beam.Map(len)
+
+    running = threading.Thread(target=run)
+    running.start()
+    page = printed_page(capfd)
+
+    def partitions() -> list[int]:
+        text = browser.find("#view-steps").text
+        lines = (line for line in text.splitlines() if line.startswith("Create/Values → Busy → Group "))
+        return [int(number) for number in next(lines, "").split()[-3:]]
+
+    try:
+        browser.open(page.ui_url)
+        browser.wait_until(lambda: "running" in browser.find("#state").text, "the state")
+        show(browser, "steps")
+        browser.wait_until(lambda: partitions()[1:2] >= [2], "work of both workers")
+        assert (0, 16) == (partitions()[0], sum(partitions()))
+        text = browser.find("#view-steps").text
+        assert "worker 0" in text
+        assert "worker 1" in text
+        assert "watermark lag, state: a run in batch doesn't measure it." in text
+        save_screenshot(browser, "batch_steps")
+        assert [] == browser.errors()
+    finally:
+        post(page, "/api/requests/cancel")
+        running.join(60)
+    assert not running.is_alive()
 
 
 def test_the_page_is_used_by_keyboard_alone(browser: Browser, tmp_path: pathlib.Path) -> None:

@@ -39,18 +39,18 @@ export function stepsView(panel, shared) {
   const tables = (title, columns, rows) => [
     el("h2", {}, title),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, el("table", {},
-      el("thead", {}, el("tr", {}, ...columns.map((text) => el("th", { scope: "col" }, text)))), rows)),
+      el("thead", {}, el("tr", {}, ...columns.map(([text, kind]) => el("th", { scope: "col", class: kind }, text)))), rows)),
   ];
   const tasks = el("div", { hidden: true },
-    ...tables("Partitions", ["Task", "Done", "Running", "Waiting"], partitions),
-    ...tables("Workers", ["Worker", "Process", "Task", "Tasks done"], workers));
+    ...tables("Partitions", [["Task"], ["Done", "n"], ["Running", "n"], ["Waiting", "n"]], partitions),
+    ...tables("Workers", [["Worker"], ["Process"], ["Task"], ["Tasks done", "n"]], workers));
   panel.append(
     el("div", { class: "bar" }, el("label", {}, "Filter by name ", filter),
       el("span", { class: "note" }, "A fused stage counts elements once, at its first step. Skew: the busiest subtask against the average. Backlog: what waits for the stage, or for a source to read it. State: bytes of the stage in the newest checkpoint.")),
     unmeasured,
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, el("table", {}, el("thead", {}, head), body)),
     tasks,
-    ...tables("Metrics of user code", ["Step", "Namespace", "Name", "Kind", "Value"], metrics));
+    ...tables("Metrics of user code", [["Step"], ["Namespace"], ["Name"], ["Kind"], ["Value", "n"]], metrics));
   const rows = new Map();
 
   function sort(name) {
