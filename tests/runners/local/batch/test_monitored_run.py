@@ -162,12 +162,17 @@ def test_the_page_shows_the_tasks(parallelism: int, start: Callable[..., Run], t
     with no_jobs():
         run = start(counting(tmp_path), parallelism=parallelism)
         wait_until(lambda: run.status().get("seconds", {}).get("Busy", 0) > 0.3, "time of a step")
-        wait_until(lambda: run.document("logs")["lines"], "the log")
+        process = "run" if parallelism == 1 else "worker"
+
+        def logs() -> set[tuple[str, str]]:
+            return {(name.split(" ")[0], text) for name, _, _, text in run.document("logs")["lines"]}
+
+        wait_until(lambda: (process, "app: a hundred") in logs(), "the log")
         wait_until(lambda: run.status()["traffic_rates"], "rates of edges")
         number = post(run.page, "/api/profiles", {"seconds": 0.5}).json["number"]
         wait_until(lambda: run.document("profiles")["profiles"], "a profile")
         status, graph, about = run.status(), run.document("graph"), run.document("run")
-        profile, logs = run.document("profiles")["profiles"][0], run.document("logs")["lines"]
+        profile = run.document("profiles")["profiles"][0]
         refused = post(run.page, "/api/requests/savepoint").status
         (tmp_path / "goes on").touch()
         run.ended()
@@ -195,8 +200,6 @@ def test_the_page_shows_the_tasks(parallelism: int, start: Callable[..., Run], t
     assert ("Busy", "user function") == (status["bottleneck"]["step"], status["bottleneck"]["cause"])
     counter = [each["value"] for each in status["metrics"] if each["name"] == "numbers"]
     assert 0 < counter[0] < 200_000
-    process = "run" if parallelism == 1 else "worker"
-    assert any(name.startswith(process) and "a hundred" in text for name, _, _, text in logs)
     assert number == profile["number"]
     assert any("Busy\n" in stack and "busy (running_pages.py:" in stack for stack in profile["stacks"])
     assert {"backlogs", "kept", "overdue", "watermarks", "state_size"} == set(status["unmeasured"])
