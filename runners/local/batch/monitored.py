@@ -55,6 +55,7 @@ class MonitoredBatch(MonitoredRun):
         self._run = run
         self._started = time_of_day()
         self.tasks = [segment.label for segment in run.segments]
+        self._numbers = {label: number for number, label in enumerate(self.tasks)}
         self._lock = threading.Lock()
         # Times, and the busy seconds of each segment and worker then.
         self._busy: deque[tuple[int, Mapping[tuple[str, int], float]]] = deque([(self._started, {})])
@@ -90,7 +91,7 @@ class MonitoredBatch(MonitoredRun):
         passed, read = max(1, now - since) / 1_000_000, self._run.elements_read()
         loads: dict[SubtaskId, Load] = {}
         for (label, worker), busy in counts.busy.items():
-            id = SubtaskId(self.tasks.index(label), worker)
+            id = SubtaskId(self._numbers[label], worker)
             share = min(1.0, max(0.0, busy - before.get((label, worker), 0.0)) / passed)
             loads[id] = Load(share, 0.0, read.get((id.task, worker), 0))
         return loads
