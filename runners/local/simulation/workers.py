@@ -50,18 +50,28 @@ _TIMEOUT = 500_000
 _FOR_EVER = 1 << 50
 
 
+class _Wires:
+    """The channels between the slots of one attempt, and within each."""
+
+    def __init__(self) -> None:
+        self.pipes: dict[ChannelId, Pipe] = {}
+        self.local: dict[ChannelId, Channel] = {}
+
+
 class _SimulatedSlot:
     """A slot, with the commands and reports that have not arrived.
 
     Attributes:
+      wires: the channels of its attempt.
       job, own: both ends of their exchange.
       repeated_commands, repeated_reports: messages that will arrive a second time.
       hangs: the begin and end of the last time that it hangs.
       expected: the number of the unaligned barrier that was injected.
     """
 
-    def __init__(self, number: int, job: FencedEndpoint, own: FencedEndpoint) -> None:
+    def __init__(self, number: int, job: FencedEndpoint, own: FencedEndpoint, wires: _Wires) -> None:
         self.number = number
+        self.wires = wires
         self.job = job
         self.own = own
         self.slot: Slot | None = None
@@ -139,8 +149,7 @@ class SimulatedWorkers(Workers):
         self._on_poll = on_poll
         self._zombies = zombies
         self._slots: list[_SimulatedSlot] = []
-        self._pipes: dict[ChannelId, Pipe] = {}
-        self._local: dict[ChannelId, Channel] = {}
+        self._wires = _Wires()
         self._arrived: list[Report] = []
         self._actors: list[Actor] = []
         self._halted: dict[Actor, int] = {}
@@ -152,8 +161,8 @@ class SimulatedWorkers(Workers):
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
         self._world.step(f"{self.slots} workers start at {start.checkpoint and start.checkpoint.epoch}")
+        self._wires, self._arrived, self._actors, self._halted = _Wires(), [], [], {}
         self._slots = [self._slot(number, start.attempt) for number in range(self.slots)]
-        self._pipes, self._local, self._arrived, self._actors, self._halted = {}, {}, [], [], {}
         self._graph = execution_graph
         for slot in self._slots:
             self._add_slot(slot, start)
@@ -173,7 +182,7 @@ class SimulatedWorkers(Workers):
             self._add_actor(partial(self._in_slot, slot, str(id), partial(self._step, slot, id)))
 
     def _slot(self, number: int, attempt: str) -> _SimulatedSlot:
-        return _SimulatedSlot(number, self.endpoint_type(attempt), self.endpoint_type(attempt))
+        return _SimulatedSlot(number, self.endpoint_type(attempt), self.endpoint_type(attempt), self._wires)
 
     def _add_actor(self, actor: Actor) -> None:
         """Add an actor, which may be drawn more often than others."""
@@ -225,7 +234,7 @@ class SimulatedWorkers(Workers):
 
         clock = ProcessingTime(world.wall, world.clock)
         start = attrs.evolve(start, step_clock=SimulatedSteps(world))
-        slot.slot = self.make_slot(execution_graph, ids, start, partial(self._channel, slot.number), report, clock)
+        slot.slot = self.make_slot(execution_graph, ids, start, partial(self._channel, slot), report, clock)
         for subtask in slot.slot.subtasks.values():
             subtask.choose = world.random.choice
         with slot.slot.counting():
@@ -244,16 +253,19 @@ class SimulatedWorkers(Workers):
         """Return the slot that runs some subtasks."""
         return start.slot_type(execution_graph, ids, start, channels, report, clock)
 
-    def _channel(self, number: int, id: ChannelId) -> Channel:
+    def _channel(self, slot: _SimulatedSlot, id: ChannelId) -> Channel:
         source, target = id.source % self.slots, id.target % self.slots
+        wires = slot.wires
         if source == target:
-            return self._local.setdefault(id, ShortChannel(id, self._capacity))
-        if id not in self._pipes:
-            pipe = self._pipes[id] = Pipe(id, self._capacity, self._world.repeats)
-            self._add_actor(partial(self._deliver, pipe, self._slots[target]))
-            if self._world.faults.repeating:
-                self._add_actor(partial(self._deliver_again, pipe, self._slots[target]))
-        return self._pipes[id].sending if source == number else self._pipes[id].receiving
+            return wires.local.setdefault(id, ShortChannel(id, self._capacity))
+        if id not in wires.pipes:
+            pipe = wires.pipes[id] = Pipe(id, self._capacity, self._world.repeats)
+            # A zombie that restarts a part of its attempt has channels that lead nowhere.
+            if wires is self._wires:
+                self._add_actor(partial(self._deliver, pipe, self._slots[target]))
+                if self._world.faults.repeating:
+                    self._add_actor(partial(self._deliver_again, pipe, self._slots[target]))
+        return wires.pipes[id].sending if source == slot.number else wires.pipes[id].receiving
 
     def _deliver(self, pipe: Pipe, target: _SimulatedSlot) -> bool:
         return not self._is_away(target) and pipe.deliver(target.expected)
@@ -276,7 +288,7 @@ class SimulatedWorkers(Workers):
             return f"{type(command).__name__}, which is ignored"
         with slot.slot.counting():
             if isinstance(command, Rewind):
-                slot.slot.rewind(command, partial(self._channel, slot.number))
+                slot.slot.rewind(command, partial(self._channel, slot))
                 return "Rewind"
             slot.slot.obey(command)
         if isinstance(command, (Inject, ChangeOver)) and command.barrier.kind is BarrierKind.UNALIGNED:
@@ -369,8 +381,8 @@ class SimulatedWorkers(Workers):
     def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
         self._world.step(f"replaces workers {sorted(lost)}")
         for id in rewind.channels:
-            self._pipes.pop(id, None)
-            self._local.pop(id, None)
+            self._wires.pipes.pop(id, None)
+            self._wires.local.pop(id, None)
         survivors = [slot for slot in self._slots if slot.number not in lost]
         for number in sorted(lost):
             self._slots[number].has_ended = True
