@@ -382,8 +382,8 @@ class _AssignDestinationAndShard(DoFn):
         self._destination = destination
         self._shards = AssignShards(shards)
 
-    def start_bundle(self) -> None:
-        self._shards.start_bundle()
+    def setup(self) -> None:
+        self._shards.setup()
 
     def process(self, element: Any) -> Iterable[Any]:
         for shard, value in self._shards.process(element):

@@ -186,17 +186,17 @@ def _staged(sink: StagedFileSink, label: str, transaction: str, element: Any, wi
 
 
 class AssignShards(DoFn):
-    """Assigns elements to the shards in turn.
+    """Assigns elements to the shards in turn, however they are cut into bundles.
 
-    The first shard depends on the bundle's first element: many small bundles are spread evenly, and a recomputed bundle
-    is assigned to the same shards.
+    The first shard depends on the first element: the elements of many small tasks are spread evenly, and those of a
+    recomputed task are assigned to the same shards.
     """
 
     def __init__(self, shards: int) -> None:
         self._shards = shards
         self._next: int | None = None
 
-    def start_bundle(self) -> None:
+    def setup(self) -> None:
         self._next = None
 
     def process(self, element: Any) -> Iterable[tuple[int, Any]]:

@@ -1,12 +1,14 @@
 """The transforms in pipelines: what Beam users write, and when errors show."""
 
 import os
+from collections import Counter
 
 import pyarrow
 import pytest
 
 import penstock as beam
 from penstock.io import fileio
+from penstock.io.files.published_files import AssignShards
 from penstock.sdk.errors import SinkError, SourceError
 from penstock.testing import TestPipeline, assert_that, equal_to
 
@@ -273,3 +275,21 @@ def test_a_pattern_that_isnt_validated_may_match_nothing(tmp_path):
             p | "avro" >> beam.io.ReadFromAvro(f"{tmp_path}/*", validate=False),
         ]
         assert_that(lines | beam.Flatten(), equal_to([]))
+
+
+@pytest.mark.parametrize("cut", [1, 7, 100])
+def test_elements_have_the_same_shards_however_they_are_cut_into_bundles(cut):
+    """As even as one bundle: a slow machine has other bundles."""
+    dofn = AssignShards(3)
+
+    def assigned(size):
+        dofn.setup()
+        found = []
+        for begin in range(0, 100, size):
+            dofn.start_bundle()
+            found += [shard for n in range(begin, min(begin + size, 100)) for shard, _ in dofn.process(str(n))]
+            dofn.finish_bundle()
+        return found
+
+    assert assigned(100) == assigned(cut)
+    assert [33, 33, 34] == sorted(Counter(assigned(cut)).values())
