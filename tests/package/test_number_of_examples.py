@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
 from support.runners.local_variants import IN_SIMULATION, IN_THIS_PROCESS
 from support.suite import examples
 from support.suite.examples import IN_SIMULATIONS, OF_VARIANTS, fewer_examples, number_of_examples
@@ -43,3 +44,26 @@ def test_a_property_is_tried_so_often(run: str, expected: int, monkeypatch: pyte
 
     collect()
     assert expected + 200 == len(tried)
+
+
+def test_a_state_machine_is_tried_less_often_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its settings are those of its class."""
+    monkeypatch.setattr(examples, "_GIVEN", None)
+    tried = []
+
+    class Machine(RuleBasedStateMachine):
+        @rule()
+        def step(self) -> None:
+            pass
+
+        def teardown(self) -> None:
+            tried.append(1)
+
+    case: Any = Machine.TestCase
+    case.settings = settings(max_examples=200, stateful_step_count=1, database=None)
+    item: Any = SimpleNamespace(obj=case("runTest").runTest, cls=case)
+    with fewer_examples(item):
+        case("runTest").runTest()
+
+    assert 1 <= len(tried) <= 40 + 1
+    assert 200 == case.settings.max_examples

@@ -52,16 +52,19 @@ def fewer_examples(item: pytest.Item) -> Iterator[None]:
     if not getattr(function, "is_hypothesis_test", False):
         yield
         return
-    # The settings are those of the function, which is the same for all its parameters.
-    before = function._hypothesis_internal_use_settings
+    # The settings are those of the function, which is the same for all its parameters; of a state machine, the class's.
+    of, name = function, "_hypothesis_internal_use_settings"
+    if not hasattr(of, name):
+        of, name = getattr(item, "cls", None), "settings"
+    before = getattr(of, name)
     if variant_of(item) in IN_SIMULATION:
         number = min(before.max_examples, IN_SIMULATIONS)
     elif variant_of(item) in IN_THIS_PROCESS:
         number = min(before.max_examples, OF_VARIANTS)
     else:
         number = number_of_examples(before.max_examples, _GIVEN)
-    function._hypothesis_internal_use_settings = hypothesis.settings(before, max_examples=number)
+    setattr(of, name, hypothesis.settings(before, max_examples=number))
     try:
         yield
     finally:
-        function._hypothesis_internal_use_settings = before
+        setattr(of, name, before)
