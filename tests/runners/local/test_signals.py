@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -333,6 +334,11 @@ def test_a_command_given_while_a_job_starts_is_executed(delivery: str, tmp_path:
     command = threading.Thread(target=lambda: ran.append(checkpoints("drain", tmp_path / "kept")))
     command.start()
     result = started(tmp_path / "kept", delivery=delivery)
+    check_drained(result, command, ran)
+
+
+def check_drained(result: Any, command: threading.Thread, ran: Sequence[Any]) -> None:
+    """The command ends with the job, which it has drained."""
     command.join()
     assert "the job has ended: DRAINED\n" == ran[0].output
     assert "DRAINED" == result.wait_until_finish()
@@ -350,9 +356,7 @@ def test_a_command_finds_the_run_that_follows_a_killed_one(tmp_path: pathlib.Pat
     command.start()
     wait_until(lambda: list((tmp_path / "kept").glob("request-*")), "a request to the killed run")
     result = started(tmp_path / "kept")
-    command.join()
-    assert "the job has ended: DRAINED\n" == ran[0].output
-    assert "DRAINED" == result.wait_until_finish()
+    check_drained(result, command, ran)
 
 
 def test_a_killed_run_is_known_to_be_gone(tmp_path: pathlib.Path) -> None:
