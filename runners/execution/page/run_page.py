@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,13 +16,12 @@ from ....sdk.options import PipelineOptions
 from ....sdk.runner import PipelineState
 from ..log_tail import LogTail
 from ..streaming.observation import Observe, Observed
-from .description import described_observation
 from .event_log import Events, described_error
 from .feed import PageFeed
 from .observer import Observation
 
 
-class RunPage:
+class RunPage(ABC):
     """A run as a page shows it.
 
     Args:
@@ -68,15 +68,9 @@ class RunPage:
         """One of `PipelineState`: that of the block in which the page is served, unless the run knows better."""
         return self._state
 
-    def described(self) -> dict[str, Any]:
-        """Return the present status as data (docs/ui.md), but what is observed while the page is open."""
-        raise NotImplementedError(f"{type(self).__name__}.described")
-
+    @abstractmethod
     def status(self) -> dict[str, Any]:
-        """Return the present status as data, and add what was observed since the last as events."""
-        latest, news = self.observation.take()
-        self._add(news)
-        return self.described() | (described_observation(latest.values()) if self.wanted.is_open else {})
+        """Return the present status as data (docs/ui.md), and add what was observed since the last as events."""
 
     def _add(self, news: list[tuple[int, Observed]]) -> None:
         logs = [[self._process, *line] for line in self._tail.taken()]

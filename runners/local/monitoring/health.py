@@ -7,7 +7,7 @@ checkpoint, and before it stops.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from ....sdk.metrics import MetricsContainer
 from ....sdk.runner import PipelineState
 from ...execution.clock import steady_time
 from ...execution.counters import Counts
+from ...execution.page.description import described_observation
 from ...execution.page.run_page import RunPage
 from ...execution.plan.execution_graph import SubtaskId
 from ..job.status import Load, Phase
@@ -47,7 +48,7 @@ class RunStatus(Protocol):
     def loads(self) -> Mapping[SubtaskId, Load]: ...
 
 
-class MonitoredRun(RunPage, ABC):
+class MonitoredRun(RunPage):
     """A run as its page shows it, and as it is monitored: from any thread.
 
     Attributes:
@@ -55,6 +56,15 @@ class MonitoredRun(RunPage, ABC):
     """
 
     tasks: Sequence[str]
+
+    def status(self) -> dict[str, Any]:
+        latest, news = self.observation.take()
+        self._add(news)
+        return self.described() | (described_observation(latest.values()) if self.wanted.is_open else {})
+
+    @abstractmethod
+    def described(self) -> dict[str, Any]:
+        """Return the present status as data, without what is observed while the page is open."""
 
     @property
     @abstractmethod
