@@ -41,14 +41,18 @@ def test_the_documents_show_the_job(parallelism: int, tmp_path: pathlib.Path) ->
         wait_until(lambda: any("said for" in line[3] for line in document(result, "logs")["lines"]), "the log")
         number = post(result, "/api/profiles", {"seconds": 0.5}).json["number"]
         wait_until(lambda: document(result, "profiles")["profiles"], "a profile")
-        wait_until(lambda: "Busy" in document(result, "status")["seconds"], "time of a step in a fused stage")
+
+        def is_busy() -> bool:
+            # Of its fused stage. A bundle in which no element was timed, as the first ones, is split evenly.
+            seconds = document(result, "status")["seconds"]
+            busy, *others = (seconds.get(step, 0) for step in STAGE.split(" + "))
+            return busy > sum(others)
+
+        wait_until(is_busy, "time of a step in a fused stage")
 
         status, panes, run = (document(result, name) for name in ("status", "panes", "run"))
         assert ("RUNNING", parallelism, True) == (run["state"], run["parallelism"], run["is_live"])
         assert status["read"][STAGE] == status["written"][STAGE] > 0
-        # Of its fused stage; the other stages' shares depend on what else the machine does.
-        busy, *others = (status["seconds"].get(step, 0) for step in STAGE.split(" + "))
-        assert busy > sum(others)
         assert parallelism == len(status["subtasks"][0])
         assert all(0 <= busy <= 1 for task in status["subtasks"] for busy, _, _ in task)
         # Of samples, which are few at first.
