@@ -117,6 +117,14 @@ class AsyncStages(Protocol):
     ) -> StageRun: ...
 
 
+def _to_both(one: Receiver, other: Receiver) -> Receiver:
+    def receive(bundle: Bundle) -> None:
+        one(bundle)
+        other(bundle)
+
+    return receive
+
+
 class Dataflow:
     """Some steps of a plan, wired.
 
@@ -210,9 +218,13 @@ class Dataflow:
                 assert isinstance(step, (Source, Grouping))
 
     def _enter(self, step: Step, pcollection: int, receive: Receiver) -> None:
-        self.entries[step.id, pcollection] = receive
-        if (step.id, pcollection) not in self._arrivals:
+        arrival = step.id, pcollection
+        if arrival not in self._arrivals:
             self.attach(pcollection, receive)
+        elif arrival in self.entries:
+            # A Flatten has it several times, and one edge brings it.
+            receive = _to_both(self.entries[arrival], receive)
+        self.entries[arrival] = receive
 
     def attach(self, pcollection: int, receive: Receiver) -> None:
         """Have `receive` called with each bundle of a PCollection."""
