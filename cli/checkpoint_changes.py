@@ -68,9 +68,9 @@ def migrate(
     MODULE:FUNCTION is called with each entry of state, and returns the new value (docs/state.md).  The original
     checkpoint stays.
     """
+    from ..runners.execution.checkpoints.control_requests import running_job
     from ..runners.execution.inspection.migration import migrate as converted
     from ..runners.execution.inspection.migration import migration_of
-    from ..runners.local.job.control_requests import running_job
 
     sys.path.insert(0, "")
     convert = migration_of(function)

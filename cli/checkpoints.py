@@ -141,8 +141,8 @@ def rollback(directory: str, allow_repeated_results: bool) -> None:
 
 def _ask(directory: str, wish: str, timeout: float) -> None:
     """Send a request to a job, and print its answer."""
+    from ..runners.execution.checkpoints.control_requests import RequestKind, ask
     from ..runners.execution.checkpoints.storage import disk_of
-    from ..runners.local.job.control_requests import RequestKind, ask
 
     answer = ask(disk_of(directory), directory, RequestKind(wish), timeout)
     if not answer.is_done:

@@ -14,7 +14,7 @@ from ..sdk.drawing.panes import PaneRecording
 from ..sdk.errors import PenstockError, UnsupportedError
 from ..sdk.metrics import MetricResults, MetricsContainer
 from ..sdk.pipeline import Pipeline
-from ..sdk.runner import FinishedResult, PipelineResult
+from ..sdk.runner import DEFAULT_RUNNER, FinishedResult, PipelineResult, create_runner
 from .program import run_program
 from .short_errors import ShortErrorsCommand, short_message, writing
 
@@ -71,7 +71,7 @@ def draw(
 
 def _recorded(file: str, arguments: Sequence[str], step: str | None, key: str | None, beam: bool) -> PaneRecording:
     """Return the recording of the first pipeline of a program."""
-    from ..runners.local.recorded_run import recording_of_key
+    from ..runners.execution.inspection.recordings import recording_of_key
 
     error: Exception | None = None
     with _recorded_runs(step) as (runs, without), redirect_stdout(sys.stderr):
@@ -97,15 +97,14 @@ def _recorded(file: str, arguments: Sequence[str], step: str | None, key: str | 
 @contextmanager
 def _recorded_runs(step: str | None) -> Iterator[tuple[list[list[PaneRecording]], list[UnsupportedError]]]:
     """Record each pipeline with a script that is run within the block; collect the refusals of the others."""
-    from ..runners.local.recorded_run import record_panes
-
+    recorder = create_runner(DEFAULT_RUNNER)
     runs: list[list[PaneRecording]] = []
     without: list[UnsupportedError] = []
 
     def run(self: Pipeline, *arguments: Any, **named: Any) -> PipelineResult:
         metrics = MetricsContainer()
         try:
-            runs.append(record_panes(self.graph(), self.options, step, metrics))
+            runs.append(recorder.recordings(self.graph(), self.options, step, metrics))
         except UnsupportedError as error:
             if self.graph().has_script:
                 raise

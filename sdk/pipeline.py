@@ -21,7 +21,7 @@ from .options import PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
 from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PBegin, PCollection
-from .runner import PipelineResult, Runner, create_runner
+from .runner import DEFAULT_RUNNER, PipelineResult, Runner, create_runner
 from .typehints.simplified import simplified
 from .windowing_strategy import WindowingStrategy
 
@@ -68,7 +68,7 @@ class Pipeline:
         options.check_known()
         self.options = options
         if runner is None:
-            runner = options.view_as(StandardOptions).runner or "local"
+            runner = options.view_as(StandardOptions).runner or DEFAULT_RUNNER
         self.runner = create_runner(runner)
         self.display_data = dict(display_data or {})
         self.result: PipelineResult | None = None

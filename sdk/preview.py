@@ -18,7 +18,7 @@ from .options import PipelineOptions, scoped_pipeline_options
 from .options.context import inside_a_run
 from .pvalue import PCollection
 from .run_on_values import CollectingSink
-from .runner import Runner, create_runner
+from .runner import DEFAULT_RUNNER, Runner, create_runner
 from .sink import LabelledSink
 from .sources.bounded import BoundedSource
 from .typehints import describe
@@ -202,7 +202,7 @@ def to_html(pcoll: PCollection[Any]) -> str:
     )
     limited = graph.Graph(transforms, part.pcollections)
     try:
-        values = _values(pcoll, limited, create_runner("local"), PipelineOptions(progress=False))
+        values = _values(pcoll, limited, create_runner(DEFAULT_RUNNER), PipelineOptions(progress=False))
     except PenstockError as error:
         return f"<p><code>{title}</code>, not computed: {escape(str(error))}</p>"
     cut = [label for label, source in sources.items() if source.is_cut]

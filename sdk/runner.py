@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from enum import StrEnum
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -16,8 +15,9 @@ from .errors import RunnerError, UnknownRunnerError, UnsupportedError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from .drawing.panes import PaneRecording
     from .graph import Graph
-    from .metrics import MetricResults
+    from .metrics import MetricResults, MetricsContainer
     from .options import PipelineOptions
 
 # The entry-point group of runners in installed packages.
@@ -50,8 +50,11 @@ class PipelineState:
         return state in (cls.DONE, cls.FAILED, cls.CANCELLED, cls.UPDATED, cls.DRAINED)
 
 
-class Capability(StrEnum):
-    """A feature that a pipeline may need.  The values are the rows of the table in the README."""
+class Capability:
+    """Features that a pipeline may need: the rows of the table in the README.
+
+    They are plain strings.  A runner of another package may declare others.
+    """
 
     BOUNDED_SOURCES = "bounded sources"
     WINDOWS = "event-time windows, merging windows"
@@ -190,18 +193,36 @@ class FinishedResult(PipelineResult):
 
 
 class PipelineSimulation(Protocol):
-    """Simulation of a pipeline, in which a seed decides every random choice."""
+    """Simulation of a pipeline, in which a seed decides every random choice.
+
+    Attributes:
+      expected: by label, the rows of each output of a run without failures.
+    """
+
+    @property
+    def expected(self) -> Mapping[str, Any]: ...
 
     def run(self, seed: int) -> Any:
-        """Run the simulation.  Raises an error that names the seed if the results are wrong."""
+        """Run the simulation.  Raises `SimulationError`, which names the seed, if the results are wrong."""
 
 
 class Runner(ABC):
     """Base class of runners, which run graphs.
 
+    A runner of another package is found by its entry point in the group `penstock.runners`, or named by its class, as
+    `--runner=package.module:Class`.  `docs/howto/runner.md` shows how one is written.
+
     Attributes:
       name: its name for `--runner`.
       aliases: other names: that of its class, and Beam's.
+
+    >>> class Refusing(Runner):
+    ...     name = "refusing"
+    ...
+    ...     def run_pipeline(self, graph, options):
+    ...         raise UnsupportedError(f"{graph.transforms[0].label}: --runner=refusing runs nothing")
+    >>> Refusing.supports(Capability.WINDOWS), Refusing.supports("time travel")
+    (False, False)
     """
 
     name: ClassVar[str]
@@ -215,14 +236,52 @@ class Runner(ABC):
         """
 
     def simulation(self, graph: Graph, **settings: Any) -> PipelineSimulation:
-        """Return a simulation of the pipeline.  Raises `RunnerError` if the runner has none."""
+        """Return a simulation of the pipeline.
+
+        Raises `RunnerError` if the runner has none, and `OptionsError` for settings that it refuses.
+        """
         raise RunnerError(f"runner {self.name}: it can't be simulated; the local runner can")
 
-    @classmethod
-    @abstractmethod
-    def capabilities(cls) -> Mapping[Capability, str]:
-        """Return the supported features: "yes", "no", or "yes" with the limitations.  The default is "no"."""
+    def recordings(
+        self,
+        graph: Graph,
+        options: PipelineOptions,
+        step: str | None,
+        metrics: MetricsContainer,
+        events: int | None = None,
+    ) -> list[PaneRecording]:
+        """Run a pipeline with a script to its end, and return a recording of the panes of each key of a grouping.
 
+        Args:
+          step: the full label of the grouping, or of its composite; None for the only one.
+          metrics: receives those of the run.
+          events: the number of events of the script after which the recording ends; None for all, and the end of input.
+
+        Raises `RunnerError` if the runner records no panes, and `UnsupportedError` for a pipeline without a script.
+        """
+        raise RunnerError(f"runner {self.name}: it can't record panes; the local runner can")
+
+    @classmethod
+    def capabilities(cls) -> Mapping[str, str]:
+        """Return the supported features, such as `Capability.WINDOWS`: "yes", "no", or "yes" with the limitations.
+
+        A feature that isn't named is one that the runner doesn't have.
+        """
+        return {}
+
+    @classmethod
+    def supports(cls, capability: str) -> bool:
+        """Return True if the runner has a feature, perhaps with limitations."""
+        return cls.capabilities().get(capability, "no") != "no"
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Return what has to be installed on this machine before the runner runs anything; None if it is ready."""
+        return None
+
+
+# The runner of a pipeline that names none.  It also simulates, records panes and shows first results.
+DEFAULT_RUNNER = "local"
 
 # Names of runners in other systems.
 _ALIASES = {
@@ -267,11 +326,13 @@ def installed_runners() -> dict[str, EntryPoint]:
 
 
 def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
-    """Return a runner from its name, its class, or itself.
+    """Return a runner from its name, its class, itself, or the place of its class.
 
     Raises `RunnerError` for an unknown name.
 
     >>> create_runner("DirectRunner").name
+    'local'
+    >>> create_runner("penstock.runners.local:LocalStreamingRunner").name
     'local'
     """
     if isinstance(runner, Runner):
@@ -282,6 +343,8 @@ def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
             flags = "; flags are given by argv=" if isinstance(runner, (list, tuple)) else ""
             raise RunnerError(f"expected a runner or its name, got {runner!r}{flags}")
         return made
+    if ":" in runner:
+        return _at(runner)
     names = (runner, runner.lower(), _ALIASES.get(runner.rsplit(".", 1)[-1].lower()))
     if ours := next((OURS[name] for name in names if name in OURS), None):
         module, _, attribute = ours.partition(":")
@@ -303,3 +366,15 @@ def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
             f"--runner={runner}: there is no such runner{hint} Installed: {', '.join(sorted(known))}"
         )
     return known[name].load()()  # type: ignore[no-any-return]
+
+
+def _at(place: str) -> Runner:
+    """Return a runner by its module and class."""
+    name, _, attribute = place.partition(":")
+    try:
+        kind = getattr(import_module(name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UnknownRunnerError(f"--runner={place}: expected module:Class, and {error}") from error
+    if not (isinstance(kind, type) and issubclass(kind, Runner)):
+        raise UnknownRunnerError(f"--runner={place}: expected a subclass of Runner, got {kind!r}")
+    return kind()

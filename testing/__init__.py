@@ -7,6 +7,8 @@ stream_events.py   ElementEvent and the other events of Beam, of which a TestStr
 simulating.py      simulate_pipeline: a pipeline under seeds, with simulated failures
 util.py            assert_that, and its matchers
 panes.py           TestPane: a value with its window, pane info and sign
+collecting_sink.py CollectingSink: elements in a directory, for tests that kill processes
+runner_suite.py    RunnerSuite: the tests that every runner passes
 pytest_plugin.py   plugin for pytest: simulated pipelines, and short tracebacks
 """
 

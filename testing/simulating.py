@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..sdk.pipeline import Pipeline
-from ..sdk.runner import create_runner
+from ..sdk.runner import DEFAULT_RUNNER, create_runner
 
 
 def simulate_pipeline(pipeline: Pipeline, seeds: int | Iterable[int] = 20, **settings: Any) -> None:
@@ -33,6 +33,6 @@ def simulate_pipeline(pipeline: Pipeline, seeds: int | Iterable[int] = 20, **set
     >>> _ = events | beam.WindowInto(beam.window.FixedWindows(60)) | beam.combiners.Count.PerElement()
     >>> simulate_pipeline(p, seeds=2)
     """
-    simulation = create_runner("local").simulation(pipeline.graph(), **settings)
+    simulation = create_runner(DEFAULT_RUNNER).simulation(pipeline.graph(), **settings)
     for seed in range(seeds) if isinstance(seeds, int) else seeds:
         simulation.run(seed)

@@ -8,10 +8,10 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+from ..runners.execution.checkpoints.control_requests import RequestKind, ask
 from ..runners.execution.checkpoints.storage import Disk, disk_of
 from ..runners.execution.page.event_log import NAME, read_events
 from ..runners.execution.page.feed import listen
-from ..runners.local.job.control_requests import RequestKind, ask
 from ..sdk.errors import PenstockError, UnsupportedError
 from .app import PageApp
 from .run_model import RunModel

@@ -12,6 +12,7 @@ from typing import Any
 from ..sdk.drawing.panes import PaneRecording
 from ..sdk.pipeline import Pipeline
 from ..sdk.pvalue import PCollection
+from ..sdk.runner import DEFAULT_RUNNER, create_runner
 from ..testing import TestStream
 
 __all__ = ["StepByStep"]
@@ -74,7 +75,7 @@ class StepByStep:
 
     def recording(self) -> PaneRecording | None:
         """Return what the grouping has received and emitted so far; None before its first element."""
-        from ..runners.local.recorded_run import record_panes, recording_of_key
+        from ..runners.execution.inspection.recordings import recording_of_key
         from ..sdk.metrics import MetricsContainer
 
         if not self.stream.events:
@@ -83,7 +84,9 @@ class StepByStep:
         # One event more, so that the end of the script is not part of the recording.
         pcoll = p | TestStream(events=list(self.stream.events)).signal("end of the steps so far")
         _ = pcoll | self.transform if hasattr(self.transform, "expand") else self.transform(pcoll)
-        found = record_panes(p.graph(), p.options, self.step, MetricsContainer(), len(self.stream.events))
+        found = create_runner(DEFAULT_RUNNER).recordings(
+            p.graph(), p.options, self.step, MetricsContainer(), len(self.stream.events)
+        )
         return recording_of_key(found, self.key) if found else None
 
     @property

@@ -22,7 +22,7 @@ from penstock.runners.execution.plan.execution_graph import whole
 from penstock.runners.execution.plan.fusion import Keyed, Stage, fuse
 from penstock.runners.execution.streaming.snapshot import snapshot
 from penstock.runners.execution.streaming.snapshot_chunks import records_of
-from penstock.runners.execution.streaming.task_execution import TaskExecution
+from penstock.runners.execution.streaming.task_program import TaskProgram
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import TimerSpec, on_timer
@@ -73,12 +73,12 @@ def _outputs(p: beam.Pipeline) -> None:
     _ = p | beam.Create([("a", 1)]) | again | beam.CombinePerKey(sum) | "Kept" >> beam.ParDo(Timed())
 
 
-def _execution(build: Callable[[beam.Pipeline], None]) -> tuple[TaskExecution, Push]:
+def _execution(build: Callable[[beam.Pipeline], None]) -> tuple[TaskProgram, Push]:
     pipeline = beam.Pipeline()
     build(pipeline)
     graph = whole(fuse(pipeline.graph(), lambda *_: False))
     (task,) = graph.tasks
-    execution = TaskExecution(graph.plan, task, Clock(), MetricsContainer(), Counts(), "run-1")
+    execution = TaskProgram(graph.plan, task, Clock(), MetricsContainer(), Counts(), "run-1")
     if execution.side_inputs:
         return execution, partial(execution.views.add, *execution.side_inputs)
     (step,) = [step for step in task.steps if isinstance(step, (Keyed, Stage)) and "Kept" in _label(step)]

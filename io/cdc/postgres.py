@@ -123,7 +123,7 @@ class ReadFromPostgresChanges(PTransform):
         slot = reading.slot
         server = slot.server.of(pbegin.pipeline.full_label)
         reading = attrs.evolve(reading, slot=ReplicationSlot(server, slot.name, slot.publication))
-        streams = pbegin.pipeline.runner.capabilities()[Capability.UNBOUNDED_SOURCES] != "no"
+        streams = pbegin.pipeline.runner.supports(Capability.UNBOUNDED_SOURCES)
         bounded = not streams if self._bounded is None else self._bounded
         source: Any = PostgresRows(reading) if bounded else PostgresSource(reading)
         changes: PCollection[RowChange] = pbegin | Read(source).with_output_types(RowChange)

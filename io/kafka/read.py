@@ -162,7 +162,7 @@ class ReadFromKafka(PTransform):
     def expand(self, pbegin: PBegin) -> Any:
         label = pbegin.pipeline.full_label
         reading = attrs.evolve(self._reading, connection=Connection(label, self._reading.connection.settings))
-        streams = pbegin.pipeline.runner.capabilities()[Capability.UNBOUNDED_SOURCES] != "no"
+        streams = pbegin.pipeline.runner.supports(Capability.UNBOUNDED_SOURCES)
         if self._limits.is_bounded:
             endless = KafkaSource(reading, without_watermark(self._times), commits=False, discovery_interval=None)
             source: Any = FirstElements(endless, self._limits, label)

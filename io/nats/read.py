@@ -110,7 +110,7 @@ class ReadFromNats(PTransform):
     def expand(self, pbegin: PBegin) -> PCollection[NatsMessage]:
         pipeline = pbegin.pipeline
         reading = attrs.evolve(self._reading, connection=self._reading.connection.labelled(pipeline.full_label))
-        streams = pipeline.runner.capabilities()[Capability.UNBOUNDED_SOURCES] != "no"
+        streams = pipeline.runner.supports(Capability.UNBOUNDED_SOURCES)
         is_bounded = self._limits.is_bounded or self._bounded or (self._bounded is None and not streams)
         times, durable = self._times, self._start.durable
         if is_bounded:

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ..execution.checkpoints.control_requests import Answer
 from ..execution.page.description import described_graph, described_run
-from .job.control_requests import Answer
 from .job.job import Job
 from .job.status import JobStatus, Phase
 from .monitoring.health import MonitoredRun

@@ -19,6 +19,7 @@ from ...sdk.runner import PipelineResult, RunState, seconds_to_wait
 from ...windowing.duration import DurationTypes
 from ..execution.background_thread import BackgroundRun
 from ..execution.checkpoints.catalog import OWNER
+from ..execution.checkpoints.control_requests import Answer, RequestInbox
 from ..execution.checkpoints.storage import disk_of
 from ..execution.checkpoints.store import SnapshotStore
 from ..execution.clock import ProcessingTime, steady_time
@@ -31,7 +32,6 @@ from .combinations import Combination, check_combination
 from .job.barrier_delivery import BarrierDelivery
 from .job.checkpoint_coordinator import CheckpointSettings
 from .job.context import JobSettings
-from .job.control_requests import Answer, RequestInbox
 from .job.delivery import Delivery
 from .job.job import Job
 from .job.restart_strategy import RestartStrategy

@@ -6,14 +6,14 @@ The recorder listens on the PCollections in front of the grouping and behind it,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from ...sdk import graph
 from ...sdk.coders.coded_key import plain
 from ...sdk.drawing.panes import Element, Interval, Pane, PaneRecording, WatermarkAdvance
 from ...sdk.elements.bundle import Bundle
-from ...sdk.errors import PenstockError, StateNotFoundError, UnsupportedError
+from ...sdk.errors import PenstockError, UnsupportedError
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricsContainer
 from ...sdk.options import PipelineOptions
@@ -21,11 +21,10 @@ from ...windowing import IntervalWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.clock import ProcessingTime, steady_time
 from ..execution.inspection.json_values import json_value, text_of
-from ..execution.inspection.keys import named_keys
 from ..execution.plan.execution_graph import ExecutionGraph, whole
 from ..execution.plan.fusion import Grouping, Plan, fuse
 from ..execution.sinks.committer import with_dead_letters
-from ..execution.streaming.task_execution import TaskExecution
+from ..execution.streaming.task_program import TaskProgram
 from .job.barrier_delivery import BarrierDelivery
 from .job.context import JobSettings
 from .job.job import Job
@@ -73,24 +72,6 @@ def record_panes(
     return recorder.recordings() if events is None else after[events]
 
 
-def recording_of_key(recordings: Iterable[PaneRecording], key: str | None) -> PaneRecording:
-    """Return the recording of a key, named as text or JSON; without a name, of the only key.
-
-    Raises `StateNotFoundError`, naming the keys.
-    """
-    found = list(recordings)
-    names = ", ".join(text_of(each.key) for each in found[:10]) or "none"
-    if key is None:
-        if len(found) == 1:
-            return found[0]
-        raise StateNotFoundError(f"the step has {len(found)} keys: give one with --key. Keys: {names}")
-    wanted = {text_of(each) for each in named_keys(key)}
-    for each in found:
-        if text_of(each.key) in wanted:
-            return each
-    raise StateNotFoundError(f"{found[0].step if found else 'the step'}: no element of the key {key!r}. Keys: {names}")
-
-
 def _grouping_of(plan: Plan, step: str | None) -> Grouping:
     groupings = [each for each in plan.steps if isinstance(each, Grouping)]
     labels = [each.transform.label for each in groupings]
@@ -117,7 +98,7 @@ class _RecordingWorkers(WorkersInThisProcess):
     """
 
     def __init__(
-        self, clock: ProcessingTime, observe: Callable[[TaskExecution], None], played: Callable[[], None]
+        self, clock: ProcessingTime, observe: Callable[[TaskProgram], None], played: Callable[[], None]
     ) -> None:
         super().__init__(clock)
         self._observe = observe
@@ -147,7 +128,7 @@ class _Recorder:
         self._watermark: list[WatermarkAdvance] = []
         self._last = MIN_MICROS
 
-    def observe(self, execution: TaskExecution) -> None:
+    def observe(self, execution: TaskProgram) -> None:
         """Listen in front of the grouping and behind it."""
         self._clock = execution.clock
         self._grouping = execution.groupings[self._label]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults, MetricsContainer
@@ -21,6 +21,9 @@ from ..execution.sinks.committer import with_dead_letters
 from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_unheeded, start_method_of
 from ..execution.stuck_calls import CallWatch
 from .batch.run import BatchRun, RunInThisProcess, is_batch
+
+if TYPE_CHECKING:
+    from ...sdk.drawing.panes import PaneRecording
 
 
 class LocalStreamingRunner(TransformRunner):
@@ -57,7 +60,7 @@ class LocalStreamingRunner(TransformRunner):
             run = RunInWorkers(fuse(graph, shrinks), container, settings_of(streaming))
         else:
             run = RunInThisProcess(fuse(graph, in_place), container)
-        watching: AbstractContextManager[Any] = progress_of(run.counts, run.plan, options, refresh=run.refresh)
+        watching: AbstractContextManager[Any] = progress_of(run.counts, run.program.plan, options, refresh=run.refresh)
         page = options.view_as(PageOptions)
         if any(port is not None for port in (page.ui_port, streaming.metrics_port, streaming.health_port)):
             # They take longer to import than a small pipeline runs.
@@ -87,8 +90,20 @@ class LocalStreamingRunner(TransformRunner):
 
         return Simulation(graph, SimulationSettings(**settings))
 
+    def recordings(
+        self,
+        graph: Graph,
+        options: PipelineOptions,
+        step: str | None,
+        metrics: MetricsContainer,
+        events: int | None = None,
+    ) -> list[PaneRecording]:
+        from .recorded_run import record_panes
+
+        return record_panes(graph, options, step, metrics, events)
+
     @classmethod
-    def capabilities(cls) -> Mapping[Capability, str]:
+    def capabilities(cls) -> Mapping[str, str]:
         return {
             Capability.BOUNDED_SOURCES: "yes",
             Capability.WINDOWS: "yes",

@@ -11,6 +11,7 @@ from ...sdk.redaction import logger_of
 from ...sdk.run_transform import TransformRunner
 from ...sdk.runner import Capability, PipelineResult
 from .batch.runner import SparkBatchRunner
+from .installed import what_is_missing
 from .micro_batch.runner import SparkMicroBatchRunner
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ class SparkRunner(TransformRunner):
         return SparkBatchRunner(self._session).run_pipeline(graph, options)
 
     @classmethod
-    def capabilities(cls) -> Mapping[Capability, str]:
+    def missing(cls) -> str | None:
+        return what_is_missing()
+
+    @classmethod
+    def capabilities(cls) -> Mapping[str, str]:
         # It has the capabilities of both.
         return {**SparkMicroBatchRunner.capabilities(), Capability.DATAFRAMES: "yes"}

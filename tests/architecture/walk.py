@@ -240,7 +240,9 @@ _END = object()
 def _spark_batch(walk: Walk, directory: pathlib.Path) -> None:
     from support.runners import segments
 
-    _inside(walk, segments, "rows_of")
+    from penstock.runners.execution.batch.segment_program import SegmentProgram
+
+    _inside(walk, SegmentProgram, "run")
     walk.trace()
     p = beam.Pipeline(argv=[])
     build(p, walk)

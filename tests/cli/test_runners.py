@@ -13,6 +13,7 @@ import penstock as beam
 from penstock.cli import runner_list
 from penstock.runners.local import LocalStreamingRunner
 from penstock.runners.spark import SparkBatchRunner
+from penstock.runners.spark import installed as spark_installed
 
 
 def test_every_runner_is_listed_with_what_it_can_do(penstock: Penstock) -> None:
@@ -41,13 +42,13 @@ def test_what_spark_lacks_is_said(
 ) -> None:
     """PySpark, or Java; the machine's Java or that of the extra."""
     found = {name: ModuleSpec(name, None) for name in installed}
-    monkeypatch.setattr(runner_list, "find_spec", found.get)
-    monkeypatch.setattr("penstock.runners.spark.session.find_java", lambda: java)
+    monkeypatch.setattr(spark_installed, "find_spec", found.get)
+    monkeypatch.setattr(spark_installed, "find_java", lambda: java)
 
-    missing = runner_list.what_is_missing(SparkBatchRunner)
+    missing = SparkBatchRunner.missing()
 
     assert missing is None if expected is None else expected in missing
-    assert runner_list.what_is_missing(LocalStreamingRunner) is None
+    assert LocalStreamingRunner.missing() is None
 
 
 def test_a_runner_that_cannot_be_loaded_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

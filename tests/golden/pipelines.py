@@ -20,6 +20,7 @@ from support.runners.restartable_streams import Crash
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.execution.checkpoints.control_requests import Answer
 from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut, whole
@@ -28,7 +29,6 @@ from penstock.runners.execution.sinks.committer import SinkCommitter, committing
 from penstock.runners.local.job.barrier_delivery import BarrierDelivery
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
 from penstock.runners.local.job.context import JobSettings
-from penstock.runners.local.job.control_requests import Answer
 from penstock.runners.local.job.job import Job
 from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.productions.delivery import ProductionDelivery

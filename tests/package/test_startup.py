@@ -22,7 +22,7 @@ OF_JOBS = [
 # What few pipelines need, and takes a tenth of the time of a small one.
 RARE = [
     "penstock.runners.execution.state.stateful_pardo",
-    "penstock.runners.execution.streaming.task_execution",
+    "penstock.runners.execution.streaming.task_program",
     "shutil",
     "zoneinfo",
 ]

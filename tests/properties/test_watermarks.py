@@ -35,7 +35,7 @@ import penstock as beam
 from penstock.runners.execution.operators.grouping import DROPPED_LATE
 from penstock.runners.execution.plan.execution_graph import inputs_of, outputs_of
 from penstock.runners.execution.plan.fusion import Grouping, Output, Plan
-from penstock.runners.execution.streaming.task_execution import TaskExecution
+from penstock.runners.execution.streaming.task_program import TaskProgram
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
@@ -77,22 +77,22 @@ class Observed:
     metrics: MetricsContainer
 
     def __init__(self) -> None:
-        self.watermarks: dict[TaskExecution, list[dict[int, int]]] = {}
+        self.watermarks: dict[TaskProgram, list[dict[int, int]]] = {}
         self.sent: list[Sent] = []
 
-    def begins(self, task: TaskExecution, metrics: MetricsContainer) -> None:
+    def begins(self, task: TaskProgram, metrics: MetricsContainer) -> None:
         """Look at every bundle."""
         self.plan, self.metrics = task.plan, metrics
         for pcollection in task.plan.graph.pcollections:
             task.dataflow.attach(pcollection, partial(self.note, task, pcollection))
 
-    def note(self, task: TaskExecution, pcollection: int, bundle: Bundle) -> None:
+    def note(self, task: TaskProgram, pcollection: int, bundle: Bundle) -> None:
         """These are sent."""
         watermark = task.watermark(pcollection)
         for _, micros, windows, pane, sign in bundle.rows():
             self.sent.append(Sent(pcollection, watermark, micros, windows, sign, pane.timing))
 
-    def moved(self, task: TaskExecution) -> None:
+    def moved(self, task: TaskProgram) -> None:
         """All watermarks are as far as they go for now."""
         made = [i for step in task.task.steps if not isinstance(step, Output) for i in outputs_of(step)]
         self.watermarks.setdefault(task, []).append({i: task.watermark(i) for i in made})
@@ -110,7 +110,7 @@ class Observed:
 
 def observed(run: Any, build: Callable[[Any], Any]) -> Observed:
     """Run a pipeline, and look at its tasks; they are to be in this process."""
-    found, begin, propagate = Observed(), TaskExecution.__init__, TaskExecution.propagate
+    found, begin, propagate = Observed(), TaskProgram.__init__, TaskProgram.propagate
 
     def begin_observed(task: Any, plan: Any, steps: Any, clock: Any, metrics: Any, *more: Any, **named: Any) -> None:
         begin(task, plan, steps, clock, metrics, *more, **named)
@@ -120,7 +120,7 @@ def observed(run: Any, build: Callable[[Any], Any]) -> Observed:
         propagate(task)
         found.moved(task)
 
-    with patch.multiple(TaskExecution, __init__=begin_observed, propagate=propagate_observed):
+    with patch.multiple(TaskProgram, __init__=begin_observed, propagate=propagate_observed):
         run(build)
     return found
 

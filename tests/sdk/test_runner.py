@@ -51,6 +51,22 @@ def test_a_runner_of_another_package_is_found_by_its_entry_point(monkeypatch: py
 
 
 @pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("no_such_module:Runner", "expected module:Class, and No module named 'no_such_module'"),
+        ("json:Runner", "expected module:Class, and module 'json' has no attribute 'Runner'"),
+        ("json:dumps", "expected a subclass of Runner, got <function dumps"),
+        (":Runner", "expected module:Class, and Empty module name"),
+    ],
+)
+def test_a_place_without_a_runner_is_an_error_that_says_what_is_there(place: str, told: str) -> None:
+    with pytest.raises(RunnerError) as raised:
+        create_runner(place)
+
+    assert str(raised.value).startswith(f"--runner={place}: {told}")
+
+
+@pytest.mark.parametrize(
     ("name", "hint"), [("spark-bach", "; did you mean 'spark-batch'?"), ("flink-on-the-moon", ".")]
 )
 def test_an_unknown_runner_is_an_error_that_names_the_nearest(name: str, hint: str) -> None:

@@ -20,7 +20,8 @@ from simulation.simulated_pipelines import IDEMPOTENT, PIPELINES
 
 import penstock as beam
 from penstock.runners.execution.shuffle import pre_aggregation
-from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
+from penstock.runners.local.simulation.run import Simulation, SimulationSettings
+from penstock.sdk.errors import SimulationError
 from penstock.sdk.graph import Graph
 
 COLUMNS: dict[str, dict[str, Any]] = {

@@ -13,7 +13,8 @@ from simulation.simulated_pipelines import BETWEEN, PIPELINES, script
 
 import penstock as beam
 from penstock.runners.local.productions.producer import Producer
-from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
+from penstock.runners.local.simulation.run import Simulation, SimulationSettings
+from penstock.sdk.errors import SimulationError
 from penstock.windowing import FixedWindows
 
 

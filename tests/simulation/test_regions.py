@@ -9,8 +9,9 @@ from simulation.negative_controls import WorkersWithoutReplayDedup
 from simulation.simulated_pipelines import join, script
 
 import penstock as beam
-from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
+from penstock.runners.local.simulation.run import Simulation, SimulationSettings
 from penstock.runners.local.simulation.world import Faults
+from penstock.sdk.errors import SimulationError
 
 # Workers die and hang rather than that anything else happens.
 FAULTS = Faults(deaths=10, failures=1, failing=0.005, hangs=2, repeating=0.05, stopped=1)

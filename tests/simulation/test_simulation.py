@@ -27,10 +27,10 @@ import penstock as beam
 from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
 from penstock.runners.local.channels.exchange import Exchange
 from penstock.runners.local.channels.messages import Barrier, Message
-from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
+from penstock.runners.local.simulation.run import Simulation, SimulationSettings
 from penstock.runners.local.simulation.world import Faults
 from penstock.runners.local.subtask.barriers import Barriers
-from penstock.sdk.errors import PenstockError, UnsupportedError
+from penstock.sdk.errors import PenstockError, SimulationError, UnsupportedError
 from penstock.testing import TestStream, simulate_pipeline
 from penstock.triggers import AccumulationMode, AfterProcessingTime, AfterWatermark
 from penstock.windowing import FixedWindows, TimestampedValue

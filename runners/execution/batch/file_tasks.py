@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
-from itertools import compress
 from typing import Any, Protocol
 
 import attrs
 
 from ....sdk.metrics import MetricsContainer, scoped
-from ....sdk.user_code.serialization import dumps
 from ..counters import BusyTime, Counts
 from ..gc_tuning import rarely_collected
-from ..plan.fusion import Plan, Source
-from ..plan.segments import Segment, Stored, dependencies
+from ..plan.segments import Segment
 from ..shuffle.blocks import decode_bundle
 from ..stages.side_input_views import SideInputViews
-from .segment_task import Destination, SegmentTask, key_groups_for, pace_of_tasks, steps_of
+from .bounded_program import BoundedProgram
+from .segment_program import SegmentProgram
+from .segment_task import Destination, SegmentTask, pace_of_tasks
 from .shuffle_files import BlockFile, BlockFileWriter, FilePart, read_key_groups
 
 # By side input, the parts of files that contain it.
@@ -32,27 +30,17 @@ SideInputs = Mapping[int, Sequence[FilePart]]
 
 
 @attrs.frozen(eq=False, slots=False)
-class PartitionedPlan:
-    """The plan that tasks run, with the splits and partitions of their inputs.
+class PartitionedProgram:
+    """The program that tasks run, with the splits of its sources.
 
     Attributes:
       splits: of each segment whose root is a source, by the segment's number; in parts that a task reads.
-      partitions: the number of partitions of a shuffle.
       directory: the directory of the tasks' block files.
-      transaction: the run's, for its sinks.
     """
 
-    plan: Plan
-    segments: tuple[Segment, ...]
+    program: BoundedProgram
     splits: Mapping[int, Sequence[Sequence[Any]]]
-    partitions: int
     directory: str
-    transaction: str
-
-    @cached_property
-    def groups(self) -> int:
-        """Return the number of key groups."""
-        return key_groups_for(self.partitions)
 
 
 @attrs.frozen
@@ -102,7 +90,7 @@ class TaskWatch(Protocol):
 
 
 def run_task(
-    program: PartitionedPlan,
+    program: PartitionedProgram,
     number: int,
     attempt: str,
     views: SideInputViews,
@@ -118,46 +106,36 @@ def run_task(
       watch: looks at the task while it runs.
       subtask: the number of the worker.
     """
-    segment = program.segments[number]
+    segment = SegmentProgram.of(program.program, number)
     counts, metrics = Counts(), MetricsContainer()
-    busy = BusyTime(counts, segment.label, subtask)
+    busy = BusyTime(counts, segment.segment.label, subtask)
+    staged: list[tuple[str, bytes]] = []
+    writer = BlockFileWriter(os.path.join(program.directory, attempt), segment.partitions)
 
-    def pause() -> None:
+    def send(destination: Destination, group: int, block: bytes) -> None:
+        if destination[0] == "sink":
+            staged.append((destination[1], block))
+        else:
+            writer.send(destination, group, block)
+
+    def partitions() -> Iterator[Any]:
         busy.add()
-        if watch is not None:
-            watch.pause()
+        while (partition := next_partition()) is not None:
+            busy.begin()
+            yield _read(program, number, partition)
+            busy.add()
+        busy.begin()
 
-    writer = BlockFileWriter(os.path.join(program.directory, attempt), program.partitions)
     with scoped(metrics, seconds=counts.seconds), rarely_collected():
-        task = SegmentTask(
-            program.plan,
-            [segment],
-            steps_of(segment),
-            views,
-            program.transaction,
-            attempt,
-            counts,
-            metrics,
-            writer.send,
-            program.groups,
-            pace=pace_of_tasks(),
-        )
+        task = segment.task(views, attempt, counts, metrics, send, pace=pace_of_tasks())
         if watch is not None:
-            watch.begin(task, [segment], counts, metrics)
+            watch.begin(task, [segment.segment], counts, metrics)
         try:
-            while True:
+            for _ in segment.run(task, partitions(), send):
                 busy.add()
-                partition = next_partition()
-                busy.begin()
-                if partition is None:
-                    break
-                for _ in task.run(segment, _read(program, number, partition)):
-                    pause()
-            for _ in task.finish():
-                pause()
-            staged = [(label, dumps(token, label)) for label, token in task.stage()]
+                if watch is not None:
+                    watch.pause()
         except BaseException:
-            task.discard()
             writer.close()
             raise
     blocks = writer.close()
@@ -165,8 +143,8 @@ def run_task(
     return CompletedTask(number, blocks, staged, counts, metrics)
 
 
-def _read(program: PartitionedPlan, number: int, partition: Any) -> Any:
-    if isinstance(program.segments[number].root, Source):
+def _read(program: PartitionedProgram, number: int, partition: Any) -> Any:
+    if program.program.is_source(number):
         return program.splits[number][partition]
     return read_key_groups(partition)
 
@@ -174,10 +152,11 @@ def _read(program: PartitionedPlan, number: int, partition: Any) -> Any:
 class ShuffledFiles:
     """The files of complete tasks that later segments are to read."""
 
-    def __init__(self, program: PartitionedPlan) -> None:
-        self._program = program
-        self._files: list[list[BlockFile]] = [[] for _ in program.segments]
-        self._needs = [sorted(needs) for needs in dependencies(program.segments)]
+    def __init__(self, program: PartitionedProgram) -> None:
+        self._program = program.program
+        self._splits = program.splits
+        self._files: list[list[BlockFile]] = [[] for _ in self._program.segments]
+        self._needs = [sorted(needs) for needs in self._program.needs]
         # By segment, the number of segments that are to read its files.
         self._readers = Counter(number for needs in self._needs for number in needs)
 
@@ -187,17 +166,9 @@ class ShuffledFiles:
 
     def partitions_of(self, number: int) -> list[Any]:
         """Return the partitions of a segment's input that are not empty: numbers of splits, or parts of files."""
-        root = self._program.segments[number].root
-        if isinstance(root, Source):
-            return list(range(len(self._program.splits[number])))
-        makers = [self._program.segments[n] for n in self._needs[number]]
-        if isinstance(root, Stored):
-            destination: Destination = ("stored", root.pcollection)
-            sends = [root.stage.label in maker.stores_for for maker in makers]
-        else:
-            destination = ("grouping", root.transform.label)
-            sends = [root.transform.label in maker.groupings for maker in makers]
-        senders = list(compress(self._needs[number], sends))
+        if self._program.is_source(number):
+            return list(range(len(self._splits[number])))
+        destination, senders = self._program.senders(number)
         found = [self._parts(senders, destination, partition) for partition in range(self._program.partitions)]
         return [parts for parts in found if parts]
 

@@ -8,5 +8,6 @@ comparison.py       what differs between two checkpoints
 migration.py        a new checkpoint of converted values
 committed_state.py  StepState: committed reads of a running or finished job
 entry_join.py       join of the entries of two checkpoints, as digests
+recordings.py       recordings of panes, by the key that they are of
 keys.py             keys as the command line names them, and their entries
 """

@@ -14,7 +14,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
@@ -102,16 +102,33 @@ def remove_abandoned(plan: Plan, directory: pathlib.Path | None = None) -> None:
 
 
 @contextmanager
-def recorded(plan: Plan, metrics: MetricsContainer | None = None) -> Iterator[SinkCommitter]:
-    """Return the committer of a run that is recorded in the block, after what killed ones have left is removed.
+def committed(
+    plan: Plan,
+    transaction: str,
+    staged: Callable[[], Mapping[str, Sequence[Any]]],
+    metrics: MetricsContainer | None = None,
+) -> Iterator[None]:
+    """Commit the sinks of a run without checkpoints at the end of the block, or abort if it fails.
 
-    The record stays if a transaction is still open at the end.
+    What killed runs have left is removed before.  The record of the run stays if its transaction is still open at the
+    end.
+
+    Args:
+      staged: returns the tokens that were staged in the block, by the label of a sink.
+      metrics: counts what sinks report during commits.
     """
     record = RunRecord(sinks_of(plan))
     remove_abandoned(plan)
     committer = SinkCommitter(plan, record, metrics)
     try:
-        yield committer
+        try:
+            committer.begin(transaction)
+            yield
+            committer.publish(transaction, staged())
+        except BaseException:
+            committer.abort()
+            raise
+        committer.close()
     finally:
         if not committer.open:
             record.remove()

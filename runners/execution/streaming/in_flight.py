@@ -20,7 +20,7 @@ from ..shuffle.partitioner import Partitioner
 from ..windows.combining import FoldedBundle
 from .snapshot import Restored, name_of
 from .snapshot_chunks import FOLDED, IN_FLIGHT, IN_FLIGHT_BROADCAST, IN_FLIGHT_BY_KEY, LEFT, Chunk
-from .task_execution import TaskExecution
+from .task_program import TaskProgram
 
 
 def in_flight_chunks(plan: Plan, edge: Edge, blocks: Sequence[bytes]) -> list[Chunk]:
@@ -50,7 +50,7 @@ def _label_and_kind(plan: Plan, edge: Edge) -> tuple[str, str]:
     return label_of(edge.step), f"{kind} from {name}"
 
 
-def restored_in_front(execution: TaskExecution, restored: Restored) -> Iterator[tuple[Receiver, Bundle]]:
+def restored_in_front(execution: TaskProgram, restored: Restored) -> Iterator[tuple[Receiver, Bundle]]:
     """Yield what earlier versions of penstock left in front of a grouping or a sink in the middle of a bundle."""
     for step in reversed(execution.task.steps):
         if isinstance(step, (Grouping, Output)):
@@ -61,12 +61,12 @@ def restored_in_front(execution: TaskExecution, restored: Restored) -> Iterator[
                 yield receiver, bundle
 
 
-def restored_on_edge(execution: TaskExecution, edge: Edge, restored: Restored) -> Iterator[Bundle]:
+def restored_on_edge(execution: TaskProgram, edge: Edge, restored: Restored) -> Iterator[Bundle]:
     """Return the in-flight bundles of an edge for the restored subtask."""
     return _bundles(restored, *_label_and_kind(execution.plan, edge))
 
 
-def restored_within_task(execution: TaskExecution, restored: Restored) -> Iterator[tuple[Receiver, Bundle]]:
+def restored_within_task(execution: TaskProgram, restored: Restored) -> Iterator[tuple[Receiver, Bundle]]:
     """Yield the in-flight bundles of edges that are within this task now, as all are with one subtask."""
     arriving = {(edge.step.id, edge.pcollection) for edge in execution.task.inputs if edge.step is not None}
     # The last steps come first, because elements further downstream are earlier ones.

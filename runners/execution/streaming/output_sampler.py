@@ -15,7 +15,7 @@ from ..operators.traffic import WorkerTraffic
 from ..plan.fusion import Grouping, Keyed
 from ..user_errors import shortened
 from ..windows.combining import FoldedBundle
-from .task_execution import TaskExecution
+from .task_program import TaskProgram
 
 # Panes and inputs of one report.
 _MOST = 500
@@ -64,7 +64,7 @@ class OutputSampler(EdgeSampler):
     """
 
     def __init__(
-        self, execution: TaskExecution, clock: Clock, step: str | None, key: str | None, traffic: WorkerTraffic
+        self, execution: TaskProgram, clock: Clock, step: str | None, key: str | None, traffic: WorkerTraffic
     ) -> None:
         produced = execution.produced
         super().__init__(execution.dataflow, execution.plan, produced, clock, traffic, {})

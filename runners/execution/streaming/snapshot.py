@@ -44,13 +44,13 @@ from .snapshot_chunks import (
     WITHIN,
     Chunk,
 )
-from .task_execution import TaskExecution
+from .task_program import TaskProgram
 
 # Chained kinds of keyed state.
 _BY_KEY = frozenset({WINDOWS, STATE, TIMERS})
 
 
-def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
+def snapshot(execution: TaskProgram, is_whole: bool) -> list[Chunk]:
     """Return the state of a task: all of it, or of the large parts the changes since the last snapshot."""
     chunks: list[Chunk] = []
     for label, grouping in execution.groupings.items():
@@ -93,7 +93,7 @@ def _kept(label: str, bundles: Iterable[Bundle], is_keyed: bool, kind: str = KEP
     return [Chunk(label, kind, None, rows)] if rows else []
 
 
-def _pending(execution: TaskExecution) -> Iterator[Chunk]:
+def _pending(execution: TaskProgram) -> Iterator[Chunk]:
     """Yield the elements that wait for their turn at a step: what async calls or unfinished restrictions hold up."""
     for step, run in execution.stages():
         label, pending = label_of(step), run.pending_elements()
@@ -106,7 +106,7 @@ def _pending(execution: TaskExecution) -> Iterator[Chunk]:
         yield from _kept(label, waiting, False, LEFT)
 
 
-def _unchanged(execution: TaskExecution, labels: set[str]) -> Iterator[Chunk]:
+def _unchanged(execution: TaskProgram, labels: set[str]) -> Iterator[Chunk]:
     """Yield empty chunks for other steps with state, so that a snapshot of changes names each step with state."""
     kept: list[tuple[str, str, int]] = []
     kept += ((label, WINDOWS, len(run.windows.table)) for label, run in execution.groupings.items() if run.windows)
@@ -121,7 +121,7 @@ def _unchanged(execution: TaskExecution, labels: set[str]) -> Iterator[Chunk]:
     return (Chunk(label, kind, None, []) for label, kind, number in kept if number and label not in labels)
 
 
-def weight(execution: TaskExecution, is_whole: bool) -> int:
+def weight(execution: TaskProgram, is_whole: bool) -> int:
     """Return the approximate number of entries of a snapshot."""
     entries = 0
     for grouping in execution.groupings.values():
@@ -136,7 +136,7 @@ def weight(execution: TaskExecution, is_whole: bool) -> int:
     return entries
 
 
-def _kept_besides(execution: TaskExecution) -> Iterator[OutputMemory | SideInputContents]:
+def _kept_besides(execution: TaskProgram) -> Iterator[OutputMemory | SideInputContents]:
     """Yield other state that may be large and has a log of changes."""
     for run in execution.dataflow.stages.values():
         yield from run.executor.memories.values()
@@ -144,7 +144,7 @@ def _kept_besides(execution: TaskExecution) -> Iterator[OutputMemory | SideInput
         yield execution.views.contents(pcollection)
 
 
-def forget_changes(execution: TaskExecution) -> list[dict[Any, None]]:
+def forget_changes(execution: TaskProgram) -> list[dict[Any, None]]:
     """Start anew with the log of changes, while a forked child writes the snapshot.
 
     Returns the former logs.  Freeing a million entries takes long, and longer while a forked child shares their memory.
@@ -167,7 +167,7 @@ def _grouped(label: str, kind: str, records: Sequence[Any], key: Callable[[Any],
     return [Chunk(label, kind, group, own) for group, own in by_group.items()]
 
 
-def _name(execution: TaskExecution, pcollection: int) -> str:
+def _name(execution: TaskProgram, pcollection: int) -> str:
     return name_of(execution.plan, pcollection)
 
 
@@ -266,7 +266,7 @@ class Restored:
         # Waiting elements may resume in any subtask.  A retraction may arrive in any, so all restore recorded outputs.
         return kind == MEMORY or self.index == 0
 
-    def into(self, execution: TaskExecution) -> None:
+    def into(self, execution: TaskProgram) -> None:
         """Restore the state of each step, before the first element arrives."""
         for label, grouping in execution.groupings.items():
             windows = grouping.windows
@@ -314,7 +314,7 @@ class Restored:
                 self._key_types.setdefault(chunk.label, set()).update(types_of(_keys_of(chunk.kind, chunk.data)))
             yield chunk
 
-    def watch_keys(self, execution: TaskExecution, elements: int = 1) -> None:
+    def watch_keys(self, execution: TaskProgram, elements: int = 1) -> None:
         """Have the steps compare the keys of new elements with those of the snapshot.
 
         Called after in-flight records have been processed; where they may arrive again, `elements` more are compared.
@@ -328,7 +328,7 @@ class Restored:
             elif label in execution.keyed:
                 execution.keyed[label].executor.key_types = known
 
-    def _into_stage(self, execution: TaskExecution, step: Stage | Keyed) -> None:
+    def _into_stage(self, execution: TaskProgram, step: Stage | Keyed) -> None:
         run = execution.dataflow.stages[step.id]
         parts = self.memories(label_of(step))
         for index in dict.fromkeys(index for part in parts for index, _ in part):

@@ -19,7 +19,7 @@ from ..spilling.rocksdb import SpillDatabase, SpilledEntries
 from ..state.spilled_state import SpilledState
 from ..windows.spilled_windows import SpilledWindows
 from .snapshot_chunks import STATE, WINDOWS, Chunk
-from .task_execution import TaskExecution
+from .task_program import TaskProgram
 
 # The share of the limit that stays in memory after spilling.
 _LEFT = 0.8
@@ -34,7 +34,7 @@ class Spiller:
       directory: the parent of the database's temporary directory; by default that of other temporary files.
     """
 
-    def __init__(self, execution: TaskExecution, limit: int, directory: str | None = None) -> None:
+    def __init__(self, execution: TaskProgram, limit: int, directory: str | None = None) -> None:
         self._limit = limit
         self._database = SpillDatabase(directory)
         self._steps: dict[tuple[str, str], SpilledWindows | SpilledState] = {}

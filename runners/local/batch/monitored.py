@@ -49,12 +49,12 @@ class MonitoredBatch(MonitoredRun):
     """
 
     def __init__(self, run: BatchRun) -> None:
-        graph = described_segments(run.plan, run.segments, run.parallelism)
+        graph = described_segments(run.program.plan, run.program.segments, run.parallelism)
         super().__init__(graph, {"cancel": run.cancel}, Events(), _LIMITS, "run")
         run.monitor(self.observation)
         self._run = run
         self._started = time_of_day()
-        self.tasks = [segment.label for segment in run.segments]
+        self.tasks = [segment.label for segment in run.program.segments]
         self._numbers = {label: number for number, label in enumerate(self.tasks)}
         self._lock = threading.Lock()
         # Times, and the busy seconds of each segment and worker then.

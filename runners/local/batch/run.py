@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,12 +17,12 @@ from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.runner import PipelineState
 from ....sdk.sources.bounded import BoundedSource
 from ....sdk.user_code.step_slot import StepSlot, here
+from ...execution.batch.bounded_program import BoundedProgram
 from ...execution.batch.segment_task import SegmentTask, pace_of_tasks
 from ...execution.counters import Counts
 from ...execution.plan.fusion import Plan, Source
-from ...execution.plan.segments import Segment, cut
-from ...execution.sinks.committer import SinkCommitter
-from ...execution.sinks.run_records import recorded
+from ...execution.plan.segments import Segment
+from ...execution.sinks.run_records import committed
 from ...execution.stages.side_input_views import SideInputViews
 from ...execution.stuck_calls import Returned, Stuck, log_call
 from ...execution.user_errors import guarded
@@ -42,20 +41,18 @@ class BatchRun(ABC):
     """Run of a bounded plan.  Subclasses schedule its tasks.
 
     Attributes:
+      program: the plan, cut into segments.
       counts: elements, by step.
-      segments: the plan's, inputs first.
       state: one of `PipelineState`.
       has_begun: True once tasks run.
     """
 
-    def __init__(self, plan: Plan, metrics: MetricsContainer) -> None:
-        self.plan = plan
+    def __init__(self, program: BoundedProgram, metrics: MetricsContainer) -> None:
+        self.program = program
         self.counts = self._completed = Counts()
-        self.segments = cut(plan)
         self.state = PipelineState.RUNNING
         self.has_begun = False
         self._metrics = metrics
-        self._transaction = uuid.uuid4().hex[:12]
         self._stuck: Stuck | None = None
         self._is_cancelled = False
         # What a page wants observed, if the run is monitored; and what the workers have observed.
@@ -67,9 +64,9 @@ class BatchRun(ABC):
         try:
             with (
                 scoped(self._metrics, seconds=self._completed.seconds),
-                recorded(self.plan, self._metrics) as committer,
+                committed(self.program.plan, self.program.transaction, self._staged, self._metrics),
             ):
-                self._run_and_commit(committer)
+                self._run_or_discard()
             self.state = PipelineState.DONE
         except Cancelled:
             self.state = PipelineState.CANCELLED
@@ -77,17 +74,13 @@ class BatchRun(ABC):
             self.state = PipelineState.FAILED
             raise
 
-    def _run_and_commit(self, committer: SinkCommitter) -> None:
+    def _run_or_discard(self) -> None:
         try:
-            committer.begin(self._transaction)
             self._run_tasks()
-            committer.publish(self._transaction, self._staged())
         except BaseException:
             with suppress(Exception):
                 self._discard()
-            committer.abort()
             raise
-        committer.close()
 
     @abstractmethod
     def _run_tasks(self) -> None:
@@ -168,7 +161,7 @@ class RunInThisProcess(BatchRun):
     """Run as one task of all segments, in the calling thread."""
 
     def __init__(self, plan: Plan, metrics: MetricsContainer) -> None:
-        super().__init__(plan, metrics)
+        super().__init__(BoundedProgram(plan), metrics)
         self._task: SegmentTask | None = None
         self._slot: StepSlot | None = None
         # The number of the segment that runs.
@@ -178,11 +171,12 @@ class RunInThisProcess(BatchRun):
 
     def _run_tasks(self) -> None:
         self._slot, self.has_begun = here.slot, True
-        arguments = self.plan.steps, SideInputViews(), self._transaction, "0", self.counts, self._metrics
-        task = self._task = SegmentTask(self.plan, self.segments, *arguments, pace=pace_of_tasks())
+        program = self.program
+        arguments = program.plan.steps, SideInputViews(), program.transaction, "0", self.counts, self._metrics
+        task = self._task = SegmentTask(program.plan, program.segments, *arguments, pace=pace_of_tasks())
         if self._reporter is not None:
-            self._reporter.begin(task, self.segments, self.counts, self._metrics)
-        for segment in self.segments:
+            self._reporter.begin(task, self.program.segments, self.counts, self._metrics)
+        for segment in self.program.segments:
             began = time.monotonic()
             root = segment.root
             for _ in task.run(segment, splits_of(root, 1)) if isinstance(root, Source) else task.run(segment):
@@ -242,17 +236,17 @@ class RunInThisProcess(BatchRun):
 
     def partitions(self) -> list[tuple[int, int, int]]:
         at_work = self._at_work if self.has_begun else -1
-        return [(int(n < at_work), int(n == at_work), int(n > at_work)) for n in range(len(self.segments))]
+        return [(int(n < at_work), int(n == at_work), int(n > at_work)) for n in range(len(self.program.segments))]
 
     def workers(self) -> list[tuple[int, int | None, int]]:
-        is_at_work = self.has_begun and self._at_work < len(self.segments)
+        is_at_work = self.has_begun and self._at_work < len(self.program.segments)
         return [(os.getpid(), self._at_work if is_at_work else None, 0)]
 
     def elements_read(self) -> Mapping[tuple[int, int], int]:
         steps = self.reported().counts.steps
         return {
             (number, 0): sum(steps[label].read for label in segment.label.split(" → ") if label in steps)
-            for number, segment in enumerate(self.segments)
+            for number, segment in enumerate(self.program.segments)
         }
 
 

@@ -21,7 +21,8 @@ from ....sdk.errors import PenstockError
 from ....sdk.metrics import MetricsContainer
 from ....sdk.options import StreamingOptions
 from ....sdk.redaction import logger_of
-from ...execution.batch.file_tasks import CompletedTask, PartitionedPlan, ShuffledFiles
+from ...execution.batch.bounded_program import BoundedProgram
+from ...execution.batch.file_tasks import CompletedTask, PartitionedProgram, ShuffledFiles
 from ...execution.batch.schedule import Schedule
 from ...execution.counters import Counts
 from ...execution.error_transport import local
@@ -77,7 +78,7 @@ class RunInWorkers(BatchRun):
     """Run as tasks of one segment each, in worker processes.  The counts are as of the last `refresh`."""
 
     def __init__(self, plan: Plan, metrics: MetricsContainer, settings: WorkerSettings) -> None:
-        super().__init__(plan, metrics)
+        super().__init__(BoundedProgram(plan, settings.partitions), metrics)
         # Counts of complete tasks and of this process; and the reports of tasks in progress, by worker.
         self._completed = Counts()
         self._in_progress: dict[int, TaskReport] = {}
@@ -98,27 +99,27 @@ class RunInWorkers(BatchRun):
 
     def _run_tasks(self) -> None:
         with _directory() as directory:
-            self._program = self._prepared(directory)
-            self._files = ShuffledFiles(self._program)
-            self._schedule = Schedule(self.segments, self._files.partitions_of)
+            self._partitioned = self._prepared(directory)
+            self._files = ShuffledFiles(self._partitioned)
+            self._schedule = Schedule(self.program.segments, self._files.partitions_of)
             self._run_in_workers(directory)
         self.refresh()
 
-    def _prepared(self, directory: str) -> PartitionedPlan:
-        partitions = self._settings.partitions
+    def _prepared(self, directory: str) -> PartitionedProgram:
+        program = self.program
         splits = {
             number: [splits_of(segment.root, 1)]
             if segment.is_of_one_task
-            else [[split] for split in splits_of(segment.root, partitions * _SPLITS)]
-            for number, segment in enumerate(self.segments)
+            else [[split] for split in splits_of(segment.root, program.partitions * _SPLITS)]
+            for number, segment in enumerate(program.segments)
             if isinstance(segment.root, Source)
         }
-        return PartitionedPlan(self.plan, self.segments, splits, partitions, directory, self._transaction)
+        return PartitionedProgram(program, splits, directory)
 
     def _run_in_workers(self, directory: str) -> None:
         settings, is_monitored = self._settings, self._observation is not None
         arguments = settings.workers, settings.start, settings.timeout, is_monitored
-        workers = self._workers = BatchWorkers(self._program, *arguments)
+        workers = self._workers = BatchWorkers(self._partitioned, *arguments)
         try:
             with _ended_by_sigterm(workers.kill, directory):
                 workers.start()
@@ -172,7 +173,7 @@ class RunInWorkers(BatchRun):
         segment = self._schedule.segment_of(worker)
         if segment is not None:
             deaths = self._deaths[segment] = self._deaths.get(segment, 0) + 1
-            where = f"it was running {self.segments[segment].label}"
+            where = f"it was running {self.program.segments[segment].label}"
             if deaths > self._settings.retries:
                 tried = f", and --max_restarts={self._settings.retries} retries have failed" if deaths > 1 else ""
                 raise PenstockError(f"{death}; {where}{tried}") from death
@@ -184,7 +185,7 @@ class RunInWorkers(BatchRun):
                 self._settings.retries,
             )
             with suppress(FileNotFoundError):
-                os.remove(os.path.join(self._program.directory, self._attempt_of[worker]))
+                os.remove(os.path.join(self._partitioned.directory, self._attempt_of[worker]))
         self._schedule.lose(worker)
         self._in_progress.pop(worker, None)
         workers.replace(worker)

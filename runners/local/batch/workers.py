@@ -13,7 +13,7 @@ import attrs
 
 # Groupings and keyed operators are imported once, in the template of workers, though not every task has them.
 from ...execution.batch import groupings  # noqa: F401
-from ...execution.batch.file_tasks import CollectedViews, CompletedTask, PartitionedPlan, SideInputs, run_task
+from ...execution.batch.file_tasks import CollectedViews, CompletedTask, PartitionedProgram, SideInputs, run_task
 from ...execution.error_transport import RemoteError
 from ...execution.operators import keyed  # noqa: F401
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
@@ -75,7 +75,7 @@ class BatchWorkers(WorkerProcesses):
     """
 
     def __init__(
-        self, program: PartitionedPlan, slots: int, start_method: str, timeout: float, is_monitored: bool
+        self, program: PartitionedProgram, slots: int, start_method: str, timeout: float, is_monitored: bool
     ) -> None:
         super().__init__(slots, timeout, start_method)
         self._work = Work(_run_tasks, (program, timeout, is_monitored))
@@ -110,7 +110,7 @@ class BatchWorkers(WorkerProcesses):
 
 
 def _run_tasks(
-    control: Connection, sockets: Sequence[Any], program: PartitionedPlan, timeout: float, is_monitored: bool
+    control: Connection, sockets: Sequence[Any], program: PartitionedProgram, timeout: float, is_monitored: bool
 ) -> None:
     """Run tasks in this process until it is killed, or the parent is gone."""
     worker = _Worker(control, program, timeout, is_monitored)
@@ -120,7 +120,7 @@ def _run_tasks(
 class _Worker:
     """A worker, in its process."""
 
-    def __init__(self, control: Connection, program: PartitionedPlan, timeout: float, is_monitored: bool) -> None:
+    def __init__(self, control: Connection, program: PartitionedProgram, timeout: float, is_monitored: bool) -> None:
         self._control = control
         self._program = program
         self._timeout = timeout

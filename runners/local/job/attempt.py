@@ -10,13 +10,13 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from ....sdk.runner import PipelineState
+from ...execution.checkpoints.control_requests import RequestKind
 from ...execution.error_transport import local
 from ...execution.plan.execution_graph import SubtaskId
 from ..subtask.reports import Completed, Played, Quiesced, TaskMetrics
 from ..workers.protocol import Drain, Failed, Report, Stopped
 from ..workers.slot import Start
 from .context import JobContext
-from .control_requests import RequestKind
 from .quiescence import Quiescence
 from .status import Phase
 

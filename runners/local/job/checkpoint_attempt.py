@@ -9,6 +9,7 @@ from ....sdk.errors import PenstockError, SnapshotError, StaleWriterError, Uncer
 from ....sdk.redaction import logger_of, redacted
 from ....sdk.runner import PipelineState
 from ....sdk.user_code.error_text import text_or_class
+from ...execution.checkpoints.control_requests import Answer, Listener, RequestKind
 from ...execution.checkpoints.manifest import Checkpoint, CheckpointKind
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import steady_time
@@ -23,7 +24,6 @@ from ..workers.snapshot_writer import PROCESSING_TIME, PUBLISHED, SINKS, part_na
 from .attempt import Attempt
 from .checkpoint_coordinator import CheckpointCoordinator
 from .context import JobContext
-from .control_requests import Answer, Listener, RequestKind
 from .recovery import CheckpointRecovery
 
 _logger = logger_of(__name__)

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ...execution.checkpoints.control_requests import PendingRequests
 from ...execution.page.event_log import Events
 from ...execution.page.observer import Observation
 from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
@@ -17,7 +18,6 @@ from ...execution.state.schema import shapes_of
 from ..workers.pool import Workers, ids_of
 from .checkpoint_coordinator import CheckpointSettings
 from .clocks import JobClocks
-from .control_requests import PendingRequests
 from .restart_strategy import Restarts, RestartStrategy
 from .status import StatusTracker
 

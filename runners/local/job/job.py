@@ -15,6 +15,7 @@ from ....sdk.errors import CheckpointMismatchError, PenstockError, StaleWriterEr
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ....sdk.user_code.error_text import text_or_class
+from ...execution.checkpoints.control_requests import Answer, Listener, PendingRequests, RequestInbox, RequestKind
 from ...execution.checkpoints.store import fresh_token
 from ...execution.clock import ProcessingTime
 from ...execution.page.event_log import Events, described_error
@@ -24,7 +25,6 @@ from ..workers.processes import WorkerDied
 from .attempt import Attempt, RestartNow
 from .clocks import JobClocks
 from .context import JobContext, JobGraph, JobSettings
-from .control_requests import Answer, Listener, PendingRequests, RequestInbox, RequestKind
 from .delivery import Delivery
 from .restart_strategy import Restarts
 from .status import JobStatus, Phase, StatusTracker

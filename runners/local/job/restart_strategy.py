@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from ...execution.checkpoints.control_requests import PendingRequests, RequestKind
 from .clocks import JobClocks
-from .control_requests import PendingRequests, RequestKind
 
 # The greatest number of consecutive restarts of a job that was requested to end.
 _ENDING_LIMIT = 3

@@ -11,12 +11,12 @@ import attrs
 from ....sdk.errors import StaleWriterError
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
+from ...execution.checkpoints.control_requests import RequestKind
 from ...execution.plan.execution_graph import SubtaskId
 from ...execution.plan.fusion import Output
 from ...execution.streaming.restored import shown_offsets
 from ..job.attempt import Attempt, RestartNow
 from ..job.context import JobContext
-from ..job.control_requests import RequestKind
 from ..job.failover_region import touching
 from ..workers.processes import WorkerDied
 from ..workers.protocol import Drain, Report, Rewind, Stop

@@ -16,10 +16,10 @@ import attrs
 from ....sdk.errors import SnapshotError
 from ....sdk.redaction import logger_of
 from ....sdk.user_code.error_text import text_or_class
+from ...execution.checkpoints.control_requests import Answer
 from ...execution.plan.fusion import Plan
 from ...execution.sinks.committer import SinkCommitter
 from ..job.context import JobContext
-from ..job.control_requests import Answer
 from ..job.delivery import Delivery
 from .attempt import ProductionAttempt
 from .directory import NO_CUT, ProductionDirectory, Productions

@@ -27,9 +27,10 @@ from typing import TypeAlias
 
 import attrs
 
-from ....sdk.errors import OptionsError, PenstockError
+from ....sdk.errors import OptionsError, PenstockError, SimulationError
 from ....sdk.graph import Graph
 from ....sdk.runner import PipelineState
+from ...execution.checkpoints.control_requests import Answer
 from ...execution.checkpoints.simulated_storage import SimulatedCrash
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import ProcessingTime
@@ -40,7 +41,6 @@ from ..combinations import Combination, refusal_of
 from ..job.barrier_delivery import BarrierDelivery
 from ..job.checkpoint_coordinator import CheckpointSettings
 from ..job.context import JobSettings
-from ..job.control_requests import Answer
 from ..job.job import Job
 from ..job.restart_strategy import RestartStrategy
 from ..productions.delivery import ProductionDelivery
@@ -120,19 +120,6 @@ class Simulated:
     steps: int
     counts: Mapping[str, int]
     trace: tuple[str, ...]
-
-
-class SimulationError(PenstockError):
-    """A run had wrong results, did not end, or failed without a fault.
-
-    Attributes:
-      trace: the events of the run, line by line.
-    """
-
-    def __init__(self, message: str, seed: int = 0, trace: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.seed = seed
-        self.trace = trace
 
 
 class Simulation:

@@ -16,7 +16,7 @@ from ...execution.streaming.in_flight import in_flight_chunks
 from ...execution.streaming.restored import shown_positions
 from ...execution.streaming.snapshot import snapshot, weight
 from ...execution.streaming.snapshot_chunks import NEWS, POSITIONS, SCRIPT, Chunk, labels_of, records_of
-from ...execution.streaming.task_execution import TaskExecution
+from ...execution.streaming.task_program import TaskProgram
 from ..channels.channel import Channel, ChannelId
 from ..channels.messages import Barrier, BarrierKind, ClockMoved, Elements, Encoded, Message, SignalCame
 from .replay_dedup import NUMBERS, ORIGIN, Numbering, Numbers
@@ -152,7 +152,7 @@ class SubtaskSnapshots:
 
     def __init__(
         self,
-        execution: TaskExecution,
+        execution: TaskProgram,
         id: SubtaskId,
         parallelism: int,
         readers: Sequence[SourceReader],
@@ -262,7 +262,7 @@ class Barriers:
 
     def __init__(
         self,
-        execution: TaskExecution,
+        execution: TaskProgram,
         inputs: Mapping[ChannelId, Channel],
         edges: Mapping[int, Edge],
         snapshots: SubtaskSnapshots,

@@ -7,7 +7,7 @@ from ....sdk.sources.scripted_source import ElementsArrive, Event, Script, Water
 from ....windowing.timestamp import MAX_MICROS
 from ...execution.counters import Counts
 from ...execution.plan.fusion import Source
-from ...execution.streaming.task_execution import TaskExecution
+from ...execution.streaming.task_program import TaskProgram
 
 
 class ScriptReader:
@@ -29,13 +29,13 @@ class ScriptReader:
         self.is_player = index == 0
         self.is_finished = not self.is_player
 
-    def start(self, execution: TaskExecution, position: int) -> None:
+    def start(self, execution: TaskProgram, position: int) -> None:
         """Begin at a position."""
         self.position = position
         if self.is_finished:
             self._finish(execution)
 
-    def play(self, execution: TaskExecution, counts: Counts) -> Event | None:
+    def play(self, execution: TaskProgram, counts: Counts) -> Event | None:
         """Play the next event, or end the script.
 
         Returns an event of processing time, of a signal or of a percentile watermark, which concerns all subtasks: the
@@ -57,7 +57,7 @@ class ScriptReader:
             return None
         return event
 
-    def _finish(self, execution: TaskExecution) -> None:
+    def _finish(self, execution: TaskProgram) -> None:
         self.is_finished = True
         for output in self._outputs.values():
             execution.move(output, MAX_MICROS)

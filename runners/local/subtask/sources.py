@@ -30,7 +30,7 @@ from ...execution.streaming.sources import (
     checked_watermark,
     checked_watermarks,
 )
-from ...execution.streaming.task_execution import TaskExecution
+from ...execution.streaming.task_program import TaskProgram
 from ...execution.user_errors import guarded
 from ..channels.messages import ClockMoved, Message, PercentileMoved, SignalCame
 from .replay_dedup import Numbering
@@ -297,7 +297,7 @@ class SubtaskSources:
     def __init__(
         self,
         task: Task,
-        execution: TaskExecution,
+        execution: TaskProgram,
         index: int,
         parallelism: int,
         metrics: TaskMetrics,

@@ -19,7 +19,7 @@ from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, Su
 from ...execution.streaming.in_flight import restored_in_front, restored_on_edge, restored_within_task
 from ...execution.streaming.snapshot import Restored, forget_changes
 from ...execution.streaming.snapshot_chunks import NEWS
-from ...execution.streaming.task_execution import TaskExecution
+from ...execution.streaming.task_program import TaskProgram
 from ..channels.channel import Channel, ChannelId
 from ..channels.channel_limit import ChannelLimit
 from ..channels.exchange import Exchange
@@ -87,7 +87,7 @@ class Subtask:
         has_loops = bool(execution_graph.plan.graph.loops())
         # Barriers count the feedback, so where there are loops everything before one is processed at once.
         own_clock = UnboundedSteps() if has_loops else step_clock
-        self.execution = TaskExecution(
+        self.execution = TaskProgram(
             execution_graph.plan,
             self.task,
             clock,

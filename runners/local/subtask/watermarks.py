@@ -13,7 +13,7 @@ from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...execution.plan.execution_graph import Edge, ExecutionGraph
 from ...execution.plan.fusion import Grouping
 from ...execution.streaming.percentile_watermarks import Percentiles
-from ...execution.streaming.task_execution import TaskExecution
+from ...execution.streaming.task_program import TaskProgram
 from ..channels.channel import ChannelId
 from ..channels.exchange import Exchange
 from ..channels.messages import Message, PercentileMoved
@@ -32,7 +32,7 @@ class SubtaskWatermarks:
 
     def __init__(
         self,
-        execution: TaskExecution,
+        execution: TaskProgram,
         inputs: Collection[ChannelId],
         back: Collection[ChannelId],
         edges: Mapping[int, Edge],

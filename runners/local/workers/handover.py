@@ -25,7 +25,7 @@ from ....sdk.sources.bounded import ValuesSource
 from ....sdk.user_code.error_text import text_or_class
 from ....sdk.user_code.pickler import Pickler
 from ....sdk.user_code.serialization import dumps
-from ...execution.batch.file_tasks import PartitionedPlan
+from ...execution.batch.file_tasks import PartitionedProgram
 from ...execution.error_transport import remote
 from ...execution.plan.execution_graph import ExecutionGraph
 from .heartbeats import Heartbeats
@@ -77,8 +77,9 @@ def pickled_work(work: Work) -> bytes:
         return _pickled((work.run, work.arguments, ProgramSettings.of_this_process(_pickled)))
     except Exception:  # whatever pickling a user's object raises
         for argument in work.arguments:
-            if isinstance(argument, (ExecutionGraph, PartitionedPlan)):
-                for transform in argument.plan.graph.transforms:
+            if isinstance(argument, (ExecutionGraph, PartitionedProgram)):
+                plan = argument.plan if isinstance(argument, ExecutionGraph) else argument.program.plan
+                for transform in plan.graph.transforms:
                     for part in attrs.astuple(transform.primitive, recurse=False):
                         dumps(part, transform.label)
         dumps(work.arguments)

@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ....sdk.errors import UnsupportedError
 from ....sdk.graph import Graph
 from ....sdk.metrics import MetricResults
-from ....sdk.options import MicroBatchOptions, PageOptions, PipelineOptions, StreamingOptions
+from ....sdk.options import PageOptions, PipelineOptions, StreamingOptions
 from ....sdk.run_transform import TransformRunner
 from ....sdk.runner import Capability, FinishedResult, PipelineResult
-from ....sdk.spark_interfaces import HasFrames, refuse_frames
+from ....sdk.spark_interfaces import HasFrames
+from ...execution.batch.bounded_program import BOUNDED_CAPABILITIES, check_bounded
 from ...execution.counters import loads_of
 from ...execution.page.description import described_segments
 from ...execution.page.event_log import Events
@@ -20,17 +20,14 @@ from ...execution.plan.fusion import fuse, shrinks
 from ...execution.progress import progress_of
 from ...execution.sinks.committer import with_dead_letters
 from ...execution.streaming.observation import Observed
-from ...execution.streaming_options import check_streaming_flags, refuse_unheeded
 from ...execution.stuck_calls import CallWatch
+from ..installed import what_is_missing
 from ..page import IN_BATCH, SparkPage, SparkProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from .execution import BatchExecution
-
-# Options of supervised jobs, which a batch run would ignore.
-_OF_LOCAL_JOBS = {"health_port", "health_host", "health_timeout", "on_signal"}
 
 
 class SparkBatchRunner(TransformRunner):
@@ -53,21 +50,7 @@ class SparkBatchRunner(TransformRunner):
         from .segment_frames import SparkConnectExecution
         from .segment_rdds import SparkBatchExecution
 
-        for head in graph.loops():
-            raise UnsupportedError(f"{head.label}: --runner=spark-batch has no loops; --runner=local runs them")
-        refuse_frames(graph, self.name)
-        check_streaming_flags(options)
-        for transform in graph.transforms:
-            if any(not graph.pcollections[i].is_bounded for i in transform.outputs.values()):
-                raise UnsupportedError(
-                    f"{transform.label}: its output is unbounded, and --runner=spark-batch runs bounded pipelines "
-                    "only; --runner=spark-microbatch or --runner=local runs it"
-                )
-        if options.view_as(MicroBatchOptions).shard_memory is not None:
-            # Groups may be larger than memory without the option.
-            refuse_unheeded(["shard_memory"], self.name, "spark-microbatch")
-        given = options.view_as(StreamingOptions).changed()
-        refuse_unheeded((name for name in given if name in _OF_LOCAL_JOBS), self.name, "local")
+        check_bounded(graph, options, self.name)
         plan = fuse(with_dead_letters(graph, options), shrinks)
         frames: dict[str, Any] = {}
         pickle_named(options)
@@ -95,36 +78,25 @@ class SparkBatchRunner(TransformRunner):
                 session.stop()
 
     def _page(self, execution: BatchExecution) -> SparkPage:
-        reports = execution.reports
+        reports, program = execution.reports, execution.program
 
         def progress() -> SparkProgress:
             reports.update()
-            stacks = {execution.segments[number].label: own for number, own in reports.stacks().items()}
+            stacks = {program.segments[number].label: own for number, own in reports.stacks().items()}
             traffic = reports.traffic()
             observed = [Observed(traffic=traffic.edges, shuffles=traffic.shuffles)]
             return SparkProgress(None, reports.counts, reports.metrics, observed=observed, stacks=stacks)
 
-        graph = described_segments(execution.plan, execution.segments, execution.partitions)
+        graph = described_segments(program.plan, program.segments, program.partitions)
         return SparkPage(graph, progress, {"cancel": execution.cancel}, Events(), IN_BATCH)
 
     @classmethod
-    def capabilities(cls) -> Mapping[Capability, str]:
-        return {
-            Capability.BOUNDED_SOURCES: "yes",
-            Capability.WINDOWS: "yes",
-            Capability.SIDE_INPUTS: "yes",
-            Capability.TRIGGERS: "yes; time advances only at the end of input, so no element is late",
-            Capability.ACCUMULATION: "yes",
-            Capability.STATE_AND_TIMERS: "yes; timers still set at the end of input fire then",
-            Capability.COLUMNS: "yes",
-            Capability.SINKS: "yes",
-            Capability.ASYNC_CALLS: "yes",
-            Capability.NATS: "yes, bounded reads",
-            Capability.MQTT: "yes, bounded reads",
-            Capability.TEST_STREAM: "no",
-            Capability.UNBOUNDED_SOURCES: "no",
-            Capability.DATAFRAMES: "yes",
-        }
+    def capabilities(cls) -> Mapping[str, str]:
+        return {**BOUNDED_CAPABILITIES, Capability.DATAFRAMES: "yes"}
+
+    @classmethod
+    def missing(cls) -> str | None:
+        return what_is_missing()
 
 
 class SparkBatchResult(FinishedResult, HasFrames):

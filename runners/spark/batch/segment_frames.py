@@ -21,14 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 from ....io.optional_package import optional_package
 from ....io.spark.arrow_rows import arrow_schema, pyarrow
-from ....sdk import graph
 from ....sdk.errors import RunnerError
 from ....sdk.redaction import logger_of
 from ....sdk.spark_interfaces import Block, BoundedFrame
 from ....sdk.user_code.serialization import local_modules_by_value
-from ...execution.batch.segment_task import Destination, key_groups_for
-from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
-from ...execution.plan.segments import Segment, Stored
+from ...execution.batch.bounded_program import BoundedProgram, source_of
+from ...execution.batch.segment_program import SegmentProgram
+from ...execution.batch.segment_task import Destination
+from ...execution.plan.fusion import Plan, Source
+from ...execution.plan.segments import Segment
 from ..dataframes import opened, unpacked
 from ..jobs import STOPPING_SECONDS, said
 from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
@@ -94,8 +95,9 @@ class SparkConnectExecution(BatchExecution):
         optional_package("pandas", extra="connect", needed_for="--spark_remote")
         self._parallelism = default_parallelism(session)
         self._returned = FrameReports()
-        super().__init__(plan, session, partitions or self._parallelism, self._returned, timeout, has_page)
-        self._tag = f"penstock-{self.transaction}"
+        program = BoundedProgram(plan, partitions or self._parallelism)
+        super().__init__(program, session, self._returned, timeout, has_page)
+        self._tag = f"penstock-{program.transaction}"
         # By the number of a segment, its rows, and the packed rows of each DataFrame that it writes.
         self._rows_of: dict[int, DataFrame] = {}
         self._frame_rows: dict[int, dict[str, DataFrame]] = {}
@@ -182,16 +184,15 @@ class SparkConnectExecution(BatchExecution):
                 persisted.unpersist()
 
     def _describe(self, number: int, segment: Segment) -> None:
-        side_inputs = self._side_inputs_of(segment)
+        side_inputs = self.results.side_inputs_of(number)
         _check_size(segment, side_inputs)
         packs = self._frames_of(segment)
-        groups = key_groups_for(self.partitions)
-        frame, schema = self._input(segment)
+        program = SegmentProgram.of(self.program, number)
+        frame, schema = self._input(number, segment)
         with local_modules_by_value():
             task = FrameFunction(
                 # Spark hashes the key groups, so each reader gets what is sent to all of them.
-                *(self.plan, segment, self.transaction, number, groups, groups, packs),
-                *(self._timeout, self._has_page),
+                *(program, self.program.groups, packs, self._timeout, self._has_page),
                 side_inputs=side_inputs,
                 schema=schema,
             )
@@ -233,18 +234,13 @@ class SparkConnectExecution(BatchExecution):
             found[label] = blocks.mapInArrow(unpacked, self._schemas[label])
         return found
 
-    def _input(self, segment: Segment) -> tuple[DataFrame, bytes | None]:
+    def _input(self, number: int, segment: Segment) -> tuple[DataFrame, bytes | None]:
         """Return the rows that a segment reads; with their schema, serialised, if they are those of a DataFrame."""
-        root = segment.root
-        if isinstance(root, Source):
-            return self._source(segment, root)
-        if isinstance(root, (Grouping, Keyed)):
-            label = root.transform.label
-            senders = [self._rows_of[i] for i, s in enumerate(self.segments) if label in s.groupings]
-            return self._rows(("grouping", label), senders).repartition(self.partitions, "number"), None
-        assert isinstance(root, Stored)
-        storing = [self._rows_of[i] for i, s in enumerate(self.segments) if root.stage.label in s.stores_for]
-        return self._rows(("stored", root.pcollection), storing), None
+        if self.program.is_source(number):
+            return self._source(number, segment)
+        destination, senders = self.program.senders(number)
+        rows = self._rows(destination, [self._rows_of[i] for i in senders])
+        return (rows if self.program.is_stored(number) else rows.repartition(self.program.partitions, "number")), None
 
     def _rows(self, destination: Destination, senders: list[DataFrame]) -> DataFrame:
         """Return the rows with a destination, and the reports of the tasks that have sent them."""
@@ -253,15 +249,13 @@ class SparkConnectExecution(BatchExecution):
             return self._session.createDataFrame([], _SCHEMA)
         return reduce(lambda one, other: one.union(other), selected)
 
-    def _source(self, segment: Segment, root: Source) -> tuple[DataFrame, bytes | None]:
-        primitive = root.transform.primitive
-        assert isinstance(primitive, graph.Read)
-        if isinstance(primitive.source, BoundedFrame):
-            label = root.transform.label
-            frame = opened(label, primitive.source, self._session)
+    def _source(self, number: int, segment: Segment) -> tuple[DataFrame, bytes | None]:
+        label, source = source_of(segment)
+        if isinstance(source, BoundedFrame):
+            frame = opened(label, source, self._session)
             large = self._session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
             return frame, arrow_schema(frame.schema, label, large).serialize().to_pybytes()
-        splits, partitions = pickled_splits(segment, self._parallelism)
+        splits, partitions = pickled_splits(self.program, number, self._parallelism)
         pa = pyarrow()
         columns = [
             pa.array(["split"] * len(splits), pa.string()),
@@ -334,7 +328,7 @@ class FrameFunction(PartitionFunction):
         super().__init__(*arguments)
         self._own_side_inputs = dict(side_inputs)
         self._schema = schema
-        self._is_source = isinstance(arguments[1].root, Source)
+        self._is_source = isinstance(arguments[0].segment.root, Source)
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield the rows that the segment outputs for a partition, as record batches."""

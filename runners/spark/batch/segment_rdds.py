@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ....sdk import graph
 from ....sdk.spark_interfaces import BoundedFrame
 from ....sdk.user_code.serialization import local_modules_by_value
-from ...execution.batch.segment_task import Destination, key_groups_for
-from ...execution.plan.fusion import Grouping, Keyed, Plan, Source
-from ...execution.plan.segments import Segment, Stored
+from ...execution.batch.bounded_program import BoundedProgram, source_of
+from ...execution.batch.segment_program import ReadRow, SegmentProgram
+from ...execution.batch.segment_task import Destination
+from ...execution.plan.fusion import Plan
+from ...execution.plan.segments import Segment
 from ..dataframes import blocks, each_as, frame_of, opened
 from ..jobs import Jobs, stage_named
 from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
-from .partition_function import PartitionFunction, ReadRow, Reports, ShuffleRow, is_attempt, pickled_split
+from .partition_function import PartitionFunction, Reports, ShuffleRow, is_attempt, pickled_split
 
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
@@ -47,10 +48,10 @@ class SparkBatchExecution(BatchExecution):
         has_page: bool = False,
     ) -> None:
         self._context = session.sparkContext
-        partitions = shuffle_partitions or self._context.defaultParallelism
+        program = BoundedProgram(plan, shuffle_partitions or self._context.defaultParallelism)
         accumulated = AccumulatedReports(self._context)
-        super().__init__(plan, session, partitions, accumulated, timeout, has_page)
-        self.jobs = Jobs(self._context, f"penstock-{self.transaction}")
+        super().__init__(program, session, accumulated, timeout, has_page)
+        self.jobs = Jobs(self._context, f"penstock-{program.transaction}")
         self._accumulator = accumulated.accumulator
         # By the number of a segment, its rows, and the packed rows of each DataFrame that it writes.
         self._rdds: dict[int, RDD[Any]] = {}
@@ -87,18 +88,22 @@ class SparkBatchExecution(BatchExecution):
     def _describe(self, number: int, segment: Segment) -> None:
         side_inputs = None
         if segment.side_inputs:
-            side_inputs = self._context.broadcast(self._side_inputs_of(segment))
+            side_inputs = self._context.broadcast(self.results.side_inputs_of(number))
             self._broadcasts.append(side_inputs)
         packs = self._frames_of(segment)
         with local_modules_by_value():
-            groups = key_groups_for(self.partitions)
             task = RddFunction(
-                *(self.plan, segment, self.transaction, number, groups, self.partitions, packs),
-                *(self._timeout, self._has_page),
+                *(
+                    SegmentProgram.of(self.program, number),
+                    self.program.partitions,
+                    packs,
+                    self._timeout,
+                    self._has_page,
+                ),
                 side_inputs=side_inputs,
                 reports=self._accumulator,
             )
-        rdd = self._input(segment).mapPartitionsWithIndex(task)
+        rdd = self._input(number, segment).mapPartitionsWithIndex(task)
         if uses_of(segment, len(packs)) > 1:
             from pyspark import StorageLevel
 
@@ -141,20 +146,16 @@ class SparkBatchExecution(BatchExecution):
             found[label] = frame_of(self._session, self._context.union(rows), self._schemas[label])
         return found
 
-    def _input(self, segment: Segment) -> RDD[Any]:
-        root = segment.root
-        if isinstance(root, Source):
-            return self._splits(segment, root)
-        if isinstance(root, (Grouping, Keyed)):
-            label = root.transform.label
-            senders = {i: s.label for i, s in enumerate(self.segments) if label in s.groupings}
-            rows = self._rows(("grouping", label), [self._rdds[i] for i in senders])
-            partitions = self.partitions
-            with stage_named(self._context, ", ".join(senders.values())):
-                return rows.partitionBy(partitions, lambda group: group % partitions).map(_flat)
-        assert isinstance(root, Stored)
-        storing = [self._rdds[i] for i, s in enumerate(self.segments) if root.stage.label in s.stores_for]
-        return self._rows(("stored", root.pcollection), storing).map(_flat)
+    def _input(self, number: int, segment: Segment) -> RDD[Any]:
+        if self.program.is_source(number):
+            return self._splits(number, segment)
+        destination, senders = self.program.senders(number)
+        rows = self._rows(destination, [self._rdds[i] for i in senders])
+        if self.program.is_stored(number):
+            return rows.map(_flat)
+        partitions = self.program.partitions
+        with stage_named(self._context, ", ".join(self.program.segments[i].label for i in senders)):
+            return rows.partitionBy(partitions, lambda group: group % partitions).map(_flat)
 
     def _rows(self, destination: Destination, rdds: list[RDD[Any]]) -> RDD[Any]:
         def select(rows: Iterable[ShuffleRow]) -> Iterator[tuple[int, tuple[int, bytes]]]:
@@ -165,15 +166,13 @@ class SparkBatchExecution(BatchExecution):
         selected = [rdd.mapPartitions(select) for rdd in rdds]
         return selected[0] if len(selected) == 1 else self._context.union(selected)
 
-    def _splits(self, segment: Segment, root: Source) -> RDD[Any]:
+    def _splits(self, number: int, segment: Segment) -> RDD[Any]:
         """Return an RDD of a source's splits, with several in a partition if there are many."""
-        primitive = root.transform.primitive
-        assert isinstance(primitive, graph.Read)
-        label = root.transform.label
-        if isinstance(primitive.source, BoundedFrame):
-            messages, schema = blocks(label, opened(label, primitive.source, self._session))
+        label, source = source_of(segment)
+        if isinstance(source, BoundedFrame):
+            messages, schema = blocks(label, opened(label, source, self._session))
             return messages.mapPartitions(each_as(pickled_split, schema))
-        rows, partitions = pickled_splits(segment, self._context.defaultParallelism)
+        rows, partitions = pickled_splits(self.program, number, self._context.defaultParallelism)
         return self._context.parallelize(rows, partitions)
 
 

@@ -24,6 +24,7 @@ from ...execution.page.event_log import Events
 from ...execution.plan.fusion import fuse
 from ...execution.progress import progress_of
 from ...execution.streaming.observation import Observe
+from ..installed import what_is_missing
 from ..page import IN_MICRO_BATCHES, SparkPage, SparkProgress
 from .options import settings_of, store_of
 
@@ -93,7 +94,11 @@ class SparkMicroBatchRunner(TransformRunner):
         return result
 
     @classmethod
-    def capabilities(cls) -> Mapping[Capability, str]:
+    def missing(cls) -> str | None:
+        return what_is_missing()
+
+    @classmethod
+    def capabilities(cls) -> Mapping[str, str]:
         return {
             Capability.BOUNDED_SOURCES: "yes",
             Capability.WINDOWS: "yes",

@@ -26,12 +26,12 @@ from ....sdk.coders import registry
 from ....sdk.errors import RunnerError
 from ....sdk.spark_interfaces import Block
 from ....sdk.user_code.serialization import dumps, local_modules_by_value
+from ...execution.batch.attempts import joined, mixed
 from ...execution.error_transport import wrapped
 from ...execution.gc_tuning import rarely_collected, set_aside
 from ...execution.plan.execution_graph import SubtaskId
 from ...execution.stuck_calls import CallWatch
 from ...execution.user_errors import as_exception
-from ..attempts import joined, mixed
 from ..dataframes import blocks, each_as
 from ..executor_functions import ExecutorFunction
 from ..jobs import LONGEST_NAME, Jobs, raise_original, stage_named

@@ -40,7 +40,7 @@ from ...execution.streaming.output_sampler import OutputSampler
 from ...execution.streaming.snapshot import Restored, snapshot
 from ...execution.streaming.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
 from ...execution.streaming.spiller import Spiller
-from ...execution.streaming.task_execution import TaskExecution
+from ...execution.streaming.task_program import TaskProgram
 from ...execution.user_errors import guarded
 from .commit_log import Reached, StatePart, part_name
 from .exchange import MessageWriter, ReceivedMessages, Row, SubtaskResult, SubtaskSeconds, address, addressed
@@ -101,7 +101,7 @@ class MicroBatchSubtask:
         self._counts = Counts()
         self._clock = Clock(0)
         unit = f"{id.task}-{id.index}-{uuid4().hex[:8]}"
-        self.execution = TaskExecution(
+        self.execution = TaskProgram(
             program.execution_graph.plan,
             self._task,
             self._clock,

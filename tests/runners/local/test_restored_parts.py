@@ -17,7 +17,7 @@ from penstock.runners.execution.stages.side_inputs import ViewChange, ViewChange
 from penstock.runners.execution.streaming.in_flight import restored_within_task
 from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import IN_FLIGHT_BROADCAST, IN_FLIGHT_BY_KEY, VIEW, Chunk
-from penstock.runners.execution.streaming.task_execution import TaskExecution
+from penstock.runners.execution.streaming.task_program import TaskProgram
 from penstock.runners.local.channels.channel import Channel
 from penstock.runners.local.channels.messages import Barrier
 from penstock.runners.local.workers.protocol import Acknowledged, Inject
@@ -38,7 +38,7 @@ def test_what_was_in_flight_is_found_where_there_are_no_edges_any_more() -> None
     """An unaligned checkpoint of two subtasks, restored in one, which has no channels: nothing used to take it."""
     plan = sums()
     (task,) = whole(plan).tasks
-    execution = TaskExecution(plan, task, Clock(), MetricsContainer(), Counts(), "run-1")
+    execution = TaskProgram(plan, task, Clock(), MetricsContainer(), Counts(), "run-1")
     bundle = Bundle([("a", 5)], 0)
     (name,) = {node.producer for node in plan.graph.pcollections.values() if node.producer.startswith("Create")}
     restored = Restored(0, 1)

@@ -156,7 +156,7 @@ def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any) -> None:
     execution = SparkBatchExecution(fuse(p.graph(), shrinks), spark)
     execution.run()
     tracker = spark.sparkContext.statusTracker()
-    jobs = [tracker.getJobInfo(id) for id in tracker.getJobIdsForGroup(f"penstock-{execution.transaction}")]
+    jobs = [tracker.getJobInfo(id) for id in tracker.getJobIdsForGroup(f"penstock-{execution.program.transaction}")]
 
     assert [["numbers/Values → pair → sum", "sum → show"]] == [
         [tracker.getStageInfo(stage).name for stage in sorted(job.stageIds)] for job in jobs

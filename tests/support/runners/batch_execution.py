@@ -9,11 +9,12 @@ from typing import Any
 import cloudpickle
 from support.runners.segments import spark_plan
 
-from penstock.runners.execution.batch.segment_task import key_groups_for
+from penstock.runners.execution.batch.bounded_program import BoundedProgram
+from penstock.runners.execution.batch.segment_program import ReadRow, SegmentProgram
 from penstock.runners.execution.plan.fusion import Source
 from penstock.runners.execution.plan.segments import Segment, Stored
 from penstock.runners.spark.batch.execution import BatchExecution, TaskReports, pickled_splits
-from penstock.runners.spark.batch.partition_function import PartitionFunction, ReadRow, Reports, ShuffleRow
+from penstock.runners.spark.batch.partition_function import PartitionFunction, Reports, ShuffleRow
 from penstock.sdk.pipeline import Pipeline
 
 
@@ -34,8 +35,9 @@ class BatchInThisProcess(BatchExecution):
         order: Random | None = None,
     ) -> None:
         self.reported: Reports = {}
-        super().__init__(spark_plan(pipeline), None, partitions, _Reports(self.reported), 10.0, False)  # type: ignore[arg-type]
-        self.transaction = "run"
+        program = BoundedProgram(spark_plan(pipeline), partitions)
+        program.transaction = "run"
+        super().__init__(program, None, _Reports(self.reported), 10.0, False)  # type: ignore[arg-type]
         self._loses = loses
         self._order = order
         self._functions: dict[int, PartitionFunction] = {}
@@ -47,14 +49,12 @@ class BatchInThisProcess(BatchExecution):
         self.runs: dict[int, int] = {}
 
     def _describe(self, number: int, segment: Segment) -> None:
-        groups = key_groups_for(self.partitions)
-        function = PartitionFunction(
-            self.plan, segment, self.transaction, number, groups, self.partitions, {}, 10.0, False
-        )
+        program = self.program
+        function = PartitionFunction(SegmentProgram.of(program, number), program.partitions, {}, 10.0, False)
         # Executors unpickle it.
         self._functions[number] = cloudpickle.loads(cloudpickle.dumps(function))
         if isinstance(segment.root, Source):
-            self._inputs[number], _ = pickled_splits(segment, self.partitions)
+            self._inputs[number], _ = pickled_splits(program, number, program.partitions)
         self.runs[number] = self.runs.get(number, 0) + 1
 
     def _collect(self, number: int, segment: Segment) -> Iterator[tuple[str, Any, bytes]]:
@@ -72,15 +72,15 @@ class BatchInThisProcess(BatchExecution):
     def _partitions(self, segment: Segment) -> list[Any]:
         """Return what identifies the partitions of a segment: numbers, or tasks whose output is stored."""
         if isinstance(segment.root, Source):
-            return list(range(len(self._inputs[self.segments.index(segment)])))
+            return list(range(len(self._inputs[self.program.segments.index(segment)])))
         if isinstance(segment.root, Stored):
             return list(range(len(self._stored(segment.root))))
-        return list(range(self.partitions))
+        return list(range(self.program.partitions))
 
     def _stored(self, root: Stored) -> list[tuple[int, int]]:
         return [
             (number, partition)
-            for number, segment in enumerate(self.segments)
+            for number, segment in enumerate(self.program.segments)
             if root.stage.label in segment.stores_for
             for partition in self._partitions(segment)
         ]
@@ -90,28 +90,27 @@ class BatchInThisProcess(BatchExecution):
         task = number, partition
         read = self._read[task] = self._read.get(task, 0) + 1
         if task not in self.made or self._loses(number, partition, read):
-            segment = self.segments[number]
-            rows = list(self._input(number, segment, partition))
+            rows = list(self._input(self.program.segments[number], partition))
             if self._order is not None:
                 self._order.shuffle(rows)
-            side_inputs = self._side_inputs_of(segment)
+            side_inputs = self.results.side_inputs_of(number)
             self.made[task] = list(self._functions[number].run(partition, rows, side_inputs, self.reported))
         return self.made[task]
 
-    def _input(self, number: int, segment: Segment, partition: int) -> Iterator[bytes | ReadRow]:
+    def _input(self, segment: Segment, partition: int) -> Iterator[bytes | ReadRow]:
         root = segment.root
         if isinstance(root, Source):
-            yield self._inputs[number][partition]
+            yield self._inputs[self.program.segments.index(segment)][partition]
         elif isinstance(root, Stored):
             for where, *row in self._rows(*self._stored(root)[partition]):
                 if where == ("stored", root.pcollection):
                     yield tuple(row)
         else:
-            for sender, sending in enumerate(self.segments):
+            for sender, sending in enumerate(self.program.segments):
                 if root.transform.label in sending.groupings:
                     for part in self._partitions(sending):
                         for where, group, place, block in self._rows(sender, part):
-                            is_own = group % self.partitions == partition
+                            is_own = group % self.program.partitions == partition
                             if where == ("grouping", root.transform.label) and is_own:
                                 yield group, place, block
 

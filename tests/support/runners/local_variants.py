@@ -101,7 +101,7 @@ class RunInTurn(RunInWorkers):
             if number is None:
                 return
             known = views.read(self._files.side_inputs_of(number))
-            task = run_task(self._program, number, str(attempt), known, partial(self._schedule.next, 0))
+            task = run_task(self._partitioned, number, str(attempt), known, partial(self._schedule.next, 0))
             self._complete(0, task)
 
 

@@ -25,7 +25,7 @@ from penstock.runners.spark.micro_batch.runner import MicroBatchResult, SparkMic
 from penstock.runners.spark.micro_batch.subtask import Program, SubtaskCache
 from penstock.sdk.graph import Graph
 from penstock.sdk.options import PipelineOptions
-from penstock.sdk.runner import Capability, PipelineResult, Runner
+from penstock.sdk.runner import PipelineResult, Runner
 
 
 class BatchesInThisProcess:
@@ -116,5 +116,5 @@ class RunnerInThisProcess(Runner):
         return result
 
     @classmethod
-    def capabilities(cls) -> Mapping[Capability, str]:
+    def capabilities(cls) -> Mapping[str, str]:
         return SparkMicroBatchRunner.capabilities()

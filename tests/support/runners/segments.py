@@ -6,16 +6,12 @@ import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from penstock.runners.execution.counters import Counts
+from penstock.runners.execution.batch.bounded_program import BoundedProgram
+from penstock.runners.execution.batch.segment_program import SegmentProgram, TaskReport, TaskTraffic
 from penstock.runners.execution.plan.fusion import Plan, Source, fuse, shrinks
-from penstock.runners.execution.plan.segments import Segment, Stored, cut
-from penstock.runners.execution.shuffle.blocks import decode_bundle
+from penstock.runners.execution.plan.segments import Segment, Stored
 from penstock.runners.execution.sinks.committer import SinkCommitter
-from penstock.runners.execution.stages.side_input_views import SideInputViews
-from penstock.runners.spark.batch.partition_function import TaskTraffic, rows_of
-from penstock.sdk.coders.key_encoding import KEY_GROUPS
 from penstock.sdk.elements.bundle import Bundle
-from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.pipeline import Pipeline
 from penstock.sdk.sink import Sink, SinkContext, SinkWriter
 
@@ -60,21 +56,21 @@ def spark_plan(pipeline: Pipeline) -> Plan:
 
 def run_in_this_process(pipeline: Pipeline, partitions: int = 2, has_page: bool = False) -> TaskTraffic:
     """Run a pipeline segment by segment, each in at most this many tasks; return what these have read and sent."""
-    plan = spark_plan(pipeline)
+    program = BoundedProgram(spark_plan(pipeline), partitions)
     total = TaskTraffic()
-    views = SideInputViews()
+    side_inputs: dict[int, list[bytes]] = {}
     rows: list[tuple[Segment, Any]] = []
-    for segment in cut(plan):
+    for index, segment in enumerate(program.segments):
         for number, partition in enumerate(_partitions(segment, rows, partitions)):
-            counts, metrics = Counts(), MetricsContainer()
-            traffic = TaskTraffic()
-            arguments = views, "test", str(number), counts, metrics, KEY_GROUPS, {}, traffic, has_page
-            made = list(rows_of(plan, segment, iter(partition), *arguments))
-            total.add(traffic)
+            report = TaskReport.empty()
+            task = SegmentProgram.of(program, index)
+            made = list(task.rows(number, iter(partition), side_inputs, report, counts_all=has_page))
+            total.add(report.traffic)
             rows += [(segment, row) for row in made]
             for (kind, where), _, block in made:
                 if kind == "side":
-                    views.add(where, decode_bundle(block))
+                    side_inputs.setdefault(where, []).append(block)
+    plan = program.plan
     committer, staged = SinkCommitter(plan), [(where[1], block) for _, (where, _, block) in rows if where[0] == "sink"]
     committer.publish(
         "test", {label: [pickle.loads(block) for own, block in staged if own == label] for label in committer.labels}

@@ -31,7 +31,7 @@ from penstock.runners.execution.streaming.snapshot_chunks import (
     labels_of,
     records_of,
 )
-from penstock.runners.execution.streaming.task_execution import TaskExecution
+from penstock.runners.execution.streaming.task_program import TaskProgram
 from penstock.sdk.coders.key_encoding import key_group
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
@@ -52,13 +52,13 @@ def graph_of(build: Callable[[Any], Any]) -> ExecutionGraph:
     return whole(fuse(pipeline.graph(), lambda *_: False))
 
 
-def execution_of(graph: ExecutionGraph) -> TaskExecution:
+def execution_of(graph: ExecutionGraph) -> TaskProgram:
     """Its task at work."""
     (task,) = graph.tasks
-    return TaskExecution(graph.plan, task, Clock(), MetricsContainer(), Counts(), "run-1")
+    return TaskProgram(graph.plan, task, Clock(), MetricsContainer(), Counts(), "run-1")
 
 
-def cut(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
+def cut(execution: TaskProgram, is_whole: bool) -> list[Chunk]:
     """A snapshot, as it comes back from a disk."""
     return list(chunks_of(list(records_of(snapshot(execution, is_whole)))))
 
@@ -105,7 +105,7 @@ ALARMS = graph_of(
 )
 
 
-def alarms() -> TaskExecution:
+def alarms() -> TaskProgram:
     """A step that sets timers."""
     return execution_of(ALARMS)
 
@@ -240,7 +240,7 @@ def test_what_a_child_writes_is_no_change_any_more() -> None:
 # --- Side inputs
 
 
-def limits() -> tuple[TaskExecution, SideInputContents]:
+def limits() -> tuple[TaskProgram, SideInputContents]:
     """A step with a side input, and what has come of that."""
 
     def build(p: Any) -> None:
@@ -293,7 +293,7 @@ class Numbered(beam.DoFn):
         yield element, next(self.numbers)
 
 
-def numbered() -> tuple[TaskExecution, OutputMemory]:
+def numbered() -> tuple[TaskProgram, OutputMemory]:
     """A step that isn't deterministic behind one that retracts, and what it remembers."""
 
     def build(p: Any) -> None:

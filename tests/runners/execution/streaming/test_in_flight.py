@@ -17,7 +17,7 @@ from penstock.runners.execution.shuffle.partitioner import Partitioner
 from penstock.runners.execution.streaming.in_flight import by_key_group, in_flight_chunks, restored_on_edge
 from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import Chunk
-from penstock.runners.execution.streaming.task_execution import TaskExecution
+from penstock.runners.execution.streaming.task_program import TaskProgram
 from penstock.runners.execution.windows.combining import FoldedBundle
 from penstock.runners.local.channels.channel import Channel, ChannelId, arrived, payloads_of
 from penstock.runners.local.channels.messages import Elements, Encoded
@@ -48,7 +48,7 @@ def found(chunks: Iterable[tuple[int, list[Chunk]]], before: int, parallelism: i
         restored = Restored(index, parallelism)
         for own, written in chunks:
             restored.add([written], own, before)
-        execution = TaskExecution(graph.plan, graph.tasks[1], Clock(), MetricsContainer(), Counts(), "t")
+        execution = TaskProgram(graph.plan, graph.tasks[1], Clock(), MetricsContainer(), Counts(), "t")
         bundles.append(list(restored_on_edge(execution, shuffle(graph), restored)))
     return bundles
 

@@ -10,7 +10,7 @@ from penstock.runners.execution.operators.traffic import WorkerTraffic
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.streaming.output_sampler import OutputSampler
-from penstock.runners.execution.streaming.task_execution import TaskExecution
+from penstock.runners.execution.streaming.task_program import TaskProgram
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 
@@ -24,7 +24,7 @@ class Tapped:
         _ = pairs | "Sum" >> beam.CombinePerKey(sum)
         graph = cut(fuse(p.graph(), lambda *_: False), 1)
         self.clock = Clock()
-        execution = TaskExecution(graph.plan, graph.tasks[0], self.clock, MetricsContainer(), Counts(), "run-1")
+        execution = TaskProgram(graph.plan, graph.tasks[0], self.clock, MetricsContainer(), Counts(), "run-1")
         self._sampler = OutputSampler(execution, self.clock, None, None, WorkerTraffic())
         (grouping,) = [transform for transform in graph.plan.graph.transforms if transform.label == "Sum"]
         self._send = execution.dataflow.send_to(grouping.inputs[0])

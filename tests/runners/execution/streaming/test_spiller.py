@@ -16,7 +16,7 @@ from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.streaming.snapshot import Restored, snapshot
 from penstock.runners.execution.streaming.snapshot_chunks import chunks_of, records_of
 from penstock.runners.execution.streaming.spiller import Spiller
-from penstock.runners.execution.streaming.task_execution import TaskExecution
+from penstock.runners.execution.streaming.task_program import TaskProgram
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import BagStateSpec
@@ -46,7 +46,7 @@ class Task:
         pairs | "remember" >> beam.ParDo(Remember()) | "write" >> beam.io.Write(Recording())
         graph = cut(fuse(p.graph(), lambda *_: False), 1, by_level=True)
         self.task = graph.tasks[1]
-        self.execution = TaskExecution(graph.plan, self.task, Clock(0), MetricsContainer(), Counts(), "transaction")
+        self.execution = TaskProgram(graph.plan, self.task, Clock(0), MetricsContainer(), Counts(), "transaction")
         self.spiller = Spiller(self.execution, LIMIT)
 
     def take(self, keys: range) -> None:

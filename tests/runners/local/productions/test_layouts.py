@@ -9,11 +9,11 @@ from support.runners.production_streams import Visit, job_of, stopped
 from support.runners.restartable_streams import Stream
 
 import penstock as beam
+from penstock.runners.execution.checkpoints.control_requests import Answer
 from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.job.context import JobSettings
-from penstock.runners.local.job.control_requests import Answer
 from penstock.runners.local.job.job import Job
 from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.productions.delivery import ProductionDelivery

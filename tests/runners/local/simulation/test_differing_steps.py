@@ -11,7 +11,8 @@ import pytest
 
 import penstock as beam
 from penstock.runners.local.simulation.differing_steps import differing_step
-from penstock.runners.local.simulation.run import Simulation, SimulationError
+from penstock.runners.local.simulation.run import Simulation
+from penstock.sdk.errors import SimulationError
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,9 @@ import pytest
 
 import penstock as beam
 from penstock.runners.local.simulation.merging_often import MergingOften, merging_often
-from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
+from penstock.runners.local.simulation.run import Simulation, SimulationSettings
 from penstock.sdk.combine_fn import CombineFn
+from penstock.sdk.errors import SimulationError
 from penstock.testing import TestPipeline
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 from penstock.windowing import GlobalWindows

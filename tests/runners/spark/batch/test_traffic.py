@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-from support.runners import segments
 from support.runners.segments import MemorySink, run_in_this_process
 
 import penstock as beam
+from penstock.runners.execution.batch.segment_program import SegmentProgram
 from penstock.runners.execution.shuffle.blocks import decode_bundle
 from penstock.runners.execution.stages.traffic import Traffic
 
@@ -20,14 +20,14 @@ def traffic_of(
     p = beam.Pipeline()
     build(p)
     rows: list[Any] = []
-    rows_of = segments.rows_of
+    rows_of = SegmentProgram.rows
 
-    def kept(*arguments: Any) -> Any:
-        for row in rows_of(*arguments):
+    def kept(*arguments: Any, **others: Any) -> Any:
+        for row in rows_of(*arguments, **others):
             rows.append(row)
             yield row
 
-    with patch.object(segments, "rows_of", kept):
+    with patch.object(SegmentProgram, "rows", kept):
         traffic = run_in_this_process(p, has_page=has_page)
     consumers = {i: t.label for t in p.graph().transforms for i in (*t.inputs, *(s.pcollection for s in t.side_inputs))}
     return traffic.shuffles, {consumers[i]: own for i, own in traffic.edges.items() if i in consumers}, rows

@@ -1,4 +1,4 @@
-"""One subtask's execution of a task: its steps process elements, watermarks and clocks.
+"""The program of a task of a stream in one subtask: its steps process elements, watermarks and clocks.
 
 Each bundle is pushed through all following steps before the next one is taken.  Then the watermarks advance, step by
 step in the graph's order: a step's output watermark is the minimum of its inputs' and of its holds, and never
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from ..operators.async_run import AsyncRuns
 
 
-class TaskExecution:
-    """One subtask's execution of a task.
+class TaskProgram:
+    """The program of a task, at work in one subtask.
 
     Args:
       plan: the task's plan.

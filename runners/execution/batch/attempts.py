@@ -1,6 +1,6 @@
 """Attempts: which execution of each task the others have read.
 
-Spark computes a task again if its output is lost, after other tasks have read some of it.  User code that isn't
+A cluster computes a task again if its output is lost, after other tasks have read some of it.  User code that isn't
 deterministic may then have produced other elements.  So every execution of a task has a token, which goes along with
 its output.  Each task passes on which tokens it has read, and the driver compares what arrives with the results: all
 have to have read the same execution of each task.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import TypeVar
 
 import attrs
@@ -85,3 +85,20 @@ def all_read(attempts: Iterable[TaskAttempt]) -> dict[int, frozenset[bytes]]:
 def in_parts(attempts: Iterable[TaskAttempt]) -> tuple[tuple[int, int, bytes], ...]:
     """Return the `parts` of a task that has read these attempts, without the others of their segments."""
     return tuple(part for each in attempts for part in ((each.segment, each.partition, each.token), *each.parts))
+
+
+class OutputDigest:
+    """The hash of what a task has sent."""
+
+    def __init__(self) -> None:
+        # Of those that are safe, the one that processors have instructions for.
+        self._hash = sha256()
+
+    def add(self, destination: tuple[str, object], group: int, block: bytes) -> None:
+        """Add a block."""
+        self._hash.update(f"{destination}{group}:{len(block)}:".encode())
+        self._hash.update(block)
+
+    def result(self) -> bytes:
+        """Return the hash, 32 bytes."""
+        return self._hash.digest()

@@ -36,8 +36,8 @@ from ....sdk.errors import PenstockError
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ....sdk.user_code.error_text import text_or_class
-from ...execution.checkpoints.storage import Disk, LocalDisk
-from ...execution.checkpoints.store import fresh_token
+from .storage import Disk, LocalDisk
+from .store import fresh_token
 
 _logger = logger_of(__name__)
 

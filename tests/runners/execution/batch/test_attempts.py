@@ -14,7 +14,7 @@ from support.runners.batch_execution import BatchInThisProcess
 from support.runners.segments import MemorySink
 
 import penstock as beam
-from penstock.runners.spark.batch.execution import MOST_REPETITIONS
+from penstock.runners.execution.batch.segment_results import MOST_REPETITIONS
 from penstock.sdk.errors import RunnerError
 
 NUMBERS = 400
@@ -65,7 +65,7 @@ def test_tasks_that_are_executed_again_send_the_same(name: str) -> None:
         return {
             task: [(where, *row) for where, *row in rows if where[0] in ("grouping", "stored", "side")]
             for task, rows in run.made.items()
-            if "Write" not in run.segments[task[0]].sinks
+            if "Write" not in run.program.segments[task[0]].sinks
         }
 
     expected, actual = execution(1), execution(2)
@@ -119,7 +119,9 @@ def test_a_run_whose_attempts_are_mixed_again_and_again_fails_and_names_the_segm
     sink = MemorySink()
     p = beam.Pipeline()
     random_groups(p, sink)
-    with pytest.raises(RunnerError, match=f"Random.*: in each of {MOST_REPETITIONS + 1} runs Spark computed a task"):
+    with pytest.raises(
+        RunnerError, match=f"Random.*: in each of {MOST_REPETITIONS + 1} runs one of its tasks was computed again"
+    ):
         BatchInThisProcess(p, 2, Mixed(MOST_REPETITIONS + 1)).run()
     assert [] == sink.values
 
@@ -211,11 +213,11 @@ def test_a_stored_pcollection_is_of_one_attempt() -> None:
     run = BatchInThisProcess(p, 2, lost)
     run.run()
 
-    assert any(segment.stores for segment in run.segments)
+    assert any(segment.stores for segment in run.program.segments)
     assert IDS == len(one.values)
     assert sorted(one.values) == sorted(other.values)
 
 
 def _segment_of(p: beam.Pipeline, label: str) -> int:
-    (number,) = (i for i, s in enumerate(BatchInThisProcess(p).segments) if re.search(rf"\b{label}\b", s.label))
+    (number,) = (i for i, s in enumerate(BatchInThisProcess(p).program.segments) if re.search(rf"\b{label}\b", s.label))
     return number

@@ -1,0 +1,78 @@
+"""The conformance suite of runners: ours pass it, and the example of one on Dask."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dask.distributed import Client, LocalCluster
+
+from penstock.examples.dask_runner import DaskRunner
+from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner
+from penstock.sdk.runner import Runner
+from penstock.testing.runner_suite import RunnerSuite
+
+
+class TestLocal(RunnerSuite):
+    runner = "local"
+
+
+class TestLocalWorkers(RunnerSuite):
+    runner = "local"
+    flags = ("--parallelism=2",)
+    survives_lost_workers = True
+
+
+class TestLocalStreams(RunnerSuite):
+    """Jobs with checkpoints, for bounded input as well."""
+
+    runner = "local"
+    survives_lost_workers = True
+
+    @pytest.fixture(autouse=True)
+    def checkpoints(self, tmp_path: pathlib.Path) -> None:
+        kept = tmp_path / "checkpoints"
+        self.flags = ("--parallelism=2", f"--checkpoint_dir={kept}", "--checkpoint_interval=0.2", "--restart_delay=0")
+
+
+class TestSparkBatch(RunnerSuite):
+    runner = SparkBatchRunner
+
+    @pytest.fixture(autouse=True)
+    def session(self, spark: Any) -> None:
+        self.spark = spark
+
+    def make_runner(self) -> Runner:
+        return SparkBatchRunner(self.spark)
+
+
+class TestSparkMicroBatches(RunnerSuite):
+    runner = SparkMicroBatchRunner
+
+    @pytest.fixture(autouse=True)
+    def session(self, spark: Any) -> None:
+        self.spark = spark
+
+    def make_runner(self) -> Runner:
+        return SparkMicroBatchRunner(self.spark)
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator[Any]:
+    """A client of a cluster with two workers, which a nanny starts again when they are killed."""
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        yield client
+
+
+class TestDask(RunnerSuite):
+    runner = DaskRunner
+    survives_lost_workers = True
+
+    @pytest.fixture(autouse=True)
+    def client(self, dask: Any) -> None:
+        self.dask = dask
+
+    def make_runner(self) -> Runner:
+        return DaskRunner(self.dask)
