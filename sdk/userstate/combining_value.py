@@ -48,7 +48,7 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
 
     def read(self) -> Any:
         """Return the combiner's result, for a state without inputs that of an empty accumulator."""
-        fn = self._spec.combine_fn
+        fn = self.spec.combine_fn
         held = self.column.values.get(self.key)
         if held is None:
             return fn.extract_output(fn.create_accumulator())
@@ -57,12 +57,12 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
 
     def add(self, value: Any) -> None:
         """Add an input."""
-        fn = self._spec.combine_fn
+        fn = self.spec.combine_fn
         column, key = self.column, self.key
         if type(value) not in ATOMS:
             value = defensive_copy(value)
             column.wrote(key, value)
-        held = column.changing(key, self._spec.new_accumulator)
+        held = column.changing(key, self.spec.new_accumulator)
         held.value = fn.add_input(held.value, value)
 
     def is_empty(self) -> bool:

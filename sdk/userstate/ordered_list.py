@@ -85,7 +85,7 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
         try:
             timestamp, own = value
         except (TypeError, ValueError):
-            raise TypeError(f"{self._spec!r}.add takes a pair of a timestamp and a value, got {value!r}") from None
+            raise TypeError(f"{self.spec!r}.add takes a pair of a timestamp and a value, got {value!r}") from None
         micros, own = Timestamp.of(timestamp).micros, defensive_copy(own)
         self.column.changing(self.key, Timeline).add(micros, own)
         self.column.wrote(self.key, own)

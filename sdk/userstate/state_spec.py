@@ -14,18 +14,18 @@ from .store import StateColumn, StateStore
 class RuntimeState:
     """A state of one key and window, as an argument of a DoFn's method.
 
-    It is valid during the call only.
+    It is valid during the call only.  There is one for each call, whose attributes the runner sets: a constructor would
+    take longer than all else that a call costs.
 
     Attributes:
-      column, key: the runner's: the values of the state in the window, and the key.
+      spec, column, key: the runner's: the state's spec, its values in the window, and the key.
     """
 
-    __slots__ = ("_spec", "column", "key")
+    __slots__ = ("column", "key", "spec")
 
-    def __init__(self, spec: Any, column: StateColumn, key: Any) -> None:
-        self._spec = spec
-        self.column = column
-        self.key = key
+    spec: Any
+    column: StateColumn
+    key: Any
 
     def clear(self) -> None:
         """Remove the state's content."""
@@ -77,7 +77,9 @@ class StateSpec:
 
     def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> Any:
         """Return the state of one key and window."""
-        return self.runtime(self, store.column(namespace, self.name), key)
+        state = self.runtime()
+        state.spec, state.column, state.key = self, store.column(namespace, self.name), key
+        return state
 
     def for_worker(self) -> StateSpec:
         """Return the spec for one worker: itself, unless it needs a set-up."""

@@ -8,7 +8,7 @@ one state, for a bundle of one window, is in essence
         o, ot = at(ws, ps, ss)
         for e, t in zip(elements, ts):
             k = e[0]
-            state0 = new_state0(spec0, c0, k)
+            state0 = new_state0(); state0.spec = spec0; state0.column = c0; state0.key = k
             for x in method(e, state0):
                 o.append(x)
                 ot.append(t)
@@ -101,7 +101,7 @@ def call_kernel(
       column: returns the values of a window's state, by the state's name.
     """
     lines = [f"def run({_PARAMETERS}):"]
-    lines += [f"    state{j} = new_state{j}(spec{j}, column(w, spec{j}.name), k)" for j in method.specs]
+    lines += [f"    {_accessor(j, f'column(w, spec{j}.name)')}" for j in method.specs]
     lines += [f"    return {_call(method)}"]
     return function("\n".join(lines), {**_names(method, by_bundle), "column": column}, _FILE)
 
@@ -168,6 +168,11 @@ def _call(method: MethodDescription) -> str:
     return f"method({', '.join(codes)})"
 
 
+def _accessor(j: int, column: str) -> str:
+    """Return the statements that make the accessor of a state."""
+    return f"state{j} = new_state{j}(); state{j}.spec = spec{j}; state{j}.column = {column}; state{j}.key = k"
+
+
 class _Loop:
     def __init__(self, description: LoopDescription) -> None:
         assert description.shape is not None
@@ -225,7 +230,7 @@ class _Loop:
                     out.line("if k not in seen.values: seen.put(k, True)")
                 for j in states:
                     # The DoFn may keep it beyond the call.
-                    out.line(f"state{j} = new_state{j}(spec{j}, c{j}, k)")
+                    out.line(_accessor(j, f"c{j}"))
                 if self._sets_timers:
                     out.line("setter = KeyedTimers(owner, k, w, t, t, p)")
                 self._call(out, same_properties)
