@@ -9,6 +9,7 @@ maintained_view.py        a table of PostgreSQL that follows two others, change 
 shop/                     an application: PostgreSQL, Kafka and a web service, into Iceberg and a dashboard
 dask_runner.py            a runner of bounded pipelines on Dask, by the interface for runners
 demo.py                   what `make demo` runs
+json_documents.py         a sink of one's own, which passes the conformance suite
 beam/                     the classic examples of Beam: they import apache_beam, and run under Beam, too
 paper_figures.py          the running example of the Dataflow paper
 

@@ -5,6 +5,11 @@ scripted_source.py ScriptedSource: a replayable unbounded source with given elem
 test_stream.py     TestStream: scripted elements, watermarks and times
 stream_events.py   ElementEvent and the other events of Beam, of which a TestStream can be made
 simulating.py      simulate_pipeline: a pipeline under seeds, with simulated failures
+sink_suite.py      SinkSuite: the conformance suite of sinks, and
+killed_sink.py       KilledSink: a sink whose process is killed in a phase of its two-phase commit
+gated_source.py      GatedSource: numbers that a test lets through
+source_suite.py    SourceSuite: the conformance suite of sources, and
+killed_process.py    KilledProcess: a process of a test, which is killed
 util.py            assert_that, and its matchers
 panes.py           TestPane: a value with its window, pane info and sign
 collecting_sink.py CollectingSink: elements in a directory, for tests that kill processes
@@ -20,6 +25,8 @@ if TYPE_CHECKING:
     from .panes import TestPane
     from .scripted_source import ScriptedSource
     from .simulating import simulate_pipeline
+    from .sink_suite import SinkSuite
+    from .source_suite import SourceSuite
     from .test_pipeline import TestPipeline
     from .test_stream import TestStream
     from .util import (
@@ -41,6 +48,8 @@ _LAZY = {
     "TestPane": "panes",
     "ScriptedSource": "scripted_source",
     "simulate_pipeline": "simulating",
+    "SinkSuite": "sink_suite",
+    "SourceSuite": "source_suite",
     "TestPipeline": "test_pipeline",
     "TestStream": "test_stream",
     "TestWindowedValue": "util",
@@ -59,6 +68,8 @@ _LAZY = {
 __all__ = [
     "ScriptedSource",
     "simulate_pipeline",
+    "SinkSuite",
+    "SourceSuite",
     "TestPane",
     "TestPipeline",
     "TestStream",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -14,6 +16,7 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
 from ...sdk.sink import SinkContext, SinkWriter
 from ..opened_sink import OpenedSink
+from ..record_blocks import BlockWriter, records_of
 from ..waiting import WAITS, is_stopping
 from ..write_into import WriteInto
 from .client import Client, Connection, is_topic, properties_of
@@ -21,6 +24,9 @@ from .messages import ID_PROPERTY
 
 # The messages that are published before the first is acknowledged: what brokers accept unless they say otherwise.
 _IN_FLIGHT = 20
+
+# The messages that the client has at a time, in flight or not.
+_WAITING = 1_000
 
 # The size of a payload that the protocol permits, with its topic and properties.
 _MOST_BYTES = 268_435_455 - 70_000
@@ -87,10 +93,12 @@ class MqttSink(OpenedSink["Publishing"]):
         return MqttSinkWriter(self.opened(context).writing)
 
     def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
-        messages = [
-            (f"{id}-{number}", *message) for id, found in filter(None, staged) for number, message in enumerate(found)
-        ]
-        if messages:
+        if any(staged):
+            messages = (
+                (f"{id}-{number}", *message)
+                for id, blocks in filter(None, staged)
+                for number, message in enumerate(records_of(blocks))
+            )
             self.opened(context).publish(messages, context.transaction)
 
     def abort(self, context: SinkContext) -> None:
@@ -115,7 +123,7 @@ class Publishing:
             self._publisher = Publisher(self.writing)
         return self._publisher
 
-    def publish(self, messages: Sequence[tuple[str, str, bytes]], transaction: str) -> None:
+    def publish(self, messages: Iterable[tuple[str, str, bytes]], transaction: str) -> None:
         """Publish messages, each with its id."""
         try:
             self.connect().publish(messages, transaction)
@@ -136,6 +144,9 @@ class Publisher:
     def __init__(self, writing: Writing) -> None:
         self._writing = writing
         self._refused: str | None = None
+        # The client's numbers of the messages that the broker has.
+        self._acknowledged: set[int] = set()
+        self._news = threading.Event()
         self._client = Client(writing.connection, f"penstock-{uuid.uuid4().hex[:16]}")
         paho = self._client.client
         paho.max_inflight_messages_set(_IN_FLIGHT)
@@ -147,24 +158,36 @@ class Publisher:
             self._client.close()
             raise
 
-    def publish(self, messages: Sequence[tuple[str, str, bytes]], transaction: str) -> None:
-        """Publish messages, each with its id, and wait until the broker has them all."""
+    def publish(self, messages: Iterable[tuple[str, str, bytes]], transaction: str) -> None:
+        """Publish messages, each with its id, and wait until the broker has them all.
+
+        The client keeps those that it publishes while no broker answers.
+        """
         writing, what = self._writing, f"transaction {transaction!r} can't be published"
-        waiting = []
+        waiting: deque[int] = deque()
         for id, topic, payload in messages:
+            if len(waiting) == _WAITING:
+                self._wait_for(waiting.popleft(), what)
             properties = _properties(id) if writing.connection.is_version_5 else None
-            waiting.append(self._client.client.publish(topic, payload, writing.qos, writing.retain, properties))
-        answered = time.monotonic()
-        for info in waiting:
-            while not info.is_published():
-                self._client.raise_refusal(what, SinkError)
-                self._raise_refused(what)
-                if time.monotonic() > answered + WAITS or is_stopping(answered):
-                    waited = time.monotonic() - answered
-                    raise writing.connection.error(what, f"no answer for {waited:.0f} s", SinkError)
-                info.wait_for_publish(0.2)
-            answered = time.monotonic()
+            waiting.append(self._client.client.publish(topic, payload, writing.qos, writing.retain, properties).mid)
+        for number in waiting:
+            self._wait_for(number, what)
         self._raise_refused(what)
+
+    def _wait_for(self, number: int, what: str) -> None:
+        """Wait until the broker has a message, by the client's number of it."""
+        answered = time.monotonic()
+        while number not in self._acknowledged:
+            self._client.raise_refusal(what, SinkError)
+            self._raise_refused(what)
+            if time.monotonic() > answered + WAITS or is_stopping(answered):
+                waited = time.monotonic() - answered
+                raise self._writing.connection.error(what, f"no answer for {waited:.0f} s", SinkError)
+            self._news.clear()
+            if number not in self._acknowledged:
+                self._news.wait(0.2)
+        # Numbers are used again after 65,535 others.
+        self._acknowledged.discard(number)
 
     def _raise_refused(self, what: str) -> None:
         if self._refused is not None:
@@ -177,6 +200,8 @@ class Publisher:
     def _published(self, client: Any, userdata: Any, mid: int, reason: Any, properties: Any) -> None:
         if reason.is_failure:
             self._refused = self._refused or str(reason)
+        self._acknowledged.add(mid)
+        self._news.set()
 
 
 def _properties(id: str) -> Any:
@@ -190,18 +215,19 @@ class MqttSinkWriter(SinkWriter[Any]):
 
     def __init__(self, writing: Writing) -> None:
         self._writing = writing
-        self._messages: list[tuple[str, bytes]] = []
+        self._messages = BlockWriter()
 
     def write(self, bundle: Bundle) -> None:
-        self._messages += map(self._writing.message, bundle.values)
+        for element in bundle.values:
+            self._messages.add(self._writing.message(element))
 
     def stage(self) -> Any:
-        messages, self._messages = self._messages, []
+        blocks = self._messages.blocks()
         # The ids of the messages begin with it: they are the same in each attempt to commit them.
-        return (uuid.uuid4().hex, messages) if messages else None
+        return (uuid.uuid4().hex, blocks) if blocks else None
 
     def discard(self) -> None:
-        self._messages = []
+        self._messages = BlockWriter()
 
 
 class WriteToMqtt(WriteInto):

@@ -6,6 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -15,6 +16,7 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import SinkContext, SinkWriter
 from ..opened_sink import OpenedSink
+from ..record_blocks import BlockWriter, records_of
 from ..waiting import WAITS, Busy
 from ..write_into import WriteInto
 from .client import Connection, called, is_subject, js_errors
@@ -175,15 +177,17 @@ class Streams:
 
     def commit(self, transaction: str, staged: Sequence[Any]) -> None:
         """Publish the messages of the tokens."""
-        messages = [
-            (f"{id}-{number}", *message) for id, found in filter(None, staged) for number, message in enumerate(found)
-        ]
-        if not messages:
+        if not any(staged):
             return
 
         async def published(js: Any) -> None:
-            for start in range(0, len(messages), _AT_ONCE):
-                await self._publish(js, messages[start : start + _AT_ONCE])
+            messages = (
+                (f"{id}-{number}", *message)
+                for id, blocks in filter(None, staged)
+                for number, message in enumerate(records_of(blocks))
+            )
+            while portion := list(islice(messages, _AT_ONCE)):
+                await self._publish(js, portion)
 
         what = f"transaction {transaction!r} can't be published"
         called(self.writing.connection, what, published, SinkError, WAITS)
@@ -267,7 +271,7 @@ class NatsSinkWriter(SinkWriter[Any]):
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._messages: list[tuple[str, bytes, dict[str, str] | None]] = []
+        self._messages = BlockWriter()
 
     def write(self, bundle: Bundle) -> None:
         messages = []
@@ -276,7 +280,7 @@ class NatsSinkWriter(SinkWriter[Any]):
         self._look_up({subject for subject, _, _ in messages})
         for message in messages:
             self._streams.check(*message)
-        self._messages += messages
+            self._messages.add(message)
 
     def _look_up(self, subjects: set[str]) -> None:
         """Ask for the limits of subjects; raise `SinkError` for one without a stream while the run can still fail."""
@@ -289,12 +293,12 @@ class NatsSinkWriter(SinkWriter[Any]):
             limits |= called(self._streams.writing.connection, "it can't be written to", found, SinkError)
 
     def stage(self) -> Any:
-        messages, self._messages = self._messages, []
+        blocks = self._messages.blocks()
         # The ids of the messages begin with it: they are the same in each attempt to commit them.
-        return (uuid.uuid4().hex, messages) if messages else None
+        return (uuid.uuid4().hex, blocks) if blocks else None
 
     def discard(self) -> None:
-        self._messages = []
+        self._messages = BlockWriter()
 
 
 class WriteToNats(WriteInto):

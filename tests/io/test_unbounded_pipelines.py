@@ -1,7 +1,6 @@
 """Sources without an end in whole pipelines on the local runner: until they end, or are told to."""
 
 import socket
-import sqlite3
 import time
 
 import pytest
@@ -86,38 +85,6 @@ def test_whole_files_are_read_as_they_turn_up(tmp_path):
             tmp_path / "*.txt", interval=0.05, start_timestamp=now, stop_timestamp=now + 0.06
         )
         assert_that(lines, equal_to(["x", "y", "z"]))
-
-
-def test_lines_that_are_appended_and_files_that_turn_up_are_read_until_it_is_drained(tmp_path):
-    """All lines that had arrived by then are counted."""
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    (logs / "a").write_text("x\ny\n")
-    running = Running(tmp_path, beam.io.ReadContinuouslyFromText(logs / "*", poll_interval=0.01), str)
-    running.wait_for("x", "y")
-    with open(logs / "a", "a") as file:
-        file.write("x\nunfinished")
-    (logs / "b").write_text("z\n")
-    running.wait_for("x", "x", "y", "z")
-
-    assert ["x: 2", "y: 1", "z: 1"] == running.drained()
-
-
-def test_rows_that_are_added_are_read_until_it_is_drained(tmp_path):
-    """From a database that others write to."""
-    connection = sqlite3.connect(tmp_path / "shop.db")
-    connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT)")
-    connection.execute("INSERT INTO orders (item) VALUES ('tea'), ('milk')")
-    connection.commit()
-    read = beam.io.ReadFromSQL(tmp_path / "shop.db", "orders", increasing_column="id", poll_interval=0.01)
-    running = Running(tmp_path, read, lambda row: row.item)
-    running.wait_for("tea", "milk")
-    connection.execute("INSERT INTO orders (item) VALUES ('tea')")
-    connection.commit()
-    running.wait_for("tea", "milk", "tea")
-
-    assert ["milk: 1", "tea: 2"] == running.drained()
-    connection.close()
 
 
 def test_entries_that_are_added_are_read_until_it_is_drained_and_trimmed_with_checkpoints(tmp_path, redis_server):

@@ -76,6 +76,8 @@ class SinkCommitter:
         # By label, sinks that the pipeline doesn't have any more: those that take their places, and the others.
         self._former: dict[str, LabelledSink] = {}
         self._gone: dict[str, KnownSink] = {}
+        # The labels of the sinks of the run before: of an open transaction others have nothing, and aren't prepared.
+        self._before: Collection[str] = self.labels
         # By label, sinks that had another target in the run before.
         self._moved: dict[str, KnownSink] = {}
         # By open transaction, in the order in which they began, the labels of its sinks.
@@ -116,8 +118,9 @@ class SinkCommitter:
         self._former = in_place_of(known, self._sinks)
         self._gone = {each: of for each, of in known.items() if each not in self._sinks and each not in self._former}
         self._moved = moved(known, self._sinks)
+        self._before = [label for label in self._sinks if label in known or not known] + list(self._former)
         if names is not None:
-            self._open = dict.fromkeys(names, (*self.labels, *self._former))
+            self._open = dict.fromkeys(names, self._before)
             self._knows_open = True
 
     def unpublished(self, staged: Staged) -> list[str]:
@@ -249,7 +252,7 @@ class SinkCommitter:
         tokens = {label: by_transaction(staged.get(label, ()), transactions) for label in sinks}
         published = self._published_before(transactions, tokens, decision)
         for transaction in transactions:
-            for label in self._open.get(transaction, sinks):
+            for label in self._open.get(transaction, self._before):
                 own = tokens[label][transaction]
                 try:
                     with scoped(self.metrics, label):

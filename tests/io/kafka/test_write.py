@@ -90,15 +90,6 @@ def test_two_writes_into_one_topic_lose_nothing(topic: Topic, make_pipeline: Any
     assert list(range(110)) == topic.values()
 
 
-def test_two_sinks_without_transforms_lose_nothing(topic: Topic) -> None:
-    """Each is known by the label of the `Write` that it is given to."""
-    with TestPipeline() as p:
-        for n in (0, 1):
-            sink = WriteToKafka(topic.producer_config, topic.name).sink
-            _ = p | f"From{n}" >> beam.Create(pairs(n)) | f"Write{n}" >> beam.io.Write(sink)
-    assert [0, 1] == topic.values()
-
-
 def test_two_sinks_of_a_stream_dont_fence_each_other(topic: Topic) -> None:
     """Their transactions have the same names, and other producers."""
     first, second = names(2)

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow
 import pytest
 from support.io.lakehouse_tables import LakeTable
-from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
@@ -103,26 +102,6 @@ def test_a_field_that_no_row_has_is_refused_when_the_pipeline_is_built(table: La
 def test_a_missing_table_is_named(table: LakeTable) -> None:
     with pytest.raises(SourceError, match=r"^Read\w+: there is no .*table"):
         _ = TestPipeline() | table.read()
-
-
-def test_added_rows_are_a_stream(table: LakeTable, other_table: LakeTable, tmp_path: Any) -> None:
-    """Those that are there, and then those of each commit; a second run goes on where the first one ended."""
-    table.append({"n": [0, 1], "word": ["a", "a"]})
-
-    def run(count: int) -> None:
-        p = beam.Pipeline(options=PipelineOptions(checkpoint_interval=0.1, checkpoint_dir=str(tmp_path / "kept")))
-        _ = p | table.read(streaming=True, poll_interval=0.05) | other_table.write()
-        result = p.run()
-        for n in range(count):
-            table.append({"n": [2 + n + len(added)], "word": ["a"]})
-        added.extend(range(count))
-        wait_until(lambda: len(other_table.values()) == 2 + len(added), "the rows were copied")
-        result.cancel()
-
-    added: list[int] = []
-    run(3)
-    run(2)
-    assert list(range(7)) == other_table.values()
 
 
 def test_a_stream_resumes_at_each_offset(table: LakeTable) -> None:

@@ -19,10 +19,9 @@ from support.io.lakehouse_tables import WORDS, LakeTable
 import penstock as beam
 from penstock.io.lakehouse.sink import name_of
 from penstock.io.lakehouse.staging import INLINE_BYTES, token_of
-from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.elements.row import Row
-from penstock.sdk.errors import MissingExtraError, RejectedRecordError, SinkError, UnsupportedError
+from penstock.sdk.errors import MissingExtraError, RejectedRecordError, SinkError
 from penstock.sdk.sink import LabelledSink
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
@@ -121,14 +120,6 @@ def test_a_missing_package_is_named_with_its_extra(
     for transform in (lambda: table.write(WORDS), table.read, table.read_changes):
         with pytest.raises(MissingExtraError, match=rf"needs the package .*: pip install 'penstock\[{format}\]'"):
             transform()
-
-
-def test_two_sinks_of_a_pipeline_write_into_one_table(table: LakeTable) -> None:
-    """Their commits have names of their own."""
-    with TestPipeline() as p:
-        _ = p | "1" >> beam.Create(rows(("a", 1))) | "Write 1" >> table.write(WORDS)
-        _ = p | "2" >> beam.Create(rows(("b", 2))) | "Write 2" >> table.write(WORDS)
-    assert [1, 2] == table.values()
 
 
 def test_small_outputs_of_many_workers_become_one_file(table: LakeTable) -> None:
@@ -292,14 +283,6 @@ def test_a_stream_of_retractions_leaves_the_rows_of_a_batch(table: LakeTable) ->
     assert [("0 0", 18), ("1 0", 22), ("2 0", 26)] == table.rows()
 
 
-def test_retractions_are_refused_without_a_key(table: LakeTable) -> None:
-    trigger = {"trigger": AfterWatermark(early=AfterCount(1)), "accumulation_mode": AccumulationMode.RETRACTING}
-    p = TestPipeline()
-    sums = p | beam.Create([("a", 1)]) | beam.WindowInto(beam.window.FixedWindows(10), **trigger)
-    with pytest.raises(UnsupportedError, match="only appends, but .* may retract"):
-        _ = sums | beam.CombinePerKey(sum) | table.write(WORDS)
-
-
 def test_changes_by_key_are_netted_in_any_order(table: LakeTable) -> None:
     """A retraction deletes its own row only, and is cancelled by a later addition of the same."""
     first, second, third = names(3)
@@ -384,15 +367,6 @@ def test_a_missing_table_is_not_created_against_ones_will(table: LakeTable) -> N
         sink_of(table, None).prepare("run")
     with pytest.raises(ValueError, match="key has 'm', which isn't a column of the schema"):
         table.write(WORDS, key="m")
-
-
-@pytest.mark.parametrize("flags", [{}, {"parallelism": 3, "workers": 1}], ids=["alone", "side by side"])
-def test_a_stream_commits_each_checkpoint_once(table: LakeTable, flags: dict[str, Any]) -> None:
-    """In several subtasks."""
-    with beam.Pipeline(options=PipelineOptions(checkpoint_interval=0.1, **flags)) as p:
-        numbers = p | beam.io.GenerateSequence(0, 300, 1000, 1, partitions=3)
-        _ = numbers | beam.Map(lambda n: Row(word=str(n), n=n)) | table.write(WORDS)
-    assert list(range(300)) == table.values()
 
 
 OF_ALL_TYPES = pyarrow.schema(

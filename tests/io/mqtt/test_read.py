@@ -248,55 +248,6 @@ def test_a_stream_goes_on_where_it_stopped(
     assert list(range(40)) == sorted(map(int, found))
 
 
-def test_a_lost_connection_is_waited_for(
-    mosquitto: Mosquitto, topic: str, other_topic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A stream from topic to topic says it, once for each, and when the broker answers again; then it goes on."""
-    reader = source_of(ReadFromMqtt(mosquitto.url, other_topic, client_id=other_topic)).open("session", None)
-    with SeverableProxy.running(mosquitto.port, free_port()) as proxy:
-        url = f"mqtt://127.0.0.1:{proxy.port}"
-        flags = {"checkpoint_dir": str(tmp_path / "kept"), "checkpoint_interval": 0.1, "max_restarts": 0}
-        p = beam.Pipeline("local", options=PipelineOptions([], **flags))
-        read = ReadFromMqtt(url, topic, client_id=topic, id_fn=by_payload)
-        _ = p | read | WriteToMqtt(url, other_topic, payload=by_payload)
-        result = p.run()
-        try:
-            wait_until(lambda: mosquitto_has_session(mosquitto, topic), "the pipeline has subscribed")
-            mosquitto.publish(topic, numbers(0, 10))
-            assert numbers(0, 10) == polled(reader, 10)
-            proxy.sever()
-            mosquitto.publish(topic, numbers(10, 20))
-            wait_until(lambda: "ReadFromMqtt: MQTT broker" in caplog.text, "the reader says it")
-            time.sleep(OUTAGE)
-            assert [] == polled(reader, 0)
-            proxy.join()
-            assert numbers(10, 20) == polled(reader, 10)
-            # Before the end, when the proxy may be gone first.
-            lines = [line for line in caplog.text.splitlines() if "MQTT broker at" in line and str(proxy.port) in line]
-        finally:
-            result.cancel()
-            reader.close()
-    for transform in ("ReadFromMqtt", "WriteToMqtt"):
-        of_transform = [line for line in lines if f"{transform}: MQTT" in line]
-        assert 1 == sum("doesn't answer" in line for line in of_transform), lines
-        assert 1 == sum("answers again, after" in line for line in of_transform), lines
-
-
-def mosquitto_has_session(mosquitto: Mosquitto, topic: str) -> bool:
-    """Whether a subscriber of a topic gets messages: publishes an empty message that tells."""
-    answered: list[int] = []
-    client = mosquitto.client()
-    try:
-        client.on_publish = lambda client, userdata, mid, reason, properties: answered.append(reason.value)
-        client.publish(topic, b"0", 1).wait_for_publish(10)
-        wait_until(lambda: answered, "the broker answers")
-        # 16: no matching subscribers.
-        return answered[0] != 16
-    finally:
-        client.disconnect()
-        client.loop_stop()
-
-
 def test_micro_batches_and_batches_refuse_it_by_name(mosquitto: Mosquitto, topic: str, spark: Any) -> None:
     """An unbounded session can't be read twice, nor to an end."""
     from penstock.runners.spark import SparkBatchRunner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from penstock.io.waiting import stop_waiting, wait_again
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.elements.bundle import Bundle
-from penstock.sdk.errors import SinkError, UnsupportedError
+from penstock.sdk.errors import SinkError
 from penstock.sdk.sink import LabelledSink
 
 
@@ -108,17 +109,34 @@ def test_a_repeated_commit_doubles_messages_with_their_ids(
     assert ids[0] != ids[1]
 
 
-class Answer:
-    """The broker's answer to a message, which comes at a given time."""
+def test_a_token_of_an_earlier_version_is_published(mosquitto: Mosquitto, topic: str, subscriber: Subscriber) -> None:
+    """It had the messages themselves."""
+    sink = LabelledSink(WriteToMqtt(mosquitto.url, f"{topic}/a").sink, "WriteToMqtt")
+    sink.commit("run/1", [("a1b2", [(f"{topic}/a", b"1"), (f"{topic}/b", b"2")])])
+    wait_until(lambda: len(subscriber.found) >= 2, "the messages came")
+    assert [(f"{topic}/a", b"1"), (f"{topic}/b", b"2")] == subscriber.payloads()
+    sink.close()
 
-    def __init__(self, comes: float) -> None:
-        self._comes = comes
 
-    def is_published(self) -> bool:
-        return time.monotonic() >= self._comes
+class LateAnswers:
+    """Answers of a broker to messages, which come so many seconds after the first of them was published."""
 
-    def wait_for_publish(self, seconds: float) -> None:
-        time.sleep(min(seconds, max(0.0, self._comes - time.monotonic())))
+    def __init__(self, *seconds: float) -> None:
+        self._seconds = list(seconds)
+        self._began = time.monotonic()
+        self._count = 0
+
+    def publish(self, client: Any, *arguments: Any) -> Any:
+        """Take the place of the client's method."""
+        number, self._count = self._count, self._count + 1
+        delay = self._began + self._seconds[number] - time.monotonic()
+        timer = threading.Timer(delay, lambda: client.on_publish(client, None, number, _SUCCESS, None))
+        timer.daemon = True
+        timer.start()
+        return SimpleNamespace(mid=number)
+
+
+_SUCCESS = SimpleNamespace(is_failure=False)
 
 
 @pytest.mark.parametrize("stops_answering", [False, True])
@@ -132,9 +150,8 @@ def test_a_commit_goes_on_while_the_broker_answers_though_the_program_is_to_stop
     writer.write(Bundle([b"%d" % n for n in range(8)]))
     token = writer.stage()
     began = time.monotonic()
-    answers = [Answer(began + (600 if stops_answering and n > 3 else n / 2)) for n in range(8)]
-    monkeypatch.setattr("paho.mqtt.client.Client.publish", lambda *_: answers[sent.pop(0)])
-    sent = list(range(8))
+    answers = LateAnswers(*[600 if stops_answering and n > 3 else n / 2 for n in range(8)])
+    monkeypatch.setattr("paho.mqtt.client.Client.publish", lambda *given: answers.publish(*given))
     stop_waiting()
     try:
         if stops_answering:
@@ -172,16 +189,3 @@ def test_bad_options_are_refused_when_the_pipeline_is_built() -> None:
             WriteToMqtt(*arguments, **options)
     with pytest.raises(TypeError, match="WriteToMqtt: payload must be a function"):
         WriteToMqtt("mqtt://localhost", "a", payload="b")  # type: ignore[arg-type]
-
-
-def test_retractions_are_refused_when_the_pipeline_is_built() -> None:
-    """A message can't be taken back."""
-    p = beam.Pipeline("local")
-    windows = beam.WindowInto(
-        beam.window.GlobalWindows(),
-        trigger=beam.trigger.Repeatedly(beam.trigger.AfterCount(1)),
-        accumulation_mode=beam.trigger.AccumulationMode.RETRACTING,
-    )
-    counts = p | beam.io.GenerateSequence(0) | windows | beam.combiners.Count.Globally().without_defaults()
-    with pytest.raises(UnsupportedError, match="only appends, but .* may retract its input"):
-        _ = counts | beam.Map(lambda n: b"%d" % n) | WriteToMqtt("mqtt://localhost", "a")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from servers.loopback_server import free_port
 from servers.nats_server import NatsServer, Stream
-from servers.severed import SeverableProxy
 from support.programs.running_program import wait_until
 from support.runners.local_variants import EVERY_RUNNER
 
@@ -24,7 +21,7 @@ from penstock.io.waiting import stop_waiting, wait_again
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.elements.bundle import Bundle
-from penstock.sdk.errors import PenstockError, RejectedRecordError, SinkError, UnsupportedError
+from penstock.sdk.errors import PenstockError, RejectedRecordError, SinkError
 from penstock.sdk.sink import LabelledSink
 from penstock.testing.util import assert_that, equal_to
 
@@ -122,54 +119,6 @@ def test_what_cannot_be_written_is_an_error(stream: Stream, nats_server: NatsSer
     with pytest.raises(RejectedRecordError, match="a message of 2000000 bytes .* max_payload permits 1048576"):
         run([b"x" * 2_000_000], f"{name}.n")
     assert [] == stream.values()
-
-
-def test_retractions_are_refused_when_the_pipeline_is_built(stream: Stream) -> None:
-    """A message can't be taken back."""
-    p = beam.Pipeline("local")
-    windows = beam.WindowInto(
-        beam.window.GlobalWindows(),
-        trigger=beam.trigger.Repeatedly(beam.trigger.AfterCount(1)),
-        accumulation_mode=beam.trigger.AccumulationMode.RETRACTING,
-    )
-    counts = p | ReadFromNats(stream.url, stream.name) | windows | beam.combiners.Count.Globally().without_defaults()
-    with pytest.raises(UnsupportedError, match="only appends, but .* may retract its input"):
-        _ = counts | beam.Map(lambda n: b"%d" % n) | WriteToNats(stream.url, f"{stream.name}.n")
-
-
-def test_a_lost_connection_is_waited_for(
-    stream: Stream, other_stream: Stream, nats_server: NatsServer, caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
-    """A stream from one to another says it, and when the server answers again; then it goes on."""
-    before = threading.enumerate()
-    with SeverableProxy.running(nats_server.port, free_port()) as proxy:
-        url = nats_server.url.replace(str(nats_server.port), str(proxy.port))
-        flags = {"checkpoint_dir": str(tmp_path / "kept"), "checkpoint_interval": 0.1, "max_restarts": 0}
-        p = beam.Pipeline("local", options=PipelineOptions([], **flags))
-        write = WriteToNats(url, f"{other_stream.name}.n", data=lambda message: message.data)
-        _ = p | ReadFromNats(url, stream.name) | write
-        result = p.run()
-        try:
-            stream.write(range(10))
-            wait_until(lambda: other_stream.values() == list(range(10)), "the messages were copied")
-            proxy.sever()
-            stream.write(range(10, 20))
-            wait_until(lambda: "ReadFromNats: NATS at" in caplog.text, "the reader says it")
-            time.sleep(OUTAGE)
-            assert list(range(10)) == other_stream.values()
-            proxy.join()
-            wait_until(lambda: other_stream.values() == list(range(20)), "the other messages were copied")
-            # Before the end, when the proxy may be gone first.
-            of_reader = [line for line in caplog.text.splitlines() if "ReadFromNats: NATS at" in line]
-        finally:
-            result.cancel()
-    assert 1 == sum("doesn't answer" in line for line in of_reader), of_reader
-    assert any("answers again, after" in line for line in of_reader)
-
-    def is_left() -> bool:
-        return any(each.name == "penstock nats" for each in threading.enumerate() if each not in before)
-
-    wait_until(lambda: not is_left(), "the threads of both clients end")
 
 
 @pytest.mark.parametrize("runner_name", EVERY_RUNNER)

@@ -73,15 +73,6 @@ def test_entries_are_read_again_from_any_offset_and_in_micro_batches(stream):
     assert [1, 2, 3] == seconds(batch.values)
 
 
-def test_a_stream_that_is_not_there_yet_is_waited_for(stream):
-    """And is read from its beginning."""
-    reader = stream.reader()
-    assert [] == polled(reader, 0)
-    stream.add(1)
-
-    assert [1] == seconds(polled(reader, 0))
-
-
 def test_how_much_waits_is_known(stream):
     """As of the last poll."""
     stream.add(1, 2, 3)

@@ -9,10 +9,9 @@ import penstock as beam
 from penstock.io import WriteToRedisStream
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import Bundle
-from penstock.sdk.errors import SinkError, UnsupportedError
+from penstock.sdk.errors import SinkError
 from penstock.sdk.sink import LabelledSink
 from penstock.testing import ScriptedSource
-from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
 
 _numbers = itertools.count()
 
@@ -88,19 +87,6 @@ def test_what_is_no_record_or_no_stream_is_refused(stream):
     stream.client.set(stream.name, "text")
     with pytest.raises(SinkError, match="holds a string; expected a stream"):
         sink.prepare("2")
-
-
-def test_retractions_are_refused_when_the_pipeline_is_built(stream):
-    """An added entry can't be retracted."""
-    p = beam.Pipeline()
-    window = beam.WindowInto(
-        beam.window.FixedWindows(10),
-        trigger=AfterWatermark(early=AfterCount(1)),
-        accumulation_mode=AccumulationMode.RETRACTING,
-    )
-    sums = p | beam.Create([("a", 1)]) | window | beam.CombinePerKey(sum) | beam.Map(lambda pair: {"n": pair[1]})
-    with pytest.raises(UnsupportedError, match=r"Save/Write.* only appends, but CombinePerKey\(sum\) may retract"):
-        _ = sums | "Save" >> WriteToRedisStream(stream.url, stream.name)
 
 
 @pytest.mark.parametrize("delivery", ["barriers", "strong"])

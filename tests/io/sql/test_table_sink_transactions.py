@@ -104,17 +104,6 @@ def test_a_worker_that_fails_removes_what_it_staged(database, transactions):
     assert [(0,)] == database.run(f"SELECT COUNT(*) FROM {database.schema}{staged}")
 
 
-def test_two_sinks_of_a_pipeline_may_write_into_one_table(database, transactions):
-    """Each has rows and a record of its own."""
-    sinks = [database.sink(label=name) for name in ("save/a", "save/b")]
-    for sink in sinks:
-        sink.prepare("1")
-    tokens = [transactions.stage(sink, "1", [Bundle([(sink.label, 1)])]) for sink in sinks]
-    for sink, staged in zip(sinks, tokens):
-        sink.commit("1", staged)
-    assert [("save/a", 1), ("save/b", 1)] == database.rows()
-
-
 def test_a_transaction_prepared_before_a_crash_keeps_what_was_staged(database, transactions):
     """Preparing it again changes nothing."""
     sink = database.sink()

@@ -9,21 +9,15 @@ import contextlib
 import itertools
 import json
 import pathlib
-import re
 import sqlite3
-import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from support.io.account_transfers import are_of_a_prefix
-from support.programs.running_program import PATIENCE
 
 _numbers = itertools.count()
-
-# What a test publishes behind the program's messages.
-_END = b"end"
 
 Entry = tuple[int, int]
 
@@ -111,112 +105,6 @@ def _of_balances(rows: Sequence[tuple[int, int]]) -> tuple[Any, bool] | None:
     return (tuple(rows), sum(total for _, total in rows) == 0) if rows else None
 
 
-class Redis(Tables):
-    kind = "redis"
-
-    def state(self, name: str) -> tuple[Any, bool] | None:
-        import redis
-
-        with contextlib.closing(redis.Redis.from_url(self.where)) as client:
-            # One command, so one state.
-            found = client.mget([f"{name}:{account}" for account in range(100)])
-        return (tuple(found), sum(int(total) for total in found if total) == 0) if any(found) else None
-
-
-class RedisStream(Tables):
-    kind, computed = "redis stream", "entries"
-
-    def __init__(self, where: str) -> None:
-        super().__init__(where)
-        self._found: dict[str, list[Entry]] = {name: [] for name in self.names}
-        self._last = dict.fromkeys(self.names, "-")
-
-    def state(self, name: str) -> tuple[Any, bool] | None:
-        import redis
-
-        with contextlib.closing(redis.Redis.from_url(self.where, decode_responses=True)) as client:
-            # One command, which returns what was added since the last.
-            found = client.xrange(name, self._last[name])
-        if found:
-            self._last[name] = f"({found[-1][0]}"
-            self._found[name] += [json.loads(fields["entry"]) for _, fields in found]
-        return (len(self._found[name]), are_of_a_prefix(self._found[name])) if found else None
-
-
-class Iceberg(Tables):
-    kind = "iceberg"
-
-    def state(self, name: str) -> tuple[Any, bool] | None:
-        from pyiceberg.catalog import load_catalog
-        from pyiceberg.exceptions import NoSuchTableError
-
-        uri = f"sqlite:///{self.where}/catalog.db"
-        catalog = load_catalog("default", type="sql", uri=uri, warehouse=self.where)
-        try:
-            table = catalog.load_table(f"bank.{name}")
-        except NoSuchTableError:
-            return None
-        snapshot = table.current_snapshot()
-        if snapshot is None:
-            return None
-        totals = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["total"].to_pylist()
-        return snapshot.snapshot_id, sum(totals) == 0
-
-
-class Delta(Tables):
-    kind = "delta"
-
-    def state(self, name: str) -> tuple[Any, bool] | None:
-        import deltalake
-        from deltalake.exceptions import TableNotFoundError
-
-        try:
-            table = deltalake.DeltaTable(f"{self.where}/{name}")
-        except TableNotFoundError:
-            return None
-        return table.version(), sum(table.to_pyarrow_table()["total"].to_pylist()) == 0
-
-
-class Files(Tables):
-    """Reader that waits until the staging directories of an epoch are removed: all its files are there then."""
-
-    def state(self, name: str) -> tuple[Any, bool] | None:
-        directory = pathlib.Path(self.where)
-        begun = {self._epoch(path.name) for path in directory.glob(f"{name}-*")}
-        staging = {self._epoch(path.name) for path in directory.glob(f".{name}.penstock-*")}
-        whole = begun - staging
-        lines = [
-            json.loads(line)
-            for path in directory.glob(f"{name}-*")
-            if self._epoch(path.name) in whole
-            for line in path.read_text().splitlines()
-        ]
-        return (frozenset(whole), self.is_prefix(lines)) if whole else None
-
-    def _epoch(self, name: str) -> str:
-        found = re.search(r"-(\d{8}-[0-9a-f]+)", name)
-        assert found is not None, name
-        return found[1]
-
-    def is_prefix(self, lines: Sequence[Any]) -> bool:
-        """Return True if the lines of some files are the result of a prefix."""
-        raise NotImplementedError
-
-
-class ChangelogFiles(Files):
-    kind = "changelog"
-
-    def is_prefix(self, lines: Sequence[Any]) -> bool:
-        return 0 == sum({"+": 1, "-": -1}[line["op"]] * line["value"]["total"] for line in lines)
-
-
-class TextFiles(Files):
-    kind, computed = "text", "entries"
-
-    def is_prefix(self, lines: Sequence[Any]) -> bool:
-        return are_of_a_prefix(lines)
-
-
 class Kafka(Reader):
     """Reader of committed records: up to the last stable offset, each partition has the results of a prefix.
 
@@ -263,22 +151,6 @@ class Kafka(Reader):
         found = sorted(json.loads(message.value()) for message in messages)
         numbers = sorted({number for number, _ in found})
         return found == [[number, sign] for number in numbers for sign in (-1, 1)]
-
-
-class KafkaUpserts(Kafka):
-    kind, computed = "kafka upsert", "balances"
-
-    def is_prefix(self, messages: Sequence[Any]) -> bool:
-        latest = {message.key(): message.value() for message in messages}
-        return 0 == sum(json.loads(value) for value in latest.values() if value is not None)
-
-
-class KafkaChanges(Kafka):
-    kind, computed = "kafka changelog", "balances"
-
-    def is_prefix(self, messages: Sequence[Any]) -> bool:
-        signs = [int(dict(message.headers())["penstock-sign"]) for message in messages]
-        return 0 == sum(sign * json.loads(message.value()) for sign, message in zip(signs, messages, strict=True))
 
 
 class Messages(Reader):
@@ -355,48 +227,3 @@ class Nats(Messages):
             return found
 
         return self._server.call(fetched)  # type: ignore[no-any-return]
-
-
-class Mqtt(Messages):
-    """Subscriber, which drops doubles by their ids."""
-
-    kind = "mqtt"
-
-    def __init__(self, broker: Any) -> None:
-        super().__init__(broker.url)
-        self._broker = broker
-        self._client: Any = None
-        self._found: dict[str, list[tuple[str, bytes]]] = {name: [] for name in self.names}
-        self._ended = {name: threading.Event() for name in self.names}
-
-    def prepare(self, workers: int) -> None:
-        super().prepare(workers)
-        subscribed = threading.Event()
-        self._client = self._broker.client()
-        self._client.on_message = self._came
-        self._client.on_subscribe = lambda *_: subscribed.set()
-        self._client.subscribe([(name, 1) for name in self.names])
-        assert subscribed.wait(PATIENCE)
-
-    def _came(self, client: Any, data: Any, message: Any) -> None:
-        if message.payload == _END:
-            self._ended[message.topic].set()
-        else:
-            ids = dict(message.properties.UserProperty)
-            self._found[message.topic].append((ids["penstock-id"], message.payload))
-
-    def look(self) -> None:
-        for name, states in self.states.items():
-            states[len(self._found[name])] = True
-
-    def messages(self, name: str) -> Iterable[tuple[str, bytes]]:
-        return list(self._found[name])
-
-    def end(self) -> None:
-        # The broker has all messages of the program, and delivers those of a topic in order.
-        for name, ended in self._ended.items():
-            self._broker.publish(name, [_END])
-            assert ended.wait(PATIENCE)
-        self._client.disconnect()
-        self._client.loop_stop()
-        super().end()

@@ -16,16 +16,14 @@ import json
 import sys
 import time
 import zlib
-import pyarrow
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.trigger import AccumulationMode, AfterCount, Repeatedly
 
 ACCOUNTS = 100
-SCHEMA = pyarrow.schema([("account", pyarrow.int64()), ("total", pyarrow.int64())])
 
 # Transfers in a second, and what a credit or a debit takes: somewhat more time than there is.
-RATE = 400 if sys.argv[2] == "mqtt" else 2_000
+RATE = 2_000
 PAUSE = 0.6 / RATE
 
 def slow(element):
@@ -79,33 +77,11 @@ def write(pairs, kind, where, name):
     broker = {"bootstrap.servers": where}
     if kind == "sql":
         rows | name >> beam.io.WriteToSQL(where, name, key=["account"], columns={"account": int, "total": int})
-    elif kind == "redis":
-        of = {"key": lambda row: row["account"], "value": lambda row: row["total"]}
-        rows | name >> beam.io.WriteToRedis(where, name + ":", **of)
-    elif kind == "iceberg":
-        warehouse = {"warehouse": where}
-        table = "bank." + name
-        rows | name >> beam.io.WriteToIceberg(table, catalog_properties=warehouse, schema=SCHEMA, key="account")
-    elif kind == "delta":
-        rows | name >> beam.io.WriteToDelta(where + "/" + name, SCHEMA, key="account")
-    elif kind == "changelog":
-        rows | name >> beam.io.WriteToChangelog(where + "/" + name, ".jsonl")
-    elif kind == "text":
-        pairs | f"Lines of {name}" >> beam.Map(lambda pair: as_json(pair).decode()) | name >> beam.io.WriteToText(
-            where + "/" + name, ".jsonl"
-        )
     elif kind == "kafka":
         records = pairs | f"Records of {name}" >> beam.Map(lambda pair: (key(pair), as_json(pair)))
         records | name >> beam.io.WriteToKafka(broker, name)
-    elif kind.startswith("kafka "):
-        records = pairs | f"Records of {name}" >> beam.Map(lambda pair: (key(pair), as_json(pair)))
-        records | name >> beam.io.WriteToKafka(broker, name, retractions=kind.removeprefix("kafka "))
-    elif kind == "redis stream":
-        pairs | name >> beam.io.WriteToRedisStream(where, name, fields=lambda pair: {"entry": as_json(pair)})
-    elif kind == "nats":
-        pairs | name >> beam.io.WriteToNats(where, name + ".entries", data=as_json)
     else:
-        pairs | name >> beam.io.WriteToMqtt(where, name, payload=as_json)
+        pairs | name >> beam.io.WriteToNats(where, name + ".entries", data=as_json)
 
 if __name__ == "__main__":
     computed, kind, where, west, east, *flags = sys.argv[1:]
