@@ -18,6 +18,8 @@ sys.path.insert(0, str(DOCS))
 
 from tables import with_tables  # noqa: E402
 
+from penstock.sdk.extras import extras_of, installed_by  # noqa: E402
+
 project = "Penstock"
 author = "The authors of Penstock"
 version = release = penstock.__version__
@@ -130,6 +132,8 @@ def _documented(found: re.Match[str]) -> str:
     for name in found["names"].split():
         kind = "class" if isinstance(getattr(import_module(found["module"]), name), type) else "function"
         lines += [f".. auto{kind}:: {found['module']}.{name}", *(["   :members:"] if kind == "class" else []), ""]
+        for extra in extras_of(f"{found['module']}.{name}".removeprefix("penstock.")):
+            lines += [f"   It needs the extra ``{extra}``: ``{installed_by(extra)}``.", ""]
     return "\n".join([*lines, "```"])
 
 

@@ -163,7 +163,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 if __name__ == "__main__":
-    for page in sorted(DOCS.rglob("*.md")):
+    for page in [*sorted(DOCS.rglob("*.md")), DOCS.parent / "README.md"]:
         before = page.read_text()
         if before != (after := with_tables(before, page.parent)):
             page.write_text(after)

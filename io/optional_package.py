@@ -11,7 +11,7 @@ from ..sdk.errors import missing_extra
 def optional_package(module: str, extra: str, needed_for: str) -> Any:
     """Import and return a module.  Raises `MissingExtraError`, naming the extra, if it isn't installed.
 
-    >>> optional_package("json", extra="json", needed_for="this example").loads("[1]")
+    >>> optional_package("json", extra="parquet", needed_for="this example").loads("[1]")
     [1]
     """
     try:

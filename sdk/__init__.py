@@ -43,6 +43,7 @@ metrics/               counters, distributions and gauges
 redaction.py           redaction of secrets
 runner.py              Runner, PipelineResult, and finding runners by name
 errors.py              penstock's errors
+extras.py              the extras: what each is for, and what it installs
 lazy_imports.py        names of a package whose modules are imported when the names are used
 compat.py              Beam's module paths
 beam/                  all names of Beam, and errors for those that are absent

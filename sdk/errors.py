@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .extras import installed_by
 from .redaction import redacted
 
 
@@ -248,4 +249,4 @@ def missing_extra(package: str, extra: str, needed_for: str) -> MissingExtraErro
     >>> print(missing_extra("pyarrow", "parquet", "ReadFromParquet"))
     ReadFromParquet needs the package 'pyarrow': pip install 'penstock[parquet]'
     """
-    return MissingExtraError(f"{needed_for} needs the package '{package}': pip install 'penstock[{extra}]'")
+    return MissingExtraError(f"{needed_for} needs the package '{package}': {installed_by(extra)}")

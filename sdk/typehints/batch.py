@@ -333,7 +333,7 @@ class _NumpyArray:
         try:
             import numpy
         except ImportError as error:
-            raise missing_extra("numpy", "dataframes", "NumpyArray") from error
+            raise missing_extra("numpy", "parquet", "NumpyArray") from error
         dtype, shape = parameters if isinstance(parameters, tuple) else (parameters, (N,))
         return _NumpyArrayType(numpy.dtype(dtype), tuple(shape))
 

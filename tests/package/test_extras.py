@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import sys
 import tomllib
 import warnings
+from operator import attrgetter
 from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
+
+import penstock
+from penstock.sdk.extras import EXTRAS
+
+# A call that names a module or a package, and its extra.
+CALL = re.compile(r'(?:missing_extra|optional_package)\(\s*"(?P<module>[\w.-]+)",\s*(?:extra=)?"(?P<extra>[\w-]+)"')
+
+# Modules with other names than the packages that have them.
+DISTRIBUTIONS = {
+    "confluent_kafka": {"confluent-kafka"},
+    "google": {"google-crc32c"},
+    "json": {"pyarrow"},
+    "nats": {"nats-py"},
+    "paho": {"paho-mqtt"},
+    "prometheus_client": {"prometheus-client"},
+}
 
 PYPROJECT = pathlib.Path(__file__).parents[2] / "pyproject.toml"
 
@@ -58,3 +76,35 @@ def test_all_asks_for_every_other_extra() -> None:
     extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
     (everything,) = map(Requirement, extras["all"])
     assert set(extras) - {"all", "dev", "docs"} == set(everything.extras)
+
+
+def installed(extras: dict[str, list[str]], name: str) -> set[str]:
+    """The packages of an extra, and those of the extras that it includes."""
+    found = set()
+    for requirement in map(Requirement, extras[name]):
+        others = [installed(extras, other) for other in requirement.extras] if requirement.name == "penstock" else []
+        found |= {requirement.name}.union(*others)
+    return found
+
+
+def test_the_table_of_extras_is_that_of_the_package() -> None:
+    """Each with the packages that errors name; names that need one are public."""
+    extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
+    assert set(extras) - {"all", "dev", "docs"} == {extra.name for extra in EXTRAS}
+    assert [] == [extra.name for extra in EXTRAS if not set(extra.packages) <= installed(extras, extra.name)]
+    assert all(attrgetter(name)(penstock) is not None for extra in EXTRAS for name in extra.names)
+
+
+def test_every_error_about_a_missing_package_names_one_that_its_extra_installs() -> None:
+    """As far as the code has both as text."""
+    packages = {extra.name: set(extra.packages) for extra in EXTRAS}
+    named = set()
+    for path in PYPROJECT.parent.glob("*/**/*.py"):
+        if path.relative_to(PYPROJECT.parent).parts[0] in ("tests", "build", "benchmarks", ".venv"):
+            continue
+        for found in CALL.finditer(path.read_text()):
+            named.add((found["module"].partition(".")[0], found["extra"]))
+    assert len(named) > 15
+    assert set() == {
+        (module, extra) for module, extra in named if not DISTRIBUTIONS.get(module, {module}) & packages[extra]
+    }
