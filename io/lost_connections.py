@@ -11,6 +11,7 @@ import errno
 import re
 import socket
 import sqlite3
+import sys
 from collections.abc import Iterator
 
 from ..sdk.errors import PenstockError
@@ -117,9 +118,13 @@ def is_lost(error: BaseException) -> bool:
         return error.errno == socket.EAI_AGAIN
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in _LATER_ERRNOS
-    return (isinstance(error, OSError) or any(name.startswith("deltalake.") for name in names)) and _says_lost(
-        str(error)
-    )
+    return (isinstance(error, OSError) or _is_of_delta(error)) and _says_lost(str(error))
+
+
+def _is_of_delta(error: BaseException) -> bool:
+    # Its own classes are those of a module `_internal`, which any package may have.
+    delta = sys.modules.get("deltalake.exceptions")
+    return delta is not None and isinstance(error, delta.DeltaError)
 
 
 def _names_of(error: BaseException) -> set[str]:

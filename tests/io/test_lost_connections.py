@@ -8,6 +8,7 @@ import sqlite3
 from typing import Any
 
 import pytest
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from penstock.io.lost_connections import is_lost, is_lost_connection
 from penstock.sdk.errors import SinkError
@@ -54,6 +55,9 @@ class Busy(Exception):
         (OSError(status(429, "Too Many Requests")), True),
         (OSError(status(404, "Not Found")), False),
         (OSError(f"{OLDER} - HTTP error: error sending request"), True),
+        (DeltaError(f"Generic DeltaTable error: {OLDER}  - HTTP error: error sending request"), True),
+        (CommitFailedError(f"{OLDER}  - HTTP error: error sending request"), True),
+        (DeltaError("Generic DeltaTable error: there is no timeout"), False),
         (OSError(f"{OLDER} - Server returned non-2xx status code: 500: internal"), True),
         (OSError(f"{OLDER} - Server returned non-2xx status code: 403: timeout"), False),
         (OSError(PYARROW.format("NETWORK_CONNECTION")), True),
