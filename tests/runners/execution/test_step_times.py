@@ -13,28 +13,27 @@ from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.counters import Counts
 
 
-def spin(seconds: float) -> None:
-    """Take processor time."""
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
-        pass
-
-
 def slow(number: int) -> int:
-    """Take three milliseconds."""
-    spin(0.003)
+    """Take six milliseconds."""
+    time.sleep(0.006)
     return number
 
 
 def fast(number: int) -> int:
     """Take one millisecond."""
-    spin(0.001)
+    time.sleep(0.001)
     return number
 
 
 def build(p: beam.Pipeline, numbers: Any) -> None:
-    """Two functions in one stage, one of which takes three times as long."""
+    """Two functions in one stage, one of which takes six times as long."""
     _ = p | "Numbers" >> numbers | "Slow" >> beam.Map(slow) | "Fast" >> beam.Map(fast)
+
+
+def assert_told_apart(seconds: dict[str, float]) -> None:
+    """Check the times of `build` for 200 elements.  A sleep is never shorter, and longer where the machine is busy."""
+    assert seconds["Slow"] > 0.6
+    assert 0.1 < seconds["Fast"] < seconds["Slow"]
 
 
 @pytest.mark.parametrize(
@@ -45,31 +44,25 @@ def build(p: beam.Pipeline, numbers: Any) -> None:
 def test_a_plain_run_reports_the_time_of_each_transform(flags: dict[str, Any]) -> None:
     """In the process, in workers, and as a job."""
     p = beam.Pipeline(options=PipelineOptions(**flags))
-    build(p, beam.Create(range(400)))
+    build(p, beam.Create(range(200)))
 
-    seconds = p.run().metrics().step_seconds()
-
-    assert seconds["Slow"] > 0.6
-    assert 1.2 < seconds["Slow"] / seconds["Fast"] < 9
+    assert_told_apart(p.run().metrics().step_seconds())
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_a_stream_reports_the_time_of_each_transform(parallelism: int) -> None:
     """Also where a bundle has one element."""
     p = beam.Pipeline(options=PipelineOptions(parallelism=parallelism))
-    build(p, beam.io.GenerateSequence(0, 400, 150, 1, partitions=parallelism))
+    build(p, beam.io.GenerateSequence(0, 200, 100, 1, partitions=parallelism))
     result = p.run()
     result.wait_until_finish()
 
-    seconds = result.metrics().step_seconds()
-
-    assert seconds["Slow"] > 0.6
-    assert 1.2 < seconds["Slow"] / seconds["Fast"] < 9
+    assert_told_apart(result.metrics().step_seconds())
 
 
 def generated(number: int) -> Iterator[int]:
-    """Take three milliseconds for the first of two outputs."""
-    spin(0.003)
+    """Take six milliseconds for the first of two outputs."""
+    time.sleep(0.006)
     yield number
     yield number
 
@@ -77,18 +70,19 @@ def generated(number: int) -> Iterator[int]:
 def test_the_time_of_a_generator_is_that_of_its_transform() -> None:
     """Though the transforms behind it take its outputs one by one."""
     p = beam.Pipeline()
-    _ = p | beam.Create(range(200)) | "Slow" >> beam.FlatMap(generated) | "Fast" >> beam.Map(fast)
+    _ = p | beam.Create(range(100)) | "Slow" >> beam.FlatMap(generated) | "Fast" >> beam.Map(fast)
     seconds = p.run().metrics().step_seconds()
-    assert 0.5 < seconds["Slow"] / seconds["Fast"] < 5
+    assert seconds["Slow"] > 0.3
+    assert 0.1 < seconds["Fast"] < seconds["Slow"]
 
 
 def test_the_time_behind_a_grouping_is_that_of_its_transform() -> None:
     """And that of the grouping doesn't contain it."""
     p = beam.Pipeline()
-    pairs = p | beam.Create(range(200)) | beam.WithKeys(lambda n: n)
+    pairs = p | beam.Create(range(100)) | beam.WithKeys(lambda n: n)
     _ = pairs | "Sum" >> beam.CombinePerKey(sum) | "Slow" >> beam.MapTuple(lambda key, _: slow(key))
     seconds = p.run().metrics().step_seconds()
-    assert 0.5 < seconds["Slow"] < 3
+    assert seconds["Slow"] > 0.5
     assert seconds["Sum"] < seconds["Slow"] / 4
 
 
