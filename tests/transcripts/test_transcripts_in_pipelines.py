@@ -16,22 +16,24 @@ from penstock.runners.execution.shuffle import pre_aggregation
 TRANSCRIPTS = load()
 BATCHES = [transcript for transcript in TRANSCRIPTS if not transcript.has_clocks]
 
-# Those that take a TestStream.  Batches are run on every runner of the `runner` fixture.
-STREAMING_RUNNERS = ["local", *IN_THIS_PROCESS]
-
 # Forking takes longer than a transcript does; and so does a simulation, which takes checkpoints all the time.
 # Subtasks keep no order between the keys of one and those of another.
 UNORDERED = [attrs.evolve(transcript, in_order=False) for transcript in TRANSCRIPTS]
 SOME = UNORDERED[::9]
 MORE = UNORDERED[1::5]
 
+# Those that take a TestStream.  Batches are run on every runner of the `runner` fixture.  A script is a job in any
+# case: `local-4` differs from `local` in its shuffles and its checkpoints, and the others have a part of that.
+STREAMS = [
+    *((transcript, "local") for transcript in TRANSCRIPTS),
+    *((transcript, "local-4") for transcript in UNORDERED),
+    *((transcript, name) for name in IN_THIS_PROCESS if name != "local-4" for transcript in MORE),
+]
 
-@pytest.mark.parametrize("streaming_runner", STREAMING_RUNNERS)
-@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=str)
+
+@pytest.mark.parametrize(("transcript", "streaming_runner"), STREAMS, ids=str)
 def test_a_stream_plays(transcript, streaming_runner):
     """Every pane, with its timestamp, window, info and sign, in the step that it belongs to."""
-    if streaming_runner != "local":
-        transcript = attrs.evolve(transcript, in_order=False)
     assert [] == run(transcript, StreamPlayer(transcript, runner_of(streaming_runner)))
 
 
