@@ -103,6 +103,8 @@ class Schedule:
             number, taken = self._taken.pop(worker)
             self._tasks[number] -= 1
             self._waiting[number] = sorted([*self._waiting[number], *taken])
+            # It may have been the last task, without a partition.
+            self._drop_empty()
 
     def progress(self) -> list[tuple[int, int, int]]:
         """Return for each segment the numbers of its partitions that are complete, taken, and waiting; in any thread.

@@ -65,6 +65,16 @@ def test_what_a_lost_worker_had_taken_is_given_to_another() -> None:
     assert schedule.is_over
 
 
+def test_a_segment_whose_last_task_is_lost_without_a_partition_is_complete() -> None:
+    """No other worker begins a task of it; the run would wait forever."""
+    schedule = Schedule(segments_of_two_sums()[:1], lambda number: ["x"])
+    assert (0, 0, "x") == (schedule.begin(0), schedule.begin(1), schedule.next(0))
+    schedule.complete(0)
+    assert not schedule.is_over
+    schedule.lose(1)
+    assert schedule.is_over
+
+
 def test_a_segment_without_partitions_is_complete_at_once() -> None:
     """And so is what needs nothing but such segments."""
     schedule = Schedule(segments_of_two_sums(), lambda number: [])
