@@ -17,9 +17,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
-
-from dask.distributed import Client, Event, Future, LocalCluster, get_client, wait
+from typing import TYPE_CHECKING, Any
 
 from penstock.runners.interface import (
     BOUNDED_CAPABILITIES,
@@ -36,6 +34,9 @@ from penstock.runners.interface import (
     TaskPart,
     parallelism_of,
 )
+
+if TYPE_CHECKING:
+    from dask.distributed import Client, Future, LocalCluster
 
 # A task reads about so many bytes of a source.
 SPLIT_BYTES = 64 << 20
@@ -69,6 +70,8 @@ class DaskRunner(Runner):
             return run.results.finished()
 
     def _connected(self, workers: int) -> AbstractContextManager[Client]:
+        from dask.distributed import LocalCluster, get_client
+
         if self._client is not None:
             return nullcontext(self._client)
         try:
@@ -82,6 +85,8 @@ class _OfCluster(AbstractContextManager[Client]):
     """The client of a cluster, both of which are closed at the end of the block."""
 
     def __init__(self, cluster: LocalCluster) -> None:
+        from dask.distributed import Client
+
         self._cluster = cluster
         self._client = Client(cluster)
 
@@ -105,6 +110,8 @@ class DaskRun:
     """
 
     def __init__(self, client: Client, program: BoundedProgram, cores: int, timeout: float) -> None:
+        from dask.distributed import Event
+
         self._client = client
         self._program = program
         self._cores = cores
@@ -166,6 +173,8 @@ class DaskRun:
 
     def _end_tasks(self) -> None:
         """Wait until no task can write any more."""
+        from dask.distributed import wait
+
         self._has_failed.set()
         wait([output for outputs in self._outputs.values() for output in outputs])
 
@@ -175,6 +184,8 @@ def _constant(value: Any) -> Any:
 
 
 def _compute(work: bytes, index: int, partition: list[TaskPart | bytes], timeout: float, has_failed: str) -> TaskOutput:
+    from dask.distributed import Event
+
     if Event(has_failed).is_set():
         raise RunnerError("the run has failed before this task began")
     segment: SegmentProgram

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import copyreg
 import pathlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from dask.distributed import Client, LocalCluster
 
 from penstock.examples.dask_runner import DaskRunner
 from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner
 from penstock.sdk.runner import Runner
 from penstock.testing.runner_suite import RunnerSuite
+
+
+@contextmanager
+def pickled_as_before() -> Iterator[None]:
+    """Undo what Dask does in the whole process: exceptions are pickled without what only their constructors set."""
+    before = dict(copyreg.dispatch_table)
+    try:
+        yield
+    finally:
+        copyreg.dispatch_table.clear()
+        copyreg.dispatch_table.update(before)
 
 
 class TestLocal(RunnerSuite):
@@ -62,8 +74,12 @@ class TestSparkMicroBatches(RunnerSuite):
 @pytest.fixture(scope="module")
 def dask() -> Iterator[Any]:
     """A client of a cluster with two workers, which a nanny starts again when they are killed."""
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
-        yield client
+    with pickled_as_before():
+        from dask.distributed import Client, LocalCluster
+
+        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+        with cluster, Client(cluster) as client:
+            yield client
 
 
 class TestDask(RunnerSuite):
