@@ -15,8 +15,8 @@ each task.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from penstock.runners.interface import (
@@ -36,7 +36,7 @@ from penstock.runners.interface import (
 )
 
 if TYPE_CHECKING:
-    from dask.distributed import Client, Future, LocalCluster
+    from dask.distributed import Client, Future
 
 # A task reads about so many bytes of a source.
 SPLIT_BYTES = 64 << 20
@@ -70,32 +70,24 @@ class DaskRunner(Runner):
             return run.results.finished()
 
     def _connected(self, workers: int) -> AbstractContextManager[Client]:
-        from dask.distributed import LocalCluster, get_client
+        from dask.distributed import get_client
 
         if self._client is not None:
             return nullcontext(self._client)
         try:
             return nullcontext(get_client())
         except ValueError:
-            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
-            return _OfCluster(cluster)
+            return _own_cluster(workers)
 
 
-class _OfCluster(AbstractContextManager[Client]):
-    """The client of a cluster, both of which are closed at the end of the block."""
+@contextmanager
+def _own_cluster(workers: int) -> Iterator[Client]:
+    """Return the client of a cluster on this machine, both of which are closed at the end of the block."""
+    from dask.distributed import Client, LocalCluster
 
-    def __init__(self, cluster: LocalCluster) -> None:
-        from dask.distributed import Client
-
-        self._cluster = cluster
-        self._client = Client(cluster)
-
-    def __enter__(self) -> Client:
-        return self._client
-
-    def __exit__(self, *error: object) -> None:
-        self._client.close()
-        self._cluster.close()
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+    with cluster, Client(cluster) as client:
+        yield client
 
 
 class DaskRun:
