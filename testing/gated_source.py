@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..sdk.elements.bundle import Bundle
 from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
@@ -51,6 +52,9 @@ class GatedSource(UnboundedSource[int]):
 
     def partitions(self) -> Sequence[int]:
         return range(_PARTITIONS)
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"gate": self.gate.path}
 
     def open(self, partition: int, offset: int | None) -> UnboundedReader[int]:
         return _GatedReader(self.gate, partition if offset is None else offset)

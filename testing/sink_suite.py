@@ -68,6 +68,17 @@ class SinkSuite:
       accepts_retractions: whether the sink accepts retractions; `read` returns the numbers that aren't retracted.
       has_target: whether a sink with another label publishes what the former one has staged; see `Sink.target`.
       many: the number of elements of a batch that has many.
+
+    >>> import tempfile
+    >>> from penstock.testing.collecting_sink import CollectingSink, collected
+    >>> class TestCollectingSink(SinkSuite):
+    ...     def place(self):
+    ...         return tempfile.mkdtemp()
+    ...     def write(self, place):
+    ...         return CollectingSink(place)
+    ...     def read(self, place):
+    ...         return collected(place)
+    >>> TestCollectingSink().test_one_element_is_published()
     """
 
     accepts_two: bool = True

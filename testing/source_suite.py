@@ -64,6 +64,17 @@ class SourceSuite:
         an error that names both.
       is_idle_soon: whether `read` gives a source that is idle after a second or less without elements.
       many: the number of elements of an input that has many.
+
+    >>> import pathlib, tempfile
+    >>> import penstock as beam
+    >>> class TestLines(SourceSuite):
+    ...     def place(self):
+    ...         return tempfile.mkdtemp()
+    ...     def add(self, place, numbers):
+    ...         _ = pathlib.Path(place, "lines").write_text(chr(10).join(map(str, numbers)))
+    ...     def read_whole(self, place):
+    ...         return beam.io.ReadFromText(f"{place}/*")
+    >>> TestLines().test_one_element_is_read(pathlib.Path(tempfile.mkdtemp()))
     """
 
     accepts_two: bool = True
