@@ -141,7 +141,7 @@ class DaskRun:
 
     def _splits(self, segment: SegmentProgram) -> list[list[bytes]]:
         splits = segment.split(lambda size: max(self._cores, size // SPLIT_BYTES))
-        if segment.segment.is_of_one_task:
+        if segment.is_of_one_task:
             return [splits]
         return [[split] for split in splits]
 

@@ -214,7 +214,6 @@ class Runner(ABC):
 
     Attributes:
       name: its name for `--runner`.
-      aliases: other names: that of its class, and Beam's.
 
     >>> class Refusing(Runner):
     ...     name = "refusing"
@@ -226,7 +225,6 @@ class Runner(ABC):
     """
 
     name: ClassVar[str]
-    aliases: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:

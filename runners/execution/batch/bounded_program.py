@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..plan.fusion import Plan, Source, fuse, shrinks
 from ..plan.segments import Segment, Stored, cut, dependencies
 from ..sinks.committer import with_dead_letters
 from ..streaming_options import check_streaming_flags, refuse_unheeded
+from ..user_errors import guarded
 from .segment_task import Destination, key_groups_for
 
 # What a runner has whose tasks run segment programs.
@@ -123,3 +125,9 @@ def source_of(segment: Segment) -> tuple[str, BoundedSource[Any]]:
     assert isinstance(transform.primitive, graph.Read)
     assert isinstance(transform.primitive.source, BoundedSource)
     return transform.label, transform.primitive.source
+
+
+def splits_of(segment: Segment, desired: int) -> Sequence[Any]:
+    """Return the splits of a segment's source, about so many; one, if they have to be read in their order."""
+    label, source = source_of(segment)
+    return guarded(label, lambda: source.split(1 if segment.is_of_one_task else desired))

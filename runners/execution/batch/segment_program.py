@@ -29,7 +29,7 @@ from ..stages.traffic import Traffic
 from ..stuck_calls import CallWatch
 from ..user_errors import as_exception, guarded
 from .attempts import OutputDigest, TaskAttempt, all_read, in_parts, joined
-from .bounded_program import BoundedProgram, source_of
+from .bounded_program import BoundedProgram, source_of, splits_of
 from .segment_task import Destination, KeyGroups, SegmentTask, Send, SinkOutput, steps_of
 
 # What a task makes: a destination, a number in it, and bytes.  Besides the destinations of blocks, whose number is
@@ -184,10 +184,15 @@ class SegmentProgram:
             tell.  A segment whose splits have to be read in their order has one.
         """
         label, source = source_of(self.segment)
-        wanted = 1 if self.segment.is_of_one_task else desired(guarded(label, source.estimate_size) or 0)
-        splits = guarded(label, lambda: source.split(wanted))
+        wanted = 1 if self.is_of_one_task else desired(guarded(label, source.estimate_size) or 0)
+        splits = splits_of(self.segment, wanted)
         with local_modules_by_value():
             return [dumps(split, label) for split in splits]
+
+    @property
+    def is_of_one_task(self) -> bool:
+        """True if one task has to read all splits of the source, in their order."""
+        return self.segment.is_of_one_task
 
     def compute(
         self,

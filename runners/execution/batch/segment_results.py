@@ -153,12 +153,13 @@ class SegmentResults:
 
     def finished(self) -> FinishedResult:
         """Return the result of a run whose outputs were given to `add`."""
-        counts = Counts()
+        counts, metrics = Counts(), MetricsContainer()
+        metrics.merge(self._metrics)
         for _, kept in sorted(self._kept.items()):
             for output in kept.outputs:
                 counts.add(output.report.counts)
-                self._metrics.merge(output.report.metrics)
-        return FinishedResult(MetricResults(self._metrics, None, counts.seconds))
+                metrics.merge(output.report.metrics)
+        return FinishedResult(MetricResults(metrics, None, counts.seconds))
 
 
 class _Kept:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ....sdk import graph
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.runner import PipelineState
-from ....sdk.sources.bounded import BoundedSource
 from ....sdk.user_code.step_slot import StepSlot, here
-from ...execution.batch.bounded_program import BoundedProgram
+from ...execution.batch.bounded_program import BoundedProgram, splits_of
 from ...execution.batch.segment_task import SegmentTask, pace_of_tasks
 from ...execution.counters import Counts
 from ...execution.plan.fusion import Plan, Source
@@ -25,7 +24,6 @@ from ...execution.plan.segments import Segment
 from ...execution.sinks.run_records import committed
 from ...execution.stages.side_input_views import SideInputViews
 from ...execution.stuck_calls import Returned, Stuck, log_call
-from ...execution.user_errors import guarded
 
 if TYPE_CHECKING:
     from ...execution.page.observer import Observation
@@ -178,8 +176,8 @@ class RunInThisProcess(BatchRun):
             self._reporter.begin(task, self.program.segments, self.counts, self._metrics)
         for segment in self.program.segments:
             began = time.monotonic()
-            root = segment.root
-            for _ in task.run(segment, splits_of(root, 1)) if isinstance(root, Source) else task.run(segment):
+            is_source = isinstance(segment.root, Source)
+            for _ in task.run(segment, splits_of(segment, 1)) if is_source else task.run(segment):
                 if self._reporter is not None:
                     self._pause(self._reporter, segment, began)
             self.counts.busy[segment.label, 0] = time.monotonic() - began
@@ -248,15 +246,6 @@ class RunInThisProcess(BatchRun):
             (number, 0): sum(steps[label].read for label in segment.label.split(" → ") if label in steps)
             for number, segment in enumerate(self.program.segments)
         }
-
-
-def splits_of(root: Source, desired: int) -> Sequence[Any]:
-    """Return the splits of a source."""
-    primitive = root.transform.primitive
-    assert isinstance(primitive, graph.Read)
-    source = primitive.source
-    assert isinstance(source, BoundedSource)
-    return guarded(root.transform.label, lambda: source.split(desired))
 
 
 def is_batch(pipeline: graph.Graph) -> bool:

@@ -21,7 +21,7 @@ from ....sdk.errors import PenstockError
 from ....sdk.metrics import MetricsContainer
 from ....sdk.options import StreamingOptions
 from ....sdk.redaction import logger_of
-from ...execution.batch.bounded_program import BoundedProgram
+from ...execution.batch.bounded_program import BoundedProgram, splits_of
 from ...execution.batch.file_tasks import CompletedTask, PartitionedProgram, ShuffledFiles
 from ...execution.batch.schedule import Schedule
 from ...execution.counters import Counts
@@ -30,7 +30,7 @@ from ...execution.plan.fusion import Plan, Source
 from ...execution.sinks.committer import sinks_of
 from ...execution.streaming_options import parallelism_of
 from ..workers.processes import WorkerDied, slots_of, start_of
-from .run import BatchRun, splits_of
+from .run import BatchRun
 from .task_reports import TaskReport, total
 from .workers import BatchWorkers, Begin, Partition, Report, TaskFailed, Wanted
 
@@ -108,11 +108,10 @@ class RunInWorkers(BatchRun):
     def _prepared(self, directory: str) -> PartitionedProgram:
         program = self.program
         splits = {
-            number: [splits_of(segment.root, 1)]
-            if segment.is_of_one_task
-            else [[split] for split in splits_of(segment.root, program.partitions * _SPLITS)]
+            number: [splits] if segment.is_of_one_task else [[split] for split in splits]
             for number, segment in enumerate(program.segments)
             if isinstance(segment.root, Source)
+            for splits in [splits_of(segment, program.partitions * _SPLITS)]
         }
         return PartitionedProgram(program, splits, directory)
 
