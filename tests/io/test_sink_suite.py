@@ -18,13 +18,12 @@ from typing import Any
 import pyarrow
 import pytest
 from kafka.broker import KafkaBroker
-from servers.loopback_server import free_port
 from servers.mosquitto import Mosquitto
 from servers.nats_server import NatsServer, Stream
 from servers.postgresql import PostgreSQL
 from servers.redis_server import RedisServer
-from servers.severed import SeverableProxy
 from support.io.lakehouse_tables import table_of
+from support.io.severed_server import BehindAProxy
 
 import penstock as beam
 from penstock.testing import SinkSuite
@@ -56,35 +55,14 @@ class InDirectory(SinkSuite):
         return tempfile.mkdtemp(dir=self.path)
 
 
-class AtServer(SinkSuite):
+class AtServer(BehindAProxy, SinkSuite):
     """Base class of tests of sinks at a server, behind a proxy."""
-
-    server: Any
-    proxy: SeverableProxy
-
-    @contextlib.contextmanager
-    def behind_a_proxy(self, server: Any) -> Iterator[None]:
-        """Connect to a server through a proxy of the test's own."""
-        self.server = server
-        with SeverableProxy.running(server.port, free_port()) as self.proxy:
-            yield
-
-    @property
-    def url(self) -> str:
-        """The URL of the proxy."""
-        return str(self.server.url.replace(f"127.0.0.1:{self.server.port}", f"127.0.0.1:{self.proxy.port}"))
 
     def place(self) -> Any:
         return f"place{next(_numbers)}"
 
     def neighbour(self, place: Any) -> Any:
         return f"{place}_and_more"
-
-    def sever(self) -> None:
-        self.proxy.sever()
-
-    def restore(self) -> None:
-        self.proxy.join()
 
 
 class TestCollectingSink(InDirectory):

@@ -16,14 +16,13 @@ from typing import Any
 import pytest
 from kafka.broker import KafkaBroker
 from kafka.topics import Topic
-from servers.loopback_server import free_port
 from servers.mosquitto import Mosquitto
 from servers.nats_server import NatsServer, Stream
 from servers.postgresql import PostgreSQL
 from servers.redis_server import RedisServer
-from servers.severed import SeverableProxy
 from support.io.lakehouse_tables import WORDS, LakeTable, table_of
 from support.io.postgres_tables import Tables
+from support.io.severed_server import BehindAProxy
 
 import penstock as beam
 from penstock.testing import SourceSuite
@@ -34,29 +33,8 @@ _names = (f"place{n}" for n in itertools.count())
 IDLE = 0.1
 
 
-class AtServer(SourceSuite):
+class AtServer(BehindAProxy, SourceSuite):
     """Base class of tests of sources at a server, behind a proxy."""
-
-    server: Any
-    proxy: SeverableProxy
-
-    @contextlib.contextmanager
-    def behind_a_proxy(self, server: Any) -> Iterator[None]:
-        """Connect to a server through a proxy of the test's own."""
-        self.server = server
-        with SeverableProxy.running(server.port, free_port()) as self.proxy:
-            yield
-
-    @property
-    def url(self) -> str:
-        """The URL of the proxy."""
-        return str(self.server.url.replace(f"127.0.0.1:{self.server.port}", f"127.0.0.1:{self.proxy.port}"))
-
-    def sever(self) -> None:
-        self.proxy.sever()
-
-    def restore(self) -> None:
-        self.proxy.join()
 
 
 class TestText(SourceSuite):
