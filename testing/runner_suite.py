@@ -202,7 +202,7 @@ class RunnerSuite:
         self.check(build, [(1, 15, sorted(PAIRS), 7, 15)])
 
     def test_a_side_input_of_its_own_input_is_complete_first(self) -> None:
-        """An element waits for what comes behind it."""
+        """No element is processed before the whole side input is known, which all of them are in."""
 
         def build(p: Pipeline) -> Any:
             numbers = p | Create(range(100))
