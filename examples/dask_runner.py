@@ -32,6 +32,7 @@ from penstock.runners.interface import (
     StreamingOptions,
     TaskOutput,
     TaskPart,
+    check_bounded,
     parallelism_of,
 )
 
@@ -61,6 +62,8 @@ class DaskRunner(Runner):
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run to the end.  Raises the error that made the run fail."""
+        # Before a cluster is started for it.
+        check_bounded(graph, options, self.name)
         streaming = options.view_as(StreamingOptions)
         with self._connected(parallelism_of(streaming)) as client:
             cores = sum(client.ncores().values()) or 1

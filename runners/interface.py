@@ -26,7 +26,7 @@ from ..sdk.graph import (
 )
 from ..sdk.options import PipelineOptions, StreamingOptions
 from ..sdk.runner import Capability, FinishedResult, PipelineResult, PipelineState, Runner
-from .execution.batch.bounded_program import BOUNDED_CAPABILITIES, BoundedProgram
+from .execution.batch.bounded_program import BOUNDED_CAPABILITIES, BoundedProgram, check_bounded
 from .execution.batch.segment_program import SegmentProgram, TaskOutput, TaskPart
 from .execution.batch.segment_results import SegmentResults
 from .execution.plan.execution_graph import ExecutionGraph, Task
@@ -41,6 +41,7 @@ __all__ = [
     "BOUNDED_CAPABILITIES",
     "BoundedProgram",
     "Capability",
+    "check_bounded",
     "cut_stream",
     "ExecutionGraph",
     "Feedback",

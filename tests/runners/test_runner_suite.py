@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+import penstock as beam
 from penstock.examples.dask_runner import DaskRunner
 from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner
+from penstock.sdk.errors import UnsupportedError
 from penstock.sdk.runner import Runner
 from penstock.testing.runner_suite import RunnerSuite
 
@@ -92,3 +94,16 @@ class TestDask(RunnerSuite):
 
     def make_runner(self) -> Runner:
         return DaskRunner(self.dask)
+
+
+def test_a_pipeline_is_refused_before_a_cluster_is_started_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the example on Dask."""
+
+    def connected(self: DaskRunner, workers: int) -> None:
+        raise AssertionError("it has connected")
+
+    monkeypatch.setattr(DaskRunner, "_connected", connected)
+    p = beam.Pipeline(runner=DaskRunner())
+    _ = p | "Ticks" >> beam.io.GenerateSequence(0, None, 10, 1)
+    with pytest.raises(UnsupportedError, match="Ticks.*its output is unbounded, and --runner=dask"):
+        p.run()
