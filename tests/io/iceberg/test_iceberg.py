@@ -197,8 +197,9 @@ def test_workers_write_files_and_this_process_commits_once(make_pipeline: Any, t
     assert list(range(10_000)) == table.values()
     assert [str(os.getpid())] == noted.read_text().split()
     assert 1 == len(table.versions())
-    # What a commit writes itself is called so.
-    assert [] == [path for path in table.data_files() if "/joined-" in path]
+    # What a commit writes itself is called so: at most one file, of the few rows that were left for it.
+    by_commit = ["/joined-" in path for path in table.data_files()]
+    assert by_commit.count(True) <= 1 <= by_commit.count(False)
 
 
 def test_a_locked_catalog_is_waited_for(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
