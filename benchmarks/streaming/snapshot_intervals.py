@@ -20,7 +20,7 @@ from harness.streams import CountingSink, RunningSum, Times, interleaved, option
 from harness.timing import Figure, Figures, Quantity, Ratio, Result
 
 import penstock as beam
-from penstock.runners.local.job import job
+from penstock.runners.local.job import barrier_delivery
 from penstock.runners.local.job.checkpoint_attempt import CheckpointAttempt
 from penstock.runners.local.workers.protocol import Pause
 
@@ -73,7 +73,7 @@ def run_time(mode: str, interval: float, **flags: Any) -> float:
         p = beam.Pipeline("local", options(checkpoint_dir=directory, checkpoint_interval=interval, **flags))
         sink = topology(p)
         before = time.perf_counter()
-        with patch.object(job, "CheckpointAttempt", StoppingTheWorld) if stops else nullcontext():
+        with patch.object(barrier_delivery, "CheckpointAttempt", StoppingTheWorld) if stops else nullcontext():
             p.run().wait_until_finish()
         seconds = time.perf_counter() - before
     assert sink.count == EVENTS, f"{sink.count} elements came out"
