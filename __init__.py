@@ -21,7 +21,7 @@ transforms/   the library of transforms
 io/           sources and sinks
 testing/      TestPipeline, assert_that
 runners/      local and Spark
-beam/         programs for Beam, run by other tools
+beam/         programs for Beam: its names, import hook, classes and formats; imported when it is needed
 """
 
 from typing import Any
@@ -33,8 +33,10 @@ from . import testing as testing
 from . import transforms as transforms
 from . import triggers as triggers
 from . import windowing as windowing
-from .sdk import compat as compat
+from .persistence import lazily_stored as _lazily_stored
+from .sdk import extensions as _extensions
 from .sdk import metrics as metrics
+from .sdk import namespaces as _namespaces
 from .sdk import options as options
 from .sdk import typehints as typehints
 from .sdk.applied import PipelineVisitor as PipelineVisitor
@@ -58,24 +60,27 @@ from .sdk.watermark_estimators import WatermarkEstimatorProvider as WatermarkEst
 # Everything that Beam has at its root; transforms/__init__.py lists it.
 from .transforms import *  # noqa: F403
 
-# Beam's namespaces: `beam.window.FixedWindows`, `beam.pvalue.AsList`, `beam.utils.timestamp`; they can be imported too.
-compat.find_beams_modules_here()
-coders = compat.namespace("coders")
-pvalue = compat.namespace("pvalue")
+# Namespaces, which can be imported too: `beam.window.FixedWindows`, `beam.pvalue.AsList`, `beam.utils.timestamp`.
 trigger = triggers
-utils = compat.namespace("utils")
 window: Any = windowing
 # Set below; type checkers know them from here.
+coders: Any
 core: Any
 ptransform: Any
+pvalue: Any
 sideinputs: Any
 timeutil: Any
 userstate: Any
 util: Any
-for _name in ("core", "ptransform", "sideinputs", "timeutil", "trigger", "userstate", "util", "window"):
-    setattr(transforms, _name, compat.namespace(f"transforms.{_name}"))
-    # In Beam they are at the root as well.
-    globals().setdefault(_name, getattr(transforms, _name))
+utils: Any
+_namespaces.publish()
+_namespaces.add_to("", globals())
+for _module in (io, runners, testing, transforms):
+    _namespaces.add_to(_module.__name__.partition(".")[2], vars(_module))
+
+# What is imported when something is looked for that the packages below don't have.
+_extensions.declare(f"{__name__}.beam")
+_lazily_stored(f"{__name__}.beam", {"generated-row": "typehints.row_type", "unbounded-part": "io.unbounded_source"})
 
 __version__ = "0.2.0"
 

@@ -99,11 +99,11 @@ def check(files: tuple[Path, ...], beam: bool) -> None:
     Reports what Python files need that penstock doesn't have. The files, or all Python files of directories, are
     parsed, and not run. The exit status is 1 if something is missing, otherwise 0.
     """
-    from .cli.beam_check import missing_of_beam, python_files
+    from .sdk.foreign_programs import missing_in
 
     found = False
-    for file in python_files(files):
-        for missing in missing_of_beam(file.read_bytes()):
+    for file in (each for path in files for each in (sorted(path.rglob("*.py")) if path.is_dir() else [path])):
+        for missing in missing_in(file.read_bytes()):
             found = True
             click.echo(f"{file}:{missing.line}: {missing.reason}")
     sys.exit(found)

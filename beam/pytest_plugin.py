@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from ..sdk.compat import Namespace, install_import_hook
+from ..sdk.namespaces import Namespace
+from .import_hook import install_import_hook
 
 
 @pytest.hookimpl(tryfirst=True)

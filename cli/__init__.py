@@ -10,5 +10,4 @@ checkpoint_changes.py
                   what differs between two checkpoints, and their migration
 state.py          the state in a checkpoint
 draw.py           pictures of pipelines
-beam_check.py     what of Beam a program uses that penstock doesn't have
 """

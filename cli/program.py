@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ..sdk.compat import install_import_hook
+from ..sdk.foreign_programs import install_import_hook
 from ..sdk.options import PipelineOptions, pipeline_options
 from ..sdk.options.context import options_of_program
 from ..sdk.options.flags import flags_in

@@ -21,6 +21,7 @@ from ..transforms import Create, Map, ParDo
 from ..transforms.group_by import NamedTuples
 from .frames import DeferredDataFrame, DeferredSeries, frame_of, index_of, parts_of
 from .grouping import label_of, projected
+from .pandas_rows import rows_of_pandas
 
 
 def to_dataframe(pcoll: PCollection[Any], proxy: Any = None, label: str | None = None) -> Any:
@@ -75,8 +76,6 @@ _ARROW = {bool: "bool", int: "int64", float: "double", str: "string"}
 
 def _of_pandas(pcoll: PCollection[Any], proxy: Any, label: str) -> Any:
     """Return elements that are frames or series of pandas as a deferred one."""
-    from .schemas import UnbatchPandas
-
     is_series = not hasattr(proxy, "columns")
     frame = proxy.to_frame("value") if is_series else proxy
     index = [name for name in frame.index.names if name is not None]
@@ -88,7 +87,7 @@ def _of_pandas(pcoll: PCollection[Any], proxy: Any, label: str) -> Any:
     frame = frame.set_index(index) if index else frame
     if is_series:
         pcoll = pcoll | f"{label}/Frames" >> Map(_to_frame)
-    rows = pcoll | f"{label}/Rows" >> UnbatchPandas(frame, include_indexes=bool(index))
+    rows = pcoll | f"{label}/Rows" >> rows_of_pandas(frame, bool(index))
     columns = [str(name) for name in frame.columns]
     schema = schema_of(rows.hint)
     fields = {name: field_of(name) for name in [*index, *columns]}

@@ -10,8 +10,9 @@ from typing import Any
 import attrs
 
 from ..io import ReadFromCsv, ReadFromParquet
-from ..io.beam.file_systems import FileSystems
+from ..io.files.compression import open_for_reading
 from ..io.files.csv import padded
+from ..io.files.filesystem import filesystem_for
 from ..sdk.coders.coder import shortened
 from ..sdk.columns.expressions import field_of
 from ..sdk.columns.pandas_functions import parsed
@@ -137,13 +138,13 @@ def _types(path: Any, sep: str, sample_bytes: int, label: str) -> dict[str, str]
 
 
 def _paths(path: Any) -> list[str]:
-    return sorted(one.path for one in FileSystems.match([str(path)])[0].metadata_list)
+    return sorted(one.path for one in filesystem_for(str(path)).match(str(path)))
 
 
 def _types_of_beginning(path: str, sep: str, sample_bytes: int, label: str) -> dict[str, str]:
     import pyarrow.csv
 
-    with FileSystems.open(path) as file:
+    with open_for_reading(path) as file:
         sample = file.read(sample_bytes)
     if len(sample) == sample_bytes:
         # The header and a row at least.
@@ -209,7 +210,7 @@ def _fits(value: str, kind: str) -> bool:
 
 def _records(path: str, sep: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the records of a file with the numbers of their last lines."""
-    with FileSystems.open(path) as file:
+    with open_for_reading(path) as file:
         reader = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=sep)
         columns = next(filter(None, reader), [])
         for row in filter(None, reader):

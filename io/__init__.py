@@ -11,7 +11,6 @@ iceberg/    ReadFromIceberg, ReadFromIcebergChanges, WriteToIceberg
 lakehouse/  what both have: staged rows, commits that a table knows, changes by key
 redis/      ReadFromRedisStream, WriteToRedis, WriteToRedisStream
 spark/      FromSpark, FromSparkStream, ToSpark: DataFrames, on Spark's runners
-beam/       Beam's FileSystems, its sources that are read by ranges of positions, TFRecord files
 socket.py             ReadFromSocket: lines over TCP
 generate_sequence.py  GenerateSequence: whole numbers, all at once or at a rate
 
@@ -35,10 +34,9 @@ enrichment_handlers/   handlers of `Enrichment`
 record_types.py        declared types of records
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..persistence import lazily_stored
-from ..sdk import compat
 from ..sdk.elements.bundle import Bundle
 from ..sdk.lazy_imports import lazy_names
 from ..sdk.sink import Sink, SinkContext, SinkSpec, SinkWriter
@@ -49,7 +47,6 @@ from ..transforms.read import Read
 from ..transforms.write import Write
 
 if TYPE_CHECKING:
-    from .beam.file_based_sink import FileBasedSink
     from .cdc.debezium import FromDebezium
     from .cdc.postgres import ReadFromPostgresChanges
     from .delta.read import ReadFromDelta, ReadFromDeltaChanges
@@ -93,7 +90,6 @@ if TYPE_CHECKING:
 
 # By name, the module that is imported when the name is used: few programs need more than two.
 _LAZY = {
-    "FileBasedSink": "beam.file_based_sink",
     "FromDebezium": "cdc.debezium",
     "ReadFromPostgresChanges": "cdc.postgres",
     "ReadFromDelta": "delta.read",
@@ -149,18 +145,18 @@ _LAZY = {
     "WriteToSQLite": "sql.write",
 }
 
-# Beam's namespaces: `beam.io.textio.ReadFromText`.
-avroio = compat.namespace("io.avroio")
-csvio = compat.namespace("io.csvio")
-fileio = compat.namespace("io.fileio")
-filesystem = compat.namespace("io.filesystem")
-filesystems = compat.namespace("io.filesystems")
-iobase = compat.namespace("io.iobase")
-jsonio = compat.namespace("io.jsonio")
-parquetio = compat.namespace("io.parquetio")
-textio = compat.namespace("io.textio")
-tfrecordio = compat.namespace("io.tfrecordio")
-watermark_estimators = compat.namespace("io.watermark_estimators")
+# Namespaces, which the package above sets: `beam.io.textio.ReadFromText`.
+avroio: Any
+csvio: Any
+fileio: Any
+filesystem: Any
+filesystems: Any
+iobase: Any
+jsonio: Any
+parquetio: Any
+textio: Any
+tfrecordio: Any
+watermark_estimators: Any
 
 __all__ = [
     "Read",
@@ -175,7 +171,6 @@ __all__ = [
     "SinkContext",
     "SinkSpec",
     "SinkWriter",
-    "FileBasedSink",
     "ReadFromText",
     "ReadFromTextWithFilename",
     "ReadAllFromText",
@@ -235,7 +230,6 @@ __all__ = [
     "jsonio",
     "parquetio",
     "textio",
-    "tfrecordio",
     "watermark_estimators",
 ]
 
@@ -243,7 +237,6 @@ __all__ = [
 lazily_stored(
     __name__,
     {
-        "unbounded-part": "beam.unbounded_source",
         "postgres-changes-offset": "cdc.postgres_log",
         "postgres-table": "cdc.postgres_tables",
         "row-change": "cdc.row_change",

@@ -11,6 +11,7 @@ graph.py               the six primitives, and the graph as frozen data
 windowing_strategy.py  windows, trigger and accumulation of a PCollection
 drawing/               the graph as a picture
 claims.py              what only one transform of a pipeline can use, such as a client id
+display_settings.py    settings of transforms as texts, for drawings
 preview.py             the elements of a PCollection in the program
 run_transform.py       runners that run a transform without a pipeline
 
@@ -45,8 +46,10 @@ runner.py              Runner, PipelineResult, and finding runners by name
 errors.py              penstock's errors
 extras.py              the extras: what each is for, and what it installs
 lazy_imports.py        names of a package whose modules are imported when the names are used
-compat.py              Beam's module paths
-beam/                  all names of Beam, and errors for those that are absent
+namespaces.py          modules of names, at Beam's paths: `penstock.window`
+foreign_programs.py    programs that import another SDK
+extensions.py          packages that add names, converters and methods to the core
+adapters.py            objects of other libraries as sources, sinks, type hints and options
 retry.py               retries of calls that fail for a while, with growing delays (Beam's `utils.retry`)
 task_name.py           the name of the running task, from which DoFns derive keys of their own
 working_directory.py   absolute forms of relative paths
@@ -91,6 +94,5 @@ lazily_stored(
         "tagged-columns": "columns.column_groups",
         "offset-range": "dofn.offset_range",
         "frame-block": "spark_interfaces",
-        "generated-row": "typehints.beam.row_type",
     },
 )

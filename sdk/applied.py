@@ -17,12 +17,13 @@ Double [PCollection[Create/Values]]
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from .display_settings import settings_of
+from .extensions import added_attribute
 from .ptransform import PTransform
 from .pvalue import DoOutputsTuple, PValue
 from .side_inputs import AsSideInput
@@ -37,7 +38,6 @@ class AppliedPTransform:
       transform: the transform.
       full_label: its full label; "" for the pipeline.
       inputs: its main inputs, in order.
-      scope_annotations: those of `Pipeline.transform_annotations`.
       outputs: its outputs, by tag; None is the tag of a single one.
       parts: the transforms that its `expand` applied, in order.
     """
@@ -46,7 +46,6 @@ class AppliedPTransform:
     transform: PTransform | None
     full_label: str
     inputs: tuple[PValue, ...] = ()
-    scope_annotations: dict[str, Any] = attrs.Factory(dict)
     outputs: dict[Any, PValue] = attrs.Factory(dict)
     parts: list[AppliedPTransform] = attrs.Factory(list)
     is_primitive: bool = False
@@ -63,19 +62,11 @@ class AppliedPTransform:
         arguments = [*getattr(of, "args", ()), *getattr(of, "kwargs", {}).values()]
         return tuple(argument for argument in arguments if isinstance(argument, AsSideInput))
 
-    @property
-    def annotations(self) -> dict[str, bytes]:
-        """The annotations of its transform, and of the scope in which it was applied."""
-        own = {} if self.transform is None else self.transform.annotations()
-        return {k: v.encode() if isinstance(v, str) else v for k, v in {**self.scope_annotations, **own}.items()}
+    if not TYPE_CHECKING:
 
-    @property
-    def resource_hints(self) -> dict[str, bytes]:
-        """The resource hints of its transform, merged with those of the composites around it."""
-        from .beam.resources import merge_resource_hints
-
-        own = {} if self.transform is None else self.transform.get_resource_hints()
-        return own if self.parent is None else merge_resource_hints(self.parent.resource_hints, own)
+        def __getattr__(self, name):
+            # Properties of extensions.
+            return added_attribute(self, name)
 
     def __repr__(self) -> str:
         return f"AppliedPTransform({self.full_label}, {type(self.transform).__name__})"
@@ -83,8 +74,6 @@ class AppliedPTransform:
 
 def settings_in(node: AppliedPTransform) -> dict[str, tuple[str, ...]]:
     """Return the display data of the user's transforms below `node` as texts, by full label."""
-    from .beam.display import settings_of
-
     found: dict[str, tuple[str, ...]] = {}
     todo = [node]
     while todo:
@@ -94,40 +83,6 @@ def settings_in(node: AppliedPTransform) -> dict[str, tuple[str, ...]]:
         if texts:
             found[applied.full_label] = texts
     return found
-
-
-class PTransformOverride(ABC):
-    """Base class of overrides, by which `Pipeline.replace_all` replaces transforms of a pipeline.
-
-    >>> import penstock as beam
-    >>> class Tripled(PTransformOverride):
-    ...     def matches(self, applied_ptransform):
-    ...         return applied_ptransform.full_label == "Times"
-    ...     def get_replacement_transform_for_applied_ptransform(self, applied_ptransform):
-    ...         return beam.Map(lambda x: 3 * x)
-    >>> p = beam.Pipeline()
-    >>> _ = p | beam.Create([1]) | "Times" >> beam.Map(lambda x: 2 * x) | beam.Map(print)
-    >>> p.replace_all([Tripled()])
-    >>> p.run().wait_until_finish()
-    3
-    'DONE'
-    """
-
-    @abstractmethod
-    def matches(self, applied_ptransform: AppliedPTransform) -> bool:
-        """Return whether a transform is to be replaced."""
-
-    def get_replacement_transform_for_applied_ptransform(self, applied_ptransform: AppliedPTransform) -> PTransform:
-        """Return the transform in its place, with outputs of the same tags."""
-        return self.get_replacement_transform(applied_ptransform.transform)
-
-    def get_replacement_transform(self, ptransform: PTransform | None) -> PTransform:
-        """Return the transform in its place; an older form of the method above."""
-        raise NotImplementedError(f"{type(self).__name__}.get_replacement_transform_for_applied_ptransform")
-
-    def get_replacement_inputs(self, applied_ptransform: AppliedPTransform) -> Iterable[PValue]:
-        """Return the inputs of the replacement: by default, the PCollections of its side inputs behind its inputs."""
-        return (*applied_ptransform.inputs, *(side_input.pvalue for side_input in applied_ptransform.side_inputs))
 
 
 class PipelineVisitor:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from .extensions import added_name
+
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package, which imports a module when its name, or one of its names, is used.
@@ -30,6 +32,6 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
             return getattr(import_module(f"{package}.{modules[name]}"), name)
         if name in submodules:
             return import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return added_name(package, name)
 
     return imported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from types import TracebackType
@@ -17,11 +17,13 @@ from ..windowing.duration import Duration
 from . import applied, graph, typehints
 from .claims import claims_of
 from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
+from .extensions import added_attribute
 from .options import PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
 from .ptransform import PTransform, unnamed
-from .pvalue import DoOutputsTuple, PBegin, PCollection
+from .pvalue import DoOutputsTuple, PBegin, PCollection, PValue
 from .runner import DEFAULT_RUNNER, PipelineResult, Runner, create_runner
+from .typehints.forms import constraint_of
 from .typehints.simplified import simplified
 from .windowing_strategy import WindowingStrategy
 
@@ -84,12 +86,17 @@ class Pipeline:
         self._delivery: str | None = None
         # The innermost transform that is being expanded, or the pipeline itself.
         self._applying = applied.AppliedPTransform(None, None, "")
-        self._annotations: dict[str, Any] = {}
         self._transforms: list[graph.Transform] = []
         # By PCollection, the index in `_transforms` of its producer.
         self._producers: dict[int, int] = {}
         self._pcollections: dict[int, PCollection[Any]] = {}
         self._checks: list[Callable[[], None]] = []
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            # Methods of extensions.
+            return added_attribute(self, name)
 
     # Construction
 
@@ -114,7 +121,7 @@ class Pipeline:
             self._check_inputs(transform, pvalue, full_label)
             around, self._delivery = self._delivery, transform.delivery or self._delivery
             parent, inputs = self._applying, tuple(applied.values_in(pvalue).values())
-            node = applied.AppliedPTransform(parent, transform, full_label, inputs, self._annotations)
+            node = applied.AppliedPTransform(parent, transform, full_label, inputs)
             self._applying, primitives = node, len(self._transforms)
             try:
                 with scoped_pipeline_options(self.options):
@@ -221,21 +228,6 @@ class Pipeline:
         """Return the PCollection with this number."""
         return self._pcollections[id]
 
-    @contextmanager
-    def transform_annotations(self, **annotations: Any) -> Iterator[None]:
-        """Annotate the transforms that are applied within the block, for visitors.
-
-        >>> import penstock as beam
-        >>> p = beam.Pipeline()
-        >>> with p.transform_annotations(owner="team"):
-        ...     _ = p | beam.Create([1])
-        """
-        around, self._annotations = self._annotations, {**self._annotations, **annotations}
-        try:
-            yield
-        finally:
-            self._annotations = around
-
     def add_check(self, check: Callable[[], None]) -> None:
         """Call `check` before the pipeline is run; it raises if the pipeline isn't complete."""
         if check not in self._checks:
@@ -258,24 +250,17 @@ class Pipeline:
 
         return rebuilt
 
-    def replace_all(self, replacements: Iterable[applied.PTransformOverride]) -> None:
-        """Replace the transforms that an override matches, the outermost first; see `PTransformOverride`.
+    def replace(self, node: applied.AppliedPTransform, replacement: PTransform, inputs: tuple[PValue, ...]) -> None:
+        """Replace a transform that was applied, and what it is composed of.
 
-        Raises `PipelineError` if a replacement lacks an output that another transform consumes.
+        Args:
+          replacement: the transform in its place, with outputs of the same tags.
+          inputs: the inputs of the replacement.
+
+        Raises `PipelineError` if the replacement lacks an output that another transform consumes.
         """
-        for override in replacements:
-            todo = list(self._applying.parts)
-            while todo:
-                node = todo.pop()
-                if override.matches(node):
-                    self._replace(node, override)
-                else:
-                    todo += node.parts
-
-    def _replace(self, node: applied.AppliedPTransform, override: applied.PTransformOverride) -> None:
-        """Replace what a transform is composed of; its outputs keep their numbers, by which others consume them."""
-        label, inputs = node.full_label, tuple(override.get_replacement_inputs(node))
-        replacement = override.get_replacement_transform_for_applied_ptransform(node)
+        # Its outputs keep their numbers, by which others consume them.
+        label = node.full_label
         index = next(i for i, t in enumerate(self._transforms) if f"{t.label}/".startswith(f"{label}/"))
         old = {tag: i for t in self._transforms if t.label == label for tag, i in t.outputs.items()}
         old |= {tag: pcoll.id for tag, pcoll in node.outputs.items() if isinstance(pcoll, PCollection)}
@@ -416,10 +401,7 @@ class Pipeline:
             return
         for pcoll, accepted in _typed_inputs(transform, pvalue, pcolls):
             if not typehints.is_compatible(pcoll.hint, accepted, not pcoll.has_declared_type):
-                # Beam's form of hints isn't imported before it is needed.
-                from .typehints.beam.native_types import convert_to_beam_types
-
-                expected, found = convert_to_beam_types([accepted, pcoll.hint])
+                expected, found = constraint_of(accepted), constraint_of(pcoll.hint)
                 raise TypeHintError(transform.input_type_violation(label, expected, found, pcoll.producer_label))
 
     def _check_strictness(self, transform: PTransform, label: str, around: PTransform | None) -> None:
@@ -443,9 +425,7 @@ class Pipeline:
         if simplified(result.hint) is Any:
             result.hint = produced
         elif self.type_options.pipeline_type_check and not typehints.is_compatible(result.hint, produced, is_inferred):
-            from .typehints.beam.native_types import convert_to_beam_types
-
-            expected, found = convert_to_beam_types([produced, result.hint])
+            expected, found = constraint_of(produced), constraint_of(result.hint)
             raise TypeHintError(f"Output type hint violation at {label}: expected {expected!r}, got {found!r}")
         return result
 

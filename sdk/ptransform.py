@@ -8,9 +8,12 @@ from functools import lru_cache, wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, get_args, get_origin
 
+from .adapters import typehint_of
+from .extensions import added_attribute
 from .typehints import declared_hints, declared_tags, hints_of_callable
 from .typehints.decorators import given_inputs, of_annotations
-from .typehints.simplified import declared, native, simplified
+from .typehints.forms import io_hints, io_hints_of_built_in
+from .typehints.simplified import declared, simplified
 from .user_code.signatures import signature
 
 if TYPE_CHECKING:
@@ -72,6 +75,12 @@ class PTransform(Generic[InputT, OutputT]):
     def __init__(self, label: str | None = None) -> None:
         self._label = label
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            # Methods of extensions.
+            return added_attribute(self, name)
+
     @property
     def label(self) -> str:
         """This step's own part of its full label."""
@@ -122,21 +131,17 @@ class PTransform(Generic[InputT, OutputT]):
 
         What a subclass returns counts before the annotations.
         """
-        from .typehints.beam.io_type_hints import IOTypeHints
-
         accepted, produced = _annotated_types(type(self).expand)
-        return IOTypeHints.of(None if accepted is None else (accepted,), produced, {})
+        return io_hints(None if accepted is None else (accepted,), produced, {})
 
     def get_type_hints(self) -> Any:
         """Return the types of its elements as Beam's `IOTypeHints`."""
-        from .typehints.beam.io_type_hints import IOTypeHints, hints_of_built_in
-
         accepted, produced = self.element_types()
         of_expand = _annotated_types(type(self).expand)
         accepted = of_expand[0] if accepted is None else accepted
         produced = of_expand[1] if produced is None else produced
-        hints = IOTypeHints.of(None if accepted is None else (accepted,), produced, self.tagged_types())
-        return hints.with_defaults(hints_of_built_in(self))
+        hints = io_hints(None if accepted is None else (accepted,), produced, self.tagged_types())
+        return hints.with_defaults(io_hints_of_built_in(self))
 
     def input_type_violation(self, label: str, expected: Any, found: Any, producer: str) -> str:
         """Return an error's text for an input whose elements have another type, in Beam's words.
@@ -169,26 +174,6 @@ class PTransform(Generic[InputT, OutputT]):
             self._input_hint if self._input_hint is not None else declared_input,
             self._output_hint if self._output_hint is not None else declared_output,
         )
-
-    def with_resource_hints(self, **hints: Any) -> PTransform:
-        """Declare Beam's resource hints, which have no effect on penstock's runners: `min_ram="4GB"`.
-
-        Raises `ValueError` for an unknown hint and an invalid value.
-        """
-        from .beam.resources import parse_resource_hints
-
-        self.get_resource_hints().update(parse_resource_hints(hints))
-        return self
-
-    def get_resource_hints(self) -> dict[str, bytes]:
-        """Return the declared resource hints, by URN."""
-        # A subclass may have not called `__init__`.
-        hints: dict[str, bytes] = self.__dict__.setdefault("_resource_hints", {})
-        return hints
-
-    def annotations(self) -> dict[str, Any]:
-        """Return notes on the transform by name, which have no effect: its class, and what a subclass adds."""
-        return {"python_type": f"{type(self).__module__}.{type(self).__qualname__}"}
 
     def with_delivery(self, delivery: str) -> PTransform:
         """Declare the delivery of its outputs, for a pipeline with `--delivery=strong` or `weak`.
@@ -268,7 +253,7 @@ def _annotated_types(expand: Any) -> tuple[Any, Any]:
 def _type_in_pcollection(hint: Any) -> Any:
     if getattr(get_origin(hint), "__name__", "") != "PCollection":
         return None
-    element_type = native(get_args(hint)[0])
+    element_type = typehint_of(get_args(hint)[0])
     return None if simplified(element_type) is Any else element_type
 
 
@@ -322,15 +307,6 @@ class _NamedPTransform(PTransform):
 
     def get_type_hints(self) -> Any:
         return self.transform.get_type_hints()
-
-    def with_resource_hints(self, **hints: Any) -> PTransform:
-        return _NamedPTransform(self.transform.with_resource_hints(**hints), self.label)
-
-    def get_resource_hints(self) -> dict[str, bytes]:
-        return self.transform.get_resource_hints()
-
-    def annotations(self) -> dict[str, Any]:
-        return self.transform.annotations()
 
     def display_data(self) -> dict[str, Any]:
         return self.transform.display_data()

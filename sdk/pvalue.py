@@ -8,11 +8,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ..windowing.duration import Duration
 from . import graph
+from .adapters import typehint_of
 from .errors import NoPCollectionError, PipelineError, UnknownTagError
 from .options import PipelineOptions, TypeOptions
 from .ptransform import PTransform
 from .runner import PipelineResult, Runner
-from .typehints.simplified import native
+from .typehints.forms import constraint_of
 from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
 
 T = TypeVar("T")
@@ -215,14 +216,11 @@ class PCollection(PValue, Generic[T]):
     @property
     def element_type(self) -> Any:
         """The type of its elements, as Beam has it: a class or a constraint."""
-        # Beam's form of hints isn't imported before it is needed.
-        from .typehints.beam.native_types import convert_to_beam_type
-
-        return convert_to_beam_type(self.hint)
+        return constraint_of(self.hint)
 
     @element_type.setter
     def element_type(self, value: Any) -> None:
-        self.hint: Any = Any if value is None else native(value)
+        self.hint: Any = Any if value is None else typehint_of(value)
 
     @property
     def checked_type(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 from unittest import SkipTest
@@ -11,6 +12,7 @@ from unittest import SkipTest
 from ..sdk.options import PipelineOptions
 from ..sdk.pipeline import Pipeline
 from ..sdk.runner import PipelineResult, Runner
+from ..sdk.user_code.pickler import pickled
 
 
 class TestPipeline(Pipeline):
@@ -95,9 +97,7 @@ class TestPipeline(Pipeline):
 def _as_text(value: Any) -> Any:
     if not (hasattr(value, "matches") and hasattr(value, "describe_to")):
         return value
-    from ..sdk.beam import pickler
-
-    return pickler.dumps(value).decode()
+    return b64encode(pickled(value)).decode()
 
 
 def _test_options(argv: Sequence[str]) -> list[str]:

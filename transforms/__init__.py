@@ -24,6 +24,7 @@ flatten.py            Flatten, FlattenWith: several PCollections as one
 Pairs, groups and parts:
 
 keys.py               Keys, Values, KvSwap, WithKeys: items of pairs, and pairs of values
+secret.py             Secret: keys of the encryption of groups
 group_by_encrypted_key.py GroupByEncryptedKey: groups that are encrypted while they are grouped
 co_group_by_key.py    CoGroupByKey: several PCollections grouped by their keys
 group_by.py           GroupBy, Select: grouping by fields, and selecting them
@@ -37,7 +38,6 @@ batch_elements.py     BatchElements: lists of adaptive size
 buffered_batches.py   ... buffered from one bundle to the next
 sort_and_batch.py     SortAndBatchElements: lists of elements of similar size
 group_into_batches.py GroupIntoBatches: lists of each key's values
-sharded_key_type.py   ShardedKeyType: the type hint of keys in shards
 length_bucket.py      WithLengthBucketKey: elements of similar length under one key
 
 Times, windows and order:

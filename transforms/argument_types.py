@@ -23,6 +23,7 @@ from ..sdk.side_inputs import AsDict, AsIter, AsList, AsMultiMap, AsSideInput, A
 from ..sdk.typehints import infer_type, is_compatible, key_type, value_type
 from ..sdk.typehints.callables import annotations_of
 from ..sdk.typehints.decorators import given_inputs
+from ..sdk.typehints.forms import constraint_of
 from ..sdk.typehints.simplified import class_and_args, simplified
 from ..sdk.user_code.signatures import signature
 
@@ -71,10 +72,7 @@ def check_argument_types(
 
 
 def _violation(label: str, expected: Any, found: Any, name: str) -> str:
-    # Beam's form of hints isn't imported before it is needed.
-    from ..sdk.typehints.beam.native_types import convert_to_beam_types
-
-    wanted, got = convert_to_beam_types([expected, found])
+    wanted, got = constraint_of(expected), constraint_of(found)
     return f"Type hint violation for {label!r}: requires {wanted!r} but got {got!r} for {name}"
 
 

@@ -6,7 +6,6 @@ import hmac
 from collections.abc import Iterable
 from typing import Any
 
-from ..sdk.beam.secret import Secret, fernet
 from ..sdk.coders.key_encoding import encode_key
 from ..sdk.coders.pickled import PickleCoder
 from ..sdk.dofn.dofn import DoFn
@@ -15,6 +14,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from .group_by_key import GroupByKey, pair_types
 from .pardo import ParDo
+from .secret import Secret, fernet
 
 
 class InvalidSecretError(PenstockError, ValueError):

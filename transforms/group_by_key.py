@@ -9,12 +9,13 @@ from typing import Any, Tuple  # noqa: UP035
 import attrs
 
 from ..sdk import graph, typehints
+from ..sdk.adapters import typehint_of
 from ..sdk.combine_fn import CombineFn
 from ..sdk.errors import EndlessGroupError, TypeHintError, UnsupportedError
 from ..sdk.options import SetupOptions
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
-from ..sdk.typehints.simplified import native
+from ..sdk.typehints.forms import constraint_of
 from ..sdk.user_code.serialization import Serialized
 from ..triggers import AccumulationMode, DataLossReason, DefaultTrigger, check_safe
 from ..windowing.global_windows import GlobalWindows
@@ -56,7 +57,7 @@ class GroupByKey(PTransform):
 
     def infer_output_type(self, input_type: Any) -> Any:
         """Return the type of groups, for elements of this type."""
-        key, value = typehints.key_type(native(input_type)), typehints.value_type(native(input_type))
+        key, value = typehints.key_type(typehint_of(input_type)), typehints.value_type(typehint_of(input_type))
         return Tuple[key, Iterable[value]]  # type: ignore[valid-type]  # noqa: UP006
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
@@ -136,11 +137,9 @@ def pair_types(pcoll: PCollection[Any]) -> tuple[Any, Any]:
     """
     label = pcoll.pipeline.full_label
     if typehints.is_definitely_not_pair(pcoll.hint):
-        from ..sdk.typehints.beam.native_types import convert_to_beam_type
-
         raise TypeHintError(
             f"Input type hint violation at {label}: expected Tuple[TypeVariable[K], TypeVariable[V]], "
-            f"got {convert_to_beam_type(pcoll.hint)!r} (produced by the transform {pcoll.producer_label!r}); "
+            f"got {constraint_of(pcoll.hint)!r} (produced by the transform {pcoll.producer_label!r}); "
             "did you forget WithKeys, or a Map to a pair?"
         )
     return typehints.key_type(pcoll.hint), typehints.value_type(pcoll.hint)

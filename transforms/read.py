@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..sdk import graph
+from ..sdk.adapters import AdaptedSource, as_source, is_source
 from ..sdk.errors import InputError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.sources.bounded import BoundedSource, ConvertibleSource
+from ..sdk.sources.bounded import BoundedSource
 from ..sdk.sources.unbounded import UnboundedSource
 from ..sdk.user_code.serialization import dumps
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
@@ -17,7 +18,8 @@ from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 class Read(PTransform):
     """The elements of a bounded source, or of an unbounded one until the run is stopped.
 
-    A transform in place of a source is applied as it is.
+    A transform in place of a source is applied as it is, and an object with a converter is converted
+    (`penstock.sdk.adapters.as_source`).
 
     >>> import penstock as beam
     >>> from penstock.sdk.sources.bounded import ValuesSource
@@ -27,9 +29,9 @@ class Read(PTransform):
     2
     """
 
-    def __init__(self, source: BoundedSource[Any] | UnboundedSource[Any] | ConvertibleSource | PTransform) -> None:
+    def __init__(self, source: BoundedSource[Any] | UnboundedSource[Any] | PTransform | Any) -> None:
         super().__init__()
-        if not isinstance(source, (BoundedSource, UnboundedSource, ConvertibleSource, PTransform)):
+        if not (isinstance(source, (BoundedSource, UnboundedSource, PTransform)) or is_source(source)):
             raise TypeError(f"Read: expected a BoundedSource or an UnboundedSource, got {source!r}")
         self.source = source
 
@@ -45,12 +47,9 @@ class Read(PTransform):
         source = self.source
         if isinstance(source, PTransform):
             return pbegin | source  # type: ignore[no-any-return]
-        element_type = Any
         dumps(source, pbegin.pipeline.full_label)
-        if isinstance(source, ConvertibleSource):
-            element_type = source.element_type()
-            source = source.converted()
-        hint = element_type if self._output_hint is None else self._output_hint
-        is_bounded = isinstance(source, BoundedSource)
-        primitive = graph.Read(source)
+        adapted = as_source(source) or AdaptedSource(source)
+        hint = adapted.element_type if self._output_hint is None else self._output_hint
+        is_bounded = isinstance(adapted.source, BoundedSource)
+        primitive = graph.Read(adapted.source)
         return pbegin.pipeline.add(primitive, [], DEFAULT_WINDOWING, hint, is_bounded=is_bounded)[None]

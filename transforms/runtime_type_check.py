@@ -9,8 +9,8 @@ from typing import Any
 from ..sdk.dofn.async_dofn import as_they_come, is_async, with_process
 from ..sdk.dofn.dofn import DoFn, DoFnParam, WrappingDoFn
 from ..sdk.elements.element_wrappers import BatchOutput, Remainder, Retracted, TaggedOutput, unwrapped
-from ..sdk.typehints.beam.constraints import TypeCheckError, check_constraint
-from ..sdk.typehints.beam.native_types import convert_to_beam_type
+from ..sdk.errors import TypeHintError
+from ..sdk.typehints.forms import check_value, constraint_form
 from .error_handling import parameters_of_process
 
 
@@ -75,31 +75,31 @@ class TypeCheckedDoFn(WrappingDoFn):
 
 
 def _iterable(outputs: Any, label: str) -> Iterable[Any]:
-    """Return what a function has returned.  Raise `TypeCheckError`, in Beam's words, if it isn't an iterable of
+    """Return what a function has returned.  Raise `TypeHintError`, in Beam's words, if it isn't an iterable of
     outputs."""
     if isinstance(outputs, (str, bytes, dict)):
-        raise TypeCheckError(
+        raise TypeHintError(
             f"{label}: Returning a {type(outputs).__name__} from a ParDo or FlatMap is discouraged. "
             f'Please use list("{outputs!s}") if you really want this behavior.'
         )
     if outputs is not None and not isinstance(outputs, Iterable):
-        raise TypeCheckError(
+        raise TypeHintError(
             f"{label}: FlatMap and ParDo must return an iterable. {type(outputs)} was returned instead."
         )
     return () if outputs is None else outputs
 
 
 def _constraint(hint: Any) -> Any:
-    return convert_to_beam_type(Any if hint is None else hint)
+    return constraint_form(Any if hint is None else hint)
 
 
 def _check(constraint: Any, value: Any, told: str) -> None:
-    """Raise `TypeCheckError`, in Beam's words, for a value that isn't of the type."""
+    """Raise `TypeHintError`, in Beam's words, for a value that isn't of the type."""
     try:
-        check_constraint(constraint, value)
+        check_value(constraint, value)
     except TypeError as error:
         reason = f": {error}" if str(error) else ""
-        raise TypeCheckError(
+        raise TypeHintError(
             f"Runtime type violation detected within {told} {value!r}, an instance of {type(value)}{reason}"
         ) from None
 

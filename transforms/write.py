@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..sdk import graph
+from ..sdk.adapters import as_sink, is_sink
 from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
@@ -53,7 +54,8 @@ class Stage(PTransform):
 class Write(PTransform):
     """Elements into a sink, which publishes them once the whole pipeline has succeeded.
 
-    A transform in place of a sink is applied as it is.  `penstock.io.Sink` shows how to write a sink.
+    A transform in place of a sink is applied as it is, and an object with a converter is converted
+    (`penstock.sdk.adapters.as_sink`).  `penstock.io.Sink` shows how to write a sink.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -68,9 +70,9 @@ class Write(PTransform):
     # The full label that the sink is told; None for the transform's own.
     _sink_label: str | None = None
 
-    def __init__(self, sink: Sink[Any] | ComposedSink | PTransform) -> None:
+    def __init__(self, sink: Sink[Any] | ComposedSink | PTransform | Any) -> None:
         super().__init__()
-        if not isinstance(sink, (Sink, ComposedSink, PTransform)):
+        if not (isinstance(sink, (Sink, ComposedSink, PTransform)) or is_sink(sink)):
             raise TypeError(f"Write: expected a Sink, got {sink!r}")
         self.sink = sink
 
@@ -78,11 +80,12 @@ class Write(PTransform):
         return f"Write({type(self.sink).__name__})"
 
     def expand(self, pcoll: PCollection[Any]) -> PDone | PCollection[Any]:
-        if isinstance(self.sink, PTransform):
-            return pcoll | self.sink  # type: ignore[no-any-return]
-        if isinstance(self.sink, ComposedSink):
-            return self.sink.write(pcoll, self._sink_label or pcoll.pipeline.full_label)  # type: ignore[no-any-return]
-        return Stage(self.sink, self._sink_label).expand(pcoll)
+        sink = self.sink if (adapted := as_sink(self.sink)) is None else adapted
+        if isinstance(sink, PTransform):
+            return pcoll | sink  # type: ignore[no-any-return]
+        if isinstance(sink, ComposedSink):
+            return sink.write(pcoll, self._sink_label or pcoll.pipeline.full_label)  # type: ignore[no-any-return]
+        return Stage(sink, self._sink_label).expand(pcoll)
 
 
 class WriteAs(Write):

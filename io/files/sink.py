@@ -27,7 +27,6 @@ from urllib.parse import quote
 import attrs
 
 from ...persistence import restores, stored_as
-from ...sdk.beam.display import DisplayDataItem
 from ...sdk.claims import Claim, Claimant
 from ...sdk.coders.coder import shortened
 from ...sdk.columns.column_bundle import ColumnBundle
@@ -152,7 +151,7 @@ class StagedFileSink(Sink[Any], Claimant):
         names = template_as_format(self.shard_name_template)
         return {
             "file_pattern": redacted(f"{self.given_prefix}{names}{self.file_name_suffix}"),
-            "shards": DisplayDataItem(self.num_shards, label="Number of Shards").drop_if_default(0),
+            **({"shards": self.num_shards} if self.num_shards else {}),
             "compression": self.compression_type,
             **({} if self.file_format is None else self.file_format.display_data()),
         }

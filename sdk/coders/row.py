@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_type_hints
 
+import attrs
+
 from ..errors import SerializationError
+from ..extensions import extension_point
 from ..typehints.simplified import NoneType, members, simplified
 from .coder import Coder, encode_varint, read_varint, take, wrong_type
-from .container import IterableCoder, MapCoder, NullableCoder
-from .numeric import BigEndianShortCoder, ByteCoder, DecimalCoder, SinglePrecisionFloatCoder, VarInt32Coder
-from .pickled import FastPrimitivesCoder
-from .primitive import BooleanCoder, BytesCoder, FloatCoder, SelfDelimitingCoder, StrUtf8Coder, VarIntCoder
-from .windowed import TimestampCoder
+from .primitive import SelfDelimitingCoder
 
-# Logical types whose values have a coder of their own.
-_OF_LOGICAL_TYPES: dict[str, type[Coder]] = {
-    "beam:logical:pythonsdk_any:v1": FastPrimitivesCoder,
-    "beam:logical_type:millis_instant:v1": TimestampCoder,
-    "beam:logical_type:decimal:v1": DecimalCoder,
-}
+
+@attrs.frozen
+class SchemaFields:
+    """What a `RowCoder` takes of a schema.
+
+    Attributes:
+      coders: the coders of the fields by name, in the order of their encoding.
+      required: the names of the fields for which None is refused.
+      constructor: returns the value for the fields, which are passed by name.
+    """
+
+    coders: Mapping[str, Coder]
+    required: frozenset[str]
+    constructor: Callable[..., Any]
+
+
+@extension_point
+def fields_of_schema(schema: Any) -> SchemaFields:
+    """Return the fields of a schema."""
+    raise NotImplementedError
+
+
+@extension_point
+def schema_of_rows(hint: Any) -> Any:
+    """Return the schema of a type with named fields."""
 
 
 class RowCoder(SelfDelimitingCoder):
@@ -55,15 +73,10 @@ class RowCoder(SelfDelimitingCoder):
             raise SerializationError(f"RowCoder was given {len(self._names)} names and {len(self._coders)} coders")
 
     def _of_schema(self, schema: Any) -> tuple[list[str], list[Coder], Any]:
-        from ..typehints.beam.schemas import named_tuple_from_schema
-
-        kind = named_tuple_from_schema(schema)
-        fields = list(schema.fields)
-        if schema.encoding_positions_set:
-            fields.sort(key=lambda field: field.encoding_position)
-        self._required = frozenset(field.name for field in fields if not field.type.nullable)
-        self._bitmap_length = (len(fields) + 7) // 8
-        return [field.name for field in fields], [_coder_of(field.type) for field in fields], kind
+        fields = fields_of_schema(schema)
+        self._required = fields.required
+        self._bitmap_length = (len(fields.coders) + 7) // 8
+        return list(fields.coders), list(fields.coders.values()), fields.constructor
 
     @classmethod
     def from_type_hint(cls, typehint: Any, registry: Any) -> RowCoder:
@@ -74,9 +87,7 @@ class RowCoder(SelfDelimitingCoder):
         """
         hint = typehint if isinstance(typehint, type) else None
         if hint is None or registry is None:
-            from ..typehints.beam.schemas import schema_from_element_type
-
-            return cls(schema_from_element_type(typehint))
+            return cls(schema_of_rows(typehint))
         hints = get_type_hints(hint)
         fields = list(getattr(hint, "_fields", hints))
         coder = cls(fields, [registry.get_coder(hints.get(name, Any)) for name in fields], hint)
@@ -86,9 +97,7 @@ class RowCoder(SelfDelimitingCoder):
     @property
     def schema(self) -> Any:
         """The schema of the values."""
-        from ..typehints.beam.schemas import schema_from_element_type
-
-        return schema_from_element_type(self._constructor)
+        return schema_of_rows(self._constructor)
 
     def encode(self, value: Any) -> bytes:
         try:
@@ -145,7 +154,8 @@ class RowCoder(SelfDelimitingCoder):
 class LogicalTypeCoder(SelfDelimitingCoder):
     """Values of a logical type, encoded by what represents them.
 
-    >>> from penstock.sdk.typehints.beam.schemas import Date
+    >>> from penstock.sdk.coders import VarIntCoder
+    >>> from penstock.typehints.schemas import Date
     >>> import datetime
     >>> LogicalTypeCoder(Date(), VarIntCoder()).encode(datetime.date(1970, 1, 8))
     b'\\x07'
@@ -172,42 +182,3 @@ class LogicalTypeCoder(SelfDelimitingCoder):
 def _is_optional(hint: Any) -> bool:
     hint = simplified(hint)
     return hint in (Any, NoneType) or NoneType in (members(hint) or ())
-
-
-def _coder_of(message: Any) -> Coder:
-    """Return the coder for the type of a schema's field, None excluded.  Raises `ValueError` for an unknown type."""
-    from ..typehints.beam.logical_types import LogicalType
-    from ..typehints.beam.schema_messages import AtomicType
-
-    kind = message.WhichOneof("type_info")
-    if kind == "atomic_type":
-        atomic = {
-            AtomicType.BYTE: ByteCoder,
-            AtomicType.INT16: BigEndianShortCoder,
-            AtomicType.INT32: VarInt32Coder,
-            AtomicType.INT64: VarIntCoder,
-            AtomicType.FLOAT: SinglePrecisionFloatCoder,
-            AtomicType.DOUBLE: FloatCoder,
-            AtomicType.STRING: StrUtf8Coder,
-            AtomicType.BOOLEAN: BooleanCoder,
-            AtomicType.BYTES: BytesCoder,
-        }
-        return atomic[message.atomic_type]()
-    if kind in ("array_type", "iterable_type"):
-        return IterableCoder(_coder_of_part(getattr(message, kind).element_type))
-    if kind == "map_type":
-        return MapCoder(_coder_of_part(message.map_type.key_type), _coder_of_part(message.map_type.value_type))
-    if kind == "row_type":
-        return RowCoder(message.row_type.schema)
-    if kind != "logical_type":
-        raise ValueError(f"RowCoder has no coder for the type {message!r}")
-    own = _OF_LOGICAL_TYPES.get(message.logical_type.urn)
-    if own is not None:
-        return own()
-    return LogicalTypeCoder(
-        LogicalType.from_runner_api(message.logical_type), _coder_of_part(message.logical_type.representation)
-    )
-
-
-def _coder_of_part(message: Any) -> Coder:
-    return NullableCoder(_coder_of(message)) if message.nullable else _coder_of(message)

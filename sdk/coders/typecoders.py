@@ -9,9 +9,9 @@ from typing import Any, Union, get_args, get_origin
 from ...triggers.pane import PaneInfo
 from ...windowing.timestamp import Timestamp
 from ...windowing.windows import GlobalWindow, IntervalWindow
+from ..adapters import typehint_of
 from ..errors import CoderClassError
 from ..typehints.row_classes import declare_row_class
-from ..typehints.simplified import native
 from .coder import Coder
 from .container import IterableCoder, ListCoder, MapCoder, NullableCoder, TupleCoder
 from .pickled import FastPrimitivesCoder
@@ -90,7 +90,7 @@ class CoderRegistry:
 
     def get_coder(self, typehint: Any) -> Coder:
         """Return the coder for a type hint."""
-        typehint = native(typehint)
+        typehint = typehint_of(typehint)
         coder_class = self._registered.get(typehint) if _is_hashable(typehint) else None
         if coder_class is not None:
             return coder_class.from_type_hint(typehint, self)

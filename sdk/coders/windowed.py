@@ -13,6 +13,7 @@ from ...triggers.pane import PaneInfo, PaneInfoTiming
 from ...windowing.timestamp import Timestamp
 from ...windowing.windows import GLOBAL_WINDOW, BoundedWindow, GlobalWindow, IntervalWindow
 from ..elements.element_wrappers import WindowedValue
+from ..typehints.forms import windowed_form
 from .coder import Coder, encode_varint, read_varint, take, wrong_type
 from .container import IterableCoder
 from .pickled import PickleCoder
@@ -203,9 +204,7 @@ class WindowedValueCoder(Coder):
         return self._value_coder.is_deterministic() and self._window_coder.is_deterministic()
 
     def to_type_hint(self) -> Any:
-        from ..typehints.beam.subscripts import WindowedTypeConstraint
-
-        return WindowedTypeConstraint(self._value_coder.to_type_hint())
+        return windowed_form(self._value_coder.to_type_hint()) if windowed_form.is_provided() else WindowedValue
 
 
 class ParamWindowedValueCoder(WindowedValueCoder):

@@ -14,6 +14,7 @@ from ..errors import BatchTypeError, PenstockError, PipelineError, UnsupportedEr
 from ..typehints import describe, hints_of_callable
 from ..typehints.batch import BatchConverter
 from ..typehints.callables import yielded_hint
+from ..typehints.forms import constraint_of
 from ..typehints.simplified import class_and_args, simplified
 from ..user_code.signatures import is_bare, signature
 from .dofn import CallableDoFn, DoFn, DoFnParam, FlatMapDoFn, MapDoFn, WrappingDoFn, overrides
@@ -279,9 +280,7 @@ def _check_markers(fn: DoFn, label: str) -> None:
 
 def _check_equal(fn: DoFn, hints: list[Any], what: str) -> None:
     if len(hints) == 2 and None not in hints and simplified(hints[0]) != simplified(hints[1]):
-        from ..typehints.beam.native_types import convert_to_beam_types
-
-        expected, found = convert_to_beam_types(hints)
+        expected, found = map(constraint_of, hints)
         raise TypeError(
             f"it yields {what} from both process and process_batch, of different types: "
             f"process: {expected!r}, process_batch: {found!r}"

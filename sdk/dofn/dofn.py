@@ -12,6 +12,7 @@ from ..redaction import logger_of
 from ..typehints import hints_of_callable, with_input_types, with_output_types
 from ..typehints.callables import yielded_hint
 from ..typehints.decorators import of_annotations
+from ..typehints.forms import io_hints_of_declarations, io_hints_of_results
 from ..user_code.signatures import label_of, signature
 from ..userstate.state_spec import StateSpec
 from ..userstate.timer_spec import TimerSpec
@@ -275,15 +276,11 @@ class DoFn:
 
         What a subclass returns counts before the annotations.
         """
-        from ..typehints.beam.io_type_hints import hints_of_elements
-
-        return hints_of_elements(self.process)
+        return io_hints_of_results(self.process)
 
     def get_type_hints(self) -> Any:
         """Return the types of its elements as Beam's `IOTypeHints`."""
-        from ..typehints.beam.io_type_hints import get_type_hints
-
-        return get_type_hints(self).with_defaults(self.default_type_hints())
+        return io_hints_of_declarations(self).with_defaults(self.default_type_hints())
 
     @staticmethod
     def yields_elements(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -348,9 +345,7 @@ class FlatMapDoFn(CallableDoFn):
     @of_annotations
     def default_type_hints(self) -> Any:
         """Return the types of its elements, as Beam's `IOTypeHints`, by the annotations of the function."""
-        from ..typehints.beam.io_type_hints import hints_of_elements
-
-        return hints_of_elements(self.fn)
+        return io_hints_of_results(self.fn)
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any] | None:
         return self.fn(element, *args, **kwargs)  # type: ignore[no-any-return]

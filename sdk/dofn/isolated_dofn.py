@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import copy_context
+from importlib import import_module
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import cloudpickle
 
-from ..compat import install_import_hook, is_hook_installed
+from ..extensions import modules_of_workers
 from ..user_code.error_text import repr_of, traceback_lines
 from ..user_code.serialization import dumps
 from .dofn import DoFn, WrappingDoFn
@@ -123,8 +124,8 @@ class SubprocessDoFn(WrappingDoFn):
         command = [sys.executable, "-c", program, __name__, str(theirs.fileno()), *sys.path]
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         theirs.close()
-        # Before the DoFn, whose module may import Beam.
-        self._connection.send_bytes(dumps(is_hook_installed()))
+        # Before the DoFn, whose module may need them.
+        self._connection.send_bytes(dumps(modules_of_workers()))
         self._connection.send_bytes(dumps(self.fn, self.default_label()))
 
     def _call(self, method: str, arguments: Any = ((), {}), timeout: float | None = None) -> Any:
@@ -182,8 +183,8 @@ def serve(fd: int) -> None:
     fn: Any = None
     is_in_bundle = False
     try:
-        if cloudpickle.loads(connection.recv_bytes()):
-            install_import_hook()
+        for module in cloudpickle.loads(connection.recv_bytes()):
+            import_module(module)
         while True:
             received = cloudpickle.loads(connection.recv_bytes())
             result = None

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...windowing.duration import Duration, seconds_of_span
-from ..compat import is_hook_installed
+from ..adapters import option_view_of
 from ..errors import InvalidOptionError, MissingOptionError, OptionsError
+from ..extensions import added_attribute, load
 from ..redaction import HIDDEN, looks_secret, redacted
 from .flags import did_you_mean, flags_in, flags_with_values, nearest
 
@@ -28,6 +29,14 @@ command_line_of_pytest: list[str] | None = None
 
 # The flags that the program itself reads from the command line, as recorded by `penstock run`; None if not recorded.
 flags_of_program: set[str] | None = None
+
+
+def ignores_unknown_flags() -> bool:
+    """Return whether flags and options that no view has are ignored with a warning, unless they look misspelled.
+
+    An extension whose programs have flags of other systems replaces this function.
+    """
+    return False
 
 
 # Options in seconds, which a program can give as spans of time.
@@ -104,8 +113,11 @@ class PipelineOptions:
     def view_as(self, cls: type[ViewT]) -> ViewT:
         """Return a view of class `cls` of the same options.
 
+        Classes of other libraries are converted (`penstock.sdk.adapters.option_view_of`).
+
         Raises `OptionsError` as the constructor does.
         """
+        cls = option_view_of(cls)
         if not (isinstance(cls, type) and issubclass(cls, PipelineOptions)):
             raise OptionsError(f"view_as takes a subclass of PipelineOptions, not {cls!r}")
         view = cls.__new__(cls)
@@ -163,7 +175,7 @@ class PipelineOptions:
         """
         given = dict(self._given)
         defaults: dict[str, Any] = {}
-        _load_beams_views()
+        load()
         parsers = [_parser(type(self))] if current_only else [parser for _, parser, _ in _usable()]
         if add_extra_args_fn is not None:
             from .parser import OptionsParser
@@ -185,46 +197,9 @@ class PipelineOptions:
             return {name: value for name, value in every.items() if name not in defaults or value != defaults[name]}
         return every
 
-    def to_runner_api(self) -> dict[str, Any]:
-        """Return the options that differ from their default, by Beam's URN, as a plain dictionary of plain values.
-
-        >>> PipelineOptions([], streaming=True).to_runner_api()
-        {'beam:option:streaming:v1': True}
-        """
-        options = self.get_all_options(drop_default=True, retain_unknown_options=True)
-        return {f"beam:option:{name}:v1": _plain(value) for name, value in options.items() if value is not None}
-
-    @classmethod
-    def from_runner_api(
-        cls, proto_options: Mapping[str, Any], original_options: PipelineOptions | None = None
-    ) -> PipelineOptions:
-        """Return the options of `to_runner_api`, or merge them into others, whose runner and experiments stay.
-
-        Raises `OptionsError` for a key that isn't such a URN.
-        """
-        given = {}
-        for urn, value in proto_options.items():
-            if not (urn.startswith("beam:option:") and urn.endswith(":v1")):
-                raise OptionsError(f"expected the URN of an option, such as 'beam:option:streaming:v1', got {urn!r}")
-            given[urn[len("beam:option:") : -len(":v1")]] = value
-        if original_options is None:
-            return cls([], **given)
-        for name, value in given.items():
-            if value and name not in ("runner", "experiments"):
-                original_options._set(name, value)
-        return original_options
-
     def given(self) -> dict[str, Any]:
         """Return the options with values by name: given by keyword, set by the program, or flags of views in use."""
         return self._given
-
-    def is_compat_version_prior_to(self, breaking_change_version: str) -> bool:
-        """Return whether `--update_compatibility_version` is given and is earlier than a version such as "2.72.0"."""
-        given = self.get_all_options().get("update_compatibility_version")
-        if given is None:
-            return False
-        first, second = ([int(n) for n in [*text.split("."), 0, 0][:3]] for text in (given, breaking_change_version))
-        return first < second
 
     def changed(self) -> dict[str, Any]:
         """Return the options of this view that differ from their default, without those that have no effect.
@@ -260,7 +235,7 @@ class PipelineOptions:
             return
         flags, names = _known()
         if not {*flags_in(self._flags)} <= {*flags} or not {*self._given} <= {*names}:
-            _load_beams_views()
+            load()
             flags, names = _known()
         self._warn_of_options_without_effect()
         own = flags_of_program
@@ -271,7 +246,7 @@ class PipelineOptions:
             is_close = nearest(flag, flags, 0.85)
             if own is None and self._is_implicit and not is_close:
                 continue
-            if is_hook_installed() and not is_close:
+            if ignores_unknown_flags() and not is_close:
                 ignored[flag] = None
                 continue
             advice = "is it an option of your own? Then declare it in a subclass of PipelineOptions"
@@ -280,7 +255,7 @@ class PipelineOptions:
             raise OptionsError(f"unknown option {flag}; {did_you_mean(flag, flags) or advice}{_broken_ones()}")
         for name in self._given:
             if name not in names:
-                if is_hook_installed() and not nearest(name, names, 0.85):
+                if ignores_unknown_flags() and not nearest(name, names, 0.85):
                     ignored[f"--{name}"] = None
                     continue
                 advice = "declare it in a subclass of PipelineOptions"
@@ -311,7 +286,10 @@ class PipelineOptions:
             raise AttributeError(name)
         if name in self._defaults:
             return self._given.get(name, self._defaults[name])
-        raise AttributeError(self._no_option(name))
+        try:
+            return added_attribute(self, name)
+        except AttributeError:
+            raise AttributeError(self._no_option(name)) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
@@ -407,6 +385,15 @@ def views_of_options() -> Iterator[type[PipelineOptions]]:
     return iter(seen)
 
 
+# The modules whose views always have the same flags and defaults.
+_cached = {f"{__package__}.views"}
+
+
+def have_fixed_flags(module: str) -> None:
+    """Declare that the views of a module always have the same flags and defaults, so that their parsers are cached."""
+    _cached.add(module)
+
+
 class _KeptParsers(threading.local):
     """Parsers of one thread, since a parser changes while it parses."""
 
@@ -419,8 +406,8 @@ _kept = _KeptParsers()
 
 def _parser(view: type[PipelineOptions]) -> OptionsParser:
     # Each pipeline needs parsers some twenty times, and creating them took a third of the time of a small pipeline.
-    # Only parsers of penstock's own views are cached: others may have changing flags or defaults.
-    if view is not PipelineOptions and view.__module__ not in (f"{__package__}.views", f"{__package__}.beam"):
+    # Those of users aren't cached: they may have changing flags or defaults.
+    if view is not PipelineOptions and view.__module__ not in _cached:
         return _new_parser(view)
     if view not in _kept.by_view:
         _kept.by_view[view] = _new_parser(view)
@@ -479,29 +466,11 @@ def _read_by(parser: OptionsParser, flags: list[str], given: dict[str, Any]) -> 
     return defaults
 
 
-def _load_beams_views() -> None:
-    """Import the views of Beam's options without effect, which few programs need."""
-    from importlib import import_module
-
-    import_module(f"{__package__}.beam")
-
-
 def _known() -> tuple[list[str], list[str]]:
     """Return the flags and the names of all options of all views."""
     usable = _usable()
     flags = [flag for _, parser, _ in usable for flag in parser.flags()]
     return flags, [name for _, _, defaults in usable for name in defaults]
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of numbers, texts, lists and dictionaries; anything else as text."""
-    if isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
-    return str(value)
 
 
 def _shown(name: str, value: Any) -> Any:

@@ -15,7 +15,6 @@ from ..coders.digest import digest_of
 from ..elements.bundle import BUNDLE_SIZE, Bundle
 from ..elements.defensive_copy import IMMUTABLE, defensive_copies, defensive_copy
 from .table_values import TableValues
-from .unbounded import UnboundedSource
 
 T = TypeVar("T")
 
@@ -73,18 +72,6 @@ class BoundedSource(ABC, Generic[T]):
         # A reader may yield an object again after it has changed it.
         while chunk := [e if type(e) in IMMUTABLE else defensive_copy(e) for e in islice(elements, BUNDLE_SIZE)]:
             yield bundle_of(chunk)
-
-
-class ConvertibleSource(ABC):
-    """A source with an interface of its own, which `Read` converts when the pipeline is built."""
-
-    @abstractmethod
-    def converted(self) -> BoundedSource[Any] | UnboundedSource[Any]:
-        """Return the source that reads the same elements."""
-
-    def element_type(self) -> Any:
-        """Return the type hint of its elements."""
-        return Any
 
 
 class ValuesSource(BoundedSource[T]):

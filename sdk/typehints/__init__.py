@@ -6,14 +6,11 @@ type of given values (`inference`); declarations by
 decorators (`decorators`) and by annotations (`callables`); Arrow schemas of classes (`arrow_schema`); types of batches
 (`batch`), and those of Arrow and pandas (`arrow_batches`).
 
-Beam's names for types, such as `KV[str, int]`, are here as well.  They make constraints (`beam`), which are accepted
-wherever hints of `typing` are.
+`penstock.typehints` has Beam's names for types as well, such as `KV[str, int]`.  They make constraints, which are
+accepted wherever hints of `typing` are (`forms`).
 """
 
 from __future__ import annotations
-
-from importlib import import_module
-from typing import Any as AnyType
 
 from . import arrow_batches as arrow_batches  # It registers its converters.
 from .callables import disable_type_annotations, hints_of_callable, no_annotations
@@ -23,39 +20,7 @@ from .describe import describe
 from .inference import infer_type
 from .parts import element_of, is_definitely_not_pair, key_type, pair_of, value_type
 
-# Modules with Beam's names, which are imported when a program uses one.
-_OF_BEAM = ("beam.subscripts", "beam.constraints", "beam.io_type_hints", "beam.trivial_inference")
-
-
-def __getattr__(name: str) -> AnyType:
-    if name in __all__ or name[:1].isupper() or name == "get_type_hints":
-        for module in _OF_BEAM:
-            found = getattr(import_module(f"{__name__}.{module}"), name, None)
-            if found is not None:
-                globals()[name] = found
-                return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 __all__ = [
-    "KV",
-    "Any",
-    "Collection",
-    "Dict",
-    "FrozenSet",
-    "Generator",
-    "Iterable",
-    "Iterator",
-    "List",
-    "Mapping",
-    "Optional",
-    "Sequence",
-    "Set",
-    "Tuple",
-    "TypeVariable",
-    "TypeCheckError",
-    "Union",
-    "WindowedValue",
     "is_compatible",
     "element_of",
     "key_type",

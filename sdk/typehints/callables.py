@@ -7,9 +7,10 @@ import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
+from ..adapters import typehint_of
 from ..user_code.signatures import is_bare, signature
 from .describe import describe
-from .simplified import NoneType, class_and_args, native, simplified
+from .simplified import NoneType, class_and_args, simplified
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -154,6 +155,6 @@ def _resolver(fn: Any) -> Callable[[Any], Any]:
                 annotation = eval(annotation, scope)
             except Exception:
                 return Any
-        return NoneType if annotation is None else native(annotation)
+        return NoneType if annotation is None else typehint_of(annotation)
 
     return resolve

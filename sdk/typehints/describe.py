@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
-from .simplified import NoneType, class_and_args, members, native
+from ..adapters import typehint_of
+from .simplified import NoneType, class_and_args, members
 
 
 def describe(hint: Any) -> str:
@@ -14,7 +15,7 @@ def describe(hint: Any) -> str:
     >>> describe(tuple[str, Optional[int]]), describe(Any), describe(list)
     ('tuple[str, int | None]', 'Any', 'list')
     """
-    hint = native(hint)
+    hint = typehint_of(hint)
     if hint is None or hint is NoneType:
         return "None"
     if hint is Ellipsis:

@@ -7,6 +7,7 @@ import typing
 from typing import Annotated, Any, ClassVar, Final, ForwardRef, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from ...windowing.timestamped_value import TimestampedValue
+from ..adapters import typehint_of
 from ..elements.element_wrappers import SPECIAL_TYPES
 
 NoneType = type(None)
@@ -19,16 +20,15 @@ def simplified(hint: Any) -> Any:
     """Return a hint in its simplest form; `Any` for unknown types.
 
     `None` becomes its type, a `NewType` its base type, a `Literal` the union of its values' types, `Annotated[T, ...]`
-    becomes T, a constraint of Beam the hint of
-    `typing`.  Type variables, unresolved names and the wrappers of values (`TimestampedValue` and the like) become
-    `Any`, `TimestampedValue[T]` becomes T.
+    becomes T, and an object with a converter the hint of `typing`.  Type variables, unresolved names and the wrappers
+    of values (`TimestampedValue` and the like) become `Any`, `TimestampedValue[T]` becomes T.
 
     >>> simplified(Annotated[int, "positive"]), simplified(TypeVar("T")), simplified(Literal["a", 1]) == Union[str, int]
     (<class 'int'>, typing.Any, True)
     """
     if hint is None:
         return NoneType
-    hint = native(hint)
+    hint = typehint_of(hint)
     if isinstance(hint, (str, ForwardRef, TypeVar, ParamSpec)) or hint in _UNKNOWN:
         return Any
     if isinstance(hint, typing.NewType):
@@ -48,16 +48,6 @@ def simplified(hint: Any) -> Any:
     return hint
 
 
-def native(hint: Any) -> Any:
-    """Return the hint of `typing` for a constraint of Beam; other hints stay what they are.
-
-    >>> from penstock.typehints import KV
-    >>> native(KV[str, int])
-    tuple[str, int]
-    """
-    return hint.to_python_type() if hasattr(type(hint), "to_python_type") else hint
-
-
 def declared(hint: Any) -> Any:
     """Return a declared hint as one of `typing`.  Raises `TypeError` for a value that is no hint.
 
@@ -70,7 +60,7 @@ def declared(hint: Any) -> Any:
         raise TypeError(
             f"a type hint must be a non-sequence, a type, or a TypeConstraint; {hint!r} is an instance of {kind}"
         )
-    return native(hint)
+    return typehint_of(hint)
 
 
 def union_of(hints: list[Any]) -> Any:

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 from support.programs.command_line import Penstock
 
-from penstock.cli.beam_check import missing_of_beam
+from penstock.beam.check import missing_of_beam
 
 PROGRAM = """\
 import apache_beam as beam

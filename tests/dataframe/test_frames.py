@@ -18,8 +18,8 @@ from penstock.dataframe.convert import to_dataframe, to_pcollection
 from penstock.dataframe.frames import DeferredDataFrame
 from penstock.dataframe.io import read_csv, read_parquet
 from penstock.dataframe.transforms import DataframeTransform
-from penstock.sdk.compat import namespace
 from penstock.sdk.errors import SourceError, TypeHintError
+from penstock.sdk.namespaces import namespace
 from penstock.sdk.typehints.schema import with_schema
 from penstock.testing import assert_that, equal_to
 

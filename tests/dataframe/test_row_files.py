@@ -7,8 +7,8 @@ import pathlib
 import pytest
 
 import penstock as beam
+from penstock.beam.import_hook import install_import_hook
 from penstock.dataframe import WontImplementError
-from penstock.sdk.compat import install_import_hook
 from penstock.sdk.errors import SourceError
 from penstock.testing import assert_that, equal_to
 

@@ -11,7 +11,8 @@ import numpy
 import pyarrow
 
 import penstock as beam
-from penstock.io.beam.unbounded_source import Part
+from penstock.beam.io.unbounded_source import Part
+from penstock.beam.typehints.row_type import RowTypeConstraint
 from penstock.io.cdc.postgres_log import Offset
 from penstock.io.cdc.postgres_tables import Table
 from penstock.io.cdc.row_change import RowChange
@@ -52,7 +53,6 @@ from penstock.sdk.elements.element_wrappers import Remainder, Retracted, TaggedO
 from penstock.sdk.sources.splittable_source import InitialRestriction
 from penstock.sdk.spark_interfaces import Block
 from penstock.sdk.typehints.batch import BatchConverter, NumpyArray
-from penstock.sdk.typehints.beam.row_type import RowTypeConstraint
 from penstock.sdk.userstate.bag import Chunks
 from penstock.sdk.userstate.combining_value import Accumulator
 from penstock.sdk.userstate.ordered_list import Timeline

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Optional, Union
 import pytest
 
 import penstock as beam
+from penstock.beam.typehints.native_types import convert_to_beam_type
+from penstock.beam.typehints.trivial_inference import getcallargs_forhints, infer_return_type, instance_to_type
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.sdk.typehints.beam.native_types import convert_to_beam_type
-from penstock.sdk.typehints.beam.trivial_inference import getcallargs_forhints, infer_return_type, instance_to_type
 from penstock.sdk.typehints.results import infer_result
 from penstock.typehints import Dict, List, Tuple, TypeCheckError, infer_type, with_input_types, with_output_types
 

@@ -38,7 +38,7 @@ def test_names_and_modules_are_found_and_others_are_no_attributes() -> None:
 
 def test_a_name_that_beams_module_replaces_is_replaced_here() -> None:
     """And restored: what tests of Beam's users do."""
-    from penstock.sdk.compat import namespace
+    from penstock.sdk.namespaces import namespace
 
     before = beam.io.ReadFromText
     with mock.patch.object(namespace("io"), "ReadFromText") as replaced:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import penstock as beam
-from penstock.sdk.applied import PTransformOverride
+from penstock.beam.overrides import PTransformOverride
 from penstock.sdk.errors import DuplicateLabelError, PipelineError
 from penstock.sdk.options import StandardOptions
 from penstock.testing import TestPipeline, assert_that, equal_to

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Dict, List, Literal, NamedTuple, NewType, Opt
 import numpy as np
 import pytest
 
-from penstock.sdk import typehints
+from penstock import typehints
 from penstock.sdk.elements.row import Row
-from penstock.sdk.typehints import (
+from penstock.typehints import (
     KV,
     describe,
     element_of,

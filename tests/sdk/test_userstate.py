@@ -88,12 +88,12 @@ def test_markers_take_the_right_kind_of_spec() -> None:
 
 def test_beams_modules_have_them() -> None:
     """Under Beam's paths."""
-    from penstock.sdk import compat
+    from penstock.sdk import namespaces
 
-    assert BagStateSpec is compat.namespace("transforms.userstate").BagStateSpec
+    assert BagStateSpec is namespaces.namespace("transforms.userstate").BagStateSpec
     assert BagStateSpec is beam.transforms.userstate.BagStateSpec
-    assert beam.TimeDomain is compat.namespace("transforms.timeutil").TimeDomain
-    assert beam.Deduplicate is compat.namespace("transforms.deduplicate").Deduplicate
+    assert beam.TimeDomain is namespaces.namespace("transforms.timeutil").TimeDomain
+    assert beam.Deduplicate is namespaces.namespace("transforms.deduplicate").Deduplicate
 
 
 # --- DoFns

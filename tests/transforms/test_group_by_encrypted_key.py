@@ -13,10 +13,10 @@ from cryptography.fernet import Fernet
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.sdk.beam.secret import GcpSecret, RawSecret, Secret
 from penstock.sdk.errors import PenstockError, UnsupportedError
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.transforms import group_by_encrypted_key
+from penstock.transforms.secret import GcpSecret, RawSecret, Secret
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
 from penstock.typehints import Iterable, Tuple
 from penstock.windowing import FixedWindows

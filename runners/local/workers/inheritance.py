@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ....sdk.coders import registry
-from ....sdk.compat import install_import_hook, is_hook_installed
+from ....sdk.extensions import modules_of_workers
 
 _LIMITS = tuple(name for name in dir(resource) if name.startswith("RLIMIT_"))
 _STREAMS = ("stdout", "stderr")
@@ -38,7 +38,7 @@ class ProcessSettings:
 
     Attributes:
       path: the entries of `sys.path`.
-      imports_as_beam: whether `import apache_beam` imports penstock.
+      modules: the modules that an extension has workers import first.
       limits: the limits of `resource`, by name.
       cores: the processor's cores that it may use; None if that is unknown.
       temporary: the directory of `tempfile`; None if it hasn't been needed.
@@ -50,7 +50,7 @@ class ProcessSettings:
     path: Sequence[str]
     arguments: Sequence[str]
     environment: Mapping[str, str]
-    imports_as_beam: bool
+    modules: Sequence[str]
     limits: Mapping[str, tuple[int, int]]
     cores: frozenset[int] | None
     niceness: int
@@ -67,7 +67,7 @@ class ProcessSettings:
             path=import_path(),
             arguments=list(sys.argv),
             environment=dict(os.environ),
-            imports_as_beam=is_hook_installed(),
+            modules=modules_of_workers(),
             limits={name: resource.getrlimit(getattr(resource, name)) for name in _LIMITS},
             cores=frozenset(os.sched_getaffinity(0)) if sys.platform == "linux" else None,
             niceness=os.getpriority(os.PRIO_PROCESS, 0),
@@ -87,8 +87,8 @@ class ProcessSettings:
             os.environ.clear()
             os.environ.update(self.environment)
             time.tzset()
-        if self.imports_as_beam:
-            install_import_hook()
+        for module in self.modules:
+            importlib.import_module(module)
         for name, limits in self.limits.items():
             if resource.getrlimit(getattr(resource, name)) != limits:
                 with suppress(OSError, ValueError):

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 import penstock as beam
+from penstock.beam.sdk.display import DisplayData
 from penstock.dataframe.convert import to_dataframe, to_pcollection
 from penstock.io.avroio import ReadAllFromAvroContinuously
-from penstock.sdk.beam.display import DisplayData
 from penstock.sdk.errors import ColumnError, TypeHintError
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.transforms.sql import SqlTransform

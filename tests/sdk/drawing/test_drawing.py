@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as beam
-from penstock.sdk.beam.display import DisplayDataItem
+from penstock.beam.sdk.display import DisplayDataItem
 from penstock.sdk.drawing import drawing
 from penstock.sdk.drawing.layout import Box, Group, Leaf, layout
 from penstock.sdk.graph import Graph

@@ -157,7 +157,7 @@ def test_the_root_directory_is_not_the_programs(tmp_path: pathlib.Path) -> None:
 
 _PROGRAM_OF_BEAM = """
 import cloudpickle
-from penstock.sdk.compat import install_import_hook
+from penstock.beam.import_hook import install_import_hook
 from penstock.sdk.user_code.serialization import local_modules_by_value
 
 install_import_hook()

@@ -178,7 +178,7 @@ def test_only_columns_of_the_query_are_read(query: str, tmp_path: Path) -> None:
 
 def test_results_are_tuples_under_beams_name() -> None:
     """As Beam's tests compare them."""
-    from penstock.sdk.compat import namespace
+    from penstock.sdk.namespaces import namespace
 
     with beam.Pipeline() as p:
         found = p | POINTS | namespace("transforms.sql").SqlTransform("SELECT `x`, `name` FROM PCOLLECTION")

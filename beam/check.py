@@ -1,0 +1,198 @@
+"""`penstock check --beam`: what programs need of Beam that penstock doesn't have, without running them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import attrs
+
+from ..sdk.errors import RunnerError
+from ..sdk.namespaces import namespace
+from ..sdk.runner import create_runner
+from .absent import AbsentMeta, described
+from .import_hook import folders_of_installed_beam
+
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@attrs.frozen(order=True)
+class Missing:
+    """Something that a program needs and penstock lacks.
+
+    Attributes:
+      line: the line of the program.
+      reason: what is missing, and what to use instead.
+    """
+
+    line: int
+    reason: str
+
+
+def missing_of_beam(source: bytes | str) -> list[Missing]:
+    """Return what a program needs and penstock lacks, by lines.
+
+    >>> missing_of_beam("import apache_beam as beam\\nbeam.io.jdbc.ReadFromJdbc()")
+    [Missing(line=2, reason="apache_beam.io.jdbc.ReadFromJdbc: penstock doesn't have it; use beam.io.ReadFromSQL and \
+beam.io.WriteToSQL")]
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as error:
+        return [Missing(error.lineno or 1, f"the file can't be parsed: {error.msg}")]
+    names = _Imports()
+    names.visit(tree)
+    uses = _Uses(names.things)
+    uses.visit(tree)
+    return sorted({*names.missing, *uses.missing})
+
+
+class _Imports(ast.NodeVisitor):
+    """Names that a program binds to things of Beam by imports."""
+
+    def __init__(self) -> None:
+        self.things: dict[str, Any] = {}
+        self.missing: list[Missing] = []
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            root, _, path = alias.name.partition(".")
+            if root != "apache_beam" or _is_installed_example(path):
+                continue
+            module = self._resolved(alias.name, path.split(".") if path else [], node.lineno)
+            self.things[alias.asname or root] = module if alias.asname else namespace("")
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        root, _, path = (node.module or "").partition(".")
+        if root != "apache_beam" or node.level or _is_installed_example(path):
+            return
+        module = self._resolved(node.module or "", path.split(".") if path else [], node.lineno)
+        for alias in node.names if isinstance(module, ModuleType) else ():
+            if alias.name == "*":
+                self.things.update((name, getattr(module, name)) for name in module.__all__)
+            else:
+                name = f"{node.module}.{alias.name}"
+                self.things[alias.asname or alias.name] = self._resolved(name, [alias.name], node.lineno, module)
+
+    def _resolved(self, name: str, path: list[str], line: int, thing: Any = None) -> Any:
+        thing = namespace("") if thing is None else thing
+        for part in path:
+            try:
+                thing = getattr(thing, part)
+            except AttributeError as error:
+                self.missing.append(Missing(line, str(error)))
+                return None
+        if isinstance(thing, AbsentMeta):
+            self.missing.append(Missing(line, described(thing)))
+        return thing
+
+
+def _is_installed_example(path: str) -> bool:
+    return path.partition(".")[0] == "examples" and bool(folders_of_installed_beam())
+
+
+class _Uses(ast.NodeVisitor):
+    """Uses of things of Beam: attributes, parameters, and names of runners."""
+
+    def __init__(self, things: dict[str, Any]) -> None:
+        self._things = things
+        self.missing: list[Missing] = []
+
+    def generic_visit(self, node: ast.AST) -> None:
+        if not isinstance(node, _SCOPES):
+            super().generic_visit(node)
+            return
+        # Parameters and variables of a function hide what is imported: `window=beam.DoFn.WindowParam`.
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            for default in (*node.args.defaults, *node.args.kw_defaults, *getattr(node, "decorator_list", ())):
+                if default is not None:
+                    self.visit(default)
+        around, hidden = self._things, {*_bound(node)}
+        self._things = {name: thing for name, thing in around.items() if name not in hidden}
+        super().generic_visit(node)
+        self._things = around
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self._thing(node, reports=True)
+        if not isinstance(node.value, (ast.Attribute, ast.Name)):
+            self.visit(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        thing = self._thing(node.func, reports=False)
+        accepted = _parameters(thing)
+        for keyword in node.keywords:
+            if accepted is not None and keyword.arg is not None and keyword.arg not in accepted:
+                self._report(keyword.value, f"{ast.unparse(node.func)} has no parameter {keyword.arg!r} in penstock")
+            if keyword.arg == "runner" and (accepted is None or keyword.arg in accepted):
+                self._check_runner(keyword.value)
+        self.generic_visit(node)
+
+    def visit_List(self, node: ast.List) -> None:
+        texts = [each.value if isinstance(each, ast.Constant) else None for each in node.elts]
+        for each, text, following in zip(node.elts, texts, [*node.elts[1:], None]):
+            if text == "--runner" and following is not None:
+                self._check_runner(following)
+            elif isinstance(text, str) and text.startswith("--runner="):
+                self._check_runner(each, text.partition("=")[2])
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if any(isinstance(target, ast.Attribute) and target.attr == "runner" for target in node.targets):
+            self._check_runner(node.value)
+        self.generic_visit(node)
+
+    def _thing(self, node: ast.AST, reports: bool) -> Any:
+        """Return what a name or a chain of attributes stands for; None if unknown."""
+        if isinstance(node, ast.Name):
+            return self._things.get(node.id)
+        if not isinstance(node, ast.Attribute):
+            return None
+        of = self._thing(node.value, reports)
+        if not isinstance(of, (ModuleType, type)) or isinstance(of, AbsentMeta):
+            return None
+        try:
+            thing = getattr(of, node.attr)
+        except AttributeError as error:
+            # A class of the program may be assigned attributes, a class of penstock has all of its own.
+            if reports:
+                self._report(node, f"{ast.unparse(node)}: {error}")
+            return None
+        if reports and isinstance(thing, AbsentMeta):
+            self._report(node, described(thing))
+        return thing
+
+    def _check_runner(self, node: ast.AST, name: str | None = None) -> None:
+        given = node.value if name is None and isinstance(node, ast.Constant) else name
+        if isinstance(given, str):
+            try:
+                create_runner(given)
+            except RunnerError as error:
+                self._report(node, str(error))
+
+    def _report(self, node: ast.AST, reason: str) -> None:
+        self.missing.append(Missing(getattr(node, "lineno", 1), reason))
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """Yield the names of a function's or a comprehension's parameters and variables."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg)
+        yield from (each.arg for each in every if each is not None)
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+            yield each.id
+
+
+def _parameters(thing: Any) -> set[str] | None:
+    """Return the names that can be given in a call; None if unknown or any."""
+    if thing is None or isinstance(thing, (AbsentMeta, ModuleType)):
+        return None
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    return None if any(each.kind is each.VAR_KEYWORD for each in parameters) else {each.name for each in parameters}

@@ -1,0 +1,18 @@
+"""Programs that import another SDK: they run on penstock by an extension that knows the SDK's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .extensions import extension_point
+
+
+@extension_point
+def install_import_hook() -> None:
+    """Make the programs of this process import penstock in the place of the other SDK."""
+
+
+@extension_point
+def missing_in(source: bytes) -> list[Any]:
+    """Return what a program needs of the other SDK and penstock lacks, as objects with a `line` and a `reason`."""
+    raise NotImplementedError

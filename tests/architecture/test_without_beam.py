@@ -1,0 +1,110 @@
+"""The core without Beam's package, and what `import penstock` doesn't do."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import penstock
+
+PACKAGE = pathlib.Path(penstock.__file__).parent
+TESTS = pathlib.Path(__file__).parents[1]
+OTHERS = ("beam", "tests", "docs", "benchmarks", "build", "changes", "deploy", ".*", "__pycache__")
+
+# An editable installation would find what the copy of the package lacks.
+NO_INSTALLATION = """
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "__editable__" not in getattr(finder, "__module__", "")]
+"""
+
+PROGRAM = """
+import sys
+import penstock as beam
+from penstock.transforms.userstate import BagStateSpec
+from penstock.options.pipeline_options import PipelineOptions
+
+with beam.Pipeline(options=PipelineOptions(["--runner=local"])) as p:
+    pairs = p | beam.Create([("a", 1), ("a", 2)]) | beam.WindowInto(beam.window.FixedWindows(60))
+    _ = pairs | beam.CombinePerKey(sum) | beam.Map(print)
+"""
+
+
+def run(directory: pathlib.Path, *command: str) -> str:
+    """Run Python with the package in a directory, and return what it prints."""
+    # The copy, and not the installed package.
+    environment = {**os.environ, "PYTHONPATH": f"{directory}{os.pathsep}{TESTS}"}
+    ran = subprocess.run([sys.executable, *command], cwd=directory, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def without_beam(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a directory with a copy of the package from which `beam/` was removed."""
+    directory = tmp_path_factory.mktemp("without_beam")
+    shutil.copytree(PACKAGE, directory / "penstock", ignore=shutil.ignore_patterns(*OTHERS))
+    (directory / "sitecustomize.py").write_text(NO_INSTALLATION)
+    return directory
+
+
+def test_a_pipeline_runs_without_the_package(without_beam: pathlib.Path) -> None:
+    """Its namespaces are those of the core."""
+    shown = run(without_beam, "-c", f"{PROGRAM}\nprint(beam.__file__)")
+
+    assert f"('a', 3)\n{without_beam}/penstock/__init__.py\n" == shown
+
+
+def test_what_only_beam_has_is_refused_without_the_package(without_beam: pathlib.Path) -> None:
+    """The error says what is missing."""
+    program = """
+import penstock as beam
+for use in (lambda: beam.typehints.KV, lambda: beam.io.iobase.RangeTracker, lambda: beam.Map(str).get_type_hints()):
+    try:
+        use()
+    except (AttributeError, beam.error.UnsupportedError) as error:
+        print(error)
+"""
+    missing = "is a part of penstock.beam, which wasn't found: import penstock.beam fails"
+    expected = ["penstock.typehints.KV", "penstock.io.iobase.RangeTracker", "io_hints()"]
+
+    assert [f"{name} {missing}" for name in expected] == run(without_beam, "-c", program).splitlines()
+
+
+def test_suites_of_the_core_pass_without_the_package(without_beam: pathlib.Path) -> None:
+    """Windows, triggers, and the transcripts of the paper's examples."""
+    suites = [str(TESTS / name) for name in ("windowing", "triggers")]
+    options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-m", "not spark", "-c", os.devnull]
+    shown = run(without_beam, "-m", "pytest", *options, *suites)
+
+    assert " passed" in shown
+    assert " failed" not in shown
+
+
+def test_import_penstock_installs_no_finder_and_imports_no_extension() -> None:
+    """Nor does a pipeline import any."""
+    check = "import sys\nbefore = list(sys.meta_path)\n"
+    after = "\nprint(before == sys.meta_path, [name for name in sys.modules if name.startswith('penstock.beam')])"
+
+    assert "('a', 3)\nTrue []\n" == run(PACKAGE.parent, "-c", check + PROGRAM + after)
+
+
+def test_few_imports_of_the_package_are_inside_functions() -> None:
+    """Most are at the top of their module; one that is used by one feature only may be lazy."""
+    lazy = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0]
+        not in ("tests", "docs", "benchmarks", "build", "examples", ".venv", ".beam")
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("penstock"))
+    ]
+
+    assert len(set(lazy)) < 150

@@ -1,1 +1,0 @@
-"""Statistics of words: a package written for Beam, as others write them.  test_beam_plugin.py runs its tests."""
