@@ -10,7 +10,10 @@ import inspect
 import pathlib
 import sys
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
+
+import penstock.beam
 
 LIST = pathlib.Path(__file__).with_suffix(".txt")
 
@@ -32,6 +35,20 @@ MODULES = {
     "penstock.typehints": "penstock.sdk.typehints",
     "penstock.window": "penstock.windowing",
 }
+
+# What `penstock.beam` adds to them; it adds methods to their classes, too.
+ADDED_FOR_BEAM = {
+    "penstock.io": ["FileBasedSink", "tfrecordio"],
+    "penstock.options": [
+        "AzureOptions", "CrossLanguageOptions", "DirectOptions", "FlinkRunnerOptions", "GoogleCloudOptions",
+        "HadoopFileSystemOptions", "JobServerOptions", "PortableOptions", "PrismRunnerOptions", "S3Options",
+        "SparkRunnerOptions", "TestDataflowOptions", "TestOptions", "WorkerOptions",
+    ],
+    "penstock.typehints": [
+        "Any", "Collection", "Dict", "FrozenSet", "Generator", "Iterable", "Iterator", "KV", "List", "Mapping",
+        "Optional", "Sequence", "Set", "Tuple", "TypeCheckError", "TypeVariable", "Union", "WindowedValue",
+    ],
+}  # fmt: skip
 
 # Classes that users call methods of, or override them.
 WITH_METHODS = {
@@ -87,8 +104,9 @@ def public_names() -> list[str]:
     lines = []
     for path, own_path in MODULES.items():
         module = import_module(own_path)
-        for name in module.__all__:
-            thing = getattr(module, name)
+        things = {name: getattr(module, name) for name in module.__all__}
+        things |= {name: attrgetter(f"{path}.{name}".partition(".")[2])(penstock) for name in ADDED_FOR_BEAM.get(path, ())}
+        for name, thing in things.items():
             lines.append(f"{path}.{name}{parameters(thing)}")
             lines += methods(f"{path}.{name}", thing)
     return sorted(set(lines))
