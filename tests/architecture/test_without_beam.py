@@ -86,12 +86,12 @@ def test_suites_of_the_core_pass_without_the_package(without_beam: pathlib.Path)
     assert " failed" not in shown
 
 
-def test_import_penstock_installs_no_finder_and_imports_no_extension() -> None:
+def test_import_penstock_installs_no_finder_and_imports_no_extension(tmp_path: pathlib.Path) -> None:
     """Nor does a pipeline import any."""
     check = "import sys\nbefore = list(sys.meta_path)\n"
     after = "\nprint(before == sys.meta_path, [name for name in sys.modules if name.startswith('penstock.beam')])"
 
-    assert "('a', 3)\nTrue []\n" == run(PACKAGE.parent, "-c", check + PROGRAM + after)
+    assert "('a', 3)\nTrue []\n" == run(tmp_path, "-c", check + PROGRAM + after)
 
 
 def test_few_imports_of_the_package_are_inside_functions() -> None:
