@@ -7,6 +7,23 @@ from typing import Any
 from ..sdk.options.accepted import accept
 from ..sdk.options.pipeline_options import PipelineOptions
 
+__all__ = [
+    "AzureOptions",
+    "CrossLanguageOptions",
+    "DirectOptions",
+    "FlinkRunnerOptions",
+    "GoogleCloudOptions",
+    "HadoopFileSystemOptions",
+    "JobServerOptions",
+    "PortableOptions",
+    "PrismRunnerOptions",
+    "S3Options",
+    "SparkRunnerOptions",
+    "TestDataflowOptions",
+    "TestOptions",
+    "WorkerOptions",
+]
+
 
 class DirectOptions(PipelineOptions):
     """Beam's direct runner, in whose place the local runner is; `--direct_num_workers` is `--parallelism`.
