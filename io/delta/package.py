@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -81,6 +82,10 @@ def arrow_of(schema: Any) -> Any:
     return pyarrow.schema(schema.to_arrow())
 
 
+# Apart from other letters and digits, which names of files have.
+_SAYS_DENIED = re.compile(r"\b(40[13]|Forbidden|AccessDenied|InvalidAccessKeyId|credentials?)\b")
+
+
 @contextmanager
 def explained(
     uri: str, transform: str, what: str, kind: type[SourceError] | type[SinkError] = SourceError
@@ -102,9 +107,7 @@ def explained(
             raise
         said = without_environment(str(error))
         advice = ""
-        if any(
-            word in said for word in ("403", "401", "Forbidden", "AccessDenied", "InvalidAccessKeyId", "credential")
-        ):
+        if _SAYS_DENIED.search(said):
             advice = "; are the credentials in the environment right?"
         elif "No such file or directory" in said and kind is SourceError:
             advice = "; was the file removed by vacuum?"
