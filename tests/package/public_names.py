@@ -105,7 +105,8 @@ def public_names() -> list[str]:
     for path, own_path in MODULES.items():
         module = import_module(own_path)
         things = {name: getattr(module, name) for name in module.__all__}
-        things |= {name: attrgetter(f"{path}.{name}".partition(".")[2])(penstock) for name in ADDED_FOR_BEAM.get(path, ())}
+        for name in ADDED_FOR_BEAM.get(path, ()):
+            things[name] = attrgetter(f"{path}.{name}".partition(".")[2])(penstock)
         for name, thing in things.items():
             lines.append(f"{path}.{name}{parameters(thing)}")
             lines += methods(f"{path}.{name}", thing)
