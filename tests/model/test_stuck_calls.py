@@ -23,6 +23,9 @@ from penstock.sdk.sources.bounded import BoundedSource
 from penstock.sdk.userstate import TimerSpec, on_timer
 from penstock.testing import assert_that, equal_to
 
+# Seconds, within which a function surely has begun to wait when it is looked at.
+TIMEOUT = 0.3
+
 
 @contextmanager
 def heard() -> Iterator[list[str]]:
@@ -223,7 +226,7 @@ def test_each_function_of_users_is_named(
 ) -> None:
     """Also outside of the steps of a stream: where it starts, takes checkpoints, commits and ends."""
     directory = str(tmp_path / "kept") if how == "with checkpoints" else None
-    with beam.Pipeline(options=PipelineOptions(worker_timeout=0.1, checkpoint_dir=directory)) as p:
+    with beam.Pipeline(options=PipelineOptions(worker_timeout=TIMEOUT, checkpoint_dir=directory)) as p:
         hangs(p | beam.Create([1]), method)
 
 
@@ -234,7 +237,7 @@ def test_each_function_that_the_program_calls_for_workers_is_named(
     hangs: Callable[[Any, str], None], method: str
 ) -> None:
     """Before the workers start, and after they have ended."""
-    with beam.Pipeline(options=PipelineOptions(worker_timeout=0.1, parallelism=2)) as p:
+    with beam.Pipeline(options=PipelineOptions(worker_timeout=TIMEOUT, parallelism=2)) as p:
         hangs(p | beam.Create([1]), method)
 
 
@@ -281,9 +284,9 @@ def test_a_function_that_does_not_return_is_named_in_micro_batches(spark: Any, t
 
 def test_many_calls_are_not_taken_for_one(caplog: pytest.LogCaptureFixture) -> None:
     """Of a function of C either, which has no frame of its own."""
-    with beam.Pipeline(options=PipelineOptions(worker_timeout=0.1)) as p:
-        pauses = p | beam.Create([0.02] * 12)
-        _ = pauses | beam.Map(time.sleep) | beam.Map(lambda _: time.sleep(0.02))
+    with beam.Pipeline(options=PipelineOptions(worker_timeout=1.0)) as p:
+        pauses = p | beam.Create([0.1] * 12)
+        _ = pauses | beam.Map(time.sleep) | beam.Map(lambda _: time.sleep(0.1))
     assert [] == [record for record in caplog.records if "in one call" in record.getMessage()]
 
 

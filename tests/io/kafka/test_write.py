@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-import time
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ import msgspec
 import pytest
 from kafka.broker import KafkaBroker
 from kafka.topics import Topic
+from support.programs.running_program import wait_until
 from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
@@ -262,7 +262,7 @@ def test_a_producer_that_delivers_nothing_is_replaced(
         producer = publishing._publisher._producer
         proxy.mute()
         committed = pool.submit(sink.commit, second, [token])
-        time.sleep(4)
+        wait_until(lambda: f"transaction {second!r} is open" in caplog.text, "the producer is given up")
         assert [1] == topic.values()
         proxy.sever()
         proxy.join()

@@ -217,13 +217,15 @@ def test_a_stream_that_stays_full_fails_the_commit(
     assert time.monotonic() - began < 20
 
 
-def test_a_commit_that_waits_for_a_server_ends_when_the_program_is_to_stop(stream: Stream) -> None:
+def test_a_commit_that_waits_for_a_server_ends_when_the_program_is_to_stop(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
     """As a signal asks it to."""
     sink = LabelledSink(WriteToNats("nats://127.0.0.1:1", f"{stream.name}.n").sink, "WriteToNats")
     with ThreadPoolExecutor() as pool:
         committed = pool.submit(sink.commit, "1", [("id", [(f"{stream.name}.n", b"1", None)])])
         try:
-            time.sleep(0.5)
+            wait_until(lambda: "doesn't answer" in caplog.text, "the commit waits")
             assert not committed.done()
             stop_waiting()
             with pytest.raises(SinkError, match="transaction '1' can't be published"):

@@ -19,13 +19,14 @@ def pair(number: int) -> tuple[int, int]:
     return busy(busy(number)) % 3, number
 
 
-def loads_of(build: Callable[[beam.Pipeline], Any], **flags: Any) -> list[SubtaskLoad]:
-    """Run a pipeline, and return the loads."""
+def loads_of(build: Callable[[beam.Pipeline], Any], **flags: Any) -> tuple[list[SubtaskLoad], float]:
+    """Run a pipeline, and return the loads, and the seconds that it took."""
     p = beam.Pipeline(options=PipelineOptions(**flags))
     build(p)
+    began = time.monotonic()
     result = p.run()
     result.wait_until_finish()
-    return result.metrics().subtask_loads()
+    return result.metrics().subtask_loads(), time.monotonic() - began
 
 
 def slow_pairs(p: beam.Pipeline) -> None:
@@ -62,11 +63,14 @@ STREAMED = ["Numbers/Values → Pair", "Group → Keys"]
 def test_a_plain_run_reports_the_load_of_each_subtask(
     flags: dict[str, Any], expected: list[tuple[str, int]], request: pytest.FixtureRequest
 ) -> None:
-    """By stage and number, in the order of the stages; the busiest is in the slow stage; shares add up to 1."""
+    """By stage and number, in the order of the stages; shares add up to 1.
+
+    The slow stage has been busy for as long as its functions took, whatever else the machine did.
+    """
     if "runner" in flags:
         request.getfixturevalue("spark")
 
-    loads = loads_of(slow_pairs, **flags)
+    loads, seconds = loads_of(slow_pairs, **flags)
 
     found = [(load.stage, load.subtask) for load in loads]
     if flags.get("parallelism") == 2 and "delivery" not in flags:
@@ -74,10 +78,9 @@ def test_a_plain_run_reports_the_load_of_each_subtask(
         expected = [each for each in expected if each in found or each[0] != BOTH[1]]
     assert expected == found
     assert [1.0] * len(loads) == pytest.approx([load.busy + load.backpressured + load.idle for load in loads])
-    busiest = max(loads, key=lambda load: load.busy)
-    # In the first run of a Spark session most of the time passes before the tasks begin.
-    least = 0.02 if "runner" in flags else 0.2
-    assert (loads[0].stage, True) == (busiest.stage, busiest.busy > least)
+    slow = sum(load.busy for load in loads if load.stage == loads[0].stage)
+    assert slow > sum(load.busy for load in loads) / 2
+    assert slow * seconds > 0.9 * 0.6
 
 
 def test_a_script_is_one_subtask() -> None:
@@ -87,10 +90,10 @@ def test_a_script_is_one_subtask() -> None:
         script = beam.testing.TestStream().add_elements(list(range(100))).advance_watermark_to_infinity()
         _ = p | "Script" >> script | "Pair" >> beam.Map(pair)
 
-    (load,) = loads_of(build)
+    (load,), seconds = loads_of(build)
 
     assert ("Script → Pair", 0, 0.0) == (load.stage, load.subtask, load.backpressured)
-    assert load.busy > 0.5
+    assert load.busy * seconds > 0.9 * 0.2
 
 
 def test_a_source_that_is_faster_than_its_sink_is_backpressured() -> None:
@@ -105,10 +108,11 @@ def test_a_source_that_is_faster_than_its_sink_is_backpressured() -> None:
         small = numbers | "Few" >> beam.Map(lambda n: (0, n if n % 50 else 0)) | "Mix" >> beam.Reshuffle()
         _ = small | "Slow" >> beam.Filter(lambda pair: not pair[1]) | "Sleep" >> beam.Map(slow)
 
-    loads = loads_of(build, parallelism=2)
+    loads, seconds = loads_of(build, parallelism=2)
 
     source = [load for load in loads if load.stage.startswith("Read")]
     assert [1.0] * len(loads) == pytest.approx([load.busy + load.backpressured + load.idle for load in loads])
-    assert max(load.backpressured for load in source) > 0.3, loads
-    assert max(load.busy for load in loads if "Sleep" in load.stage) > 0.5, loads
+    # Both subtasks sleep for 1.2 s, of which at most one second's elements wait on the channels.
+    assert max(load.backpressured for load in source) * seconds > 0.2, loads
+    assert max(load.busy for load in loads if "Sleep" in load.stage) * seconds > 0.9 * 1.2, loads
     assert {0.0} == {load.backpressured for load in loads if "Sleep" in load.stage}

@@ -41,6 +41,7 @@ NONE = Visit(0, -1)
 PIPELINE = """\
 import sys, time
 import penstock as beam
+from penstock.sdk.runner import PipelineState
 from penstock.sdk.userstate import ReadModifyWriteStateSpec
 import visits
 
@@ -55,9 +56,15 @@ class Count(beam.DoFn):
 if __name__ == "__main__":
     p = beam.Pipeline(argv=["--checkpoint_dir=kept", "--checkpoint_interval=0.05", "--max_restarts=0", "--no_progress"])
     numbers = p | beam.io.GenerateSequence(0, elements_per_period=5, period=0.005)
-    numbers | beam.Map(lambda n: (n % 7, n)) | "Count" >> beam.ParDo(Count())
+    counted = beam.metrics.Metrics.counter("visits", "counted")
+    visited = numbers | beam.Map(lambda n: (n % 7, n)) | "Count" >> beam.ParDo(Count())
+    visited | "Counted" >> beam.Map(lambda _: counted.inc())
     result = p.run()
-    time.sleep(0.6)
+    # All keys occur, and what was there before has more.
+    while sum(counter.attempted for counter in result.metrics().query()["counters"]) < 50:
+        if PipelineState.is_terminal(result.state):
+            break
+        time.sleep(0.01)
     result.stop_with_savepoint()
 """
 
