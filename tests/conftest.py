@@ -246,8 +246,7 @@ def pytest_configure(config: pytest.Config) -> None:
     spark_beside.register(config)
     time_limits.register(config, lambda: spark_beside.processes(config))
     file = config.getoption("--capabilities")
-    # The other processes have a part of the results only.
-    if file is not None and not spark_beside.reports_to_another(config):
+    if file is not None:
         config.pluginmanager.register(Capabilities(file), "capabilities")
 
 

@@ -1,11 +1,15 @@
 """The Spark tests in a second process, beside those that run all others: `pytest --spark-beside`, as in `make test`.
 
-The first process starts the second, runs its own tests, and then reports those on Spark as if it had run them: there is
-one list of failures, one line at the end, one exit status and one junit file.
+The first process collects the tests and forks the second.  It runs its own tests, and then reports those on Spark as if
+it had run them: there is one list of failures, one line at the end, one exit status and one junit file.
 
-A third process helps both: first with the tests that aren't on Spark, then, with a Spark session of its own, with those
-that are.  It takes modules from the end of each list while the first or second takes them from its beginning.  The
-process that creates the file with the module's name runs it.
+Two more processes help both: first with the tests that aren't on Spark, then, with Spark sessions of their own, with
+those that are.  Of the former, the first process takes modules from the beginning of the list, and the others from its
+end and from its middle.  Of those on Spark all take the largest module first, so that they end at the same time.  The
+process that creates the file with the module's name runs it.  Many tests wait for something, so that four processes
+keep two cores busy.
+
+Modules on Spark that share a server that takes seconds to start are one, with the name of its fixture.
 
 Why not pytest-xdist?  It gives each test to any idle worker.  Tests that fork must not run in a process that talks to a
 JVM, and each worker would start a Spark session of its own.  xdist's workers also run threads, which are unsafe to fork
@@ -14,25 +18,25 @@ from.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
+import gc
 import itertools
 import json
 import math
 import os
 import pathlib
-import re
+import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 import urllib.parse
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from _pytest import faulthandler, junitxml
 from support.suite import time_limits
 
 # Seconds: how often to look for reports, and how long the second process may take to stop its JVM when told to end.
@@ -42,7 +46,11 @@ PATIENCE = 30.0
 # The exit statuses of a session that has come to its end.
 _ENDS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]{6}")
+# The processes that help with tests that aren't on Spark, and which part of the modules come before their first one.
+BEGIN_AT = {"shared": 1.0, "middle": 0.5}
+
+# Fixtures whose servers take seconds to start.
+SERVERS = ("standalone_cluster", "spark_connect", "broker")
 
 
 def is_on_spark(item: pytest.Item) -> bool:
@@ -51,19 +59,13 @@ def is_on_spark(item: pytest.Item) -> bool:
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Add the flag, and the internal ones of the other processes."""
+    """Add the flag."""
     parser.addoption("--spark-beside", action="store_true", help="run the tests on Spark in a second process")
-    parser.addoption("--spark-reports", metavar="FILE", help=argparse.SUPPRESS)
-    parser.addoption("--shared-reports", metavar="FILE", help=argparse.SUPPRESS)
 
 
 def register(config: pytest.Config) -> None:
-    """Register the plugin of this process, if the flags request it."""
-    if config.option.spark_reports:
-        config.pluginmanager.register(SparkTests(config, pathlib.Path(config.option.spark_reports)), "spark-tests")
-    elif config.option.shared_reports:
-        config.pluginmanager.register(SharedTests(config, pathlib.Path(config.option.shared_reports)), "shared-tests")
-    elif config.option.spark_beside:
+    """Register the plugin, if the flag requests it."""
+    if config.option.spark_beside:
         config.pluginmanager.register(SparkBeside(config), "spark-beside")
 
 
@@ -73,15 +75,10 @@ def processes(config: pytest.Config) -> list[int]:
     return [] if plugin is None else plugin.processes()
 
 
-def reports_to_another(config: pytest.Config) -> bool:
-    """Whether this process runs a part of the tests for the first one."""
-    return bool(config.option.spark_reports or config.option.shared_reports)
-
-
 class Modules:
     """Which process runs a module: the first that creates the file with its name, with the process's name in it.
 
-    The Spark tests of a module count as one module, and its other tests as another.
+    The Spark tests of a module count as one module, and its other tests as another; see `module_of`.
     """
 
     def __init__(self, directory: pathlib.Path, process: str) -> None:
@@ -111,7 +108,7 @@ class Modules:
     def _file(self, item: pytest.Item) -> pathlib.Path:
         # No directory in a file's name.
         kind = "spark" if is_on_spark(item) else "other"
-        return self._directory / f"{kind}-{urllib.parse.quote(str(item.path), safe='')}"
+        return self._directory / f"{kind}-{urllib.parse.quote(module_of(item), safe='')}"
 
 
 def parts(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -122,12 +119,41 @@ def parts(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.
     return found
 
 
-def last_modules_first(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """Return tests in the reverse order of their modules; those of a module keep theirs."""
-    modules: dict[pathlib.Path, list[pytest.Item]] = {}
+_SERVER = pytest.StashKey[str]()
+
+
+def module_of(item: pytest.Item) -> str:
+    """Return the path of a test's module; on Spark, the server that it shares with others, if it does."""
+    return item.stash.get(_SERVER, str(item.path))
+
+
+def note_servers(on_spark: Iterable[pytest.Item]) -> None:
+    """Note the server of each module that needs one, for `module_of`."""
+    items = list(on_spark)
+    servers: dict[pathlib.Path, str] = {}
+    for server in SERVERS:
+        for item in items:
+            if server in getattr(item, "fixturenames", ()):
+                servers.setdefault(item.path, server)
     for item in items:
-        modules.setdefault(item.path, []).append(item)
-    return itertools.chain.from_iterable(reversed(modules.values()))
+        if item.path in servers:
+            item.stash[_SERVER] = servers[item.path]
+
+
+def by_module(items: Iterable[pytest.Item]) -> list[list[pytest.Item]]:
+    """Return the tests of each module, in the order of the first ones."""
+    modules: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(module_of(item), []).append(item)
+    return list(modules.values())
+
+
+def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests that aren't on Spark, and then those on Spark: of servers first, then of the largest module."""
+    others, on_spark = parts(items)
+    note_servers(on_spark)
+    modules = sorted(by_module(on_spark), key=lambda own: (module_of(own[0]) not in SERVERS, -len(own)))
+    return [*others, *itertools.chain.from_iterable(modules)]
 
 
 def pass_over(item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -143,27 +169,51 @@ class SparkBeside:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._directory = tempfile.TemporaryDirectory(prefix="penstock-spark-tests-")
+        # Removed by this process only.
+        self._directory = pathlib.Path(tempfile.mkdtemp(prefix="penstock-spark-tests-"))
         self._others: dict[str, Beside] = {}
         self._is_complete = False
-        modules = pathlib.Path(self._directory.name, "modules")
+        modules = self._directory / "modules"
         modules.mkdir()
         self._modules = Modules(modules, "first")
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Order the tests."""
+        items[:] = in_order(items)
+
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collection(self) -> None:
-        """Start the other processes, which collect the tests, too, at the same time."""
-        if not self._config.option.collectonly:
-            self._start("spark")
-            self._start("shared")
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Fork the other processes.  In each of them pytest goes on, and ends as after a run of its tests."""
+        if session.testsfailed or session.config.option.collectonly:
+            return
+        # What has been collected is never garbage.
+        gc.collect()
+        gc.freeze()
+        # An interrupt comes when all are known.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        for name in ("spark", *BEGIN_AT):
+            beside = Beside(self._config, name, self._directory)
+            if beside.pid == 0:
+                self._become(name, beside, session)
+                break
+            self._others[name] = beside
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Refuse tests that the processes wouldn't call by the same name."""
-        if other := [item.nodeid for item in session.items if _ADDRESS.search(item.nodeid)]:
-            raise pytest.UsageError(f"expected ids without addresses, which differ in each process, got {other[0]}")
-
-    def _start(self, name: str) -> None:
-        self._others[name] = Beside(self._config, name, pathlib.Path(self._directory.name))
+    def _become(self, name: str, beside: Beside, session: pytest.Session) -> None:
+        """Take the part of another process in a process that was just forked."""
+        config = self._config
+        config.pluginmanager.unregister(self)
+        for_first = config.pluginmanager.get_plugin("capabilities")
+        if for_first is not None:
+            config.pluginmanager.unregister(for_first)
+        # One junit file and one cache are written, by the first process; pytest's plugins look for this attribute.
+        junitxml.pytest_unconfigure(config)
+        config.workerinput = {}  # type: ignore[attr-defined]
+        beside.take_log()
+        tests = SparkTests(config, beside) if name == "spark" else SharedTests(config, beside, BEGIN_AT[name])
+        tests.choose(session.items)
+        config.pluginmanager.register(tests, f"{name}-tests")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -206,17 +256,24 @@ class SparkBeside:
         """Stop the other processes, however the run ended."""
         for beside in self._others.values():
             beside.stop(self._is_complete)
-        self._directory.cleanup()
+        shutil.rmtree(self._directory, ignore_errors=True)
 
 
 class Beside:
-    """Another process, with a part of the tests, as the first one sees it."""
+    """Another process, with a part of the tests, as the first one sees it.
+
+    Attributes:
+      name: what it is called.
+      pid: its id; in itself 0.
+      file: where its reports are written.
+    """
 
     def __init__(self, config: pytest.Config, name: str, directory: pathlib.Path) -> None:
         self._config = config
-        self._name = name
-        self._file = directory / f"{name}-reports"
+        self.name = name
+        self.file = directory / f"{name}-reports"
         self._log = directory / f"{name}-log"
+        self._code: int | None = None
         self._reports: dict[str, list[dict[str, Any]]] = {}
         self._finished: set[str] = set()
         # How much of the file has been read.
@@ -224,29 +281,40 @@ class Beside:
         # Seconds without a report: as long as the slowest set-up, call and tear-down may take, one of another test too.
         limit: float | None = config.getoption("--time-limit", None)
         self.patience = 4 * limit if limit else math.inf
-        self._file.touch()
-        # One junit file and one cache are written, by the first process.
-        more = [f"--{name}-reports={self._file}", "--junitxml=", "-o", f"cache_dir={directory}/{name}-cache"]
-        arguments = [argument for argument in config.invocation_params.args if argument != "--spark-beside"]
-        with open(self._log, "wb") as log:
+        self.file.touch()
+        self._log.touch()
+        # Otherwise both would write it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        with contextlib.suppress(PermissionError):
             # In a process group of its own: what tests send to theirs isn't meant for it.
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "pytest", *arguments, *more],
-                cwd=config.invocation_params.dir,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                process_group=0,
-            )
+            os.setpgid(self.pid, 0)
 
-    @property
-    def pid(self) -> int:
-        """The id of the process."""
-        return self._process.pid
+    def take_log(self) -> None:
+        """In the process itself: write all output to its log."""
+        capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
+        if capture is not None:
+            # Its files are those of the first process.
+            capture.stop_global_capturing()
+        nothing, log = os.open(os.devnull, os.O_RDONLY), os.open(self._log, os.O_WRONLY | os.O_APPEND)
+        own = self._config.stash.get(faulthandler.fault_handler_stderr_fd_key, 2)
+        for source, target in ((nothing, 0), (log, 1), (log, 2), (log, own)):
+            os.dup2(source, target, inheritable=target <= 2)
+        if capture is not None:
+            capture.start_global_capturing()
+            capture.suspend_global_capture()
+
+    def _ended(self) -> int | None:
+        """Return the status with which it has ended; None if it hasn't."""
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
 
     def is_running(self) -> bool:
         """Whether the process hasn't ended."""
-        return self._process.poll() is None
+        return self._ended() is None
 
     def forward(self, item: pytest.Item) -> None:
         """Report one of its tests, when it has run it."""
@@ -254,7 +322,7 @@ class Beside:
         heard = time.monotonic()
         while item.nodeid not in self._finished:
             # In this order: what it wrote before it ended is read.
-            code = self._process.poll()
+            code = self._ended()
             if self._read_reports():
                 heard = time.monotonic()
             elif code is not None:
@@ -272,7 +340,7 @@ class Beside:
             report = self._config.hook.pytest_report_from_serializable(config=self._config, data=data)
             if report.failed and time_limits.OVER in report.longreprtext:
                 # With the stacks of processes that were forked from it.
-                report.sections.append((f"The log of the {self._name} tests", self._last_of_log()))
+                report.sections.append((f"The log of the {self.name} tests", self._last_of_log()))
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
@@ -282,7 +350,7 @@ class Beside:
         Returns:
           Whether there were any.
         """
-        with open(self._file, "rb") as file:
+        with open(self.file, "rb") as file:
             file.seek(self._read)
             whole, newline, _ = file.read().rpartition(b"\n")
         self._read += len(whole) + len(newline)
@@ -304,14 +372,14 @@ class Beside:
 
     def broken_off(self) -> str | None:
         """Return how it has ended before the end of its session; None if it hasn't."""
-        if not self._wait() or self._process.returncode in _ENDS:
+        if not self._wait() or self._code in _ENDS:
             return None
-        how = f"has ended with {self._process.returncode}"
-        return f"the process of the {self._name} tests {how}:\n{self._last_of_log()}"
+        how = f"has ended with {self._code}"
+        return f"the process of the {self.name} tests {how}:\n{self._last_of_log()}"
 
     def _without(self, item: pytest.Item, why: str) -> str:
         last = self._last_of_log()
-        return f"the process of the {self._name} tests {why}, and not run {item.nodeid}:\n{last}"
+        return f"the process of the {self.name} tests {why}, and not run {item.nodeid}:\n{last}"
 
     def _last_of_log(self) -> str:
         return self._log.read_text(errors="replace")[-16_000:]
@@ -320,17 +388,17 @@ class Beside:
         """Wait for its end if all tests were reported, else interrupt it."""
         if not (is_complete and self._wait()):
             # As for Ctrl-C: fixtures are torn down.
-            self._process.send_signal(signal.SIGINT)
+            if self.is_running():
+                os.kill(self.pid, signal.SIGINT)
             if not self._wait():
-                self._process.kill()
-                self._process.wait()
+                os.kill(self.pid, signal.SIGKILL)
+                self._wait()
 
     def _wait(self) -> bool:
-        try:
-            self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        deadline = time.monotonic() + PATIENCE
+        while self.is_running() and time.monotonic() < deadline:
+            time.sleep(PERIOD)
+        return not self.is_running()
 
 
 # --- The other processes
@@ -370,9 +438,9 @@ class Reports:
 class SomeTests(Reports):
     """Runs modules that no other process has begun."""
 
-    def __init__(self, config: pytest.Config, file: pathlib.Path, name: str) -> None:
-        super().__init__(config, file)
-        self._modules = Modules(file.with_name("modules"), name)
+    def __init__(self, config: pytest.Config, beside: Beside) -> None:
+        super().__init__(config, beside.file)
+        self._modules = Modules(beside.file.with_name("modules"), beside.name)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -384,24 +452,29 @@ class SomeTests(Reports):
 
 
 class SparkTests(SomeTests):
-    """Runs Spark tests, the first modules first."""
+    """Runs Spark tests."""
 
-    def __init__(self, config: pytest.Config, file: pathlib.Path) -> None:
-        super().__init__(config, file, "spark")
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Deselect the tests of the first process."""
+    def choose(self, items: list[pytest.Item]) -> None:
+        """Keep the tests on Spark."""
         _, items[:] = parts(items)
 
 
 class SharedTests(SomeTests):
-    """Runs modules without Spark tests and then modules of Spark tests, the last ones first."""
+    """Runs modules without Spark tests, and then those of Spark tests.  Tests fork only before those on Spark.
 
-    def __init__(self, config: pytest.Config, file: pathlib.Path) -> None:
-        super().__init__(config, file, "shared")
+    Args:
+      begins: the part of the former modules that come before the first one; after the last, it goes on backwards from
+        there.
+    """
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Take the modules from the end.  Tests fork only before those on Spark."""
-        items[:] = [item for part in parts(items) for item in last_modules_first(part)]
+    def __init__(self, config: pytest.Config, beside: Beside, begins: float) -> None:
+        super().__init__(config, beside)
+        self._begins = begins
+
+    def choose(self, items: list[pytest.Item]) -> None:
+        """Order the tests."""
+        others, on_spark = parts(items)
+        modules = by_module(others)
+        first = round(self._begins * len(modules))
+        modules = [*modules[first:], *reversed(modules[:first])]
+        items[:] = [*itertools.chain.from_iterable(modules), *on_spark]
