@@ -52,9 +52,16 @@ demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
 # What the runners can do, as the last run of all tests has found it.
 CAPABILITIES := $(VENV)/capabilities.json
 
+# Spark's classes as a JVM keeps them, so that those of the tests start faster.  Written beside mypy, which has one thread.
+ARCHIVE := $(VENV)/java/spark.jsa
+
+$(ARCHIVE): tests/servers/archived_java.py $(FULL)
+	@$(BIN)/python tests/servers/archived_java.py
+
 # The tests come last, so that their closing line is the last one printed.  They start a thousand processes, and each would
-# compile what was changed since the installation.  pytest compiles the tests in three processes, unless it may keep that.
-test: servers lint
+# compile what was changed since the installation.
+test: servers
+	@$(MAKE) --jobs=2 lint $(ARCHIVE)
 	@$(COMPILE)
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q --spark-beside --time-limit=400 --capabilities=$(CAPABILITIES)
 

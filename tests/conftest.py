@@ -14,6 +14,7 @@ from typing import Any
 import cloudpickle
 import hypothesis
 import pytest
+from servers import archived_java
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
 from servers.redis_server import RedisServer, why_there_is_no_redis
 from servers.spark_connect import running_connect_server
@@ -98,7 +99,7 @@ def pipeline(make_pipeline: Callable[..., Any]) -> Any:
 
 SPARK_FIXTURES = {"spark", "spark_connect", "connect_session", "standalone_cluster"}
 
-os.environ["SPARK_CONF_DIR"] = str(spark_programs.CONF)
+os.environ.update(archived_java.settings())
 
 
 def why_there_is_no_spark() -> str | None:

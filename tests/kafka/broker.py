@@ -101,7 +101,7 @@ class KafkaBroker(LoopbackServer):
         ports |= {"behind": self._behind, "proxy": self._proxy}
         said = PROPERTIES.format(directory=self.directory, password=PASSWORD, **ports)
         properties.write_text(said)
-        # As in spark_conf/spark-defaults.conf: brokers live for seconds.
+        # As in archived_java.py: brokers live for seconds.
         java = ["java", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", path]
         broker = [*java, "kafka.Kafka", str(properties)]
         if (self.directory / "data" / "meta.properties").exists():

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from kafka.broker import KafkaBroker
@@ -19,7 +19,7 @@ from kafka.packages import why_there_is_no_broker
 from kills.lossy_program import PIPELINES, Losses, Program
 from servers.spark_connect import running_connect_server
 from servers.spark_standalone import running_cluster
-from support.programs.spark_programs import CONF, environment
+from support.programs.spark_programs import environment
 
 PROGRAM = pathlib.Path(__file__).with_name("lossy_program.py")
 
@@ -130,20 +130,6 @@ def _executors(cluster: pathlib.Path) -> Iterator[int]:
                 yield int(process.name)
 
 
-@contextmanager
-def spark_settings() -> Iterator[None]:
-    """Start the cluster with the settings of the tests."""
-    before = os.environ.get("SPARK_CONF_DIR")
-    os.environ["SPARK_CONF_DIR"] = str(CONF)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["SPARK_CONF_DIR"]
-        else:
-            os.environ["SPARK_CONF_DIR"] = before
-
-
 def executors_killed(
     directory: pathlib.Path,
     seed: str,
@@ -162,7 +148,6 @@ def executors_killed(
         missing = why_there_is_no_broker()
         assert missing is None, missing
     with (
-        spark_settings(),
         running_cluster(directory, 3) as url,
         KafkaBroker.running() if needs_broker else nullcontext() as broker,
     ):

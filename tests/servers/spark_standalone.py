@@ -12,17 +12,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 
+from servers import archived_java
+
 STARTUP_SECONDS = 180.0
 SHUTDOWN_SECONDS = 30.0
 # One for each worker.  They are two to Spark, or it would not speculate: not on a host where the slow attempt is.
 HOSTS = ["127.0.0.1", "localhost", "127.0.0.1"]
-
-
-def _options_of_drivers() -> str:
-    """Return the options of JVMs in spark_conf/spark-defaults.conf."""
-    defaults = pathlib.Path(__file__).with_name("spark_conf") / "spark-defaults.conf"
-    (options,) = re.findall(r"^spark\.driver\.extraJavaOptions\s+(.*)$", defaults.read_text(), re.MULTILINE)
-    return str(options)
 
 
 class Daemon:
@@ -46,15 +41,17 @@ class Daemon:
         import pyspark
 
         home = pathlib.Path(pyspark.__file__).parent
-        environment = os.environ | {
-            "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": memory,
-            "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-            # They don't read it.
-            "SPARK_DAEMON_JAVA_OPTS": _options_of_drivers(),
-            **(more or {}),
-        }
+        environment = (
+            os.environ
+            | archived_java.settings()
+            | {
+                "SPARK_HOME": str(home),
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_DAEMON_MEMORY": memory,
+                "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+                **(more or {}),
+            }
+        )
         self.name = name
         self.log = directory / f"{name}.log"
         with open(self.log, "wb") as log:

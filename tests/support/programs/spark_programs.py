@@ -9,12 +9,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from servers import archived_java
+
 _TESTS = Path(__file__).parents[2]
 
 PROGRAMS = _TESTS / "runners" / "spark" / "programs"
-
-# The value of SPARK_CONF_DIR for all that tests start: settings for short lives, and none of this machine's own.
-CONF = _TESTS / "servers" / "spark_conf"
 
 # The directory of the module that starts the Python workers of the `spark` fixture.
 WORKERS = _TESTS / "servers" / "spark_workers"
@@ -25,7 +24,7 @@ def environment(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
     # Programs are started where this interpreter is the first, as where its environment was activated.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    return {**kept, "SPARK_CONF_DIR": str(CONF), "SPARK_LOCAL_IP": "127.0.0.1", "PATH": path, **more}
+    return {**kept, **archived_java.settings(), "SPARK_LOCAL_IP": "127.0.0.1", "PATH": path, **more}
 
 
 def run_program(directory: Path, name: str, *flags: str, submit: Sequence[str] | None = None) -> str:
