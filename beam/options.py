@@ -1,4 +1,4 @@
-"""Beam's options that have no effect in penstock, with Beam's defaults."""
+"""Beam's options that have no effect in penstock, with Beam's defaults, and the option of a runner in place of Beam's."""
 
 from __future__ import annotations
 
@@ -23,6 +23,19 @@ __all__ = [
     "TestOptions",
     "WorkerOptions",
 ]
+
+
+class BeamRunnerOptions(PipelineOptions):
+    """The runner in whose favour a program's own choice is passed over.
+
+    >>> PipelineOptions(["--beam_runner=spark"]).view_as(BeamRunnerOptions).beam_runner
+    'spark'
+    """
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        help = "The runner in place of one of Beam's that the program names, such as DataflowRunner. Default: local."
+        parser.add_argument("--beam_runner", help=help)
 
 
 class DirectOptions(PipelineOptions):

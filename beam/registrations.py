@@ -14,9 +14,11 @@ from ..sdk.extensions import ExtensionPoint, add_names
 from ..sdk.options.pipeline_options import PipelineOptions, have_fixed_flags
 from ..sdk.pipeline import Pipeline
 from ..sdk.ptransform import PTransform
+from ..sdk.runner import PipelineResult, foreign_runner
 from ..sdk.typehints import forms
 from . import applied_transforms, options, overrides, portable_options
 from . import modules as modules
+from .runners import job_results
 
 _PACKAGE = __name__.rpartition(".")[0]
 
@@ -45,6 +47,7 @@ _POINTS: tuple[tuple[ExtensionPoint[Any, Any], str], ...] = (
     (row.fields_of_schema, "typehints.row_coders.fields_of"),
     (row.schema_of_rows, "typehints.schemas.schema_from_element_type"),
     (rows_of_pandas, "dataframe_schemas.UnbatchPandas"),
+    (foreign_runner, "runners.named_runners.runner_of_beam"),
 )
 for _point, _path in _POINTS:
     _point.provided_by(_function(_path))
@@ -66,6 +69,12 @@ _METHODS: dict[type[Any], dict[str, Any]] = {
     Pipeline: {
         "replace_all": overrides.replace_all,
         "transform_annotations": applied_transforms.transform_annotations,
+    },
+    PipelineResult: {
+        "job_id": job_results.job_id,
+        "has_job": property(job_results.has_job),
+        "is_in_terminal_state": job_results.is_in_terminal_state,
+        "api_jobstate": job_results.api_jobstate,
     },
     PipelineOptions: {
         "to_runner_api": portable_options.to_runner_api,

@@ -71,7 +71,7 @@ class Pipeline:
         self.options = options
         if runner is None:
             runner = options.view_as(StandardOptions).runner or DEFAULT_RUNNER
-        self.runner = create_runner(runner)
+        self.runner = create_runner(runner).for_options(options)
         self.display_data = dict(display_data or {})
         self.result: PipelineResult | None = None
         # Views, since the program may change options while it builds the pipeline.

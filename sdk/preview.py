@@ -12,6 +12,7 @@ import attrs
 
 from . import graph
 from .elements.bundle import Bundle
+from .elements.element_wrappers import WindowedValue
 from .elements.row import fields_of
 from .errors import PenstockError, UnsupportedError, missing_extra
 from .options import PipelineOptions, scoped_pipeline_options
@@ -75,6 +76,23 @@ def collect(pcoll: PCollection[Any], n: int | None = None) -> list[Any]:
     return values if n is None else values[:n]
 
 
+def collect_windowed(pcoll: PCollection[Any]) -> list[WindowedValue]:
+    """Return the elements as `collect` does, each as a `WindowedValue` with its timestamp, windows and pane.
+
+    Raises `UnsupportedError` for a PCollection with retractions, too.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> words = p | beam.Create(["to"]) | beam.WithTimestamps(lambda word: 5)
+    >>> [(word.value, word.timestamp) for word in collect_windowed(words)]
+    [('to', Timestamp(5))]
+    """
+    if pcoll.retracted_by:
+        raise UnsupportedError(f"collect: {pcoll!r} has retractions, which are shown without windows only")
+    part = _ancestors(pcoll, "collect")
+    return _values(pcoll, part, pcoll.pipeline.runner, pcoll.pipeline.options, windowed=True)
+
+
 def _ancestors(pcoll: PCollection[Any], asks: str) -> graph.Graph:
     """Return the part of the graph that a PCollection depends on."""
     if not isinstance(pcoll, PCollection):
@@ -104,8 +122,10 @@ def _ancestors(pcoll: PCollection[Any], asks: str) -> graph.Graph:
     return part
 
 
-def _values(pcoll: PCollection[Any], part: graph.Graph, runner: Runner, options: PipelineOptions) -> list[Any]:
-    sink = CollectingSink()
+def _values(
+    pcoll: PCollection[Any], part: graph.Graph, runner: Runner, options: PipelineOptions, windowed: bool = False
+) -> list[Any]:
+    sink = CollectingSink(windowed)
     end = max(part.pcollections) + 1
     written = graph.Transform(
         "Collect",
@@ -161,14 +181,14 @@ def show(pcoll: PCollection[Any], n: int) -> None:
     """Display the first elements: as a table in a notebook, otherwise as text."""
     values = collect(pcoll)
     title = f"{pcoll!r}: {len(values):,} elements" + (f", of which {n:,} are shown" if len(values) > n else "")
-    display = _display_of_notebook()
+    display = display_of_notebook()
     if display is None:
         print(title, *map(repr, values[:n]), sep="\n")
         return
     display({"text/html": _table(title, values[:n]), "text/plain": title}, raw=True)
 
 
-def _display_of_notebook() -> Any:
+def display_of_notebook() -> Any:
     """Return the function that displays in the notebook that runs this program, or None."""
     import sys
 

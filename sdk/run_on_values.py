@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from ..windowing.timestamp import Timestamp
 from . import graph
 from .elements.bundle import Bundle
-from .elements.element_wrappers import unwrapped
+from .elements.element_wrappers import WindowedValue, unwrapped
 from .errors import InputError, PenstockError, PipelineError
 from .pipeline import Pipeline
 from .ptransform import PTransform, unnamed
@@ -63,18 +64,22 @@ class CollectingSink(Sink[Any]):
     """Sink that collects a PCollection's values in the process that runs the pipeline.
 
     `values` has them once the pipeline is done, without retracted ones.
+
+    Args:
+      windowed: collects each as a `WindowedValue`.
     """
 
     spec = SinkSpec(accepts_retractions=True)
 
-    def __init__(self) -> None:
+    def __init__(self, windowed: bool = False) -> None:
         self.values: list[Any] = []
+        self._windowed = windowed
 
     def prepare(self, context: SinkContext) -> None:
         self.values = []
 
     def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
-        return _CollectingWriter()
+        return _WindowedWriter() if self._windowed else _CollectingWriter()
 
     def commit(self, context: SinkContext, staged: Sequence[Staged]) -> None:
         added = [value for unit in staged for value in unit.added]
@@ -108,6 +113,13 @@ class _CollectingWriter(SinkWriter[Any]):
 
     def discard(self) -> None:
         self.staged = Staged([], [])
+
+
+class _WindowedWriter(_CollectingWriter):
+    def write(self, bundle: Bundle) -> None:
+        for value, micros, windows, pane, sign in bundle.rows():
+            windowed = WindowedValue(value, Timestamp.of_micros(micros), windows, pane)
+            (self.staged.added if sign > 0 else self.staged.retracted).append(windowed)
 
 
 def _without(retracted: list[Any], added: list[Any]) -> list[Any]:

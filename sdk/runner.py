@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..windowing.duration import Duration, DurationTypes, seconds_of_span
 from .errors import RunnerError, UnknownRunnerError, UnsupportedError
+from .extensions import extension_point
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -233,6 +234,13 @@ class Runner(ABC):
         Raises `UnsupportedError`, naming the transform, for what this runner can't do.
         """
 
+    def for_options(self, options: PipelineOptions) -> Runner:
+        """Return the runner of a pipeline with these options, when the pipeline is created: as a rule this one.
+
+        A runner that stands for others, such as one of another SDK, returns one of them.
+        """
+        return self
+
     def simulation(self, graph: Graph, **settings: Any) -> PipelineSimulation:
         """Return a simulation of the pipeline.
 
@@ -287,10 +295,8 @@ _ALIASES = {
     "direct": "local",
     "testdirectrunner": "local",
     "switchingdirectrunner": "local",
-    "interactiverunner": "local",
     "bundlebaseddirectrunner": "local",
     "fnapirunner": "local",
-    "prismrunner": "local",
     "localstreamingrunner": "local",
     "sparkbatchrunner": "spark-batch",
     "sparkrunner": "spark",
@@ -307,11 +313,10 @@ OURS = {
 }
 
 
-# Beam's runners for services and clusters that penstock doesn't run on.
-_OF_BEAM = (
-    "dataflowrunner", "testdataflowrunner", "flinkrunner", "portablerunner", "daskrunner", "rayrunner", "samzarunner",
-    "twister2runner", "jetrunner", "nemorunner", "universallocalrunner", "kafkastreamsrunner",
-)  # fmt: skip
+@extension_point
+def foreign_runner(name: str) -> Runner | None:
+    """Return the runner of a name of another SDK, or None."""
+    raise NotImplementedError
 
 
 @lru_cache(maxsize=1)
@@ -350,14 +355,10 @@ def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
     known = installed_runners()
     name = next((name for name in names if name in known), None)
     if name is None:
+        if foreign_runner.is_provided() and (foreign := foreign_runner(runner)):
+            return foreign
         from difflib import get_close_matches
 
-        if runner.rsplit(".", 1)[-1].lower().removesuffix("runner") + "runner" in _OF_BEAM:
-            raise UnknownRunnerError(
-                f"--runner={runner}: penstock has no such runner of Beam's, and runs the pipeline itself: use "
-                "--runner=local, with --parallelism=0 for all cores, or --runner=spark-batch or spark-microbatch for a "
-                f"cluster. Installed: {', '.join(sorted(known))}"
-            )
         matches = get_close_matches(runner.lower(), [*known, *_ALIASES], n=1)
         hint = f"; did you mean {matches[0]!r}?" if matches else "."
         raise UnknownRunnerError(

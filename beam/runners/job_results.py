@@ -1,0 +1,40 @@
+"""Methods that results of Beam's services have, such as `DataflowPipelineResult`, for the results of penstock's runs."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ...sdk.errors import PenstockError
+from ...sdk.runner import PipelineResult, PipelineState
+
+# What `DataflowRunner` raises for a run that has failed: `except DataflowRuntimeException` catches our errors.
+DataflowRuntimeException = PenstockError
+DataflowPipelineResult = PipelineResult
+
+_ids: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def job_id(result: PipelineResult) -> str:
+    """Return an id of the run that no other run has."""
+    if result not in _ids:
+        # Which takes longer to import than all of this package.
+        from uuid import uuid4
+
+        _ids[result] = f"penstock-{uuid4()}"
+    return _ids[result]
+
+
+def has_job(result: PipelineResult) -> bool:
+    """Whether the run was started: always."""
+    return True
+
+
+def is_in_terminal_state(result: PipelineResult) -> bool:
+    """Return whether the run has ended."""
+    return PipelineState.is_terminal(result.state)
+
+
+def api_jobstate(result: PipelineResult) -> str:
+    """Return the state of the run, as `result.state`."""
+    return result.state

@@ -1,0 +1,89 @@
+"""Beam's managed transforms: reads and writes by the name of a system."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from kafka.topics import Topic
+
+import penstock as beam
+from penstock.beam.io.managed import BIGQUERY, ICEBERG, KAFKA, Read, Write
+from penstock.sdk.errors import UnsupportedError
+from penstock.testing import TestPipeline, assert_that, equal_to
+
+ROWS = [beam.Row(item="tea", cups=2), beam.Row(item="milk", cups=1)]
+
+
+@pytest.fixture
+def table(tmp_path: pathlib.Path) -> dict[str, Any]:
+    return {"table": "shop.sales", "catalog_name": "lake", "catalog_properties": {"warehouse": str(tmp_path)}}
+
+
+def test_a_table_of_iceberg_is_written_and_read(table: dict[str, Any]) -> None:
+    with TestPipeline() as p:
+        _ = p | beam.Create(ROWS) | Write(ICEBERG, config={**table, "triggering_frequency_seconds": 60})
+    with TestPipeline() as p:
+        read = p | Read("Iceberg", config={**table, "keep": ["item"]}) | beam.Map(lambda row: row.item)
+        assert_that(read, equal_to(["tea", "milk"]))
+
+
+@pytest.mark.parametrize("text", ['{"table": "shop.sales"}', "table: shop.sales\n"])
+def test_the_settings_are_in_a_file(tmp_path: pathlib.Path, text: str) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
+
+    assert "shop.sales" == Read(ICEBERG, config_url=str(file)).transform.display_data()["table"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "records"),
+    [
+        ("JSON", ROWS, [b'{"item": "tea", "cups": 2}', b'{"item": "milk", "cups": 1}']),
+        ("RAW", [beam.Row(payload=b"tea"), beam.Row(payload=b"milk")], [b"tea", b"milk"]),
+        ("STRING", [beam.Row(payload="tea"), beam.Row(payload="milk")], [b"tea", b"milk"]),
+    ],
+)
+def test_records_of_kafka_are_written_and_read(topic: Topic, kind: str, rows: list[Any], records: list[bytes]) -> None:
+    """In each format."""
+    place = {"bootstrap_servers": topic.producer_config["bootstrap.servers"], "topic": topic.name, "format": kind}
+    with TestPipeline() as p:
+        _ = p | beam.Create(rows) | Write(KAFKA, config=place)
+    with TestPipeline() as p:
+        config = {"bootstrap.servers": place["bootstrap_servers"], "auto.offset.reset": "earliest"}
+        raw = p | beam.io.ReadFromKafka(config, [topic.name], bounded=True) | beam.Values()
+        assert_that(raw, equal_to(records))
+    with TestPipeline() as p:
+        settings = {**place, "auto_offset_reset_config": "earliest", "max_read_time_seconds": 1}
+        read = p | Read(KAFKA, config=settings) | beam.Map(lambda row: row.as_dict())
+        assert_that(read, equal_to([row.as_dict() for row in rows]))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Read(BIGQUERY, config={}), UnsupportedError, r"managed.Read\('bigquery'\): penstock reads iceberg, kafka"),
+        (lambda: Read(ICEBERG), ValueError, "expected either config or config_url"),
+        (lambda: Read(ICEBERG, config={}), ValueError, "the setting 'table' is missing"),
+        (lambda: Read(ICEBERG, config={"table": "a.b", "tabel": 1}), ValueError, "there is no setting 'tabel' here; there are"),
+        (
+            lambda: Write(KAFKA, config={"bootstrap_servers": "x:1", "topic": "t", "format": "AVRO"}),
+            UnsupportedError,
+            "format AVRO: penstock has RAW, STRING, JSON here",
+        ),
+    ],
+)
+def test_what_penstock_lacks_is_refused(make: Any, error: type[Exception], message: str) -> None:
+    """When the transform is made."""
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_a_file_without_settings_is_refused(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps(["table"]))
+
+    with pytest.raises(ValueError, match="settings.json: expected a mapping of settings, got list"):
+        Read(ICEBERG, config_url=str(file))
