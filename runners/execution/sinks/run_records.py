@@ -14,7 +14,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
@@ -25,7 +25,7 @@ from .committer import OpenTransactions, SinkCommitter, sinks_of
 
 _logger = logger_of(__name__)
 
-# Sinks with the same labels may have other targets, so a record stays until its own program runs, or so many seconds.
+# A record stays until its own program runs, or so many seconds: sinks may not tell their targets.
 _KEPT_SECONDS = 30 * 24 * 3600.0
 
 
@@ -39,12 +39,12 @@ class RunRecord(OpenTransactions):
     """The record of one run.
 
     Args:
-      labels: of its sinks.
+      targets: by the labels of its sinks, what they write to; see `Sink.target`.
       directory: of all records.
     """
 
-    def __init__(self, labels: Iterable[str], directory: pathlib.Path | None = None) -> None:
-        self._labels = sorted(labels)
+    def __init__(self, targets: Mapping[str, str | None], directory: pathlib.Path | None = None) -> None:
+        self._targets = dict(sorted(targets.items()))
         self._directory = records_directory() if directory is None else directory
         self._path: pathlib.Path | None = None
         self._file: IO[str] | None = None
@@ -61,7 +61,8 @@ class RunRecord(OpenTransactions):
             self._file = hidden.open("x", encoding="utf-8")
             # It is found by its name when it is locked and complete.
             fcntl.flock(self._file, fcntl.LOCK_EX)
-            json.dump({"transactions": list(names), "sinks": self._labels, "program": _program()}, self._file)
+            known = {"sinks": list(self._targets), "targets": self._targets}
+            json.dump({"transactions": list(names), **known, "program": _program()}, self._file)
             self._file.flush()
             hidden.rename(self._path)
         except OSError as error:
@@ -81,16 +82,16 @@ class RunRecord(OpenTransactions):
 
 
 def remove_abandoned(plan: Plan, directory: pathlib.Path | None = None) -> None:
-    """Abort the transactions of killed runs of a plan with the same sinks, by label.
+    """Abort the transactions of killed runs of a plan with the same sinks, by label and target.
 
     The transaction of a run that lives is never touched.
     """
-    labels = sorted(sinks_of(plan))
-    if not labels:
+    targets = targets_of(plan)
+    if not targets:
         return
     for path in sorted((records_directory() if directory is None else directory).glob("*.json")):
         with suppress(OSError), _locked(path) as record:
-            if record is None or record["sinks"] != labels:
+            if record is None or not _is_of(record, targets):
                 continue
             committer = SinkCommitter(plan)
             committer.recover(record["transactions"])
@@ -99,6 +100,20 @@ def remove_abandoned(plan: Plan, directory: pathlib.Path | None = None) -> None:
             is_done = not committer.open and record["program"] == _program()
             if is_done or time.time() - path.stat().st_mtime > _KEPT_SECONDS:
                 path.unlink(missing_ok=True)
+
+
+def targets_of(plan: Plan) -> dict[str, str | None]:
+    """Return what the sinks of a plan write to, by their labels; None for a sink that doesn't tell it."""
+    return {label: labelled.sink.target() for label, labelled in sinks_of(plan).items()}
+
+
+def _is_of(record: dict[str, Any], targets: Mapping[str, str | None]) -> bool:
+    """Return whether a record may be of a run with the same sinks."""
+    if record["sinks"] != sorted(targets):
+        return False
+    # Records of earlier versions don't have them.
+    written = record.get("targets", {})
+    return any(target is None or written.get(label) in (None, target) for label, target in targets.items())
 
 
 @contextmanager
@@ -117,7 +132,7 @@ def committed(
       staged: returns the tokens that were staged in the block, by the label of a sink.
       metrics: counts what sinks report during commits.
     """
-    record = RunRecord(sinks_of(plan))
+    record = RunRecord(targets_of(plan))
     remove_abandoned(plan)
     committer = SinkCommitter(plan, record, metrics)
     try:

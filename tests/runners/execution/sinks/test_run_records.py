@@ -22,7 +22,7 @@ HOLDER = """
 import pathlib, sys
 from penstock.runners.execution.sinks.run_records import RunRecord
 
-record = RunRecord(["Write"], pathlib.Path(sys.argv[1]))
+record = RunRecord({"Write": "the table"}, pathlib.Path(sys.argv[1]))
 record.write(["theirs"])
 print("begun", flush=True)
 sys.stdin.read()
@@ -35,6 +35,10 @@ class NotedSink(beam.io.Sink):
     def __init__(self) -> None:
         self.aborted: list[str] = []
         self.fails = False
+        self.table: str | None = None
+
+    def target(self) -> str | None:
+        return self.table
 
     def prepare(self, context: beam.io.SinkContext) -> None:
         pass
@@ -135,9 +139,22 @@ def test_a_pipeline_with_other_sinks_leaves_a_record_alone(sink: NotedSink, tmp_
     assert 1 == len(list(tmp_path.glob("*.json")))
 
 
+@pytest.mark.parametrize(("table", "aborted"), [("the table", ["theirs"]), (None, ["theirs"]), ("another", [])])
+def test_a_sink_with_another_target_leaves_a_record_alone(
+    plan: Plan, sink: NotedSink, tmp_path: pathlib.Path, table: str | None, aborted: list[str]
+) -> None:
+    """Else each run would ask an object store for what each killed one with the same labels has staged elsewhere."""
+    with another_run(tmp_path) as process:
+        kill(process)
+    sink.table = table
+    remove_abandoned(plan, tmp_path)
+
+    assert aborted == sink.aborted
+
+
 def test_a_run_that_has_ended_leaves_no_record(tmp_path: pathlib.Path) -> None:
     """Its record is there, and locked, before."""
-    record = RunRecord([], tmp_path)
+    record = RunRecord({}, tmp_path)
     record.write([])
     assert [] == list(tmp_path.iterdir())
     record.write(["ours"])
@@ -152,5 +169,5 @@ def test_a_directory_that_cant_be_written_to_is_a_warning(
 ) -> None:
     """The run goes on."""
     (tmp_path / "file").touch()
-    RunRecord([], tmp_path / "file").write(["ours"])
+    RunRecord({}, tmp_path / "file").write(["ours"])
     assert "Name a directory by XDG_STATE_HOME" in caplog.text
