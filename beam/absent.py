@@ -31,7 +31,6 @@ INSTEAD: Final[dict[str, str]] = {
     "io.gcp": _OWN_CLIENT,
     "io.gcp.bigquery": "export the table to Parquet files for beam.io.ReadFromParquet, and load files that "
     "beam.io.WriteToParquet has written; gs:// paths need the package gcsfs",
-    "io.gcp.gcs": _FILES.format("gcsfs for gs://"),
     "io.gcp.pubsub": "read with a beam.io.UnboundedSource around the client, or through beam.io.ReadFromRedisStream; "
     "write with a beam.io.Sink",
     "io.hadoopfilesystem": _FILES.format("pyarrow for hdfs://"),
@@ -45,13 +44,12 @@ INSTEAD: Final[dict[str, str]] = {
     "ml": "load the model in a DoFn's setup(), and call it on batches: BatchElements, or process_batch",
     "portability": _INTERNAL,
     "runners": "choose penstock's runner by --runner=local, spark-batch or spark-microbatch",
-    "runners.interactive": "a pipeline is drawn when it ends a notebook's cell; run it with --runner=local",
+    "runners.interactive": "beam.runners.interactive.interactive_beam has show, collect and watch",
     "runners.worker": _INTERNAL,
     "testing": "use beam.testing.TestPipeline, TestStream and assert_that",
     "tools": _INTERNAL,
     "transforms.enrichment": _OWN_CLIENT,
     "transforms.external": "cross-language transforms need Java; write the transform in Python",
-    "transforms.managed": "cross-language transforms need Java; use the Read and Write transforms of beam.io",
     "transforms.xlang": "cross-language transforms need Java; write the transform in Python",
     "typehints": "use penstock.typehints, or the types of Python's typing",
     "utils": _INTERNAL,

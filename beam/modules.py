@@ -41,6 +41,8 @@ _MODULES_OF_BEAM: Final[dict[str, tuple[str, ...]]] = {
     "io.filesystemio": ("beam.io.streams",),
     "io.filesystems": ("beam.io.file_systems", "beam.io.file_system", "io"),
     "io.localfilesystem": ("beam.io.file_system", "io"),
+    "io.gcp.gcsfilesystem": ("beam.io.file_system",),
+    "io.gcp.gcsio": ("beam.io.gcs",),
     "io.gcp.internal.clients.bigquery": ("beam.io.bigquery_schemas",),
     "io.unbounded_source": ("beam.io.unbounded_source",),
     "io.utils": ("beam.io.counting_source", "beam.io.range_trackers", "beam.io.bounded_source"),

@@ -356,6 +356,23 @@ class FsspecFileSystem(OwnFileSystem):
     _files = own.FsspecFileSystem()
 
 
+class GCSFileSystem(FsspecFileSystem):
+    """Google Cloud Storage, for paths such as `gs://lake/sales.csv`.
+
+    >>> GCSFileSystem(None).split("gs://lake/sales/2026.csv"), GCSFileSystem.scheme()
+    (('gs://lake/sales', '2026.csv'), 'gs')
+    """
+
+    GCS_PREFIX = "gs://"
+
+    @classmethod
+    def scheme(cls) -> str:
+        return "gs"
+
+    def has_dirs(self) -> bool:
+        return False
+
+
 def check_pairs(name: str, sources: Sequence[str], destinations: Sequence[str]) -> None:
     """Raise `BeamIOError` unless there are as many destinations as sources."""
     if len(sources) != len(destinations):

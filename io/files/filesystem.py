@@ -185,11 +185,18 @@ def _across_directories(pattern: str) -> re.Pattern[str] | None:
     return re.compile(
         "".join(
             expressions.get(part)
-            or (part.replace("[!", "[^", 1) if part.startswith("[") and part.endswith("]") else re.escape(part))
+            or (_set(part) if part.startswith("[") and part.endswith("]") else re.escape(part))
             for part in parts
         ),
         re.DOTALL,
     )
+
+
+def _set(part: str) -> str:
+    """Return the expression of a set of characters, such as `[!a]`."""
+    inverted = part.startswith("[!")
+    characters = part[1 + inverted : -1].replace("[", r"\[")
+    return f"[{'^' if inverted else ''}{characters}]"
 
 
 def _above(pattern: str) -> str:
@@ -309,16 +316,16 @@ class FsspecFileSystem(FileSystem):
         # fsspec caches its file systems by process, so a forked child gets its own.
         from fsspec.core import url_to_fs
 
-        is_object = path.startswith(object_store.PROTOCOLS)
+        store = object_store.store_of(path)
         try:
-            fs, stripped = url_to_fs(path, **(object_store.OPTIONS if is_object else {}))
+            fs, stripped = url_to_fs(path, **(store.options if store is not None else {}))
         except ImportError as error:
-            if is_object:
-                raise missing_extra("s3fs", "s3", redacted(path)) from error
+            if store is not None:
+                raise missing_extra(store.package, store.extra, redacted(path)) from error
             raise self._error(f"{path!r} can't be reached: {text_or_class(error)}") from redacted_cause(error)
         except ValueError as error:
             raise self._error(f"{path!r} can't be reached: {text_or_class(error)}") from redacted_cause(error)
-        return object_store.ObjectStore(fs, path) if is_object else fs, cast(str, stripped)
+        return fs if store is None else object_store.ObjectStore(fs, path, store), cast(str, stripped)
 
     def match(self, pattern: str) -> list[FileMetadata]:
         fs, stripped = self.resolve(pattern)
@@ -383,11 +390,21 @@ class FsspecFileSystem(FileSystem):
 
     def rename(self, source: str, destination: str) -> None:
         fs, stripped = self.resolve(source)
-        fs.mv(stripped, self.resolve(destination)[1])
+        target = self.resolve(destination)[1]
+        if has_wildcard(stripped):
+            # Which `mv` would take for a pattern.
+            fs.cp_file(stripped, target)
+            fs.rm_file(stripped)
+        else:
+            fs.mv(stripped, target)
 
     def copy(self, source: str, destination: str) -> None:
         fs, stripped = self.resolve(source)
-        fs.copy(stripped, self.resolve(destination)[1], recursive=bool(fs.isdir(stripped)))
+        target = self.resolve(destination)[1]
+        if fs.isdir(stripped):
+            fs.copy(glob.escape(stripped), target, recursive=True)
+        else:
+            fs.cp_file(stripped, target)
 
     def checksum(self, path: str) -> str:
         fs, stripped = self.resolve(path)
@@ -395,8 +412,11 @@ class FsspecFileSystem(FileSystem):
 
     def delete(self, path: str) -> None:
         fs, stripped = self.resolve(path)
-        if fs.exists(stripped):
-            fs.rm(stripped, recursive=True)
+        if fs.isfile(stripped):
+            fs.rm_file(stripped)
+        elif fs.exists(stripped):
+            # `rm` takes patterns.
+            fs.rm(glob.escape(stripped), recursive=True)
 
     def sync(self, path: str) -> None:
         pass

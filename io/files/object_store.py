@@ -10,21 +10,62 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from ...sdk.redaction import redacted, without_environment
 from ..lost_connections import is_lost
 from ..waiting import patiently
 
-PROTOCOLS = ("s3://", "s3a://")
 
-# Settings of fsspec's file system.  Listings that are kept hide the objects of other processes.  The client's own tries
-# are few, since they are silent.
-OPTIONS: dict[str, Any] = {
-    "use_listings_cache": False,
-    "config_kwargs": {"retries": {"mode": "standard", "max_attempts": 2}},
-}
+class Store(NamedTuple):
+    """A kind of object store.
+
+    Attributes:
+      protocols: of its URLs.
+      package: fsspec's for it.
+      extra: ours that installs the package.
+      options: settings of fsspec's file system.
+      credentials: what to set, after credentials that are missing or wrong.
+    """
+
+    protocols: tuple[str, ...]
+    package: str
+    extra: str
+    options: Mapping[str, Any]
+    credentials: str
+
+
+# Listings that are kept hide the objects of other processes.  A client's own tries are few where they can be chosen,
+# since they are silent.
+_STORES = (
+    Store(
+        ("s3://", "s3a://"),
+        "s3fs",
+        "s3",
+        {"use_listings_cache": False, "config_kwargs": {"retries": {"mode": "standard", "max_attempts": 2}}},
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what else the client looks for",
+    ),
+    Store(
+        ("gs://", "gcs://"),
+        "gcsfs",
+        "gcs",
+        {"use_listings_cache": False},
+        "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`",
+    ),
+)
+
+
+def store_of(path: str) -> Store | None:
+    """Return the kind of object store of a path; None for other file systems.
+
+    >>> store_of("gs://lake/words").extra, store_of("memory://words")
+    ('gcs', None)
+    """
+    return next((store for store in _STORES if path.startswith(store.protocols)), None)
+
+# The status of an answer to someone unknown.
+_UNAUTHORIZED = 401
 
 # The bytes that are read at once.
 _BUFFER = 1 << 20
@@ -36,8 +77,9 @@ class ObjectStore:
     Errors of the client that aren't `OSError`s become such.
     """
 
-    def __init__(self, fs: Any, url: str) -> None:
+    def __init__(self, fs: Any, url: str, store: Store) -> None:
         self._fs = fs
+        self._store = store
         self._name = redacted("/".join(url.split("/")[:3]))
 
     def __getattr__(self, name: str) -> Any:
@@ -67,9 +109,9 @@ class ObjectStore:
             raise (ConnectionError if is_lost(error) else type(error))(text) from None
         except Exception as error:
             text = without_environment(str(error))
-            if "credentials" in text.lower():
-                text = f"{text}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what else the client looks for"
-                raise PermissionError(f"{self._name}: {text}") from None
+            # gcsfs has the status of an answer in a number.
+            if "credentials" in text.lower() or getattr(error, "code", None) == _UNAUTHORIZED:
+                raise PermissionError(f"{self._name}: {text}; {self._store.credentials}") from None
             if is_lost(error):
                 raise ConnectionError(f"{self._name} doesn't answer: {text}") from None
             raise OSError(f"{self._name}: {type(error).__name__}: {text}") from None

@@ -53,6 +53,19 @@ def test_what_is_staged_and_not_committed_never_matches(root):
     assert [f"{root}/a"] == names(f"{root}/*")
 
 
+def test_names_with_the_characters_of_patterns_are_no_patterns(root):
+    """A file or a directory is renamed, copied and removed alone."""
+    fill(root, "a[1]", "a1", "in[1]/b", "in1/c")
+    fs = filesystem_for(root)
+    fs.copy(f"{root}/a[1]", f"{root}/copied")
+    fs.rename(f"{root}/a[1]", f"{root}/a*")
+    fs.copy(f"{root}/in[1]", f"{root}/out")
+    assert ["a*", "a1", "copied", "in1/c", "in[1]/b", "out/b"] == [name[len(root) + 1 :] for name in names(f"{root}/**")]
+    fs.delete(f"{root}/a*")
+    fs.delete(f"{root}/in[1]")
+    assert ["a1", "copied", "in1/c", "out/b"] == [name[len(root) + 1 :] for name in names(f"{root}/**")]
+
+
 def test_metadata_has_the_size_and_the_time(root):
     """Seconds since 1970."""
     fill(root, "abc")

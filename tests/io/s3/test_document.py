@@ -1,4 +1,4 @@
-"""The program of docs/connectors/s3.md runs as it is written, on a store of a test."""
+"""The program of docs/connectors/object_stores.md runs as it is written, on a store of a test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.io.files.filesystem import filesystem_for
 
 
 def test_the_program_writes_numbers(s3: S3Server) -> None:
-    (program,) = programs("docs/connectors/s3.md", __file__)
+    program, *_ = programs("docs/connectors/object_stores.md", __file__)
     exec(program, {})
     fs = filesystem_for("s3://lake")
     lines: list[bytes] = []

@@ -1,0 +1,111 @@
+"""Files and checkpoints in Google Cloud Storage, on a server whose requests fail, are throttled, and lose their answers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+from servers.gcs_server import GcsServer
+from support.programs.document_code import programs
+from support.programs.running_program import wait_until
+
+import penstock as beam
+from penstock.io.files.filesystem import filesystem_for
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.sdk.errors import SourceError
+from penstock.testing import TestPipeline, assert_that, equal_to
+
+FAULTS = {"throttled": 0.01, "failed": 0.01, "lost": 0.02}
+
+
+@pytest.fixture
+def on_spark(gcs: GcsServer, runner_name: str, request: pytest.FixtureRequest) -> None:
+    """The server's address in the environment of Spark's workers that are started from now on."""
+    if runner_name.startswith("spark"):
+        request.getfixturevalue("spark").sparkContext.environment.update(gcs.environment)
+
+
+def lines_of(pattern: str) -> list[str]:
+    fs = filesystem_for(pattern)
+    found: list[str] = []
+    for file in fs.match(pattern):
+        with fs.open(file.path) as opened:
+            found += opened.read().decode().split()
+    return found
+
+
+def test_files_are_written_and_read_on_each_runner(
+    directory: str, gcs: GcsServer, make_pipeline: Any, on_spark: Any
+) -> None:
+    """Although requests fail; nothing that was staged is left."""
+    with gcs.faults(**FAULTS):
+        with make_pipeline() as p:
+            numbers = p | beam.Create(map(str, range(500)))
+            _ = numbers | beam.io.WriteToText(f"{directory}/out", ".txt.gz", num_shards=3)
+        with make_pipeline() as p:
+            assert_that(p | beam.io.ReadFromText(f"{directory}/out*"), equal_to(list(map(str, range(500)))))
+    assert 3 == len(filesystem_for(directory).match(f"{directory}/**"))
+
+
+def test_a_stream_resumes_from_checkpoints_in_the_store(directory: str, gcs: GcsServer) -> None:
+    """Each number is in the files once."""
+
+    def run(end: int) -> None:
+        options = PipelineOptions(checkpoint_dir=f"{directory}/kept", checkpoint_interval=0.2)
+        with beam.Pipeline(options=options) as p:
+            numbers = p | beam.io.GenerateSequence(0, end) | beam.Map(str)
+            _ = numbers | beam.io.WriteToText(f"{directory}/out", ".txt")
+
+    with gcs.faults(**FAULTS):
+        run(300)
+    assert list(range(300)) == sorted(map(int, lines_of(f"{directory}/out*")))
+    assert filesystem_for(directory).match(f"{directory}/kept/**")
+
+
+def test_a_store_that_stops_is_waited_for(directory: str, gcs: GcsServer) -> None:
+    """While a stream writes."""
+    options = PipelineOptions(checkpoint_dir=f"{directory}/kept", checkpoint_interval=0.2)
+    p = beam.Pipeline(options=options)
+    numbers = p | beam.io.GenerateSequence(0, elements_per_period=20, period=0.1) | beam.Map(str)
+    _ = numbers | beam.io.WriteToText(f"{directory}/out", ".txt")
+    result = p.run()
+    wait_until(lambda: bool(lines_of(f"{directory}/out*")), "nothing was written")
+    before = len(lines_of(f"{directory}/out*"))
+    with gcs.stopped():
+        time.sleep(float(os.environ.get("OUTAGE", "1")))
+    wait_until(lambda: len(lines_of(f"{directory}/out*")) > before + 100, "the stream doesn't go on")
+    result.drain()
+    written = sorted(map(int, lines_of(f"{directory}/out*")))
+
+    assert list(range(len(written))) == written
+
+
+def test_a_missing_bucket_is_named(gcs: GcsServer) -> None:
+    with pytest.raises(SourceError, match="gs://nothing-here/words"), TestPipeline() as p:
+        _ = p | beam.io.ReadFromText("gs://nothing-here/words*")
+
+
+def test_a_missing_package_is_named_with_its_extra() -> None:
+    program = """
+import sys
+sys.modules["gcsfs"] = None
+import penstock as beam
+try:
+    beam.Pipeline() | beam.io.ReadFromText("gs://lake/words")
+except beam.error.PenstockError as error:
+    print(error)
+"""
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
+
+    assert "pip install 'penstock[gcs]'" in shown
+
+
+def test_the_program_of_the_page_writes_numbers(gcs: GcsServer) -> None:
+    _, program = programs("docs/connectors/object_stores.md", __file__)
+    exec(program, {})
+
+    assert list(range(1000)) == sorted(map(int, lines_of("gs://lake/numbers*")))
