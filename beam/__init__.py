@@ -13,6 +13,7 @@ registrations.py       what the core is given: constraints, schemas, names and m
 sdk/                   display data, resource hints, metrics' cells, coders' streams, matchers and others
 typehints/             constraints, such as `KV[str, int]`, and schemas
 io/                    sources that are read by ranges, sinks with writers, file systems, TFRecord files
+runners/               runners that a program names, and elements in a notebook
 dataframe_schemas.py   rows as frames of pandas, and the reverse
 options.py             options that have no effect
 options_validation.py  errors of options

@@ -1,4 +1,4 @@
-"""Beam's options that have no effect in penstock, with Beam's defaults, and the option of a runner in place of Beam's."""
+"""Beam's options, with Beam's defaults, which have no effect in penstock; and the runner in the place of Beam's."""
 
 from __future__ import annotations
 

@@ -99,9 +99,8 @@ class _Settings:
     def check_empty(self) -> None:
         """Raise `ValueError` for a setting that nothing has taken."""
         if self._values:
-            raise ValueError(
-                f"{self.name}: there is no setting {next(iter(self._values))!r} here; there are {', '.join(self._known)}"
-            )
+            unknown, known = next(iter(self._values)), ", ".join(self._known)
+            raise ValueError(f"{self.name}: there is no setting {unknown!r} here; there are {known}")
 
 
 def _of_file(name: str, url: str) -> dict[str, Any]:
@@ -178,8 +177,8 @@ def _read_kafka(settings: _Settings) -> PTransform:
     make = _READ_FORMATS.get(kind)
     if make is None:
         raise UnsupportedError(
-            f"{settings.name}: format {kind}: penstock has {', '.join(_READ_FORMATS)} here; use beam.io.ReadFromKafka with "
-            "value_deserializer= for others"
+            f"{settings.name}: format {kind}: penstock has {', '.join(_READ_FORMATS)} here; use "
+            "beam.io.ReadFromKafka with value_deserializer= for others"
         )
     limit = settings.given(max_read_time="max_read_time_seconds")
     read = _io("ReadFromKafka")(config, [settings.require("topic")], **limit)
@@ -218,8 +217,8 @@ def _write_kafka(settings: _Settings) -> PTransform:
     make = _WRITE_FORMATS.get(kind)
     if make is None:
         raise UnsupportedError(
-            f"{settings.name}: format {kind}: penstock has {', '.join(_WRITE_FORMATS)} here; use beam.io.WriteToKafka with "
-            "value_serializer= for others"
+            f"{settings.name}: format {kind}: penstock has {', '.join(_WRITE_FORMATS)} here; use "
+            "beam.io.WriteToKafka with value_serializer= for others"
         )
     return _Chain(Map(make), _io("WriteToKafka")(config, settings.require("topic")))
 

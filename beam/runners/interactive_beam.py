@@ -27,7 +27,17 @@ from ...sdk.pipeline import Pipeline
 from ...sdk.pvalue import PCollection
 from ...sdk.runner import PipelineState
 
-__all__ = ["clusters", "collect", "compute", "evict_recorded_data", "options", "recordings", "show", "show_graph", "watch"]
+__all__ = [
+    "clusters",
+    "collect",
+    "compute",
+    "evict_recorded_data",
+    "options",
+    "recordings",
+    "show",
+    "show_graph",
+    "watch",
+]
 
 # What notebooks show of a PCollection without `n`.
 _SHOWN = 20
@@ -144,11 +154,12 @@ def collect(
 
     Raises `UnsupportedError` for an unbounded PCollection, and `MissingExtraError` without pandas.
     """
-    if len(pcolls) == 2 and (pcolls[1] == "inf" or isinstance(pcolls[1], int)):
+    given = list(pcolls)
+    if len(given) == 2 and (given[1] == "inf" or isinstance(given[1], int)):
         # As in Beam before 2.55, where `n` was the second parameter.
-        pcolls, n = pcolls[:1], pcolls[1]
+        n = given.pop()
     limit = None if n == "inf" else int(n)
-    found = [_collected(pcoll, limit, include_window_info, raw_records) for pcoll in _flat(pcolls)]
+    found = [_collected(pcoll, limit, include_window_info, raw_records) for pcoll in _flat(given)]
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -200,7 +211,9 @@ def _collected(pcoll: PCollection[Any], n: int | None, include_window_info: bool
     pandas = _pandas()
     about = [(one.micros, one.windows, one.pane_info) for one in windowed]
     values_frame = _frame([one.value for one in windowed])
-    return pandas.concat([values_frame, pandas.DataFrame(about, columns=["event_time", "windows", "pane_info"])], axis=1)
+    return pandas.concat(
+        [values_frame, pandas.DataFrame(about, columns=["event_time", "windows", "pane_info"])], axis=1
+    )
 
 
 def _frame(values: list[Any]) -> Any:

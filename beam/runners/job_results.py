@@ -1,4 +1,4 @@
-"""Methods that results of Beam's services have, such as `DataflowPipelineResult`, for the results of penstock's runs."""
+"""Methods of the results of Beam's services, such as `DataflowPipelineResult`, for those of penstock's runs."""
 
 from __future__ import annotations
 

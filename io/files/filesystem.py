@@ -184,8 +184,7 @@ def _across_directories(pattern: str) -> re.Pattern[str] | None:
     parts = re.split(r"(\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
     return re.compile(
         "".join(
-            expressions.get(part)
-            or (_set(part) if part.startswith("[") and part.endswith("]") else re.escape(part))
+            expressions.get(part) or (_set(part) if part.startswith("[") and part.endswith("]") else re.escape(part))
             for part in parts
         ),
         re.DOTALL,
@@ -391,10 +390,12 @@ class FsspecFileSystem(FileSystem):
     def rename(self, source: str, destination: str) -> None:
         fs, stripped = self.resolve(source)
         target = self.resolve(destination)[1]
-        if has_wildcard(stripped):
-            # Which `mv` would take for a pattern.
+        if isinstance(fs, object_store.ObjectStore) or has_wildcard(stripped):
+            # A client sends a request again when its answer is lost: of these two, each may be repeated, a move may
+            # not.  And `mv` takes names for patterns.
             fs.cp_file(stripped, target)
-            fs.rm_file(stripped)
+            with suppress(FileNotFoundError):
+                fs.rm_file(stripped)
         else:
             fs.mv(stripped, target)
 

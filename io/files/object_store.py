@@ -64,6 +64,7 @@ def store_of(path: str) -> Store | None:
     """
     return next((store for store in _STORES if path.startswith(store.protocols)), None)
 
+
 # The status of an answer to someone unknown.
 _UNAUTHORIZED = 401
 

@@ -1,4 +1,6 @@
-"""A server with the API of Google Cloud Storage on loopback: gcp-storage-emulator's, in a process of its own, with faults.
+"""A server with the API of Google Cloud Storage on loopback: gcp-storage-emulator's, in a process of its own.
+
+Its requests can be made to fail.
 
 `python gcs_server.py PORT` serves until its input ends.  A line of its input is "stop", "start", "failed" to print how
 many requests failed, or the shares of requests that fail as JSON.  What is stored survives a stop.
@@ -6,8 +8,8 @@ many requests failed, or the shares of requests that fail as JSON.  What is stor
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import random
 import socket
 import subprocess
@@ -66,7 +68,7 @@ def serve(port: int) -> None:
             handler = self._request_handler
             if kind == "lost":
                 # It takes effect, and its answer goes nowhere.
-                answers, handler.wfile = handler.wfile, open(os.devnull, "wb")
+                answers, handler.wfile = handler.wfile, io.BytesIO()
                 super().handle(method)
                 handler.wfile = answers
             else:

@@ -60,7 +60,9 @@ def test_names_with_the_characters_of_patterns_are_no_patterns(root):
     fs.copy(f"{root}/a[1]", f"{root}/copied")
     fs.rename(f"{root}/a[1]", f"{root}/a*")
     fs.copy(f"{root}/in[1]", f"{root}/out")
-    assert ["a*", "a1", "copied", "in1/c", "in[1]/b", "out/b"] == [name[len(root) + 1 :] for name in names(f"{root}/**")]
+    assert ["a*", "a1", "copied", "in1/c", "in[1]/b", "out/b"] == [
+        name[len(root) + 1 :] for name in names(f"{root}/**")
+    ]
     fs.delete(f"{root}/a*")
     fs.delete(f"{root}/in[1]")
     assert ["a1", "copied", "in1/c", "out/b"] == [name[len(root) + 1 :] for name in names(f"{root}/**")]

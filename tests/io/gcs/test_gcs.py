@@ -1,4 +1,4 @@
-"""Files and checkpoints in Google Cloud Storage, on a server whose requests fail, are throttled, and lose their answers."""
+"""Files and checkpoints in Google Cloud Storage, on a server that fails, and loses answers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ except beam.error.PenstockError as error:
 
 
 def test_the_program_of_the_page_writes_numbers(gcs: GcsServer) -> None:
-    _, program = programs("docs/connectors/object_stores.md", __file__)
+    (program,) = programs("docs/connectors/object_stores.md", __file__)
     exec(program, {})
 
     assert list(range(1000)) == sorted(map(int, lines_of("gs://lake/numbers*")))

@@ -64,10 +64,18 @@ def test_records_of_kafka_are_written_and_read(topic: Topic, kind: str, rows: li
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Read(BIGQUERY, config={}), UnsupportedError, r"managed.Read\('bigquery'\): penstock reads iceberg, kafka"),
+        (
+            lambda: Read(BIGQUERY, config={}),
+            UnsupportedError,
+            r"managed.Read\('bigquery'\): penstock reads iceberg, kafka",
+        ),
         (lambda: Read(ICEBERG), ValueError, "expected either config or config_url"),
         (lambda: Read(ICEBERG, config={}), ValueError, "the setting 'table' is missing"),
-        (lambda: Read(ICEBERG, config={"table": "a.b", "tabel": 1}), ValueError, "there is no setting 'tabel' here; there are"),
+        (
+            lambda: Read(ICEBERG, config={"table": "a.b", "tabel": 1}),
+            ValueError,
+            "there is no setting 'tabel' here; there are",
+        ),
         (
             lambda: Write(KAFKA, config={"bootstrap_servers": "x:1", "topic": "t", "format": "AVRO"}),
             UnsupportedError,

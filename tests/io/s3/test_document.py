@@ -9,7 +9,7 @@ from penstock.io.files.filesystem import filesystem_for
 
 
 def test_the_program_writes_numbers(s3: S3Server) -> None:
-    program, *_ = programs("docs/connectors/object_stores.md", __file__)
+    (program,) = programs("docs/connectors/object_stores.md", __file__)
     exec(program, {})
     fs = filesystem_for("s3://lake")
     lines: list[bytes] = []
