@@ -24,7 +24,7 @@ runners/      local and Spark
 beam/         programs for Beam: its names, import hook, classes and formats; imported when it is needed
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # `as` tells type checkers that a name is exported.
 from . import io as io
@@ -62,12 +62,15 @@ from .transforms import *  # noqa: F403
 
 # Namespaces, which can be imported too: `beam.window.FixedWindows`, `beam.pvalue.AsList`, `beam.utils.timestamp`.
 trigger = triggers
-window: Any = windowing
+if TYPE_CHECKING:
+    from . import pvalue as pvalue
+    from . import windowing as window
+else:
+    window = windowing
 # Set below; type checkers know them from here.
 coders: Any
 core: Any
 ptransform: Any
-pvalue: Any
 sideinputs: Any
 timeutil: Any
 userstate: Any

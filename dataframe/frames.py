@@ -523,7 +523,7 @@ def _filtered(frame: DeferredFrame, mask: Any) -> PCollection[Any]:
     """Return the rows for which a series is true."""
     if not isinstance(mask, DeferredSeries):
         refuse(f"[{mask!r:.40}]", reason="expected a column, a list of columns, or a mask")
-    return frame._pcoll | label_of(frame._pcoll, "filter") >> Filter(frame._expression(mask))  # type: ignore[no-any-return]
+    return frame._pcoll | label_of(frame._pcoll, "filter") >> Filter(frame._expression(mask))
 
 
 def _names(given: Any) -> list[str]:

@@ -37,7 +37,7 @@ def projected(pcoll: PCollection[Any], fields: dict[str, Column], label: str) ->
     """Return Rows with these fields."""
     hint = with_schema(Row, [(name, type_in(column, pcoll.hint)) for name, column in fields.items()])
     operation = Projection(tuple(fields.items()), as_rows)
-    return pcoll | label >> ParDo(ColumnDoFn(operation, label)).with_output_types(hint)  # type: ignore[no-any-return]
+    return pcoll | label >> ParDo(ColumnDoFn(operation, label)).with_output_types(hint)
 
 
 def aggregated(

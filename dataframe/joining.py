@@ -37,7 +37,8 @@ def joined(
     pairs = {}
     for side, rows in sides.items():
         key, values = (tuple(map(field_of, names)) for names in (keys[side], types[side]))
-        pairs[side] = rows | f"{label}/Key[{side}]" >> Map((key, values))
+        expressions: Any = key, values
+        pairs[side] = rows | f"{label}/Key[{side}]" >> Map(expressions)
     positions = {side: list(own) for side, own in types.items()}
     # The item of the key, or the side and the item of its row.
     items = [

@@ -188,7 +188,7 @@ class OnWhichDay(beam.DoFn):
 
 
 # One result for all time, when the input is complete.
-AT_THE_END = {
+AT_THE_END: dict[str, Any] = {
     "windowfn": beam.window.GlobalWindows(),
     "trigger": DefaultTrigger(),
     "accumulation_mode": AccumulationMode.RETRACTING,

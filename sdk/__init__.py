@@ -13,6 +13,8 @@ drawing/               the graph as a picture
 claims.py              what only one transform of a pipeline can use, such as a client id
 display_settings.py    settings of transforms as texts, for drawings
 preview.py             the elements of a PCollection in the program
+static_types.py        types for type checkers: what `|` can be applied to, and functions of elements
+type_variables.py      type variables of generic classes
 run_transform.py       runners that run a transform without a pipeline
 
 Users' code:

@@ -16,16 +16,24 @@ from functools import reduce
 from itertools import chain
 from numbers import Rational
 from operator import add
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 from ..persistence import restores
 from ..windowing.window_fn import overrides
 from .columns.arrow_fold import ALL, ANY, COUNT, MAX, MIN, SUM, ArrowFolds
 from .errors import InputError, PenstockError
 
-InT = TypeVar("InT")
-AccT = TypeVar("AccT")
-OutT = TypeVar("OutT")
+if TYPE_CHECKING:
+    # With defaults, so that `CombineFn` alone is a type.
+    from typing_extensions import TypeVar
+
+    InT = TypeVar("InT", contravariant=True, default=Any)
+    AccT = TypeVar("AccT", default=Any)
+    OutT = TypeVar("OutT", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    InT, AccT, OutT = TypeVar("InT", contravariant=True), TypeVar("AccT"), TypeVar("OutT", covariant=True)
 
 
 # What a class says about its methods, which doesn't hold for a subclass that overrides one of them.

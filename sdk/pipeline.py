@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import attrs
 
@@ -28,7 +28,11 @@ from .typehints.simplified import simplified
 from .windowing_strategy import WindowingStrategy
 
 if TYPE_CHECKING:
+    from ..windowing.timestamped_value import TimestampedValue
     from .drawing.drawing import MimeBundle
+    from .static_types import Applicable, Elementwise
+
+    OutputT = TypeVar("OutputT")
 
 # Depth of nested composites, each of three calls or more, from which on Python's stack may be exhausted by them.
 NESTED_COMPOSITES = 50
@@ -100,10 +104,18 @@ class Pipeline:
 
     # Construction
 
-    def __or__(self, transform: PTransform) -> Any:
+    @overload
+    def __or__(
+        self, transform: Elementwise[PBegin, PCollection[TimestampedValue[OutputT]]]
+    ) -> PCollection[OutputT]: ...
+    @overload
+    def __or__(self, transform: Applicable[PBegin, OutputT]) -> OutputT: ...
+    @overload
+    def __or__(self, transform: Applicable[Pipeline, OutputT]) -> OutputT: ...
+    def __or__(self, transform: Any) -> Any:
         return self.apply(transform, PBegin(self))
 
-    def apply(self, transform: PTransform, pvalue: Any = None, label: str | None = None) -> Any:
+    def apply(self, transform: Any, pvalue: Any = None, label: str | None = None) -> Any:
         """Apply a transform to a PCollection, to several, or to the pipeline itself.
 
         In a notebook, where cells are run again, and with `--auto_unique_labels`, a label in use gets a number:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Generic, Self, get_args, get_origin, overload
 
 from .adapters import typehint_of
 from .extensions import added_attribute
+from .type_variables import InputT, OutputT
 from .typehints import declared_hints, declared_tags, hints_of_callable
 from .typehints.decorators import given_inputs, of_annotations
 from .typehints.forms import io_hints, io_hints_of_built_in
@@ -17,15 +18,15 @@ from .typehints.simplified import declared, simplified
 from .user_code.signatures import signature
 
 if TYPE_CHECKING:
-    # With defaults, so that `PTransform` alone is a type.
-    from typing_extensions import TypeVar
+    from typing import Concatenate, ParamSpec, TypeVar
 
-    InputT = TypeVar("InputT", default=Any)
-    OutputT = TypeVar("OutputT", default=Any)
-else:
-    from typing import TypeVar
+    from .pvalue import PCollection
+    from .static_types import Applicable, ApplicableToElements
 
-    InputT, OutputT = TypeVar("InputT"), TypeVar("OutputT")
+    A = TypeVar("A")
+    B = TypeVar("B")
+    C = TypeVar("C")
+    P = ParamSpec("P")
 
 _logger = logging.getLogger(__name__)
 
@@ -99,14 +100,15 @@ class PTransform(Generic[InputT, OutputT]):
         """Return the label of a transform without a given label."""
         return type(self).__name__
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    # Pyright infers the type of a parameter without an annotation from this one, if it has this name.
+    def expand(self, pcoll: InputT) -> OutputT:
         """Apply other transforms to the input, and return the output.
 
         The output is a PCollection, several in a tuple, list or dict, or any other object, None included.
         """
         raise NotImplementedError(f"{type(self).__name__}.expand")
 
-    def with_input_types(self, *args: Any, **kwargs: Any) -> PTransform:
+    def with_input_types(self, *args: Any, **kwargs: Any) -> Self:
         """Declare the type of its input's elements.  A mismatch raises an error while the pipeline is built."""
         positional = tuple(map(declared, args))
         named = {name: declared(hint) for name, hint in kwargs.items()}
@@ -119,7 +121,11 @@ class PTransform(Generic[InputT, OutputT]):
         positional, named = self.given_input_types
         return (positional, named) if positional or named else given_inputs(self)
 
-    def with_output_types(self, hint: Any = None, **tagged: Any) -> PTransform:
+    @overload
+    def with_output_types(self, hint: type[B], **tagged: Any) -> PTransform[InputT, PCollection[B]]: ...
+    @overload
+    def with_output_types(self, hint: Any = None, **tagged: Any) -> PTransform[InputT, Any]: ...
+    def with_output_types(self, hint: Any = None, **tagged: Any) -> Any:
         """Declare the type of its output's elements, and those of tagged outputs by tag."""
         self._output_hint = declared(hint)
         self._tagged_hints = {tag: declared(one) for tag, one in tagged.items()}
@@ -175,7 +181,13 @@ class PTransform(Generic[InputT, OutputT]):
             self._output_hint if self._output_hint is not None else declared_output,
         )
 
-    def with_delivery(self, delivery: str) -> PTransform:
+    if TYPE_CHECKING:
+        # Methods of the extension for programs of Beam.
+        def with_resource_hints(self, **hints: Any) -> Self: ...
+        def get_resource_hints(self) -> dict[str, bytes]: ...
+        def annotations(self) -> dict[str, Any]: ...
+
+    def with_delivery(self, delivery: str) -> Self:
         """Declare the delivery of its outputs, for a pipeline with `--delivery=strong` or `weak`.
 
         Args:
@@ -200,16 +212,30 @@ class PTransform(Generic[InputT, OutputT]):
         """Return the settings to show in a drawing of the pipeline."""
         return {}
 
-    def __or__(self, other: PTransform) -> PTransform:
+    @overload
+    def __or__(
+        self: Applicable[A, PCollection[B]], other: ApplicableToElements[B, PCollection[B], C]
+    ) -> PTransform[A, C]: ...
+    @overload
+    def __or__(self: Applicable[A, B], other: Applicable[B, C]) -> PTransform[A, C]: ...
+    def __or__(self, other: Any) -> Any:
         if not isinstance(other, PTransform):
             return NotImplemented
         return ChainedPTransform(self, other)
 
-    def __rrshift__(self, label: str) -> PTransform:
+    def __rrshift__(self, label: str) -> Self:
         if not isinstance(label, str):
             raise TypeError(f"a label must be a str, got {label!r}")
-        return _NamedPTransform(self, label)
+        # It has the attributes of this transform.
+        named: Any = _NamedPTransform(self, label)
+        return named  # type: ignore[no-any-return]
 
+    @overload
+    def __ror__(self: Applicable[PCollection[A], PCollection[B]], left: Iterable[A]) -> list[B]: ...
+    @overload
+    def __ror__(self: Applicable[dict[str, A], B], left: dict[str, A]) -> B: ...
+    @overload
+    def __ror__(self, left: Iterable[Any]) -> Any: ...
     def __ror__(self, left: Any) -> Any:
         return _apply_to_operand(left, self)
 
@@ -272,7 +298,7 @@ class ChainedPTransform(PTransform):
             pcoll = pcoll | part
         return pcoll
 
-    def __or__(self, other: PTransform) -> PTransform:
+    def __or__(self, other: Any) -> Any:
         if not isinstance(other, PTransform):
             return NotImplemented
         return ChainedPTransform(*self.parts, other)
@@ -299,10 +325,10 @@ class _NamedPTransform(PTransform):
 
         return renamed
 
-    def with_input_types(self, *args: Any, **kwargs: Any) -> PTransform:
+    def with_input_types(self, *args: Any, **kwargs: Any) -> Any:
         return _NamedPTransform(self.transform.with_input_types(*args, **kwargs), self.label)
 
-    def with_output_types(self, hint: Any = None, **tagged: Any) -> PTransform:
+    def with_output_types(self, hint: Any = None, **tagged: Any) -> Any:
         return _NamedPTransform(self.transform.with_output_types(hint, **tagged), self.label)
 
     def get_type_hints(self) -> Any:
@@ -311,7 +337,7 @@ class _NamedPTransform(PTransform):
     def display_data(self) -> dict[str, Any]:
         return self.transform.display_data()
 
-    def with_delivery(self, delivery: str) -> PTransform:
+    def with_delivery(self, delivery: str) -> Any:
         return _NamedPTransform(self.transform.with_delivery(delivery), self.label)
 
     def expand(self, input_or_inputs: Any) -> Any:
@@ -376,7 +402,7 @@ def _argument_label(argument: Any) -> str:
     return text if len(text) < 20 else f"{text[:9]}...{text[-6:]}"
 
 
-def ptransform_fn(fn: Callable[..., Any]) -> Callable[..., PTransform]:
+def ptransform_fn(fn: Callable[Concatenate[A, P], B]) -> Callable[P, PTransform[A, B]]:
     """Make a composite of a function from PCollection to PCollection.
 
     >>> import penstock as beam
@@ -388,7 +414,7 @@ def ptransform_fn(fn: Callable[..., Any]) -> Callable[..., PTransform]:
     """
 
     @wraps(fn)
-    def make(*args: Any, **kwargs: Any) -> PTransform:
+    def make(*args: P.args, **kwargs: P.kwargs) -> PTransform[A, B]:
         return _FnPTransform(fn, args, kwargs, make)
 
     return make

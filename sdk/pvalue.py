@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from ..windowing.duration import Duration
 from . import graph
 from .adapters import typehint_of
 from .errors import NoPCollectionError, PipelineError, UnknownTagError
 from .options import PipelineOptions, TypeOptions
-from .ptransform import PTransform
 from .runner import PipelineResult, Runner
+from .type_variables import T_co
 from .typehints.forms import constraint_of
 from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from ..windowing.timestamped_value import TimestampedValue
+    from .static_types import Applicable, ApplicableToElements, Elementwise
+
+    OutputT = TypeVar("OutputT")
+
 
 # In the place of what hasn't been looked for.
 NOT_KNOWN: Any = ...
@@ -45,9 +50,9 @@ class PipelineUnderConstruction(Protocol):
         """The full labels of the transforms that were applied."""
         ...
 
-    def __or__(self, transform: PTransform) -> Any: ...
+    def __or__(self, transform: Any) -> Any: ...
 
-    def apply(self, transform: PTransform, pvalue: Any = None, label: str | None = None) -> Any:
+    def apply(self, transform: Any, pvalue: Any = None, label: str | None = None) -> Any:
         """Apply a transform to a PCollection, to several, or to the pipeline itself."""
 
     def add(
@@ -110,7 +115,7 @@ class PValue:
         if windowing is not None:
             self.windowing = windowing
 
-    def __or__(self, transform: PTransform) -> Any:
+    def __or__(self, transform: Any) -> Any:
         return self.pipeline.apply(transform, self)
 
     def apply(self, *args: Any, **kwargs: Any) -> Any:
@@ -134,6 +139,10 @@ class _WithoutElements(PValue):
 
 class PBegin(_WithoutElements):
     """The input of a pipeline's first transforms."""
+
+    if TYPE_CHECKING:
+
+        def __or__(self, transform: Applicable[PBegin, OutputT]) -> OutputT: ...
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -159,7 +168,7 @@ class PDone(_WithoutElements):
         return "PDone"
 
 
-class PCollection(PValue, Generic[T]):
+class PCollection(PValue, Generic[T_co]):
     """A collection of elements, each with an event timestamp, windows and a pane.
 
     Transforms make them.  One that a program makes has no producer, and no transform can be applied to it.
@@ -213,6 +222,18 @@ class PCollection(PValue, Generic[T]):
         # The output of the grouping whose panes its elements have; None without one.
         self.grouping: Any = NOT_KNOWN
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __or__(self, transform: ApplicableToElements[T_co, PCollection[T_co], OutputT]) -> OutputT: ...
+        @overload
+        def __or__(
+            self, transform: Elementwise[PCollection[T_co], PCollection[TimestampedValue[OutputT]]]
+        ) -> PCollection[OutputT]: ...
+        @overload
+        def __or__(self, transform: Applicable[PCollection[T_co], OutputT]) -> OutputT: ...
+        def __or__(self, transform: Any) -> Any: ...
+
     @property
     def element_type(self) -> Any:
         """The type of its elements, as Beam has it: a class or a constraint."""
@@ -231,10 +252,14 @@ class PCollection(PValue, Generic[T]):
         name = self.producer_label if self.tag is None else f"{self.producer_label}[{self.tag}]"
         return f"PCollection[{name}]"
 
-    def __iter__(self) -> Iterator[Any]:
-        raise TypeError(
-            f"{self!r} can't be iterated over: its elements exist only while the pipeline runs; collect(pcoll) runs it"
-        )
+    # Type checkers know that it can't be iterated over.
+    if not TYPE_CHECKING:
+
+        def __iter__(self):
+            raise TypeError(
+                f"{self!r} can't be iterated over: its elements exist only while the pipeline runs; collect(pcoll) "
+                "runs it"
+            )
 
     def to_pandas(self) -> Any:
         """Return the elements as a `pandas.DataFrame`, by running what they depend on.
@@ -260,7 +285,7 @@ class PCollection(PValue, Generic[T]):
         _preview().show(self, n)
 
 
-class WriteOutput(PCollection[T]):
+class WriteOutput(PCollection[T_co]):
     """The output of a write: a PCollection that the pipeline produces once a transform is applied to it.
 
     Args:
@@ -270,13 +295,13 @@ class WriteOutput(PCollection[T]):
     def __init__(
         self,
         pipeline: PipelineUnderConstruction,
-        publish: Callable[[], PCollection[T]],
+        publish: Callable[[], PCollection[T_co]],
         windowing: WindowingStrategy,
         element_type: Any,
         is_bounded: bool,
     ) -> None:
         self._publish = publish
-        self._published: PCollection[T] | None = None
+        self._published: PCollection[T_co] | None = None
         super().__init__(pipeline, None, element_type, windowing, is_bounded, producer=pipeline.full_label)
 
     @property
@@ -292,7 +317,7 @@ class WriteOutput(PCollection[T]):
         """Ignore the number given when a PCollection is made."""
 
 
-class DoOutputsTuple:
+class DoOutputsTuple(Generic[T_co]):
     """The outputs of a ParDo, by tag: `outputs.errors`, `outputs["errors"]`, or unpacked in order.
 
     As in Beam, unpacking includes the main output only if `with_outputs` gave it a name.  An int stands for the tag
@@ -325,6 +350,10 @@ class DoOutputsTuple:
     def __len__(self) -> int:
         return len(self._outputs) - (self._main_tag is None)
 
+    @overload
+    def __getitem__(self, tag: None) -> PCollection[T_co]: ...
+    @overload
+    def __getitem__(self, tag: int | str) -> PCollection[Any]: ...
     def __getitem__(self, tag: int | str | None) -> PCollection[Any]:
         if isinstance(tag, int):
             tag = str(tag)
@@ -347,5 +376,18 @@ class DoOutputsTuple:
         except PipelineError as error:
             raise AttributeError(str(error)) from None
 
-    def __or__(self, transform: PTransform) -> Any:
-        return self.pipeline.apply(transform, tuple(self))
+    def __or__(self, transform: Applicable[tuple[PCollection[Any], ...], OutputT]) -> OutputT:
+        return self.pipeline.apply(transform, tuple(self))  # type: ignore[no-any-return]
+
+
+if TYPE_CHECKING:
+    # What can be unpacked into a named main output and other ones.
+    class MainAndOne(DoOutputsTuple[T_co], tuple[PCollection[T_co], PCollection[Any]]): ...  # type: ignore[misc]
+
+    class MainAndTwo(  # type: ignore[misc]
+        DoOutputsTuple[T_co], tuple[PCollection[T_co], PCollection[Any], PCollection[Any]]
+    ): ...
+
+    class MainAndThree(  # type: ignore[misc]
+        DoOutputsTuple[T_co], tuple[PCollection[T_co], PCollection[Any], PCollection[Any], PCollection[Any]]
+    ): ...

@@ -6,11 +6,21 @@ As in Beam, an element of the main input sees the side input's window that conta
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Never
 
 from .pvalue import PCollection
 from .side_input_views import NO_DEFAULT, DictView, IterableView, ListView, MultiMapView, SingletonView, View
 from .user_code.serialization import Serialized
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T")
+    K = TypeVar("K")
+    V = TypeVar("V")
+    D = TypeVar("D", default=Never)
 
 
 class EmptySideInput:
@@ -34,7 +44,19 @@ class AsSideInput:
         return f"{type(self).__name__}({self.pvalue})"
 
 
-class AsSingleton(AsSideInput):
+class _OneElement(AsSideInput):
+    """Base class of `AsSingleton`, with its constructor: type checkers take an `AsSingleton` for its element."""
+
+    def __init__(self, pcoll: PCollection[Any], default_value: Any = NO_DEFAULT) -> None:
+        super().__init__(pcoll)
+        self.default_value = default_value
+
+    @property
+    def view(self) -> View:
+        return SingletonView(self.default_value)
+
+
+class AsSingleton(_OneElement):
     """The side input's only element, or `default_value` if it has none.
 
     More than one is a `SideInputError`.
@@ -47,13 +69,10 @@ class AsSingleton(AsSideInput):
     1.0
     """
 
-    def __init__(self, pcoll: PCollection[Any], default_value: Any = NO_DEFAULT) -> None:
-        super().__init__(pcoll)
-        self.default_value = default_value
+    if TYPE_CHECKING:
+        # A function that takes the view is given this.
 
-    @property
-    def view(self) -> View:
-        return SingletonView(self.default_value)
+        def __new__(cls, pcoll: PCollection[T], default_value: D = ...) -> T | D: ...  # type: ignore[misc]
 
 
 class SingletonOrMade(AsSingleton):
@@ -79,6 +98,11 @@ class AsIter(AsSideInput):
     13
     """
 
+    if TYPE_CHECKING:
+        # A function that takes the view is given this.
+
+        def __new__(cls, pcoll: PCollection[T]) -> Iterable[T]: ...  # type: ignore[misc]
+
     @property
     def view(self) -> View:
         return IterableView()
@@ -94,6 +118,11 @@ class AsList(AsSideInput):
     ...     _ = words | beam.Map(print)
     be
     """
+
+    if TYPE_CHECKING:
+        # A function that takes the view is given this.
+
+        def __new__(cls, pcoll: PCollection[T]) -> list[T]: ...  # type: ignore[misc]
 
     @property
     def view(self) -> View:
@@ -113,6 +142,11 @@ class AsDict(AsSideInput):
     ('Bo', 'cart')
     """
 
+    if TYPE_CHECKING:
+        # A function that takes the view is given this.
+
+        def __new__(cls, pcoll: PCollection[tuple[K, V]]) -> dict[K, V]: ...  # type: ignore[misc]
+
     @property
     def view(self) -> View:
         return DictView()
@@ -130,6 +164,11 @@ class AsMultiMap(AsSideInput):
     ...     _ = items | beam.Map(lambda item, tags: (item, sorted(tags[item])), tags) | beam.Map(print)
     ('tea', ['green', 'hot'])
     """
+
+    if TYPE_CHECKING:
+        # A function that takes the view is given this.
+
+        def __new__(cls, pcoll: PCollection[tuple[K, V]]) -> dict[K, list[V]]: ...  # type: ignore[misc]
 
     @property
     def view(self) -> View:

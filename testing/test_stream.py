@@ -166,12 +166,14 @@ class TestStream(PTransform):
         used = [event.tag for event in self.events if isinstance(event, tagged)]
         return list(dict.fromkeys([*self._declared, *used])) or [None]
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any] | dict[str | None, PCollection[Any]]:
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
         tags = tuple(self.output_tags)
         hint = self._output_hint if self._output_hint is not None else Any
         script = Script(tuple(self.events), tags)
         outputs = pbegin.pipeline.add(graph.Read(script), [], DEFAULT_WINDOWING, hint, tags, is_bounded=False)
-        return outputs[None] if tags == (None,) else outputs
+        # With tags, a dictionary of several.
+        found: Any = outputs[None] if tags == (None,) else outputs
+        return found  # type: ignore[no-any-return]
 
 
 def _arriving(element: Any) -> Any:

@@ -131,7 +131,7 @@ class _AssertThat(PTransform):
             pcoll = pcoll | "Reify" >> ParDo(_ReifyWindows())
         if not self.use_global_window:
             grouped = pcoll | "ToVoidKey" >> Map(lambda value: (None, value)) | "Group" >> GroupByKey()
-            return grouped | "Match" >> ParDo(_MatchWindow(matcher))  # type: ignore[no-any-return]
+            return grouped | "Match" >> ParDo(_MatchWindow(matcher))
         everything = pcoll | "Global" >> WindowInto(GlobalWindows())
         return (  # type: ignore[no-any-return]
             pcoll.pipeline

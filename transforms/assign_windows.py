@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk import graph
 from ..sdk.ptransform import PTransform
@@ -11,6 +11,9 @@ from ..sdk.user_code.serialization import dumps
 from ..sdk.windowing_strategy import WindowingStrategy, lateness_of
 from ..triggers import AccumulationMode, DefaultTrigger, Trigger
 from ..windowing import WindowFn
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
 
 
 class WindowInto(PTransform):
@@ -76,7 +79,7 @@ class WindowInto(PTransform):
     def default_label(self) -> str:
         return "WindowInto"
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         dumps((self.windowing.window_fn, self.windowing.trigger), pcoll.pipeline.full_label)
         primitive = graph.AssignWindows(self.windowing)
         return pcoll.pipeline.add(primitive, [pcoll], self.windowing, pcoll.hint)[None]

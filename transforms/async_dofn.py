@@ -85,7 +85,7 @@ class AsyncWrapper(DoFn):
     def reset_state() -> None:
         """Do nothing: calls end with their pipeline."""
 
-    async def process(self, element: Any) -> list[Any]:  # type: ignore[override]
+    async def process(self, element: Any) -> list[Any]:
         """Return the outputs of the wrapped DoFn; none for an element whose like is in flight."""
         key, value = element
         id = (key, value if self._id_fn is None else self._id_fn(value))

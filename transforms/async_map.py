@@ -15,16 +15,23 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import import_module
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..sdk.dofn.async_dofn import is_coroutine_function, with_process
 from ..sdk.dofn.dofn import DoFn
 from ..sdk.errors import missing_extra
+from ..sdk.type_variables import A, B
 from ..sdk.typehints import declared_hints, hints_of_callable
 from ..sdk.typehints.simplified import simplified
 from ..sdk.user_code.own_code import is_ours
 from ..sdk.user_code.signatures import label_of, signature
 from .pardo import ParDo
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from ..sdk.static_types import Function
+
 
 # The settings of a `tenacity.AsyncRetrying`, which itself can't be pickled.
 _SETTINGS = (
@@ -40,7 +47,7 @@ _SETTINGS = (
 )
 
 
-class AsyncMap(ParDo):
+class AsyncMap(ParDo[A, B]):
     """One output for each element: the result of an async function, up to `concurrency` of whose calls run at once.
 
     Elements whose calls have not ended are part of each snapshot, and are called again after a failure.  They hold the
@@ -73,7 +80,7 @@ class AsyncMap(ParDo):
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: Function[A, ..., Awaitable[B]],
         *args: Any,
         concurrency: int = 100,
         ordered: bool | str = False,

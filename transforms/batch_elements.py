@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import GenericAlias
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk.dofn.dofn import DoFn, TimestampDoFn
 from ..sdk.elements.element_wrappers import WindowedValue
@@ -20,6 +20,9 @@ from ..windowing import GLOBAL_WINDOW, BoundedWindow, GlobalWindows, Timestamp
 from ..windowing.duration import DurationTypes, seconds_of_span
 from .length_bucket import DEFAULT_BUCKET_BOUNDARIES, checked_boundaries
 from .pardo import ParDo
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
 
 # The number of latest timings that the estimate is based on.
 MAX_DATA_POINTS = 100
@@ -97,7 +100,7 @@ class BatchElements(PTransform):
         boundaries = DEFAULT_BUCKET_BOUNDARIES if bucket_boundaries is None else bucket_boundaries
         self.boundaries = checked_boundaries(boundaries, "BatchElements")
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[list[T]]:
         hint = GenericAlias(list, (pcoll.hint,))
         if self.buffering_secs is not None:
             from .buffered_batches import AssignBuffers, Buffered
@@ -106,12 +109,12 @@ class BatchElements(PTransform):
             assign = ParDo(AssignBuffers(self.length_of, self.boundaries))
             keyed = pcoll | "Buffer" >> assign.with_output_types(pair_of(Any, pcoll.hint))
             batches = keyed | "Batch" >> ParDo(buffered).with_output_types(hint)
-            return batches | "EndOfWindow" >> ParDo(TimestampDoFn(_end_of_window)).with_output_types(hint)  # type: ignore[no-any-return]
+            return batches | "EndOfWindow" >> ParDo(TimestampDoFn(_end_of_window)).with_output_types(hint)
         globally = isinstance(pcoll.windowing.window_fn, GlobalWindows)
         batching = (_BatchGlobally if globally else _BatchByWindow)(
             self.estimator, self.size_of, self.length_of, self.boundaries
         )
-        return (  # type: ignore[no-any-return]
+        return (
             pcoll
             | "Batch" >> ParDo(batching).with_output_types(hint)
             | "EndOfWindow" >> ParDo(TimestampDoFn(_end_of_window)).with_output_types(hint)

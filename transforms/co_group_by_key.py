@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from types import GenericAlias
-from typing import Any, Tuple, Union  # noqa: UP035
+from typing import TYPE_CHECKING, Any, Tuple, TypeVar, Union, overload  # noqa: UP035
 
 import attrs
 
@@ -21,6 +21,14 @@ from .create import Create
 from .flatten import Flatten
 from .group_by_key import GroupByKey, pair_types
 from .pardo import ParDo
+
+if TYPE_CHECKING:
+    K = TypeVar("K")
+    V = TypeVar("V")
+    V1 = TypeVar("V1")
+    V2 = TypeVar("V2")
+    V3 = TypeVar("V3")
+    V4 = TypeVar("V4")
 
 
 class CoGroupByKey(PTransform):
@@ -48,9 +56,43 @@ class CoGroupByKey(PTransform):
         super().__init__()
         self.pipeline = pipeline
 
-    def expand(self, pcolls: Mapping[Any, PCollection[Any]] | Iterable[PCollection[Any]]) -> PCollection[Any]:
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]
+        def __ror__(
+            self, left: tuple[PCollection[tuple[K, V1]], PCollection[tuple[K, V2]]]
+        ) -> PCollection[tuple[K, tuple[list[V1], list[V2]]]]: ...
+        @overload
+        def __ror__(
+            self, left: tuple[PCollection[tuple[K, V1]], PCollection[tuple[K, V2]], PCollection[tuple[K, V3]]]
+        ) -> PCollection[tuple[K, tuple[list[V1], list[V2], list[V3]]]]: ...
+        @overload
+        def __ror__(
+            self, left: Mapping[str, PCollection[tuple[K, Any]]]
+        ) -> PCollection[tuple[K, dict[str, list[Any]]]]: ...
+        @overload
+        def __ror__(self, left: Iterable[PCollection[tuple[K, V]]]) -> PCollection[tuple[K, tuple[list[V], ...]]]: ...
+        @overload
+        def __ror__(self, left: Iterable[Any]) -> Any: ...
+        def __ror__(self, left: Any) -> Any: ...
+
+    @overload
+    def expand(
+        self, pcolls: tuple[PCollection[tuple[K, V1]], PCollection[tuple[K, V2]]]
+    ) -> PCollection[tuple[K, tuple[list[V1], list[V2]]]]: ...
+    @overload
+    def expand(
+        self, pcolls: tuple[PCollection[tuple[K, V1]], PCollection[tuple[K, V2]], PCollection[tuple[K, V3]]]
+    ) -> PCollection[tuple[K, tuple[list[V1], list[V2], list[V3]]]]: ...
+    @overload
+    def expand(
+        self, pcolls: Mapping[str, PCollection[tuple[K, Any]]]
+    ) -> PCollection[tuple[K, dict[str, list[Any]]]]: ...
+    @overload
+    def expand(self, pcolls: Iterable[PCollection[tuple[K, V]]]) -> PCollection[tuple[K, tuple[list[V], ...]]]: ...
+    def expand(self, pcolls: Any) -> Any:
         if isinstance(pcolls, PBegin):
-            return pcolls | Create([])  # type: ignore[no-any-return]
+            return pcolls | Create([])
         if isinstance(pcolls, PCollection):
             raise InputError(
                 f"{self.label}: expected a dict or a tuple of PCollections, got one; did you forget a comma?"
@@ -76,7 +118,7 @@ class CoGroupByKey(PTransform):
             return batch, attrs.evolve(of, values=Collected(of.values, n, known))
 
         collect.column_operation = _Collecting(collected)
-        return grouped | "Collect" >> ParDo(collect).with_output_types(hint)  # type: ignore[no-any-return]
+        return grouped | "Collect" >> ParDo(collect).with_output_types(hint)
 
 
 def tagging(i: int) -> DoFn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Tuple  # noqa: UP035
+from typing import TYPE_CHECKING, Any, Generic, Self, Tuple, TypeVar, overload  # noqa: UP035
 
 from ..sdk.columns.column_bundle import Pairs, as_nones
 from ..sdk.columns.expressions import Rearrangement
@@ -14,6 +14,7 @@ from ..sdk.dofn.dofn import DoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.side_inputs import AsList, AsSideInput, AsSingleton, SingletonOrMade
+from ..sdk.type_variables import CombinerT_co
 from ..sdk.typehints import declared_hints, hints_of_callable, pair_of, value_type
 from ..sdk.user_code.serialization import Serialized
 from ..sdk.user_code.signatures import label_of
@@ -27,8 +28,28 @@ from .hot_key_fanout import WithHotKeyFanout, checked_fanout
 from .map_and_filter import FlatMap, Map
 from .pardo import ParDo
 
+if TYPE_CHECKING:
+    from ..sdk.static_types import Combiner, Fold, FunctionOfList
 
-class CombinePerKey(PTransform):
+    K = TypeVar("K")
+    V = TypeVar("V")
+    R = TypeVar("R")
+    T = TypeVar("T")
+
+
+class _Combining(PTransform, Generic[CombinerT_co]):
+    """Base class of transforms with a combiner and its further arguments."""
+
+    def __init__(self, fn: CombinerT_co, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        self.combine_fn = CombineFn.maybe_from_callable(fn, bool(args or kwargs))
+        given: Any = fn
+        self.fn_label = label_of(given) if not isinstance(fn, CombineFn) else type(fn).__name__
+        self.args = args
+        self.kwargs = kwargs
+
+
+class CombinePerKey(_Combining[CombinerT_co]):
     """(key, value) pairs to (key, combined value), for each key and window.
 
     `fn` is a `CombineFn`, or a function of an iterable that is associative, such as `sum`.
@@ -41,17 +62,10 @@ class CombinePerKey(PTransform):
 
     late_tag: str | None = None
 
-    def __init__(self, fn: CombineFn[Any, Any, Any] | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-        self.combine_fn = CombineFn.maybe_from_callable(fn, bool(args or kwargs))
-        self.fn_label = label_of(fn) if not isinstance(fn, CombineFn) else type(fn).__name__
-        self.args = args
-        self.kwargs = kwargs
-
     def default_label(self) -> str:
         return f"{type(self).__name__}({self.fn_label})"
 
-    def with_hot_key_fanout(self, fanout: int | Callable[[Any], int] | None) -> PTransform:
+    def with_hot_key_fanout(self, fanout: int | Callable[[Any], int] | None) -> Self:
         """Return the transform in two steps, so that a hot key is combined in parallel.
 
         Inputs that may be retracted, and combiners that take side inputs, are combined in one step.
@@ -63,19 +77,30 @@ class CombinePerKey(PTransform):
         if fanout is None:
             return self
         fn = None if self._takes_side_inputs else _curried(self.combine_fn, self.args, self.kwargs)
-        return WithHotKeyFanout(self, fn, fanout, self.late_tag, self.label)
+        with_fanout: Any = WithHotKeyFanout(self, fn, fanout, self.late_tag, self.label)
+        return with_fanout  # type: ignore[no-any-return]
 
     @property
     def _takes_side_inputs(self) -> bool:
         return any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values()))
 
-    def with_late_data(self, tag: str = "late") -> PTransform:
+    def with_late_data(self, tag: str = "late") -> PTransform[Any, Any]:
         """Return the transform with a second output: the elements that arrived after their window had expired."""
         changed = object.__new__(type(self))
         changed.__dict__.update(self.__dict__, late_tag=tag)
         return changed
 
-    def expand(self, pcoll: PCollection[Any]) -> Any:
+    @overload
+    def expand(self: CombinePerKey[Combiner[V, R]], pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[K, R]]: ...
+    @overload
+    def expand(self: CombinePerKey[Fold], pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, T]]: ...
+    @overload
+    def expand(
+        self: CombinePerKey[FunctionOfList[V, R]], pcoll: PCollection[tuple[K, V]]
+    ) -> PCollection[tuple[K, R]]: ...
+    @overload
+    def expand(self: CombinePerKey[type[R]], pcoll: PCollection[tuple[K, Any]]) -> PCollection[tuple[K, R]]: ...
+    def expand(self, pcoll: Any) -> Any:
         key, combined = pair_types(pcoll)
         value = self.output_type(combined)
         hint = Tuple[key, value]  # type: ignore[valid-type]  # noqa: UP006
@@ -110,7 +135,7 @@ def _tells_its_type(fn: CombineFn[Any, Any, Any]) -> bool:
     return "infer_output_type" in defined
 
 
-class CombineGlobally(PTransform):
+class CombineGlobally(_Combining[CombinerT_co]):
     """All values of each window, combined to one.
 
     In the global window the output for an empty input is the result of `fn` for no elements.  Other windows need
@@ -125,34 +150,27 @@ class CombineGlobally(PTransform):
     as_view = False
     fanout: int | None = None
 
-    def __init__(self, fn: CombineFn[Any, Any, Any] | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-        self.combine_fn = CombineFn.maybe_from_callable(fn, bool(args or kwargs))
-        self.fn_label = label_of(fn) if not isinstance(fn, CombineFn) else type(fn).__name__
-        self.args = args
-        self.kwargs = kwargs
-
     def default_label(self) -> str:
         return f"CombineGlobally({self.fn_label})"
 
-    def _changed(self, **changes: Any) -> CombineGlobally:
+    def _changed(self, **changes: Any) -> Self:
         changed = object.__new__(type(self))
         changed.__dict__.update(self.__dict__, **changes)
         return changed
 
-    def with_defaults(self, has_defaults: bool = True) -> CombineGlobally:
+    def with_defaults(self, has_defaults: bool = True) -> Self:
         """Return the transform with or without an output for an empty input."""
         return self._changed(has_defaults=has_defaults)
 
-    def without_defaults(self) -> CombineGlobally:
+    def without_defaults(self) -> Self:
         """Return the transform without an output for an empty input."""
         return self.with_defaults(False)
 
-    def as_singleton_view(self) -> CombineGlobally:
+    def as_singleton_view(self) -> PTransform[Any, Any]:
         """Return the transform with its result as an `AsSingleton` side input, defaults included."""
         return self._changed(as_view=True)
 
-    def with_fanout(self, fanout: int | None) -> CombineGlobally:
+    def with_fanout(self, fanout: int | None) -> Self:
         """Return the transform in two steps, with `fanout` parts in the first; 0, 1 and None mean no fanout."""
         return self._changed(fanout=None if fanout is None else checked_fanout(fanout, "with_fanout: the fanout"))
 
@@ -160,16 +178,24 @@ class CombineGlobally(PTransform):
         accepted, produced = super().element_types()
         return declared_hints(self.combine_fn)[0] if accepted is None else accepted, produced
 
-    def expand(self, pcoll: PCollection[Any]) -> Any:
+    @overload
+    def expand(self: CombineGlobally[Combiner[V, R]], pcoll: PCollection[V]) -> PCollection[R]: ...
+    @overload
+    def expand(self: CombineGlobally[Fold], pcoll: PCollection[T]) -> PCollection[T]: ...
+    @overload
+    def expand(self: CombineGlobally[FunctionOfList[V, R]], pcoll: PCollection[V]) -> PCollection[R]: ...
+    @overload
+    def expand(self: CombineGlobally[type[R]], pcoll: PCollection[Any]) -> PCollection[R]: ...
+    def expand(self, pcoll: Any) -> Any:
         label = pcoll.pipeline.full_label
         if self.has_defaults and not self.as_view and not isinstance(pcoll.windowing.window_fn, GlobalWindows):
             raise ValueError(
                 f"{label}: its input is windowed by {pcoll.windowing.window_fn!r}, and a default for every empty "
                 "window would be endlessly many; use without_defaults() or as_singleton_view()"
             )
-        combine: PTransform = CombinePerKey(self.combine_fn, *self.args, **self.kwargs)
+        combine: CombinePerKey[Any] = CombinePerKey(self.combine_fn, *self.args, **self.kwargs)
         if self.fanout is not None:
-            combine = CombinePerKey(self.combine_fn, *self.args, **self.kwargs).with_hot_key_fanout(self.fanout)
+            combine = combine.with_hot_key_fanout(self.fanout)
         key_with_void = ParDo(_key_with_void()).with_output_types(pair_of(None, pcoll.hint))
         by_key = pcoll | "KeyWithVoid" >> key_with_void | "CombinePerKey" >> combine
         combined = by_key | "UnKey" >> ParDo(_un_key()).with_output_types(value_type(by_key.hint))
@@ -220,20 +246,13 @@ def _of_nothing(fn: CombineFn[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
         fn.teardown(*args, **kwargs)
 
 
-class CombineValues(PTransform):
+class CombineValues(_Combining[CombinerT_co]):
     """(key, iterable of values) to (key, combined value), without grouping.
 
     >>> import penstock as beam
     >>> [("a", [1, 2])] | beam.CombineValues(sum)
     [('a', 3)]
     """
-
-    def __init__(self, fn: CombineFn[Any, Any, Any] | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-        self.combine_fn = CombineFn.maybe_from_callable(fn, bool(args or kwargs))
-        self.fn_label = label_of(fn) if not isinstance(fn, CombineFn) else type(fn).__name__
-        self.args = args
-        self.kwargs = kwargs
 
     def default_label(self) -> str:
         return f"CombineValues({self.fn_label})"
@@ -244,12 +263,26 @@ class CombineValues(PTransform):
         values = Iterable[value]  # type: ignore[valid-type]
         return pair_of(Any, values) if accepted is None and value is not None else accepted, produced
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    @overload
+    def expand(
+        self: CombineValues[Combiner[V, R]], pcoll: PCollection[tuple[K, Iterable[V]]]
+    ) -> PCollection[tuple[K, R]]: ...
+    @overload
+    def expand(self: CombineValues[Fold], pcoll: PCollection[tuple[K, Iterable[T]]]) -> PCollection[tuple[K, T]]: ...
+    @overload
+    def expand(
+        self: CombineValues[FunctionOfList[V, R]], pcoll: PCollection[tuple[K, Iterable[V]]]
+    ) -> PCollection[tuple[K, R]]: ...
+    @overload
+    def expand(
+        self: CombineValues[type[R]], pcoll: PCollection[tuple[K, Iterable[Any]]]
+    ) -> PCollection[tuple[K, R]]: ...
+    def expand(self, pcoll: Any) -> Any:
         if any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values())):
             combine = ParDo(_CombineValues(self.combine_fn), *self.args, **self.kwargs)
         else:
             combine = ParDo(_CombineValues(_curried(self.combine_fn, self.args, self.kwargs)))
-        return pcoll | "Apply" >> combine  # type: ignore[no-any-return]
+        return pcoll | "Apply" >> combine
 
 
 class _CombineValues(DoFn):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ..sdk import typehints
 from ..sdk.elements.defensive_copy import defensive_copies
@@ -13,12 +13,19 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources.bounded import ValuesSource
 from ..sdk.sources.table_values import TableValues
+from ..sdk.type_variables import A
 from ..sdk.typehints.column_types import fields_of
 from ..sdk.typehints.schema import with_schema
 from .read import Read
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-class Create(PTransform):
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+
+class Create(PTransform[PBegin, PCollection[A]]):
     """The values of an iterable; `TimestampedValue`s among them get their timestamps.
 
     `reshuffle` is Beam's and accepted; runners always distribute the values.
@@ -37,7 +44,15 @@ class Create(PTransform):
     Row(name='Ada', age=36)
     """
 
-    def __init__(self, values: Iterable[Any], reshuffle: bool = True) -> None:
+    if TYPE_CHECKING:
+
+        def _unwraps(self) -> None: ...
+
+    @overload
+    def __init__(self: Create[tuple[K, V]], values: Mapping[K, V], reshuffle: bool = True) -> None: ...
+    @overload
+    def __init__(self, values: Iterable[A], reshuffle: bool = True) -> None: ...
+    def __init__(self, values: Any, reshuffle: bool = True) -> None:
         super().__init__()
         if isinstance(values, (str, bytes)):
             raise TypeError(
@@ -57,15 +72,15 @@ class Create(PTransform):
             return with_schema(Row, fields_of(self.values.schema))
         return typehints.infer_type([unwrapped(value)[0] for value in self.values[:100]])
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> PCollection[A]:
         hint = self._output_hint if self._output_hint is not None else self.infer_output_type()
-        values: PCollection[Any] = pbegin | "Values" >> Read(
+        values: PCollection[A] = pbegin | "Values" >> Read(
             ValuesSource(self.values, self._are_immutable)
         ).with_output_types(hint)
         return values
 
 
-class Impulse(PTransform):
+class Impulse(PTransform[PBegin, PCollection[bytes]]):
     """One element, `b""`, with the minimum timestamp.
 
     >>> import penstock as beam

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk import typehints
 from ..sdk.dofn.dofn import DoFn
@@ -18,6 +18,11 @@ from ..windowing.duration import DurationTypes, micros_of_span
 from .group_by_key import pair_types
 from .map_and_filter import Map
 from .pardo import ParDo
+
+if TYPE_CHECKING:
+    K = TypeVar("K")
+    T = TypeVar("T")
+    V = TypeVar("V")
 
 
 class DeduplicatePerKey(PTransform):
@@ -51,11 +56,11 @@ class DeduplicatePerKey(PTransform):
         self.processing_time_duration = processing_time_duration
         self.event_time_duration = event_time_duration
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[K, V]]:
         key, value = pair_types(pcoll)
         kind = _Counted if pcoll.retracted_by else _First
         first = kind(self.processing_time_duration, self.event_time_duration)
-        return pcoll | "DeduplicateFn" >> ParDo(first).with_output_types(typehints.pair_of(key, value))  # type: ignore[no-any-return]
+        return pcoll | "DeduplicateFn" >> ParDo(first).with_output_types(typehints.pair_of(key, value))
 
 
 class Deduplicate(DeduplicatePerKey):
@@ -66,10 +71,10 @@ class Deduplicate(DeduplicatePerKey):
     ['a', 'b']
     """
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         pairs = pcoll | "Use Value as Key" >> Map(lambda x: (x, None))
         once = pairs | "DeduplicatePerKey" >> DeduplicatePerKey(self.processing_time_duration, self.event_time_duration)
-        return once | "Output Value" >> Map(lambda pair: pair[0]).with_output_types(pcoll.hint)  # type: ignore[no-any-return]
+        return once | "Output Value" >> Map(lambda pair: pair[0]).with_output_types(pcoll.hint)
 
 
 class _First(DoFn):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from ..sdk import typehints
 from ..sdk.combine_fn import CountCombineFn
@@ -12,6 +12,9 @@ from ..sdk.pvalue import PCollection
 from .combine import CombinePerKey
 from .keys import Keys
 from .pardo import ParDo
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
 
 
 class Distinct(PTransform):
@@ -24,15 +27,16 @@ class Distinct(PTransform):
     [1, 2]
     """
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         to_pairs = ParDo(ArrangementDoFn((WHOLE, Constant(None)), "ToPairs"))
-        return (  # type: ignore[no-any-return]
+        distinct: PCollection[T] = (
             pcoll
             | "ToPairs" >> to_pairs.with_output_types(typehints.pair_of(pcoll.hint, None))
             # Counted, so that an element is retracted only with its last occurrence.
             | "Group" >> CombinePerKey(CountCombineFn())
             | "Distinct" >> Keys()
         )
+        return distinct
 
 
 class RemoveDuplicates(Distinct):

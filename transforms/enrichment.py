@@ -107,7 +107,7 @@ class Enrichment(PTransform):
         def join(request: Any, response: Any) -> Any:
             return join_fn(request, response) if as_they_are else join_fn(request.as_dict(), response.as_dict())
 
-        return answers | "enrichment_join" >> MapTuple(join)  # type: ignore[no-any-return]
+        return answers | "enrichment_join" >> MapTuple(join)
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         return self._joined(pcoll | "Enrichment-RRIO" >> self._requests())

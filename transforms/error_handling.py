@@ -79,15 +79,17 @@ class GuardedDoFn(WrappingDoFn):
                 letter = Retracted(letter)
             return TaggedOutput(self.dead_letter_tag, letter)
 
+        process: Any = fn.process
+
         def all_or_nothing(*args: Any, **kwargs: Any) -> Iterable[Any]:
             try:
-                return list(fn.process(*args, **kwargs) or ())
+                return list(process(*args, **kwargs) or ())
             except exc_class as error:
                 return (dead_letter(error, args, kwargs),)
 
         def some_or_all(*args: Any, **kwargs: Any) -> Iterable[Any]:
             try:
-                yield from fn.process(*args, **kwargs) or ()
+                yield from process(*args, **kwargs) or ()
             except exc_class as error:
                 yield dead_letter(error, args, kwargs)
 

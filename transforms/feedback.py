@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk import graph
 from ..sdk.dofn.dofn import DoFn
@@ -14,6 +14,9 @@ from ..sdk.pvalue import PCollection
 from ..triggers import DefaultTrigger
 from ..windowing import GlobalWindows
 from .pardo import ParDo
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
 
 _AGAIN = "again"
 
@@ -55,7 +58,7 @@ class Feedback(PTransform):
         self.body = body
         self.until = until
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         label = pcoll.pipeline.full_label
         head = pcoll | "Head" >> _Head()
         before = len(pcoll.pipeline.outline().transforms)

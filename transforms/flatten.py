@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union, overload
 
 from ..sdk import graph
 from ..sdk.errors import InputError, PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PBegin, PCollection, PValue
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
 
 
 class Flatten(PTransform):
@@ -35,7 +38,15 @@ class Flatten(PTransform):
         if kwargs:
             raise TypeError(f"Flatten: unexpected arguments {sorted(kwargs)}")
 
-    def expand(self, pcolls: Iterable[PCollection[Any]] | DoOutputsTuple) -> PCollection[Any]:
+    if TYPE_CHECKING:
+
+        @overload
+        def __ror__(self, left: Iterable[PCollection[T]]) -> PCollection[T]: ...
+        @overload
+        def __ror__(self, left: Iterable[Any]) -> Any: ...
+        def __ror__(self, left: Any) -> Any: ...
+
+    def expand(self, pcolls: Iterable[PCollection[T]]) -> PCollection[T]:
         if isinstance(pcolls, PBegin):
             return pcolls.pipeline.add(graph.Flatten(), [], DEFAULT_WINDOWING, is_bounded=True)[None]
         if isinstance(pcolls, PValue):
@@ -58,11 +69,11 @@ class Flatten(PTransform):
         hint = reduce(lambda a, b: Union[a, b], [p.hint for p in inputs], inputs[0].hint)  # noqa: UP007
         if any(p.hint is Any for p in inputs):
             hint = Any
-        flattened: PCollection[Any] = pipeline.add(graph.Flatten(), inputs, windowing, hint)[None]
+        flattened: PCollection[T] = pipeline.add(graph.Flatten(), inputs, windowing, hint)[None]
         return flattened
 
 
-class FlattenWith(PTransform):
+class FlattenWith(PTransform[PCollection[Any], Any]):
     """The input PCollection and others as one.
 
     The others are PCollections, or transforms that start from the pipeline.
@@ -78,13 +89,13 @@ class FlattenWith(PTransform):
         super().__init__()
         self.others = others
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         pcolls = [pcoll]
         for other in self.others:
             if not isinstance(other, (PCollection, PTransform)):
                 raise TypeError(f"{pcoll.pipeline.full_label}: expected PCollections and transforms, got {other!r}")
             pcolls.append(pcoll.pipeline | other if isinstance(other, PTransform) else other)
-        return tuple(pcolls) | Flatten()  # type: ignore[no-any-return]
+        return tuple(pcolls) | Flatten()
 
 
 def _hint_for(value: Any) -> str:

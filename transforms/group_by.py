@@ -6,7 +6,7 @@ import keyword
 from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 import attrs
 
@@ -21,6 +21,7 @@ from ..sdk.elements.row import Row
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.type_variables import KeyingT_co
 from ..sdk.typehints.column_types import check_columns, type_in
 from ..sdk.typehints.schema import with_schema
 from .combine import CombinePerKey
@@ -29,11 +30,16 @@ from .group_by_key import GroupByKey
 from .keys import Keying
 from .pardo import ParDo
 
+if TYPE_CHECKING:
+    K = TypeVar("K")
+    T = TypeVar("T")
+
+
 # A field's name, an expression of `col`, or a function of the element.
 Field: TypeAlias = str | Column | Callable[[Any], Any]
 
 
-class GroupBy(PTransform):
+class GroupBy(PTransform, Generic[KeyingT_co]):
     """Elements to (key, iterable of elements), by one or more of their fields.
 
     A field is the name of an attribute, an expression of `col`, or a function of the element.  With a single positional
@@ -49,7 +55,15 @@ class GroupBy(PTransform):
     [(Key(odd=True), [1, 3]), (Key(odd=False), [2])]
     """
 
-    def __init__(self, *fields: Field, **kwargs: Field) -> None:
+    @overload
+    def __init__(self: GroupBy[str], field: str | Column, /, *fields: Field, **kwargs: Field) -> None: ...
+    @overload
+    def __init__(self, field: KeyingT_co, /) -> None: ...
+    @overload
+    def __init__(self: GroupBy[str], field: Field, second: Field, /, *fields: Field, **kwargs: Field) -> None: ...
+    @overload
+    def __init__(self: GroupBy[str], /, **kwargs: Field) -> None: ...
+    def __init__(self, /, *fields: Any, **kwargs: Any) -> None:
         super().__init__()
         self.tuple_keys = len(fields) != 1 or bool(kwargs)
         unnamed = "key" if not self.tuple_keys else "key{}"
@@ -60,11 +74,11 @@ class GroupBy(PTransform):
     def default_label(self) -> str:
         return f"GroupBy({', '.join(name for name, _ in self.fields)})"
 
-    def force_tuple_keys(self, value: bool = True) -> GroupBy:
+    def force_tuple_keys(self, value: bool = True) -> GroupBy[str]:
         """Return the transform with a named tuple as the key even for a single field."""
-        changed = object.__new__(type(self))
+        changed: Any = object.__new__(type(self))
         changed.__dict__.update(self.__dict__, tuple_keys=value)
-        return changed
+        return changed  # type: ignore[no-any-return]
 
     def aggregate_field(self, field: Field, combine_fn: CombineFn[Any, Any, Any] | Any, dest: str) -> GroupAndAggregate:
         """Return a grouping to one named tuple `Result` for each key: the key's fields, then the aggregates.
@@ -78,6 +92,10 @@ class GroupBy(PTransform):
         """
         return GroupAndAggregate(self, ()).aggregate_field(field, combine_fn, dest)
 
+    @overload
+    def expand(self: GroupBy[Callable[..., K]], pcoll: PCollection[T]) -> PCollection[tuple[K, Iterable[T]]]: ...
+    @overload
+    def expand(self: GroupBy[str], pcoll: PCollection[T]) -> PCollection[tuple[Any, Iterable[T]]]: ...
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         exprs = [expr for _, expr in self.fields]
         names = tuple(name for name, _ in self.fields)
@@ -98,13 +116,14 @@ class GroupBy(PTransform):
             single = _getter(exprs[0])
             dofn = MapDoFn(lambda v: (single(v), v))
         dofn.column_operation = operation
-        return pcoll | "Key" >> ParDo(dofn).with_output_types(hint) | "Group" >> GroupByKey()  # type: ignore[no-any-return]
+        keyed: PCollection[tuple[Any, Any]] = pcoll | "Key" >> ParDo(dofn).with_output_types(hint)
+        return keyed | "Group" >> GroupByKey()
 
 
 class GroupAndAggregate(PTransform):
     """Result of `GroupBy(...).aggregate_field(...)`."""
 
-    def __init__(self, grouping: GroupBy, aggregations: Sequence[tuple[Field, Any, str]]) -> None:
+    def __init__(self, grouping: GroupBy[Any], aggregations: Sequence[tuple[Field, Any, str]]) -> None:
         super().__init__()
         self.grouping = grouping
         self.aggregations = tuple(aggregations)
@@ -124,15 +143,17 @@ class GroupAndAggregate(PTransform):
         _check_fields([*keys, *values], pcoll)
         combine_fn = TupleCombineFn(*(fn for _, fn, _ in self.aggregations))
         types = [_type_in(expr, pcoll.hint) for expr in keys] + [None] * len(values)
-        return (  # type: ignore[no-any-return]
+        to_results = ParDo(_results(names)).with_output_types(with_schema(Any, zip(names, types, strict=True)))
+        results: PCollection[Any] = (
             pcoll
             | "Key" >> ParDo(_keys_and_values(keys, values)).with_output_types(tuple[Any, Any])
             | "Combine" >> CombinePerKey(combine_fn)
-            | "Result" >> ParDo(_results(names)).with_output_types(with_schema(Any, zip(names, types, strict=True)))
+            | "Result" >> to_results
         )
+        return results
 
 
-class Select(ParDo):
+class Select(ParDo[Any, Row]):
     """Elements to `Row`s of some of their fields, each the name of an attribute or a function.
 
     Positional functions are named "arg00", "arg01" and so on.  Expressions of `col` are computed for many elements at
@@ -149,7 +170,8 @@ class Select(ParDo):
         self.fields = [(f if isinstance(f, str) else f"arg{i:02}", f) for i, f in enumerate(args)]
         self.fields.extend(kwargs.items())
         _check("Select", self.fields)
-        super().__init__(self._dofn())
+        dofn: Any = self._dofn()
+        super().__init__(dofn)
 
     def _dofn(self) -> DoFn:
         is_needed = any(isinstance(field, Column) for _, field in self.fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk.coders.key_encoding import encode_key
 from ..sdk.coders.pickled import PickleCoder
@@ -15,6 +15,10 @@ from ..sdk.pvalue import PCollection
 from .group_by_key import GroupByKey, pair_types
 from .pardo import ParDo
 from .secret import Secret, fernet
+
+if TYPE_CHECKING:
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 
 class InvalidSecretError(PenstockError, ValueError):
@@ -61,7 +65,7 @@ class GroupByEncryptedKey(PTransform):
     def default_label(self) -> str:
         return "GroupByEncryptedKey"
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[K, list[V]]]:
         label = pcoll.pipeline.full_label
         pair_types(pcoll)
         if pcoll.retracted_by:
@@ -74,7 +78,7 @@ class GroupByEncryptedKey(PTransform):
         encrypted = pcoll | "Encrypt" >> ParDo(_Encrypt(self._hmac_key, label))
         decrypted = encrypted | grouping | "Decrypt" >> ParDo(_Decrypt(self._hmac_key, label))
         decrypted.hint = grouping.infer_output_type(pcoll.hint)
-        return decrypted  # type: ignore[no-any-return]
+        return decrypted
 
 
 class _WithKey(DoFn):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any, Tuple  # noqa: UP035
+from typing import TYPE_CHECKING, Any, Tuple, TypeVar  # noqa: UP035
 
 import attrs
 
@@ -19,6 +19,10 @@ from ..sdk.typehints.forms import constraint_of
 from ..sdk.user_code.serialization import Serialized
 from ..triggers import AccumulationMode, DataLossReason, DefaultTrigger, check_safe
 from ..windowing.global_windows import GlobalWindows
+
+if TYPE_CHECKING:
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -49,7 +53,7 @@ class GroupByKey(PTransform):
     def default_label(self) -> str:
         return "GroupByKey"
 
-    def with_late_data(self, tag: str = "late") -> PTransform:
+    def with_late_data(self, tag: str = "late") -> PTransform[Any, Any]:
         """Return the transform with a second output: the elements that arrived after their window had expired."""
         grouping = GroupByKey(self._label)
         grouping.late_tag = tag
@@ -60,10 +64,12 @@ class GroupByKey(PTransform):
         key, value = typehints.key_type(typehint_of(input_type)), typehints.value_type(typehint_of(input_type))
         return Tuple[key, Iterable[value]]  # type: ignore[valid-type]  # noqa: UP006
 
-    def expand(self, pcoll: PCollection[Any]) -> Any:
+    def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[K, Iterable[V]]]:
         pair_types(pcoll)
         hint, mode = self.infer_output_type(pcoll.hint), self.accumulation_mode
-        return add_grouping(pcoll, None, hint, self.late_tag, mode, self.only_shuffles, self.is_encrypted)
+        # With a tag for late data there are several.
+        grouped: Any = add_grouping(pcoll, None, hint, self.late_tag, mode, self.only_shuffles, self.is_encrypted)
+        return grouped  # type: ignore[no-any-return]
 
 
 # The paper's name.
@@ -78,7 +84,7 @@ def add_grouping(
     accumulation_mode: AccumulationMode | None = None,
     only_shuffles: bool = False,
     is_encrypted: bool = False,
-) -> PCollection[Any] | DoOutputsTuple:
+) -> PCollection[Any] | DoOutputsTuple[Any]:
     """Apply the primitive, and return its output, or with `late_tag` its output and the late data.
 
     `accumulation_mode` overrides the mode of the input for this grouping.

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import GenericAlias
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk import typehints
 from ..sdk.coders.sharded_key import ShardedKey
@@ -24,6 +24,10 @@ from ..windowing.duration import DurationTypes, micros_of_span, seconds_of_span
 from .group_by_key import GroupByKey, pair_types
 from .map_and_filter import FlatMap
 from .pardo import ParDo
+
+if TYPE_CHECKING:
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 
 class GroupIntoBatches(PTransform):
@@ -56,7 +60,7 @@ class GroupIntoBatches(PTransform):
             self.max_buffering_duration_secs = seconds_of_span(max_buffering_duration_secs)
         self.clock = clock
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[K, list[V]]]:
         key, value = pair_types(pcoll)
         hint = typehints.pair_of(key, GenericAlias(list, (value,)))
         if self.max_buffering_duration_secs or not pcoll.is_bounded:
@@ -66,8 +70,8 @@ class GroupIntoBatches(PTransform):
                     "emitted list can't be retracted; batch an input without retractions, or use GroupByKey"
                 )
             buffer = _Buffer(self.batch_size, self.max_buffering_duration_secs or 0, self.clock)
-            return pcoll | "Buffer" >> ParDo(buffer).with_output_types(hint)  # type: ignore[no-any-return]
-        return pcoll | "Group" >> GroupByKey() | "Batch" >> FlatMap(_batches, self.batch_size).with_output_types(hint)  # type: ignore[no-any-return]
+            return pcoll | "Buffer" >> ParDo(buffer).with_output_types(hint)
+        return pcoll | "Group" >> GroupByKey() | "Batch" >> FlatMap(_batches, self.batch_size).with_output_types(hint)
 
     class WithShardedKey(PTransform):
         """Batches with each key split into shards, `ShardedKey(key, shard_id)`, one for each worker.
@@ -87,10 +91,10 @@ class GroupIntoBatches(PTransform):
             super().__init__()
             self.batches = GroupIntoBatches(batch_size, max_buffering_duration_secs, clock)
 
-        def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[Any, list[V]]]:
             _, value = pair_types(pcoll)
             sharded = ParDo(_Sharded()).with_output_types(typehints.pair_of(ShardedKey, value))
-            return pcoll | "Shard" >> sharded | self.batches  # type: ignore[no-any-return]
+            return pcoll | "Shard" >> sharded | self.batches
 
 
 class _Buffer(DoFn):

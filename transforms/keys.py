@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import attrs
 
@@ -16,12 +16,17 @@ from ..sdk.dofn.signature import check_signature
 from ..sdk.elements.bundle import Bundle
 from ..sdk.elements.defensive_copy import IMMUTABLE
 from ..sdk.pvalue import PCollection
+from ..sdk.type_variables import K
 from ..sdk.user_code.signatures import label_of
 from .group_by_key import pair_types
 from .pardo import ParDo
 
+if TYPE_CHECKING:
+    T = TypeVar("T")
+    V = TypeVar("V")
 
-class _OfPairs(ParDo):
+
+class _OfPairs(ParDo[Any, Any]):
     """A ParDo that arranges the items of a (key, value) pair."""
 
     term: Term
@@ -54,6 +59,10 @@ class Keys(_OfPairs):
     ['a', 'b']
     """
 
+    if TYPE_CHECKING:
+
+        def expand(self, pcoll: PCollection[tuple[K, Any]]) -> PCollection[K]: ...
+
     term = FIRST
 
     def infer_output_type(self, input_type: Any) -> Any:
@@ -67,6 +76,10 @@ class Values(_OfPairs):
     >>> [("a", 1), ("b", 2)] | beam.Values()
     [1, 2]
     """
+
+    if TYPE_CHECKING:
+
+        def expand(self, pcoll: PCollection[tuple[Any, V]]) -> PCollection[V]: ...
 
     term = SECOND
 
@@ -84,6 +97,10 @@ class KvSwap(_OfPairs):
     >>> [("a", 1), ("b", 2)] | beam.KvSwap()
     [(1, 'a'), (2, 'b')]
     """
+
+    if TYPE_CHECKING:
+
+        def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[V, K]]: ...
 
     term = (SECOND, FIRST)
 
@@ -121,7 +138,7 @@ class Keying(OfFields):
         return keyed.with_values(list(zip(keys.values, bundle.values, strict=True)))
 
 
-class WithKeys(ParDo):
+class WithKeys(ParDo[Any, Any], Generic[K]):
     """Pairs of a key and each value.  The key is a constant, or the result of a function or an expression of the value.
 
     Further arguments, side inputs among them, are passed to the function.
@@ -135,18 +152,23 @@ class WithKeys(ParDo):
     [('fig', Row(name='fig', price=3))]
     """
 
+    @overload
+    def __init__(self, k: Callable[..., K], *args: Any, **kwargs: Any) -> None: ...
+    @overload
+    def __init__(self, k: K) -> None: ...
     def __init__(self, k: Any, *args: Any, **kwargs: Any) -> None:
         if not callable(k) and (args or kwargs):
             kind = "an expression" if isinstance(k, Column) else "a constant"
             raise TypeError(f"WithKeys: the key {k!r} is {kind} and takes no arguments")
-        super().__init__(_pairing(k, bool(args or kwargs)), *args, **kwargs)
-        self.key = k
+        dofn: Any = _pairing(k, bool(args or kwargs))
+        super().__init__(dofn, *args, **kwargs)
+        self.key: Any = k
 
     def default_label(self) -> str:
         shown = self.key.text if isinstance(self.key, Column) else str(self.key)
         return f"WithKeys({label_of(self.key) if callable(self.key) else shown[:40]})"
 
-    def expand(self, pcoll: PCollection[Any]) -> Any:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[tuple[K, T]]:
         if callable(self.key):
             check_signature(MapDoFn(self.key), self.args, self.kwargs, pcoll.pipeline.full_label)
         return super().expand(pcoll)

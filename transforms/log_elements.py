@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk.dofn.dofn import DoFn, MapDoFn
 from ..sdk.ptransform import PTransform
@@ -11,6 +11,9 @@ from ..sdk.pvalue import PCollection
 from ..triggers import PaneInfo
 from ..windowing import BoundedWindow, Timestamp
 from .pardo import ParDo
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
@@ -51,7 +54,7 @@ class LogElements(PTransform):
         self.with_pane_info = with_pane_info
         self.use_epoch_time = use_epoch_time
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         prefix, level, epoch = self.prefix, self.level, self.use_epoch_time
         with_timestamp, with_window, with_pane = self.with_timestamp, self.with_window, self.with_pane_info
 
@@ -75,7 +78,7 @@ class LogElements(PTransform):
                 _logger.log(level, line)
             return element
 
-        return pcoll | "Log" >> ParDo(MapDoFn(logged)).with_output_types(pcoll.hint)  # type: ignore[no-any-return]
+        return pcoll | "Log" >> ParDo(MapDoFn(logged)).with_output_types(pcoll.hint)
 
 
 def _time(timestamp: Timestamp, epoch: bool) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk.columns.column_bundle import Elements, Pairs, as_values, of_columns
 from ..sdk.columns.expressions import Column, ColumnOperation, Projection, Selection
@@ -19,18 +19,30 @@ from ..sdk.dofn.dofn import (
 )
 from ..sdk.dofn.hints import hints_of_dofn
 from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from ..sdk.type_variables import A, B
 from .filled_collections import warn_of_filled
 from .pardo import ParDo
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import ParamSpec
 
-class _CallableParDo(ParDo):
+    from ..sdk.elements.element_wrappers import TaggedOutput
+    from ..sdk.static_types import Function
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+
+
+class _CallableParDo(ParDo[A, B]):
     """A ParDo around a plain function."""
 
     dofn: type[CallableDoFn] = FlatMapDoFn
     # Makes the operation on columns of an expression.
     operation: Callable[[Column], ColumnOperation] | None = None
 
-    def __init__(self, fn: Callable[..., Any] | Column, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, fn: Any, *args: Any, **kwargs: Any) -> None:
         if isinstance(fn, Column):
             if self.operation is None or args or kwargs:
                 raise TypeError(f"{type(self).__name__}: expected a function, got {fn!r}")
@@ -41,10 +53,11 @@ class _CallableParDo(ParDo):
         if isinstance(fn, PTransform) or not callable(fn):
             raise TypeError(f"{type(self).__name__}: expected a function, got {fn!r}")
         warn_of_filled(fn, type(self).__name__)
-        super().__init__(self.dofn(fn), *args, **kwargs)
+        dofn: Any = self.dofn(fn)
+        super().__init__(dofn, *args, **kwargs)
 
 
-class Map(_CallableParDo):
+class Map(_CallableParDo[A, B]):
     """One output for each element: the function's result, or the value of an expression of `col`.
 
     A tuple of expressions gives tuples: `Map((col("user"), col("value")))` pairs of a key and a value, and
@@ -60,7 +73,10 @@ class Map(_CallableParDo):
     dofn = MapDoFn
     operation = staticmethod(lambda column: Projection((("value", column),), as_values))
 
-    def __init__(self, fn: Callable[..., Any] | Column | tuple[Any, ...], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, fn: Function[A, P, B | TaggedOutput], *args: P.args, **kwargs: P.kwargs) -> None:
+        self._apply_of(fn, *args, **kwargs)
+
+    def _apply_of(self, fn: Any, *args: Any, **kwargs: Any) -> None:
         if not isinstance(fn, tuple):
             super().__init__(fn, *args, **kwargs)
             return
@@ -88,7 +104,7 @@ def _tuples(item: Any, fields: list[tuple[str, Column]]) -> Elements:
     return of_columns if isinstance(item, tuple) else as_values
 
 
-class FlatMap(_CallableParDo):
+class FlatMap(_CallableParDo[A, B]):
     """Any number of outputs for each element: the items of the function's result.
 
     >>> import penstock as beam
@@ -98,11 +114,16 @@ class FlatMap(_CallableParDo):
 
     dofn = FlatMapDoFn
 
-    def __init__(self, fn: Callable[..., Any] = lambda x: x, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        fn: Function[A, P, Iterable[B | TaggedOutput] | None] = lambda x: x,  # type: ignore[assignment]
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
         super().__init__(fn, *args, **kwargs)
 
 
-class Filter(_CallableParDo):
+class Filter(_CallableParDo[A, A]):
     """The elements for which the function returns true, or an expression of `col` is true.
 
     >>> import penstock as beam
@@ -115,6 +136,13 @@ class Filter(_CallableParDo):
     dofn = FilterDoFn
     operation = Selection
 
+    if TYPE_CHECKING:
+        _unwraps: None  # type: ignore[assignment]
+
+        def __init__(self, fn: Function[A, P, object], *args: P.args, **kwargs: P.kwargs) -> None: ...
+        def _takes(self, element: A, /) -> None: ...
+        def _gives(self, pcoll: PCollection[T], /) -> PCollection[T]: ...
+
     def get_type_hints(self) -> Any:
         """Return the types of its elements as Beam's `IOTypeHints`: those that the function takes are its outputs."""
         hints = super().get_type_hints()
@@ -122,7 +150,7 @@ class Filter(_CallableParDo):
         return hints if taken is None or hints.output_types else hints.with_output_types(taken)
 
 
-class MapTuple(_CallableParDo):
+class MapTuple(_CallableParDo[Any, B]):
     """Map, with the items of each element as the function's arguments.
 
     >>> import penstock as beam
@@ -132,8 +160,12 @@ class MapTuple(_CallableParDo):
 
     dofn = MapTupleDoFn
 
+    if TYPE_CHECKING:
 
-class FlatMapTuple(_CallableParDo):
+        def __init__(self, fn: Callable[..., B | TaggedOutput], *args: Any, **kwargs: Any) -> None: ...
+
+
+class FlatMapTuple(_CallableParDo[Any, B]):
     """FlatMap, with the items of each element as the function's arguments.
 
     >>> import penstock as beam
@@ -142,3 +174,7 @@ class FlatMapTuple(_CallableParDo):
     """
 
     dofn = FlatMapTupleDoFn
+
+    if TYPE_CHECKING:
+
+        def __init__(self, fn: Callable[..., Iterable[B | TaggedOutput] | None], *args: Any, **kwargs: Any) -> None: ...

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from ..sdk import graph, typehints
 from ..sdk.columns.expressions import Selection
@@ -30,6 +30,7 @@ from ..sdk.options import TypeOptions
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.side_inputs import AsSideInput, AsSingleton
+from ..sdk.type_variables import A, B
 from ..sdk.typehints.column_types import check_operation
 from ..sdk.typehints.schema import schemas_of
 from ..sdk.typehints.simplified import simplified
@@ -43,10 +44,20 @@ from .group_by_key import add_grouping
 from .side_input_panes import side_input
 from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
 
+if TYPE_CHECKING:
+    from typing import ParamSpec
+
+    from ..sdk.pvalue import MainAndOne, MainAndThree, MainAndTwo
+    from ..sdk.static_types import Function, Outputs, Process
+
+    P = ParamSpec("P")
+    C = TypeVar("C")
+
+
 _LOGGER = logging.getLogger(__name__)
 
 
-class ParDo(PTransform):
+class ParDo(PTransform[PCollection[A], PCollection[B]]):
     """A DoFn, or a function that returns an iterable, applied to each element.
 
     Further arguments are passed to it, side inputs (`AsList(pcoll)` and the like) as their view of the element's
@@ -61,7 +72,11 @@ class ParDo(PTransform):
     ['a', 'b', 'c']
     """
 
-    def __init__(self, fn: DoFn | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    @overload
+    def __init__(self, fn: Process[A, P, Outputs[B]], *args: P.args, **kwargs: P.kwargs) -> None: ...
+    @overload
+    def __init__(self, fn: Function[A, P, Outputs[B]], *args: P.args, **kwargs: P.kwargs) -> None: ...
+    def __init__(self, fn: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         if isinstance(fn, type) and issubclass(fn, DoFn):
             raise InputError(f"got the class {fn.__name__}; did you forget to call it: {fn.__name__}()?")
@@ -87,7 +102,32 @@ class ParDo(PTransform):
     def display_data(self) -> dict[str, Any]:
         return {"fn": type(self.fn), "fn_dd": self.fn}
 
-    def with_outputs(self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None) -> PTransform:
+    if TYPE_CHECKING:
+
+        def _unwraps(self) -> None: ...
+        @overload
+        def with_output_types(self, hint: type[C], **tagged: Any) -> ParDo[A, C]: ...
+        @overload
+        def with_output_types(self, hint: Any = None, **tagged: Any) -> ParDo[A, Any]: ...
+        def with_output_types(self, hint: Any = None, **tagged: Any) -> Any: ...
+
+    @overload
+    def with_outputs(  # type: ignore[overload-overlap]
+        self, tag: str, /, *, main: str, allow_unknown_tags: bool | None = None
+    ) -> PTransform[PCollection[A], MainAndOne[B]]: ...
+    @overload
+    def with_outputs(  # type: ignore[overload-overlap]
+        self, tag: str, tag2: str, /, *, main: str, allow_unknown_tags: bool | None = None
+    ) -> PTransform[PCollection[A], MainAndTwo[B]]: ...
+    @overload
+    def with_outputs(  # type: ignore[overload-overlap]
+        self, tag: str, tag2: str, tag3: str, /, *, main: str, allow_unknown_tags: bool | None = None
+    ) -> PTransform[PCollection[A], MainAndThree[B]]: ...
+    @overload
+    def with_outputs(
+        self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None
+    ) -> _MultiParDo[A, B]: ...
+    def with_outputs(self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None) -> Any:
         """Return the transform with several outputs, by tag; `main` names the untagged output.
 
         Without tags, an output exists once it is accessed.
@@ -96,17 +136,24 @@ class ParDo(PTransform):
             raise ValueError(f"{self.label}: the main output's tag {main!r} is among the others {list(tags)}")
         return _MultiParDo(self, tags, main, not tags if allow_unknown_tags is None else allow_unknown_tags)
 
+    @overload
+    def with_exception_handling(
+        self, main_tag: str = "good", dead_letter_tag: str = "bad", *, error_handler: ErrorHandler, **kwargs: Any
+    ) -> PTransform[PCollection[A], PCollection[B]]: ...
+    @overload
     def with_exception_handling(
         self, main_tag: str = "good", dead_letter_tag: str = "bad", **kwargs: Any
-    ) -> PTransform:
+    ) -> ExceptionHandling[A, B]: ...
+    def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad", **kwargs: Any) -> Any:
         """Return the transform with two outputs: its output, and dead letters, which are elements with their errors."""
         return ExceptionHandling(self, main_tag, dead_letter_tag, **kwargs)
 
-    def with_error_handler(self, error_handler: ErrorHandler | None, **kwargs: Any) -> PTransform:
+    def with_error_handler(self, error_handler: ErrorHandler | None, **kwargs: Any) -> Self:
         """Return the transform whose dead letters `error_handler` takes; without a handler, the transform itself."""
         if error_handler is None:
             return self
-        return self.with_exception_handling(error_handler=error_handler, **kwargs)
+        handling: Any = self.with_exception_handling(error_handler=error_handler, **kwargs)
+        return handling  # type: ignore[no-any-return]
 
     def tagged_types(self) -> Mapping[str, Any]:
         return super().tagged_types() or tagged_hints_of_dofn(self.fn)
@@ -232,7 +279,7 @@ class ParDo(PTransform):
             return input_type if is_filter else inferred_output(self.fn, simplified(input_type))
         return inferred_output(self.fn, input_type if schemas_of(input_type) else simplified(input_type))
 
-    def expand(self, pcoll: PCollection[Any]) -> Any:
+    def expand(self, pcoll: PCollection[A]) -> PCollection[B]:
         label = pcoll.pipeline.full_label
         check_async(self.fn, label)
         signature = splittable_signature(self.fn, label)
@@ -241,7 +288,8 @@ class ParDo(PTransform):
         check_arguments([*self.args, *self.kwargs.values()], label)
         if signature.is_unbounded:
             return read_of_splittable(self.fn, self.args, self.kwargs, signature, pcoll)
-        return ParDo(WorkToTheEnd(self.fn, label), *self.args, **self.kwargs).add_to(pcoll, any_tag=True)[None]
+        work: Any = WorkToTheEnd(self.fn, label)
+        return ParDo(work, *self.args, **self.kwargs).add_to(pcoll, any_tag=True)[None]
 
 
 def _checks_types(options: TypeOptions) -> bool:
@@ -263,10 +311,10 @@ def _has_merged(pcoll: PCollection[Any]) -> bool:
     return True
 
 
-class _MultiParDo(PTransform):
+class _MultiParDo(PTransform[PCollection[A], DoOutputsTuple[B]]):
     """A ParDo with tagged outputs."""
 
-    def __init__(self, pardo: ParDo, tags: tuple[str, ...], main: str | None, any_tag: bool) -> None:
+    def __init__(self, pardo: ParDo[A, B], tags: tuple[str, ...], main: str | None, any_tag: bool) -> None:
         super().__init__(pardo.given_label)
         self.pardo = pardo
         self.tags = tags
@@ -276,21 +324,22 @@ class _MultiParDo(PTransform):
     def default_label(self) -> str:
         return self.pardo.label
 
-    def with_exception_handling(self, main_tag: str | None = None, **kwargs: Any) -> PTransform:
+    def with_exception_handling(self, main_tag: str | None = None, **kwargs: Any) -> ExceptionHandling[A, B]:
         """Return the transform with one more output, of dead letters; see `ParDo.with_exception_handling`."""
         main_tag = main_tag or self.main or "good"
         return ExceptionHandling(self.pardo, main_tag, tags=self.tags, any_tag=self.any_tag, **kwargs)
 
-    def with_error_handler(self, error_handler: ErrorHandler | None, **kwargs: Any) -> PTransform:
+    def with_error_handler(self, error_handler: ErrorHandler | None, **kwargs: Any) -> Self:
         """Return the transform whose dead letters `error_handler` takes; without a handler, the transform itself."""
         if error_handler is None:
             return self
-        return self.with_exception_handling(error_handler=error_handler, **kwargs)
+        handling: Any = self.with_exception_handling(error_handler=error_handler, **kwargs)
+        return handling  # type: ignore[no-any-return]
 
     def element_types(self) -> tuple[Any, Any]:
         return self.pardo.element_types()[0], None
 
-    def expand(self, pcoll: PCollection[Any]) -> DoOutputsTuple:
+    def expand(self, pcoll: PCollection[A]) -> DoOutputsTuple[B]:
         label = pcoll.pipeline.full_label
         if splittable_signature(self.pardo.fn, label) is not None:
             raise UnsupportedError(f"{label}: a splittable DoFn has one output; have a step after it tag elements")
@@ -304,7 +353,7 @@ class _MultiParDo(PTransform):
         return DoOutputsTuple(outputs, self.main, self.any_tag, types)
 
 
-class ExceptionHandling(PTransform):
+class ExceptionHandling(PTransform[PCollection[A], Any], Generic[A, B]):
     """Transform of `ParDo(...).with_exception_handling()`, with the outputs `good` and `bad`.
 
     A dead letter is `(element, (type of the exception, its repr, its traceback as lines))`.  The DoFn may have state
@@ -343,7 +392,7 @@ class ExceptionHandling(PTransform):
 
     def __init__(
         self,
-        pardo: ParDo,
+        pardo: ParDo[A, B],
         main_tag: str = "good",
         dead_letter_tag: str = "bad",
         *,
@@ -383,7 +432,7 @@ class ExceptionHandling(PTransform):
     def default_label(self) -> str:
         return self.pardo.label
 
-    def with_outputs(self, *tags: str, main: str | None = None) -> ExceptionHandling:
+    def with_outputs(self, *tags: str, main: str | None = None) -> ExceptionHandling[A, B]:
         """Return the transform with outputs for the DoFn's tags besides; `main` names the untagged output.
 
         Without tags, an output exists once it is accessed.
@@ -395,7 +444,10 @@ class ExceptionHandling(PTransform):
     def element_types(self) -> tuple[Any, Any]:
         return self.pardo.element_types()[0], None
 
-    def expand(self, pcoll: PCollection[Any]) -> DoOutputsTuple | PCollection[Any]:
+    def expand(self, pcoll: PCollection[A]) -> MainAndOne[B]:
+        return self._expanded(pcoll)  # type: ignore[no-any-return]
+
+    def _expanded(self, pcoll: PCollection[Any]) -> Any:
         pardo, label = self.pardo, pcoll.pipeline.full_label
         if splittable_signature(pardo.fn, label) is not None:
             raise UnsupportedError(
@@ -472,7 +524,7 @@ class _CountPerWindow(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         if self.windowing is not None:
             pcoll = pcoll | WindowInto(self.windowing)
-        return pcoll | "Count" >> _Count()  # type: ignore[no-any-return]
+        return pcoll | "Count" >> _Count()
 
 
 class _Count(PTransform):
@@ -481,7 +533,7 @@ class _Count(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         keyed = pcoll | "KeyWithVoid" >> ParDo(ArrangementDoFn((Constant(None), WHOLE), "KeyWithVoid"))
         counted = keyed | "CombinePerKey" >> _CountPerKey()
-        return counted | "UnKey" >> ParDo(ArrangementDoFn(SECOND, "UnKey"))  # type: ignore[no-any-return]
+        return counted | "UnKey" >> ParDo(ArrangementDoFn(SECOND, "UnKey"))
 
 
 class _CountPerKey(PTransform):

@@ -6,15 +6,22 @@ import inspect
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from ..sdk.dofn.dofn import DoFn, DoFnParam
 from ..sdk.elements.element_wrappers import TaggedOutput
 from ..sdk.errors import InputError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.type_variables import A
 from ..sdk.user_code.signatures import label_of, signature
 from .pardo import ParDo
+
+if TYPE_CHECKING:
+    from ..sdk.static_types import Function
+
+    T = TypeVar("T")
+    P = ParamSpec("P")
 
 
 class PartitionFn:
@@ -36,7 +43,7 @@ class PartitionFn:
         raise NotImplementedError(f"{type(self).__name__}.partition_for")
 
 
-class Partition(PTransform):
+class Partition(PTransform, Generic[A]):
     """The elements split into a tuple of `n` PCollections.
 
     Args:
@@ -52,7 +59,18 @@ class Partition(PTransform):
     2
     """
 
-    def __init__(self, fn: PartitionFn | Callable[..., int], n: int, *args: Any, **kwargs: Any) -> None:
+    if TYPE_CHECKING:
+
+        def _takes(self, element: A, /) -> None: ...
+        def _gives(self, pcoll: PCollection[T], /) -> tuple[PCollection[T], ...]: ...
+
+    @overload
+    def __init__(self: Partition[object], fn: PartitionFn, n: int, *args: Any, **kwargs: Any) -> None: ...
+    @overload
+    def __init__(
+        self, fn: Function[A, Concatenate[int, P], int], n: int, *args: P.args, **kwargs: P.kwargs
+    ) -> None: ...
+    def __init__(self, fn: Any, n: int, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         given: Any = fn
         if isinstance(given, type) and issubclass(given, PartitionFn):
@@ -69,7 +87,7 @@ class Partition(PTransform):
     def default_label(self) -> str:
         return f"Partition({self.fn.default_label() if isinstance(self.fn, PartitionFn) else label_of(self.fn)})"
 
-    def expand(self, pcoll: PCollection[Any]) -> tuple[PCollection[Any], ...]:
+    def expand(self, pcoll: PCollection[A]) -> tuple[PCollection[A], ...]:
         dofn = _PartitionDoFn(self.fn, self.n, pcoll.pipeline.full_label)
         tags = [str(i) for i in range(self.n)]
         outputs = pcoll | "Split" >> ParDo(dofn, *self.args, **self.kwargs).with_outputs(*tags)

@@ -39,14 +39,15 @@ class Read(PTransform):
         return f"Read({type(self.source).__name__})"
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
-        if isinstance(pbegin, PCollection):
+        given: Any = pbegin
+        if isinstance(given, PCollection):
             raise InputError(
-                f"{pbegin.pipeline.full_label}: Input to a source must be a PBegin, the pipeline, but found "
-                f"{pbegin!r}, whose elements would be dropped"
+                f"{given.pipeline.full_label}: Input to a source must be a PBegin, the pipeline, but found "
+                f"{given!r}, whose elements would be dropped"
             )
         source = self.source
         if isinstance(source, PTransform):
-            return pbegin | source  # type: ignore[no-any-return]
+            return pbegin | source
         dumps(source, pbegin.pipeline.full_label)
         adapted = as_source(source) or AdaptedSource(source)
         hint = adapted.element_type if self._output_hint is None else self._output_hint

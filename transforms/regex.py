@@ -27,7 +27,7 @@ class Regex:
     ALL = "__regex_all_groups"
 
     @staticmethod
-    def matches(regex: str | re.Pattern[str], group: int | str = 0) -> ParDo:
+    def matches(regex: str | re.Pattern[str], group: int | str = 0) -> ParDo[str, str]:
         """The group of each string whose beginning matches."""
         pattern = _compiled("matches", regex, group)
 
@@ -38,7 +38,7 @@ class Regex:
         return _RegexTransform("matches", pattern, found, str)
 
     @staticmethod
-    def all_matches(regex: str | re.Pattern[str]) -> ParDo:
+    def all_matches(regex: str | re.Pattern[str]) -> ParDo[str, list[str]]:
         """All groups, the whole match first, of each string whose beginning matches."""
         pattern = _compiled("all_matches", regex)
 
@@ -49,7 +49,9 @@ class Regex:
         return _RegexTransform("all_matches", pattern, found, list[str])
 
     @staticmethod
-    def matches_kv(regex: str | re.Pattern[str], keyGroup: int | str, valueGroup: int | str = 0) -> ParDo:
+    def matches_kv(
+        regex: str | re.Pattern[str], keyGroup: int | str, valueGroup: int | str = 0
+    ) -> ParDo[str, tuple[str, str]]:
         """Two groups as a pair, of each string whose beginning matches."""
         pattern = _compiled("matches_kv", regex, keyGroup, valueGroup)
 
@@ -60,7 +62,7 @@ class Regex:
         return _RegexTransform("matches_kv", pattern, found, typehints.pair_of(str, str))
 
     @staticmethod
-    def find(regex: str | re.Pattern[str], group: int | str = 0) -> ParDo:
+    def find(regex: str | re.Pattern[str], group: int | str = 0) -> ParDo[str, str]:
         """The group of the first match in each string that has one."""
         pattern = _compiled("find", regex, group)
 
@@ -71,7 +73,7 @@ class Regex:
         return _RegexTransform("find", pattern, found, str)
 
     @staticmethod
-    def find_all(regex: str | re.Pattern[str], group: int | str = 0, outputEmpty: bool = True) -> ParDo:
+    def find_all(regex: str | re.Pattern[str], group: int | str = 0, outputEmpty: bool = True) -> ParDo[str, list[Any]]:
         """The group of every match in each string, as a list.
 
         With `Regex.ALL` for the group, pairs of the whole match and its first group.  Without
@@ -92,7 +94,9 @@ class Regex:
         return _RegexTransform("find_all", pattern, found, list[Any])
 
     @staticmethod
-    def find_kv(regex: str | re.Pattern[str], keyGroup: int | str, valueGroup: int | str = 0) -> ParDo:
+    def find_kv(
+        regex: str | re.Pattern[str], keyGroup: int | str, valueGroup: int | str = 0
+    ) -> ParDo[str, tuple[str, str]]:
         """Two groups as a pair, of every match in each string."""
         pattern = _compiled("find_kv", regex, keyGroup, valueGroup)
 
@@ -102,19 +106,19 @@ class Regex:
         return _RegexTransform("find_kv", pattern, found, typehints.pair_of(str, str))
 
     @staticmethod
-    def replace_all(regex: str | re.Pattern[str], replacement: str) -> ParDo:
+    def replace_all(regex: str | re.Pattern[str], replacement: str) -> ParDo[str, str]:
         """Each string with every match replaced."""
         pattern = _compiled("replace_all", regex)
         return _RegexTransform("replace_all", pattern, lambda s: (pattern.sub(replacement, s),), str)
 
     @staticmethod
-    def replace_first(regex: str | re.Pattern[str], replacement: str) -> ParDo:
+    def replace_first(regex: str | re.Pattern[str], replacement: str) -> ParDo[str, str]:
         """Each string with the first match replaced."""
         pattern = _compiled("replace_first", regex)
         return _RegexTransform("replace_first", pattern, lambda s: (pattern.sub(replacement, s, count=1),), str)
 
     @staticmethod
-    def split(regex: str | re.Pattern[str], outputEmpty: bool = False) -> ParDo:
+    def split(regex: str | re.Pattern[str], outputEmpty: bool = False) -> ParDo[str, list[str]]:
         """Each string split by the matches, as a list; without the empty strings unless `outputEmpty`."""
         pattern = _compiled("split", regex)
 
@@ -124,7 +128,7 @@ class Regex:
         return _RegexTransform("split", pattern, parts, list[str])
 
 
-class _RegexTransform(ParDo):
+class _RegexTransform(ParDo[str, Any]):
     def __init__(self, name: str, pattern: re.Pattern[Any], fn: Callable[[Any], Iterable[Any]], produced: Any) -> None:
         super().__init__(FlatMapDoFn(fn))
         self.name = name

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk.dofn.dofn import DoFn, MapDoFn
 from ..windowing import TimestampedValue
 from .pardo import ParDo
 
+if TYPE_CHECKING:
+    from ..sdk.pvalue import PCollection
+    from ..windowing import BoundedWindow
+    from ..windowing.timestamp import Timestamp as EventTime
 
-class _Reify(ParDo):
+    K = TypeVar("K")
+    T = TypeVar("T")
+    V = TypeVar("V")
+
+
+class _Reify(ParDo[Any, Any]):
+    if TYPE_CHECKING:
+        _unwraps: None  # type: ignore[assignment]
+
     fn: Any
 
     def __init__(self, label: str | None = None) -> None:
@@ -36,6 +48,10 @@ class Reify:
     class Timestamp(_Reify):
         """The element as a `TimestampedValue` with its timestamp."""
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[T]) -> PCollection[TimestampedValue[T]]: ...
+
         @staticmethod
         def reified(element: Any, timestamp: Any = DoFn.TimestampParam) -> Any:
             """Return the output for an element."""
@@ -43,6 +59,10 @@ class Reify:
 
     class Window(_Reify):
         """The element as `(element, timestamp, window)`; once for each of its windows."""
+
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[T]) -> PCollection[tuple[T, EventTime, BoundedWindow]]: ...
 
         @staticmethod
         def reified(element: Any, timestamp: Any = DoFn.TimestampParam, window: Any = DoFn.WindowParam) -> Any:
@@ -52,6 +72,10 @@ class Reify:
     class TimestampInValue(_Reify):
         """A pair as `(key, TimestampedValue(value, timestamp))`."""
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[K, TimestampedValue[V]]]: ...
+
         @staticmethod
         def reified(element: Any, timestamp: Any = DoFn.TimestampParam) -> Any:
             """Return the output for an element."""
@@ -60,6 +84,12 @@ class Reify:
 
     class WindowInValue(_Reify):
         """A pair as `(key, (value, timestamp, window))`; once for each of its windows."""
+
+        if TYPE_CHECKING:
+
+            def expand(
+                self, pcoll: PCollection[tuple[K, V]]
+            ) -> PCollection[tuple[K, tuple[V, EventTime, BoundedWindow]]]: ...
 
         @staticmethod
         def reified(element: Any, timestamp: Any = DoFn.TimestampParam, window: Any = DoFn.WindowParam) -> Any:

@@ -270,7 +270,7 @@ class _RequestDoFn(DoFn):
         if self._cache is not None:
             await self._cache.close()
 
-    async def process(self, request: Any) -> list[Any]:  # type: ignore[override]
+    async def process(self, request: Any) -> list[Any]:
         if self._cache is None:
             return [await self._response(request)]
         key = self.caller.get_cache_key(request) or request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk.coders.key_encoding import key_group
 from ..sdk.coders.mixed_hash import bucket, pickled_hash
@@ -23,6 +23,11 @@ from .assign_windows import WindowInto
 from .group_by_key import GroupByKey, pair_types
 from .map_and_filter import Map
 from .pardo import ParDo
+
+if TYPE_CHECKING:
+    K = TypeVar("K")
+    T = TypeVar("T")
+    V = TypeVar("V")
 
 # Columns of fewer elements are sent as elements.  A part costs as much as ten elements.
 _MANY = 512
@@ -60,7 +65,7 @@ class Reshuffle(PTransform):
             )
         self.num_buckets = num_buckets or self.DEFAULT_BUCKETS
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         scatter = _Scatter(self.num_buckets, _is_plain(pcoll), bool(pcoll.retracted_by))
         keyed = pcoll | "AddRandomKeys" >> ParDo(scatter).with_output_types(tuple[int, Any])
         return _regrouped(keyed, pcoll, of_pairs=False)
@@ -77,7 +82,7 @@ class ReshufflePerKey(PTransform):
     [('a', 1), ('a', 2), ('b', 3)]
     """
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[K, V]]:
         pair_types(pcoll)
         reify = _signed if pcoll.retracted_by else _with_micros if _is_plain(pcoll) else _reified
         return _regrouped(pcoll | "Reify" >> Map(reify).with_output_types(tuple[Any, Any]), pcoll, of_pairs=True)

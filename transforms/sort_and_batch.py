@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import GenericAlias
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk.dofn.dofn import DoFn
 from ..sdk.elements.element_wrappers import WindowedValue
@@ -12,6 +12,9 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..windowing import BoundedWindow
 from .pardo import ParDo
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
 
 
 class SortAndBatchElements(PTransform):
@@ -53,9 +56,9 @@ class SortAndBatchElements(PTransform):
         self.limits = (min_batch_size, max_batch_size, max_batch_weight)
         self.size_of = element_size_fn or _length
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[list[T]]:
         hint = GenericAlias(list, (pcoll.hint,))
-        return pcoll | "Batch" >> ParDo(_SortAndBatch(self.limits, self.size_of)).with_output_types(hint)  # type: ignore[no-any-return]
+        return pcoll | "Batch" >> ParDo(_SortAndBatch(self.limits, self.size_of)).with_output_types(hint)
 
 
 class _SortAndBatch(DoFn):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
 from ..sdk.user_code.signatures import label_of
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
 
 
 class Tee(PTransform):
@@ -28,7 +31,7 @@ class Tee(PTransform):
                 raise TypeError(f"Tee: expected a transform, or a function of a PCollection, got {consumer!r}")
         self.consumers = consumers
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         for consumer in self.consumers:
             _ = pcoll | (consumer if isinstance(consumer, PTransform) else _Consumer(consumer))
         return pcoll

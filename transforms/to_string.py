@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
 from .map_and_filter import Map
 
 
@@ -17,18 +20,18 @@ class ToString:
     """
 
     @staticmethod
-    def Element() -> PTransform:
+    def Element() -> PTransform[PCollection[Any], PCollection[str]]:
         """`str` of each element."""
         return "ElementToString" >> Map(str)
 
     @staticmethod
-    def Iterables(delimiter: str | None = None) -> PTransform:
+    def Iterables(delimiter: str | None = None) -> PTransform[PCollection[Any], PCollection[str]]:
         """The items of each element, as strings, joined by the delimiter, by default a comma."""
         joint = "," if delimiter is None else delimiter
         return "IterablesToString" >> Map(lambda items: joint.join(map(str, items))).with_output_types(str)
 
     @staticmethod
-    def Kvs(delimiter: str | None = None) -> PTransform:
+    def Kvs(delimiter: str | None = None) -> PTransform[PCollection[Any], PCollection[str]]:
         """Pairs as the key, the delimiter and the value."""
         joint = "," if delimiter is None else delimiter
         return "KvsToString" >> Map(lambda pair: joint.join(map(str, pair))).with_output_types(str)

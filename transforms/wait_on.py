@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..sdk import typehints
 from ..sdk.ptransform import PTransform
@@ -10,6 +10,9 @@ from ..sdk.pvalue import PCollection
 from ..sdk.side_inputs import AsIter
 from .group_by_key import GroupByKey
 from .map_and_filter import FlatMap, Map
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
 
 
 class WaitOn(PTransform):
@@ -33,14 +36,14 @@ class WaitOn(PTransform):
                 raise TypeError(f"WaitOn: expected PCollections to wait for, got {pcoll!r}")
         self.to_be_waited_on = to_be_waited_on
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         # Of the other PCollections, only the completion of windows matters, when an empty side input is available.
         nothing = typehints.pair_of(None, None)
         sides = [
             AsIter(side | f"Drop[{i}]" >> FlatMap(_nothing).with_output_types(nothing) | f"Done[{i}]" >> GroupByKey())
             for i, side in enumerate(self.to_be_waited_on)
         ]
-        return pcoll | "Wait" >> Map(_itself, *sides).with_output_types(pcoll.hint)  # type: ignore[no-any-return]
+        return pcoll | "Wait" >> Map(_itself, *sides).with_output_types(pcoll.hint)
 
 
 def _nothing(element: Any) -> tuple[Any, ...]:

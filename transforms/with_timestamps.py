@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from ..sdk.columns.expressions import Column, Stamps, col
 from ..sdk.dofn.dofn import ColumnDoFn, DoFn, TimestampDoFn
+from ..sdk.type_variables import A
 from ..sdk.user_code.signatures import label_of
 from .pardo import ParDo
 
+if TYPE_CHECKING:
+    from ..sdk.pvalue import PCollection
+    from ..sdk.static_types import Function
 
-class WithTimestamps(ParDo):
+    P = ParamSpec("P")
+    T = TypeVar("T")
+
+
+class WithTimestamps(ParDo[A, A]):
     """Each element with an event time that a function returns, in seconds or as a `Timestamp`.
 
     Instead of a function, the name of a field or an expression of `col` may give the event time.
@@ -27,7 +34,17 @@ class WithTimestamps(ParDo):
     ('b', 7), timestamp=7
     """
 
-    def __init__(self, fn: Callable[..., Any] | str | Column, *args: Any, **kwargs: Any) -> None:
+    if TYPE_CHECKING:
+        _unwraps: None  # type: ignore[assignment]
+
+        def _takes(self, element: A, /) -> None: ...
+        def _gives(self, pcoll: PCollection[T], /) -> PCollection[T]: ...
+
+    @overload
+    def __init__(self, fn: Function[A, P, Any], *args: P.args, **kwargs: P.kwargs) -> None: ...
+    @overload
+    def __init__(self: WithTimestamps[object], fn: str) -> None: ...
+    def __init__(self, fn: Any, *args: Any, **kwargs: Any) -> None:
         if isinstance(fn, (str, Column)):
             self.timestamp_of: Any = fn
             super().__init__(ColumnDoFn(Stamps(col(fn) if isinstance(fn, str) else fn), ""))

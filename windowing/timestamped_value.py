@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import GenericAlias
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from ..persistence import restores
 from .microseconds import MICROS_PER_SECOND, micros_of_seconds
@@ -12,8 +12,17 @@ from .timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes, in_ran
 _MAX_SECONDS = MAX_MICROS // MICROS_PER_SECOND
 _MIN_SECONDS = -_MAX_SECONDS
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-class TimestampedValue:
+    T_co = TypeVar("T_co", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
+
+class TimestampedValue(Generic[T_co]):
     """An output of a user's function with an event timestamp.
 
     Args:
@@ -35,7 +44,7 @@ class TimestampedValue:
 
     # Created for every element of many pipelines.  The conversion would take a sixth of the time, and windows of whole
     # seconds don't need it.
-    def __init__(self, value: Any, timestamp: TimestampTypes) -> None:
+    def __init__(self, value: T_co, timestamp: TimestampTypes) -> None:
         self.value = value
         if type(timestamp) is int and _MIN_SECONDS <= timestamp <= _MAX_SECONDS:
             self.at = timestamp
@@ -68,7 +77,8 @@ class TimestampedValue:
         if type(other) is not type(self):
             return NotImplemented
         if self.value != other.value:
-            return bool(self.value < other.value)
+            mine: Any = self.value
+            return bool(mine < other.value)
         return self.micros < other.micros
 
     def __hash__(self) -> int:

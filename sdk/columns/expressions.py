@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import date
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -44,6 +44,10 @@ class Column:
     """
 
     __slots__ = ("_arguments", "_function", "_text")
+
+    if TYPE_CHECKING:
+        # A transform takes it in place of a function.
+        def __call__(self, element: Any, /) -> Any: ...
 
     def __init__(self, function: Callable[..., Any] | str, arguments: tuple[Any, ...], text: str) -> None:
         # A function of Arrow arrays and scalars; or the name of one of pyarrow.compute or of a field.

@@ -53,8 +53,9 @@ class ColumnsDoFn(BundleDoFn):
             return
         outputs: dict[str | None, list[Any]] = {}
         indices: dict[str | None, list[int]] = {}
+        process: Any = self.fn.process
         for index, element in enumerate(bundle.values):
-            for output in self.fn.process(element) or ():
+            for output in process(element) or ():
                 tag, value = (output.tag, output.value) if type(output) is TaggedOutput else (None, output)
                 outputs.setdefault(tag, []).append(value)
                 indices.setdefault(tag, []).append(index)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from ...windowing.timestamp import Timestamp
 from ...windowing.timestamped_value import TimestampedValue
 from ..columns.expressions import ColumnOperation, Stamps, bundle_of_records
 from ..redaction import logger_of
+from ..type_variables import InputT, OutputT
 from ..typehints import hints_of_callable, with_input_types, with_output_types
 from ..typehints.callables import yielded_hint
 from ..typehints.decorators import of_annotations
@@ -17,6 +18,9 @@ from ..user_code.signatures import label_of, signature
 from ..userstate.state_spec import StateSpec
 from ..userstate.timer_spec import TimerSpec
 from ..watermark_estimators.estimator import provider_of
+
+if TYPE_CHECKING:
+    from ..static_types import Outputs
 
 _logger = logger_of(__name__)
 
@@ -149,7 +153,7 @@ class BundleFinalizer:
                 _logger.exception("A callback of DoFn.BundleFinalizerParam failed; its bundle is committed")
 
 
-class DoFn:
+class DoFn(Generic[InputT, OutputT]):
     """A function of each element, with a lifecycle.
 
     A worker calls `setup` once; for each bundle `start_bundle`, `process` for each element, and `finish_bundle`; and
@@ -206,7 +210,7 @@ class DoFn:
     def start_bundle(self) -> None:
         """Begin a bundle.  Called before its first element."""
 
-    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any] | None:
+    def process(self, element: InputT, /, *args: Any, **kwargs: Any) -> Outputs[OutputT | TimestampedValue[OutputT]]:
         """Return the outputs for one element."""
         raise NotImplementedError(f"{type(self).__name__}.process")
 

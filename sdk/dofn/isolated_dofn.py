@@ -11,7 +11,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from importlib import import_module
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 import cloudpickle
 
@@ -40,8 +40,8 @@ class TimedDoFn(WrappingDoFn):
     def process(self, *args: Any, **kwargs: Any) -> Iterable[Any]:
         if self._thread is None:
             self._thread = _CallingThread()
-        context, fn = copy_context(), self.fn
-        self._thread.calls.put(lambda: context.run(lambda: list(fn.process(*args, **kwargs) or ())))
+        context, process = copy_context(), cast("Callable[..., Iterable[Any] | None]", self.fn.process)
+        self._thread.calls.put(lambda: context.run(lambda: list(process(*args, **kwargs) or ())))
         try:
             outputs, error = self._thread.results.get(timeout=self.timeout)
         except Empty:

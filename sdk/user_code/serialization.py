@@ -124,7 +124,8 @@ def _is_copied_by_attributes(kind: type) -> bool:
     says = {"__reduce__", "__reduce_ex__"}
     if not attrs.has(kind):
         says |= {"__getstate__", "__setstate__", "__slots__"}
-    return not any(says & vars(base).keys() for base in kind.__mro__[:-1])
+    # `Generic` has no state.
+    return not any(says & vars(base).keys() for base in kind.__mro__[:-1] if base is not Generic)
 
 
 def _refers_to_nothing(code: CodeType, variables: dict[str, Any]) -> bool:

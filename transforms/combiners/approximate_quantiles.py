@@ -6,12 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from math import inf
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...persistence import restores
 from ...sdk.combine_fn import CombineFn
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 from .quantile_sketches import KllSketch, QuantileSketch, VarOptSketch
+
+if TYPE_CHECKING:
+    from ...sdk.pvalue import PCollection
+
+    K = TypeVar("K")
+    T = TypeVar("T")
 
 
 class ApproximateQuantilesCombineFn(CombineFn[Any, QuantileSketch, list[Any]]):
@@ -170,6 +176,10 @@ class ApproximateQuantiles:
         [[0, 25, 50, 75, 100]]
         """
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[T]) -> PCollection[list[T]]: ...  # type: ignore[override]
+
         def __init__(
             self,
             num_quantiles: int,
@@ -187,6 +197,10 @@ class ApproximateQuantiles:
         >>> [("a", 1), ("a", 2), ("a", 3)] | beam.ApproximateQuantiles.PerKey(2)
         [('a', [1, 3])]
         """
+
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, list[T]]]: ...  # type: ignore[override]
 
         def __init__(
             self,

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ...sdk.coders.key_encoding import encode_key
 from ...sdk.combine_fn import CombineFn
 from ...sdk.errors import InvalidKeyError, PenstockError
 from .distinct_sketch import DistinctSketch
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
+
+if TYPE_CHECKING:
+    from ...sdk.pvalue import PCollection
+
+    K = TypeVar("K")
 
 
 class ApproximateUniqueCombineFn(CombineFn[Any, DistinctSketch, int]):
@@ -110,6 +115,10 @@ class ApproximateUnique:
         [2]
         """
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[Any]) -> PCollection[int]: ...  # type: ignore[override]
+
         def __init__(self, size: int | None = None, error: float | None = None) -> None:
             super().__init__(ApproximateUniqueCombineFn(ApproximateUnique.parse_input_params(size, error)))
 
@@ -120,6 +129,10 @@ class ApproximateUnique:
         >>> [("k", "a"), ("k", "b"), ("k", "a")] | beam.ApproximateUnique.PerKey(size=16)
         [('k', 2)]
         """
+
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[tuple[K, Any]]) -> PCollection[tuple[K, int]]: ...  # type: ignore[override]
 
         def __init__(self, size: int | None = None, error: float | None = None) -> None:
             super().__init__(ApproximateUniqueCombineFn(ApproximateUnique.parse_input_params(size, error)))

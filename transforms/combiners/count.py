@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...sdk.columns.column_bundle import Pairs, as_nones
 from ...sdk.columns.expressions import Rearrangement
@@ -14,6 +14,10 @@ from ...sdk.typehints import pair_of
 from ..combine import CombinePerKey
 from ..pardo import ParDo
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
+
+if TYPE_CHECKING:
+    K = TypeVar("K")
+    T = TypeVar("T")
 
 
 class Count:
@@ -36,6 +40,10 @@ class Count:
         [3]
         """
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[Any]) -> PCollection[int]: ...  # type: ignore[override]
+
         def __init__(self, has_defaults: bool = True) -> None:
             super().__init__(CountCombineFn(), has_defaults)
 
@@ -46,6 +54,10 @@ class Count:
         >>> [("a", 7), ("b", 7), ("a", 8)] | beam.combiners.Count.PerKey()
         [('a', 2), ('b', 1)]
         """
+
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[tuple[K, Any]]) -> PCollection[tuple[K, int]]: ...  # type: ignore[override]
 
         def __init__(self, label: str | None = None) -> None:
             super().__init__(CountCombineFn(), label)
@@ -61,10 +73,10 @@ class Count:
         def default_label(self) -> str:
             return type(self).__qualname__
 
-        def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        def expand(self, pcoll: PCollection[T]) -> PCollection[tuple[T, int]]:
             dofn = ArrangementDoFn((WHOLE, Constant(None)), "PairWithVoid")
             dofn.column_operation = Rearrangement(
                 lambda batch, of: (batch, Pairs(batch.num_columns, of, as_nones)), of_pairs=False
             )
             pairs = pcoll | "PairWithVoid" >> ParDo(dofn).with_output_types(pair_of(pcoll.hint, None))
-            return pairs | "Count" >> CombinePerKey(CountCombineFn())  # type: ignore[no-any-return]
+            return pairs | "Count" >> CombinePerKey(CountCombineFn())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...persistence import restores
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
@@ -10,6 +10,9 @@ from .to_set import ToSetCombineFn, present
 
 if TYPE_CHECKING:
     from ...sdk.columns.arrow_lists import Distinct
+    from ...sdk.pvalue import PCollection
+
+    K = TypeVar("K")
 
 
 class _NotItself:
@@ -79,6 +82,10 @@ class CountDistinct:
         [2]
         """
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[Any]) -> PCollection[int]: ...  # type: ignore[override]
+
         def __init__(self, has_defaults: bool = True) -> None:
             super().__init__(CountDistinctCombineFn(), has_defaults)
 
@@ -89,6 +96,10 @@ class CountDistinct:
         >>> [("a", 1), ("a", 1), ("b", 2)] | beam.combiners.CountDistinct.PerKey()
         [('a', 1), ('b', 1)]
         """
+
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[tuple[K, Any]]) -> PCollection[tuple[K, int]]: ...  # type: ignore[override]
 
         def __init__(self, label: str | None = None) -> None:
             super().__init__(CountDistinctCombineFn(), label)

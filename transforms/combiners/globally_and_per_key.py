@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...sdk.combine_fn import CombineFn
 from ..combine import CombineGlobally, CombinePerKey
 
 
-class GlobalCombiner(CombineGlobally):
+class GlobalCombiner(CombineGlobally[Any]):
     """`CombineGlobally` of a given combiner; `has_defaults` as in `with_defaults`."""
+
+    if TYPE_CHECKING:
+        # A subclass says what its combiner's result is.
+        def expand(self, pcoll: Any) -> Any: ...
 
     def __init__(self, fn: CombineFn[Any, Any, Any], has_defaults: bool = True) -> None:
         super().__init__(fn)
@@ -19,8 +23,12 @@ class GlobalCombiner(CombineGlobally):
         return type(self).__qualname__
 
 
-class KeyedCombiner(CombinePerKey):
+class KeyedCombiner(CombinePerKey[Any]):
     """`CombinePerKey` of a given combiner."""
+
+    if TYPE_CHECKING:
+        # A subclass says what its combiner's result is.
+        def expand(self, pcoll: Any) -> Any: ...
 
     def __init__(self, fn: CombineFn[Any, Any, Any], label: str | None = None) -> None:
         super().__init__(fn)

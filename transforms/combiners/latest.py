@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...sdk.combine_fn import CombineFn
 from ...sdk.dofn.dofn import DoFn
@@ -11,6 +11,10 @@ from ...sdk.pvalue import PCollection
 from ...windowing import MIN_TIMESTAMP
 from ..map_and_filter import Map
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
+
+if TYPE_CHECKING:
+    K = TypeVar("K")
+    T = TypeVar("T")
 
 
 class LatestCombineFn(CombineFn[tuple[Any, Any], tuple[Any, Any], Any]):
@@ -59,8 +63,9 @@ class Latest:
         def __init__(self, has_defaults: bool = True) -> None:
             super().__init__(LatestCombineFn(), has_defaults)
 
-        def expand(self, pcoll: PCollection[Any]) -> Any:
-            return super().expand(pcoll | "WithTimestamp" >> Map(_with_timestamp))
+        def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
+            latest: PCollection[T] = super().expand(pcoll | "WithTimestamp" >> Map(_with_timestamp))
+            return latest
 
     class PerKey(KeyedCombiner):
         """Of each key's elements: (key, the latest value).
@@ -74,8 +79,8 @@ class Latest:
         def __init__(self, label: str | None = None) -> None:
             super().__init__(LatestCombineFn(), label)
 
-        def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-            latest: PCollection[Any] = super().expand(pcoll | "WithTimestamp" >> Map(_value_with_timestamp))
+        def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, T]]:
+            latest: PCollection[tuple[K, T]] = super().expand(pcoll | "WithTimestamp" >> Map(_value_with_timestamp))
             return latest
 
 

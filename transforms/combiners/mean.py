@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Number
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...sdk.columns.arrow_fold import MEAN
 from ...sdk.combine_fn import CombineFn, inexact_retraction, retracts_exactly
@@ -12,9 +12,14 @@ from ...sdk.typehints import with_input_types
 from ...sdk.typehints.simplified import members
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
+if TYPE_CHECKING:
+    from ...sdk.pvalue import PCollection
+
+    K = TypeVar("K")
+
 
 @with_input_types(Number)
-class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
+class MeanCombineFn(CombineFn[Any, tuple[Any, int], float]):
     """The arithmetic mean; NaN for no elements.
 
     The accumulator is the pair of sum and count.  A sum of ints is exact, and so is the mean of Fractions.
@@ -42,7 +47,7 @@ class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
     def infer_output_type(self, input_type: Any) -> Any:
         return float if set(members(input_type) or (input_type,)) <= {int, float, bool} else Any
 
-    def extract_output(self, accumulator: tuple[Any, int]) -> Any:
+    def extract_output(self, accumulator: tuple[Any, int]) -> float:
         total, count = accumulator
         return total / count if count else float("nan")
 
@@ -74,6 +79,10 @@ class Mean:
         [3.0]
         """
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[Any]) -> PCollection[float]: ...  # type: ignore[override]
+
         def __init__(self, has_defaults: bool = True) -> None:
             super().__init__(MeanCombineFn(), has_defaults)
 
@@ -84,6 +93,10 @@ class Mean:
         >>> [("a", 1), ("a", 2)] | beam.combiners.Mean.PerKey()
         [('a', 1.5)]
         """
+
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[tuple[K, Any]]) -> PCollection[tuple[K, float]]: ...  # type: ignore[override]
 
         def __init__(self, label: str | None = None) -> None:
             super().__init__(MeanCombineFn(), label)

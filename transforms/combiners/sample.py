@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ...sdk.combine_fn import CombineFn
 from ...sdk.ptransform import PTransform
@@ -15,6 +15,10 @@ from ..combine import CombineGlobally
 from ..map_and_filter import FlatMap
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 from .top import TopCombineFn
+
+if TYPE_CHECKING:
+    K = TypeVar("K")
+    T = TypeVar("T")
 
 # Inside `Sample`, `Any` is a transform.
 AnyType: TypeAlias = Any
@@ -104,6 +108,10 @@ class Sample:
         [[7, 7]]
         """
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[T]) -> PCollection[list[T]]: ...  # type: ignore[override]
+
         def __init__(self, n: int, source: random.Random | None = None) -> None:
             super().__init__(SampleCombineFn(n, source))
             self._n = n
@@ -121,6 +129,10 @@ class Sample:
         >>> [("k", 7), ("k", 7), ("k", 7)] | beam.combiners.Sample.FixedSizePerKey(2)
         [('k', [7, 7])]
         """
+
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, list[T]]]: ...  # type: ignore[override]
 
         def __init__(self, n: int, source: random.Random | None = None) -> None:
             super().__init__(SampleCombineFn(n, source))
@@ -153,6 +165,6 @@ class Sample:
         def display_data(self) -> dict[str, AnyType]:
             return {"n": self._n}
 
-        def expand(self, pcoll: PCollection[AnyType]) -> PCollection[AnyType]:
+        def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
             lists = pcoll | "Combine" >> CombineGlobally(self._combine_fn).without_defaults()
-            return lists | "OneByOne" >> FlatMap()  # type: ignore[no-any-return]
+            return lists | "OneByOne" >> FlatMap()

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeVar
+
 from ...sdk.combine_fn import MaxCombineFn, MinCombineFn, SumCombineFn
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
+
+if TYPE_CHECKING:
+    from ...sdk.pvalue import PCollection
+
+    K = TypeVar("K")
+    T = TypeVar("T")
 
 
 class Sum:
@@ -22,6 +30,10 @@ class Sum:
         [6]
         """
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[T]) -> PCollection[T]: ...
+
         def __init__(self, has_defaults: bool = True) -> None:
             super().__init__(SumCombineFn(), has_defaults)
 
@@ -32,6 +44,10 @@ class Sum:
         >>> [("a", 1), ("a", 2)] | beam.combiners.Sum.PerKey()
         [('a', 3)]
         """
+
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, T]]: ...
 
         def __init__(self, label: str | None = None) -> None:
             super().__init__(SumCombineFn(), label)
@@ -53,6 +69,10 @@ class Min:
         [1]
         """
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[T]) -> PCollection[T]: ...
+
         def __init__(self, has_defaults: bool = False) -> None:
             super().__init__(MinCombineFn(), has_defaults)
 
@@ -63,6 +83,10 @@ class Min:
         >>> [("a", 1), ("a", 2)] | beam.combiners.Min.PerKey()
         [('a', 1)]
         """
+
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, T]]: ...
 
         def __init__(self, label: str | None = None) -> None:
             super().__init__(MinCombineFn(), label)
@@ -84,6 +108,10 @@ class Max:
         [3]
         """
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[T]) -> PCollection[T]: ...
+
         def __init__(self, has_defaults: bool = False) -> None:
             super().__init__(MaxCombineFn(), has_defaults)
 
@@ -94,6 +122,10 @@ class Max:
         >>> [("a", 1), ("a", 2)] | beam.combiners.Max.PerKey()
         [('a', 2)]
         """
+
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, T]]: ...
 
         def __init__(self, label: str | None = None) -> None:
             super().__init__(MaxCombineFn(), label)

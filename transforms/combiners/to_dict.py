@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...sdk.combine_fn import CombineFn
 from ...sdk.typehints import key_type, value_type, with_input_types
 from .globally_and_per_key import GlobalCombiner
+
+if TYPE_CHECKING:
+    from ...sdk.pvalue import PCollection
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 
 @with_input_types(tuple[Any, Any])
@@ -52,6 +58,10 @@ class ToDict(GlobalCombiner):
     >>> [("a", 1), ("b", 2)] | beam.combiners.ToDict()
     [{'a': 1, 'b': 2}]
     """
+
+    if TYPE_CHECKING:
+
+        def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[dict[K, V]]: ...  # type: ignore[override]
 
     def __init__(self, has_defaults: bool = True) -> None:
         super().__init__(ToDictCombineFn(), has_defaults)

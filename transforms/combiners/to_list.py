@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...persistence import restores
 from ...sdk.combine_fn import CombineFn
 from .equal_copies import equals_its_copies
 from .globally_and_per_key import GlobalCombiner
+
+if TYPE_CHECKING:
+    from ...sdk.pvalue import PCollection
+
+    T = TypeVar("T")
 
 
 class _Early:
@@ -97,6 +102,10 @@ class ToList(GlobalCombiner):
     >>> [3, 1, 3] | beam.combiners.ToList()
     [[3, 1, 3]]
     """
+
+    if TYPE_CHECKING:
+
+        def expand(self, pcoll: PCollection[T]) -> PCollection[list[T]]: ...  # type: ignore[override]
 
     def __init__(self, has_defaults: bool = True) -> None:
         super().__init__(ToListCombineFn(), has_defaults)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...sdk.combine_fn import CombineFn
 from .equal_copies import equals_its_copies
 from .globally_and_per_key import GlobalCombiner
+
+if TYPE_CHECKING:
+    from ...sdk.pvalue import PCollection
+
+    T = TypeVar("T")
 
 
 class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
@@ -74,6 +79,10 @@ class ToSet(GlobalCombiner):
     >>> [3, 3] | beam.combiners.ToSet()
     [{3}]
     """
+
+    if TYPE_CHECKING:
+
+        def expand(self, pcoll: PCollection[T]) -> PCollection[set[T]]: ...  # type: ignore[override]
 
     def __init__(self, has_defaults: bool = True) -> None:
         super().__init__(ToSetCombineFn(), has_defaults)

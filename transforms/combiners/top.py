@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...sdk.combine_fn import CombineFn
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 if TYPE_CHECKING:
     from ...sdk.columns.arrow_lists import Best
+    from ...sdk.pvalue import PCollection
+
+    K = TypeVar("K")
+    T = TypeVar("T")
 
 
 class TopCombineFn(CombineFn[Any, list[Any], list[Any]]):
@@ -108,6 +112,10 @@ class Top:
         [['bbb', 'aa']]
         """
 
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[T]) -> PCollection[list[T]]: ...  # type: ignore[override]
+
         def __init__(self, n: int, key: Callable[[Any], Any] | None = None, reverse: bool = False) -> None:
             super().__init__(TopCombineFn(n, key, reverse))
             self._n = n
@@ -122,6 +130,10 @@ class Top:
         >>> [("k", 1), ("k", 3), ("k", 2)] | beam.combiners.Top.PerKey(2)
         [('k', [3, 2])]
         """
+
+        if TYPE_CHECKING:
+
+            def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, list[T]]]: ...  # type: ignore[override]
 
         def __init__(self, n: int, key: Callable[[Any], Any] | None = None, reverse: bool = False) -> None:
             super().__init__(TopCombineFn(n, key, reverse))

@@ -102,7 +102,7 @@ class SqlTransform(PTransform):
         if query.text_by_row is not None:
             ((name, pcoll),) = pcolls.items()
             rows = RowQuery(query, [field_of(field) for field in query.tables[name].names if field in query.used])
-            return pcoll | "Query" >> ParDo(ColumnDoFn(rows, "Query")).with_output_types(_hint(query))  # type: ignore[no-any-return]
+            return pcoll | "Query" >> ParDo(ColumnDoFn(rows, "Query")).with_output_types(_hint(query))
         for pcoll in pcolls.values():
             _check_windowing(pcoll, len(pcolls), label)
         query = _reading(query)
@@ -113,7 +113,7 @@ class SqlTransform(PTransform):
         return self._evaluated(keyed | Flatten() | GroupByKey(), query)
 
     def _evaluated(self, groups: PCollection[Any], query: Query) -> PCollection[Any]:
-        return groups | "Query" >> ParDo(_OfGroups(query)).with_output_types(_hint(query))  # type: ignore[no-any-return]
+        return groups | "Query" >> ParDo(_OfGroups(query)).with_output_types(_hint(query))
 
 
 def _by_name(inputs: Any, label: str) -> dict[str, PCollection[Any]]:
@@ -204,7 +204,7 @@ def _keyed(pcoll: PCollection[Any], name: str, schema: Any) -> PCollection[Any]:
     if not any(map(types.is_nested, schema.types)):
         projection = Projection(tuple((field, field_of(field)) for field in schema.names), as_rows)
         pcoll = pcoll | f"Columns[{name}]" >> ParDo(ColumnDoFn(projection, "Columns"))
-    return pcoll | f"Key[{name}]" >> ParDo(_keying())  # type: ignore[no-any-return]
+    return pcoll | f"Key[{name}]" >> ParDo(_keying())
 
 
 def _keying() -> DoFn:

@@ -1,0 +1,109 @@
+"""Types for type checkers: what `|` can be applied to, and functions of elements.
+
+No module imports this one at run time.  `docs/howto/types.md` describes what is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from typing import Any, Concatenate, Literal, Never, ParamSpec, Protocol, TypeAlias, TypeVar
+
+from .elements.element_wrappers import Retracted, TaggedOutput, WindowedValue
+
+A = TypeVar("A")
+B = TypeVar("B")
+P = ParamSpec("P")
+ElementT = TypeVar("ElementT")
+ElementT_contra = TypeVar("ElementT_contra", contravariant=True)
+InputT_contra = TypeVar("InputT_contra", contravariant=True)
+OutputT_co = TypeVar("OutputT_co", covariant=True)
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+
+class Applicable(Protocol[InputT_contra, OutputT_co]):
+    """A transform that takes this input and has this output, by its `expand`, which may be generic."""
+
+    def expand(self, input_or_inputs: InputT_contra, /) -> OutputT_co: ...
+
+
+class ApplicableToElements(Protocol[ElementT_contra, InputT_contra, OutputT_co]):
+    """A transform whose output is made of its input's type, by a function of its elements: Filter, WithKeys, Partition.
+
+    `_takes` infers the type of the function's parameter, and `_gives` the output even if that type is unknown.
+    """
+
+    def _takes(self, element: ElementT_contra, /) -> None: ...
+
+    def _gives(self, pcoll: InputT_contra, /) -> OutputT_co: ...
+
+
+class Elementwise(Applicable[InputT_contra, OutputT_co], Protocol):
+    """A transform whose outputs may be wrapped, as in a `TimestampedValue`."""
+
+    def _unwraps(self) -> None: ...
+
+
+class Process(Protocol[ElementT_contra, P, ResultT_co]):
+    """A DoFn whose `process` takes this element and these further arguments."""
+
+    def process(self, element: ElementT_contra, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...
+
+
+# What `process` returns for outputs of a type.
+Outputs: TypeAlias = (
+    Iterable[ElementT | TaggedOutput | Retracted | WindowedValue]
+    | AsyncIterable[ElementT | TaggedOutput | Retracted | WindowedValue]
+    | Awaitable[Iterable[ElementT | TaggedOutput | Retracted | WindowedValue] | None]
+    | None
+)
+
+
+class Summable:
+    """A stand-in for the elements that `sum`, `min` and `max` combine to one of their type."""
+
+    def __add__(self, other: Any) -> Summable:
+        raise NotImplementedError
+
+    def __radd__(self, other: Any) -> Summable:
+        raise NotImplementedError
+
+    def __lt__(self, other: Any) -> bool:
+        raise NotImplementedError
+
+    def __gt__(self, other: Any) -> bool:
+        raise NotImplementedError
+
+
+class Lambda(Protocol):
+    """The type that Pyright checks a lambda by: nothing else has it.
+
+    Pyright infers an operand of `|` without its left side, so the type of a lambda's parameter is unknown.  With
+    `Callable` alone it would be a type variable, each use of which is an error.
+    """
+
+    _only_lambdas: Never
+
+    def __call__(self, element: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+
+# A function of an element of type A and further arguments P, with a result of type B.  Mypy takes each name `MYPY` as
+# true, and infers the parameter of a lambda from the left side of `|`.
+MYPY = False
+if MYPY:
+    Function: TypeAlias = Callable[Concatenate[A, P], B]
+else:
+    Function: TypeAlias = Lambda | Callable[Concatenate[A, P], B]
+
+
+class Combiner(Protocol[ElementT_contra, ResultT_co]):
+    """A `CombineFn` of elements of a type, by its `add_input`, with a result of a type, by its `extract_output`."""
+
+    def add_input(self, accumulator: Any, element: ElementT_contra, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    def extract_output(self, accumulator: Any, /, *args: Any, **kwargs: Any) -> ResultT_co: ...
+
+
+# `sum`, `min`, `max`, and functions like them.
+Fold: TypeAlias = Callable[[list[Summable]], Summable | Literal[0]]
+
+FunctionOfList: TypeAlias = Callable[Concatenate[list[A], ...], B]

@@ -1,0 +1,29 @@
+"""Type variables of generic classes, with the default `Any`, so that `ParDo` alone is a type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    # An element, an output, and a key.
+    A = TypeVar("A", default=Any)
+    B = TypeVar("B", default=Any)
+    K = TypeVar("K", default=Any)
+    T_co = TypeVar("T_co", covariant=True, default=Any)
+    # A combiner, and the key of `GroupBy`: a function or a field.
+    CombinerT_co = TypeVar("CombinerT_co", covariant=True, default=Any)
+    KeyingT_co = TypeVar("KeyingT_co", covariant=True, default=Any)
+    # The input and the output of a transform or a DoFn.
+    InputT = TypeVar("InputT", contravariant=True, default=Any)
+    OutputT = TypeVar("OutputT", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    A, B, K = map(TypeVar, "ABK")
+    T_co = TypeVar("T_co", covariant=True)
+    CombinerT_co = TypeVar("CombinerT_co", covariant=True)
+    KeyingT_co = TypeVar("KeyingT_co", covariant=True)
+    InputT = TypeVar("InputT", contravariant=True)
+    OutputT = TypeVar("OutputT", covariant=True)

@@ -1,0 +1,112 @@
+"""Type checkers over one file of all snippets."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import attrs
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[1]
+DEFINITIONS = (HERE / "definitions.py").read_text()
+
+
+@attrs.frozen
+class Said:
+    """What a checker says about the snippets.
+
+    Attributes:
+      types: the revealed type of each snippet, by its number.
+      errors: the texts of its errors, by its number; those of the definitions by -1.
+    """
+
+    types: dict[int, str]
+    errors: dict[int, list[str]]
+
+
+def program(snippets: list[str]) -> str:
+    """Return the file with the definitions and a line for each snippet."""
+    return DEFINITIONS + "\n" + "".join(f"reveal_type({snippet})\n" for snippet in snippets)
+
+
+def _numbers(snippets: list[str]) -> dict[int, int]:
+    first = DEFINITIONS.count("\n") + 2
+    return {first + number: number for number in range(len(snippets))}
+
+
+def plain(revealed: str) -> str:
+    """Return a type without modules, and with the classes of literals.
+
+    >>> plain('penstock.sdk.pvalue.PCollection[tuple[builtins.str, Literal[1]?]]')
+    'PCollection[tuple[str, int]]'
+    """
+    text = re.sub(r"tuple\[[^][]*(?:\[[^][]*\][^][]*)*, fallback=([\w.]+)\]", r"\1", revealed)
+    text = re.sub(r"Literal\['[^]]*'\]\??", "str", text)
+    text = re.sub(r"Literal\[\d+\]\??", "int", text)
+    text = re.sub(r"\b(?:\w+\.)+(?=\w)", "", text)
+    return text.replace("Unknown", "Any")
+
+
+def _site(directory: pathlib.Path) -> pathlib.Path:
+    """Return a folder in which the package has its name."""
+    site = directory / "site"
+    site.mkdir(exist_ok=True)
+    (site / "penstock").symlink_to(ROOT, target_is_directory=True)
+    return site
+
+
+def mypy(directory: pathlib.Path, snippets: list[str]) -> Said:
+    """Run mypy with `--strict`, but for definitions without types."""
+    file = directory / "snippets_mypy.py"
+    file.write_text(program(snippets))
+    command = [
+        *(sys.executable, "-m", "mypy", "--strict", "--allow-untyped-defs", "--allow-untyped-calls"),
+        *("--follow-imports=silent", "--no-error-summary", f"--cache-dir={ROOT / '.mypy_cache' / 'snippets'}"),
+        *("--output=json", str(file)),
+    ]
+    environment = {**os.environ, "MYPYPATH": str(_site(directory))}
+    done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    numbers = _numbers(snippets)
+    types: dict[int, str] = {}
+    errors: dict[int, list[str]] = {}
+    for each in found:
+        number = numbers.get(each["line"], -1)
+        if revealed := re.fullmatch(r'Revealed type is "(.*)"', each["message"]):
+            types[number] = plain(revealed[1])
+        else:
+            errors.setdefault(number, []).append(re.sub(r"\b(?:\w+\.)+(?=[A-Z])", "", each["message"]))
+    return Said(types, errors)
+
+
+def pyright(directory: pathlib.Path, snippets: list[str]) -> Said:
+    """Run Pyright in its basic mode."""
+    file = directory / "snippets_pyright.py"
+    file.write_text(program(snippets))
+    settings = {
+        "include": [file.name],
+        "extraPaths": [str(_site(directory))],
+        "typeCheckingMode": "basic",
+        "pythonVersion": f"{sys.version_info.major}.{sys.version_info.minor}",
+    }
+    (directory / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "-p", str(directory)]
+    environment = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    numbers = _numbers(snippets)
+    types: dict[int, str] = {}
+    errors: dict[int, list[str]] = {}
+    for each in json.loads(done.stdout)["generalDiagnostics"]:
+        number = numbers.get(each["range"]["start"]["line"] + 1, -1)
+        if revealed := re.fullmatch(r'Type of ".*" is "(.*)"', each["message"], re.DOTALL):
+            types[number] = plain(revealed[1])
+        elif each["severity"] == "error":
+            errors.setdefault(number, []).append(each["message"])
+    return Said(types, errors)

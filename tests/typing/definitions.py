@@ -1,0 +1,201 @@
+"""What the snippets use.  The checkers read it in front of them; it also runs, so that none of it is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import penstock as beam
+from penstock import DoFn, PCollection, PTransform
+from penstock.pvalue import AsDict, AsIter, AsList, AsMultiMap, AsSingleton, PBegin
+from penstock.windowing import FixedWindows, TimestampedValue
+
+T = TypeVar("T")
+
+p = beam.Pipeline()
+nums = p | "nums" >> beam.Create([1, 2, 3])
+floats = p | "floats" >> beam.Create([1.5])
+lines = p | "lines" >> beam.Create(["a b"])
+pairs = p | "pairs" >> beam.Create([("a", 1)])
+
+
+def half(n: int) -> float:
+    return n / 2
+
+
+def scaled(n: int, by: float, unit: str = "") -> float:
+    return n * by
+
+
+def doubled(x: T) -> tuple[T, T]:
+    return x, x
+
+
+def timed(line: str) -> TimestampedValue[str]:
+    return TimestampedValue(line, 3)
+
+
+def pair_of(line: str) -> tuple[str, int]:
+    return line, len(line)
+
+
+def is_kept(n: int, stop: list[int], limit: float) -> bool:
+    return n not in stop and n < limit
+
+
+def named(n: int, names: dict[str, int]) -> str:
+    return next(iter(names))
+
+
+def at_time(n: int, time: Any = DoFn.TimestampParam) -> str:
+    return f"{n} {time}"
+
+
+def untyped(x):
+    return x
+
+
+async def fetched(url: str) -> bytes:
+    return url.encode()
+
+
+def joined(values: Iterable[int]) -> str:
+    return " ".join(map(str, values))
+
+
+class Click(NamedTuple):
+    user: str
+    at: float
+
+
+@dataclasses.dataclass
+class Visit:
+    page: str
+    seconds: int
+
+
+clicks = p | "clicks" >> beam.Create([Click("ann", 1.0)])
+visits = p | "visits" >> beam.Create([Visit("home", 10)])
+rows = p | "rows" >> beam.Create([beam.Row(a=1)])
+
+
+class Split(DoFn):
+    def process(self, line: str, separator: str = ",", at: Any = DoFn.TimestampParam) -> Iterator[str]:
+        yield from line.split(separator)
+
+
+class Words(DoFn[str, str]):
+    def process(self, element: str) -> Iterable[str]:
+        return element.split()
+
+
+class Untyped(DoFn):
+    def process(self, element):
+        yield element
+
+
+class Lengths(DoFn):
+    def process(self, element: str) -> Iterator[int | beam.TaggedOutput]:
+        yield len(element) if element else beam.TaggedOutput("errors", element)
+
+
+class Later(DoFn[str, str]):
+    def process(self, element: str) -> Iterator[TimestampedValue[str]]:
+        yield TimestampedValue(element, 3)
+
+
+class Fetch(DoFn):
+    async def process(self, element: str) -> AsyncIterator[int]:
+        yield 1
+
+
+class Look(DoFn):
+    async def process(self, element: str) -> list[int]:
+        return [1]
+
+
+class Known(DoFn):
+    def process(self, element: int, stop: list[str], names: dict[str, int]) -> Iterable[int]:
+        return [element]
+
+
+class Silent(DoFn):
+    def process(self, element: str) -> None:
+        return None
+
+
+class Double(PTransform[PCollection[int], PCollection[int]]):
+    def expand(self, pcoll: PCollection[int]) -> PCollection[int]:
+        return pcoll | beam.Map(lambda x: 2 * x)
+
+
+class Annotated(PTransform):
+    def expand(self, pcoll: PCollection[int]) -> PCollection[str]:
+        return pcoll | beam.Map(str)
+
+
+class Plain(PTransform):
+    def expand(self, pcoll):
+        return pcoll | beam.Map(str)
+
+
+class Numbers(PTransform[PBegin, PCollection[int]]):
+    def expand(self, pbegin: PBegin) -> PCollection[int]:
+        return pbegin | beam.Create([1])
+
+
+class Twice(PTransform):
+    def expand(self, pcoll: PCollection[T]) -> PCollection[tuple[T, T]]:
+        return pcoll | beam.Map(lambda x: (x, x))
+
+
+class Fork(PTransform[PCollection[int], tuple[PCollection[int], PCollection[str]]]):
+    def expand(self, pcoll: PCollection[int]) -> tuple[PCollection[int], PCollection[str]]:
+        return pcoll, pcoll | beam.Map(str)
+
+
+class BothSides(PTransform[dict[str, PCollection[tuple[str, int]]], PCollection[str]]):
+    def expand(self, pcolls: dict[str, PCollection[tuple[str, int]]]) -> PCollection[str]:
+        return pcolls | beam.CoGroupByKey() | beam.Keys()
+
+
+@beam.ptransform_fn
+def Times(pcoll: PCollection[int], factor: int) -> PCollection[int]:
+    return pcoll | beam.Map(lambda x: factor * x)
+
+
+class Average(beam.CombineFn[float, tuple[float, int], float]):
+    def create_accumulator(self) -> tuple[float, int]:
+        return 0.0, 0
+
+    def add_input(self, accumulator: tuple[float, int], element: float) -> tuple[float, int]:
+        return accumulator[0] + element, accumulator[1] + 1
+
+    def merge_accumulators(self, accumulators: Iterable[tuple[float, int]]) -> tuple[float, int]:
+        parts = list(accumulators)
+        return sum(total for total, _ in parts), sum(count for _, count in parts)
+
+    def extract_output(self, accumulator: tuple[float, int]) -> float:
+        return accumulator[0] / accumulator[1]
+
+
+class UntypedAverage(beam.CombineFn):
+    def create_accumulator(self):
+        return 0.0, 0
+
+    def add_input(self, accumulator, element):
+        return accumulator[0] + element, accumulator[1] + 1
+
+    def merge_accumulators(self, accumulators):
+        return accumulators[0]
+
+    def extract_output(self, accumulator):
+        return accumulator[0] / accumulator[1]
+
+
+outputs = lines | "outputs" >> beam.ParDo(Lengths()).with_outputs("errors", main="lengths")
+lengths, errors = outputs
+good, bad = lines | "parse" >> beam.Map(int).with_exception_handling()
+evens, odds = nums | beam.Partition(lambda x, n: x % n, 2)
+forked, texts = nums | "fork" >> Fork()

@@ -1,0 +1,334 @@
+"""What type checkers say about an expression with a pipeline: the type of its value, or the error.
+
+Names are those of `definitions.py`.  A type is written without modules, and a literal as its class.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+# Why Pyright knows less than mypy: it infers the right operand of `|` without the left one.
+LAMBDA = "Pyright doesn't know the parameter of a lambda behind `|`"
+
+
+@attrs.frozen
+class Less:
+    """The types in mypy and in Pyright, where Pyright's is less precise."""
+
+    mypy: str
+    pyright: str
+    reason: str
+
+
+@attrs.frozen
+class Error:
+    """An error that both checkers report: a part of its text in each; None for no error in Pyright."""
+
+    mypy: str
+    pyright: str | None
+
+
+def operands(left: str, right: str, in_pyright: str | None = None) -> Error:
+    """Return the error for operands of `|` that don't fit."""
+    return Error(
+        f'Unsupported operand types for | ("{left}" and "{right}")',
+        f'Operator "|" not supported for types "{left}" and "{in_pyright or right}"',
+    )
+
+
+SOURCES: list[tuple[str, str | Less | Error]] = [
+    ("p | beam.Create([1, 2, 3])", "PCollection[int]"),
+    ("p | beam.Create((1.5, 2.5))", "PCollection[float]"),
+    ('p | "label" >> beam.Create(["a"])', "PCollection[str]"),
+    ('p | beam.Create({"a": 1})', "PCollection[tuple[str, int]]"),
+    ('p | beam.Create([("a", 1)])', "PCollection[tuple[str, int]]"),
+    ("p | beam.Create(range(3))", "PCollection[int]"),
+    ('p | beam.Create([Click("ann", 1.0)])', "PCollection[Click]"),
+    ('p | beam.Create([Visit("home", 10)])', "PCollection[Visit]"),
+    ("p | beam.Create([beam.Row(a=1)])", "PCollection[Row]"),
+    ('p | beam.Create([TimestampedValue("a", 3)])', "PCollection[str]"),
+    ("p | beam.Impulse()", "PCollection[bytes]"),
+    ("p | beam.Map(str)", operands("Pipeline", "Map[object, str]")),
+    ("nums | beam.Create([1])", operands("PCollection[int]", "Create[int]")),
+    ("nums | beam.Impulse()", operands("PCollection[int]", "Impulse")),
+]
+
+FUNCTIONS: list[tuple[str, str | Less | Error]] = [
+    ("nums | beam.Map(lambda x: x + 1)", Less("PCollection[int]", "PCollection[Any]", LAMBDA)),
+    (
+        "nums | beam.Map(lambda x: (x, str(x)))",
+        Less("PCollection[tuple[int, str]]", "PCollection[tuple[Any, str]]", LAMBDA),
+    ),
+    ("lines | beam.Map(lambda line: len(line))", "PCollection[int]"),
+    (
+        'lines | beam.Map(lambda line: ("key", line.count("a")))',
+        Less("PCollection[tuple[str, int]]", "PCollection[tuple[str, Any]]", LAMBDA),
+    ),
+    ("lines | beam.Map(len)", "PCollection[int]"),
+    ("lines | beam.Map(str.upper)", "PCollection[str]"),
+    ("nums | beam.Map(half)", "PCollection[float]"),
+    ('nums | "half" >> beam.Map(half)', "PCollection[float]"),
+    ('nums | "text" >> beam.Map(lambda x: str(x))', "PCollection[str]"),
+    ("nums | beam.Map(scaled, 2.5)", "PCollection[float]"),
+    ('nums | beam.Map(scaled, 2.5, unit="m")', "PCollection[float]"),
+    ("nums | beam.Map(scaled, by=2.5)", "PCollection[float]"),
+    ("nums | beam.Map(at_time)", "PCollection[str]"),
+    ("nums | beam.Map(untyped)", "PCollection[Any]"),
+    ("nums | beam.Map(doubled)", "PCollection[tuple[int, int]]"),
+    ("nums | beam.Map(print)", "PCollection[None]"),
+    ("lines | beam.Map(timed)", "PCollection[str]"),
+    ("lines | beam.Map(pair_of) | beam.GroupByKey()", "PCollection[tuple[str, Iterable[int]]]"),
+    ("lines | beam.Map(pair_of).with_output_types(tuple[str, float])", "PCollection[tuple[str, float]]"),
+    ("lines | beam.Map(untyped).with_output_types(int)", "PCollection[int]"),
+    ("lines | beam.Map(untyped).with_input_types(str)", "PCollection[Any]"),
+    ("lines | beam.FlatMap(str.split)", "PCollection[str]"),
+    ("lines | beam.FlatMap(lambda line: line.split())", Less("PCollection[str]", "PCollection[Any]", LAMBDA)),
+    ("lines | beam.FlatMap(lambda line: [len(line)])", "PCollection[int]"),
+    (
+        "lines | beam.Map(str.split) | beam.FlatMap(lambda words: words)",
+        Less("PCollection[str]", "PCollection[Any]", LAMBDA),
+    ),
+    ("nums | beam.Filter(lambda x: x > 1)", "PCollection[int]"),
+    ("lines | beam.Filter(str.isalpha)", "PCollection[str]"),
+    ("clicks | beam.Filter(lambda click: click.at > 1)", "PCollection[Click]"),
+    ("clicks | beam.Map(lambda click: click.user)", Less("PCollection[str]", "PCollection[Any]", LAMBDA)),
+    ("visits | beam.Map(lambda visit: visit.seconds)", Less("PCollection[int]", "PCollection[Any]", LAMBDA)),
+    ("rows | beam.Map(lambda row: row.a)", "PCollection[Any]"),
+    ("pairs | beam.MapTuple(lambda word, n: f'{word}: {n}')", "PCollection[str]"),
+    ("pairs | beam.FlatMapTuple(lambda word, n: [len(word), len(word)])", "PCollection[int]"),
+    ("lines | beam.AsyncMap(fetched)", "PCollection[bytes]"),
+    ("nums | beam.Map(half) | beam.Map(str) | beam.Map(len)", "PCollection[int]"),
+    ("nums | (beam.Map(half) | beam.Map(str))", "PCollection[str]"),
+    ("beam.Map(half) | beam.Filter(bool)", "PTransform[PCollection[int], PCollection[float]]"),
+    ("beam.Map(half)", "Map[int, float]"),
+    ("[1, 2] | beam.Map(half)", "list[float]"),
+    ("lines | beam.Map(lambda line: line + 1)", Error('Unsupported operand types for + ("str" and "int")', None)),
+    ("clicks | beam.Map(lambda click: click.usr)", Error('"Click" has no attribute "usr"', None)),
+    ("lines | beam.Filter(lambda line: line > 3)", Error("Unsupported operand types for >", None)),
+    (
+        "lines | beam.Map(half)",
+        Error(
+            'Argument 1 to "Map" has incompatible type "Callable[[int], float]"',
+            'Operator "|" not supported for types "PCollection[str]" and "Map[int, float]"',
+        ),
+    ),
+    (
+        'nums | beam.Map(scaled, "2")',
+        Error(
+            'Argument 2 to "Map" has incompatible type "str"; expected "float"',
+            'cannot be assigned to parameter "by" of type "float"',
+        ),
+    ),
+    ("nums | beam.Map(3)", Error('Argument 1 to "Map" has incompatible type "int"', "cannot be assigned to parameter")),
+    (
+        "nums | beam.Map(scaled)",
+        Error('Missing positional argument "by" in call to "Map"', 'Argument missing for parameter "by"'),
+    ),
+    ("nums | beam.FlatMap(half)", Error('Argument 1 to "FlatMap" has incompatible type', "cannot be assigned to")),
+]
+
+KEYS: list[tuple[str, str | Less | Error]] = [
+    ("pairs | beam.GroupByKey()", "PCollection[tuple[str, Iterable[int]]]"),
+    ('pairs | "group" >> beam.GroupByKey()', "PCollection[tuple[str, Iterable[int]]]"),
+    ("pairs | beam.Keys()", "PCollection[str]"),
+    ("pairs | beam.Values()", "PCollection[int]"),
+    ("pairs | beam.KvSwap()", "PCollection[tuple[int, str]]"),
+    ("lines | beam.WithKeys(len)", "PCollection[tuple[int, str]]"),
+    ('lines | beam.WithKeys("all")', "PCollection[tuple[str, str]]"),
+    ("pairs | beam.ReshufflePerKey()", "PCollection[tuple[str, int]]"),
+    ("pairs | beam.GroupIntoBatches(10)", "PCollection[tuple[str, list[int]]]"),
+    ("pairs | beam.DeduplicatePerKey(60)", "PCollection[tuple[str, int]]"),
+    ("lines | beam.GroupBy(len)", "PCollection[tuple[int, Iterable[str]]]"),
+    ('clicks | beam.GroupBy("user")', "PCollection[tuple[Any, Iterable[Click]]]"),
+    ('rows | beam.GroupBy("a").aggregate_field("a", sum, "total")', "PCollection[Any]"),
+    ('rows | beam.Select("a")', "PCollection[Row]"),
+    ('{"a": pairs, "b": pairs} | beam.CoGroupByKey()', "PCollection[tuple[str, dict[str, list[Any]]]]"),
+    (
+        "(pairs, lines | beam.Map(lambda line: (line, 1.5))) | beam.CoGroupByKey()",
+        "PCollection[tuple[str, tuple[list[int], list[float]]]]",
+    ),
+    ("(pairs, pairs, pairs) | beam.CoGroupByKey()", "PCollection[tuple[str, tuple[list[int], list[int], list[int]]]]"),
+    ("nums | beam.GroupByKey()", operands("PCollection[int]", "GroupByKey")),
+    ("nums | beam.Keys()", operands("PCollection[int]", "Keys")),
+    ("nums | beam.GroupIntoBatches(10)", operands("PCollection[int]", "GroupIntoBatches")),
+    ("lines | beam.KvSwap()", operands("PCollection[str]", "KvSwap")),
+    ("(nums, pairs) | beam.CoGroupByKey()", "Any"),
+]
+
+COMBINERS: list[tuple[str, str | Less | Error]] = [
+    ("pairs | beam.CombinePerKey(sum)", "PCollection[tuple[str, int]]"),
+    ('pairs | "sum" >> beam.CombinePerKey(sum)', "PCollection[tuple[str, int]]"),
+    ("lines | beam.WithKeys(len) | beam.CombinePerKey(max)", "PCollection[tuple[int, str]]"),
+    ("pairs | beam.CombinePerKey(any)", "PCollection[tuple[str, bool]]"),
+    ("pairs | beam.CombinePerKey(joined)", "PCollection[tuple[str, str]]"),
+    ("pairs | beam.CombinePerKey(lambda values: max(values))", "PCollection[tuple[str, int]]"),
+    ("pairs | beam.CombinePerKey(lambda values: len(list(values)))", "PCollection[tuple[str, int]]"),
+    ("pairs | beam.CombinePerKey(Average())", "PCollection[tuple[str, float]]"),
+    ("pairs | beam.CombinePerKey(UntypedAverage())", "PCollection[tuple[str, Any]]"),
+    ("pairs | beam.CombinePerKey(beam.combiners.MeanCombineFn())", "PCollection[tuple[str, float]]"),
+    ("pairs | beam.CombinePerKey(beam.combiners.CountCombineFn())", "PCollection[tuple[str, int]]"),
+    ("pairs | beam.CombinePerKey(sum).with_hot_key_fanout(10)", "PCollection[tuple[str, int]]"),
+    ("floats | beam.CombineGlobally(sum)", "PCollection[float]"),
+    ("floats | beam.CombineGlobally(max).without_defaults()", "PCollection[float]"),
+    ("nums | beam.CombineGlobally(Average())", "PCollection[float]"),
+    ("pairs | beam.GroupByKey() | beam.CombineValues(sum)", "PCollection[tuple[str, int]]"),
+    ("nums | beam.combiners.Count.Globally()", "PCollection[int]"),
+    ("pairs | beam.combiners.Count.PerKey()", "PCollection[tuple[str, int]]"),
+    ("lines | beam.combiners.Count.PerElement()", "PCollection[tuple[str, int]]"),
+    ("nums | beam.combiners.Mean.Globally()", "PCollection[float]"),
+    ("pairs | beam.combiners.Mean.PerKey()", "PCollection[tuple[str, float]]"),
+    ("floats | beam.combiners.Sum.Globally()", "PCollection[float]"),
+    ("pairs | beam.combiners.Max.PerKey()", "PCollection[tuple[str, int]]"),
+    ("lines | beam.combiners.Min.Globally()", "PCollection[str]"),
+    ("lines | beam.combiners.Top.Of(3, key=len)", "PCollection[list[str]]"),
+    ("pairs | beam.combiners.Top.LargestPerKey(3)", "PCollection[tuple[str, list[int]]]"),
+    ("nums | beam.combiners.Sample.FixedSizeGlobally(3)", "PCollection[list[int]]"),
+    ("nums | beam.combiners.Sample.Any(3)", "PCollection[int]"),
+    ("nums | beam.combiners.ToList()", "PCollection[list[int]]"),
+    ("nums | beam.combiners.ToSet()", "PCollection[set[int]]"),
+    ("pairs | beam.combiners.ToDict()", "PCollection[dict[str, int]]"),
+    ("pairs | beam.combiners.Latest.PerKey()", "PCollection[tuple[str, int]]"),
+    ("nums | beam.combiners.Latest.Globally()", "PCollection[int]"),
+    ("lines | beam.combiners.CountDistinct.Globally()", "PCollection[int]"),
+    ("nums | beam.combiners.ApproximateQuantiles.Globally(5)", "PCollection[list[int]]"),
+    (
+        "nums | beam.CombinePerKey(max)",
+        Error('Unsupported operand types for | ("PCollection[int]"', '"PCollection[int]"'),
+    ),
+    (
+        "lines | beam.WithKeys(len) | beam.CombinePerKey(Average())",
+        operands("PCollection[tuple[int, str]]", "CombinePerKey[Average]"),
+    ),
+    ("lines | beam.CombineGlobally(Average())", operands("PCollection[str]", "CombineGlobally[Average]")),
+    ("nums | beam.combiners.ToDict()", operands("PCollection[int]", "ToDict")),
+]
+
+DOFNS: list[tuple[str, str | Less | Error]] = [
+    ("lines | beam.ParDo(Split())", "PCollection[str]"),
+    ('lines | beam.ParDo(Split(), ";")', "PCollection[str]"),
+    ('lines | "split" >> beam.ParDo(Split(), separator=";")', "PCollection[str]"),
+    ("lines | beam.ParDo(Words())", "PCollection[str]"),
+    ("lines | beam.ParDo(Untyped())", "PCollection[Any]"),
+    ("lines | beam.ParDo(Lengths())", "PCollection[int]"),
+    ("lines | beam.ParDo(Later())", "PCollection[str]"),
+    ("lines | beam.ParDo(Fetch())", "PCollection[int]"),
+    ("lines | beam.ParDo(Look())", "PCollection[int]"),
+    ("lines | beam.ParDo(str.split)", "PCollection[str]"),
+    ("nums | beam.ParDo(Known(), AsList(lines), AsDict(pairs))", "PCollection[int]"),
+    ("lines | beam.ParDo(Untyped()).with_output_types(int)", "PCollection[int]"),
+    ("lines | beam.ParDo(Silent()) | beam.combiners.Count.Globally()", "PCollection[int]"),
+    ("outputs.errors", "PCollection[Any]"),
+    ('outputs["errors"]', Less("PCollection[int] | PCollection[Any]", "PCollection[Any]", "mypy takes it for a tuple")),
+    ("lengths", "PCollection[int]"),
+    ("errors", "PCollection[Any]"),
+    ("(lines | beam.ParDo(Lengths()).with_outputs())[None]", "PCollection[int]"),
+    ("good", "PCollection[int]"),
+    ("bad", "PCollection[Any]"),
+    ("evens", "PCollection[int]"),
+    (
+        "nums | beam.ParDo(Split())",
+        Error(
+            'No overload variant of "ParDo" matches argument type "Split"', '"PCollection[int]" and "ParDo[str, str]"'
+        ),
+    ),
+    (
+        "nums | beam.ParDo(Words())",
+        Error(
+            'No overload variant of "ParDo" matches argument type "Words"', '"PCollection[int]" and "ParDo[str, str]"'
+        ),
+    ),
+    (
+        "lines | beam.ParDo(Split(), 3)",
+        Error('"ParDo" matches argument types "Split", "int"', 'parameter "separator" of type "str"'),
+    ),
+]
+
+SIDE_INPUTS: list[tuple[str, str | Less | Error]] = [
+    ("AsList(nums)", "list[int]"),
+    ("AsIter(nums)", "Iterable[int]"),
+    ("AsDict(pairs)", "dict[str, int]"),
+    ("AsMultiMap(pairs)", "dict[str, list[int]]"),
+    ("AsSingleton(nums)", "int"),
+    ("AsSingleton(nums, None)", "int | None"),
+    ("nums | beam.Filter(is_kept, AsList(nums), AsSingleton(floats))", "PCollection[int]"),
+    ("nums | beam.Map(named, names=AsDict(pairs))", "PCollection[str]"),
+    ("nums | beam.Map(lambda x, others: x in others, AsList(nums))", "PCollection[bool]"),
+    (
+        "nums | beam.Filter(is_kept, AsList(lines), AsSingleton(floats))",
+        Error('"AsList" has incompatible type "PCollection[str]"; expected "PCollection[int]"', '"list[str]"'),
+    ),
+    (
+        "nums | beam.Filter(is_kept, AsList(nums), AsSingleton(lines))",
+        Error(
+            'Argument 3 to "Filter" has incompatible type "str"; expected "float"', 'parameter "limit" of type "float"'
+        ),
+    ),
+    (
+        "nums | beam.Map(named, AsList(pairs))",
+        Error(
+            'Argument 2 to "Map" has incompatible type "list[tuple[str, int]]"; expected "dict[str, int]"',
+            '"list[tuple[str, int]]"',
+        ),
+    ),
+    (
+        "nums | beam.Map(named, pairs)",
+        Error(
+            'Argument 2 to "Map" has incompatible type "PCollection[tuple[str, int]]"', '"PCollection[tuple[str, int]]"'
+        ),
+    ),
+    ("AsDict(nums)", Error('Argument 1 to "AsDict" has incompatible type "PCollection[int]"', '"PCollection[int]"')),
+    ("AsList([1])", Error('Argument 1 to "AsList" has incompatible type "list[int]"', '"list[int]"')),
+]
+
+COMPOSITES: list[tuple[str, str | Less | Error]] = [
+    ("nums | Double()", "PCollection[int]"),
+    ('nums | "double" >> Double() | Annotated()', "PCollection[str]"),
+    ("nums | Annotated()", "PCollection[str]"),
+    ("nums | Plain()", "Any"),
+    ("p | Numbers()", "PCollection[int]"),
+    ("p | Numbers() | Double()", "PCollection[int]"),
+    ("lines | Twice()", "PCollection[tuple[str, str]]"),
+    ("nums | Fork()", "tuple[PCollection[int], PCollection[str]]"),
+    ("texts", "PCollection[str]"),
+    ("nums | Times(3)", "PCollection[int]"),
+    ('{"a": pairs} | BothSides()', "PCollection[str]"),
+    ("nums | (Double() | Annotated())", "PCollection[str]"),
+    ("lines | Double()", operands("PCollection[str]", "Double")),
+    ("lines | Annotated()", operands("PCollection[str]", "Annotated")),
+    (
+        'nums | Times("3")',
+        Error('Argument 1 to "Times" has incompatible type "str"; expected "int"', 'parameter "factor"'),
+    ),
+    ("p | Double()", operands("Pipeline", "Double")),
+    ("nums | Numbers()", operands("PCollection[int]", "Numbers")),
+]
+
+ELEMENTS: list[tuple[str, str | Less | Error]] = [
+    ("nums | beam.Reshuffle()", "PCollection[int]"),
+    ("nums | beam.Distinct()", "PCollection[int]"),
+    ("nums | beam.Deduplicate(60)", "PCollection[int]"),
+    ("nums | beam.BatchElements()", "PCollection[list[int]]"),
+    ("lines | beam.SortAndBatchElements(1, 10, 100)", "PCollection[list[str]]"),
+    ("nums | beam.WindowInto(FixedWindows(60))", "PCollection[int]"),
+    ("nums | beam.WindowInto(beam.window.SlidingWindows(60, 10))", "PCollection[int]"),
+    ("clicks | beam.WithTimestamps(lambda click: click.at)", "PCollection[Click]"),
+    ('clicks | beam.WithTimestamps("at")', "PCollection[Click]"),
+    ("(nums, nums) | beam.Flatten()", "PCollection[int]"),
+    ("[nums, nums] | beam.Flatten()", "PCollection[int]"),
+    ("nums | beam.FlattenWith(nums)", "PCollection[int]"),
+    ("nums | beam.LogElements()", "PCollection[int]"),
+    ("nums | beam.Tee(beam.Map(print))", "PCollection[int]"),
+    ("nums | beam.WaitOn(lines)", "PCollection[int]"),
+    ("nums | beam.ToString.Element()", "PCollection[str]"),
+    ('lines | beam.Regex.find(r"a+")', "PCollection[str]"),
+    ('lines | beam.Regex.split(" ")', "PCollection[list[str]]"),
+    ("nums | beam.Reify.Timestamp()", "PCollection[TimestampedValue[int]]"),
+    ("nums | beam.Partition(lambda x, n: x % n, 2)", "tuple[PCollection[int], ...]"),
+    (
+        "list(nums)",
+        Error('No overload variant of "list" matches argument type "PCollection[int]"', '"PCollection[int]"'),
+    ),
+    ('nums | beam.Regex.find(r"a+")', operands("PCollection[int]", "ParDo[str, str]")),
+]
+
+SNIPPETS = [*SOURCES, *FUNCTIONS, *KEYS, *COMBINERS, *DOFNS, *SIDE_INPUTS, *COMPOSITES, *ELEMENTS]
