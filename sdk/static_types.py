@@ -6,9 +6,10 @@ No module imports this one at run time.  `docs/howto/types.md` describes what is
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from typing import Any, Concatenate, Literal, Never, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Concatenate, Literal, Never, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from .elements.element_wrappers import Retracted, TaggedOutput, WindowedValue
+from .elements.row import Row
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -107,3 +108,37 @@ class Combiner(Protocol[ElementT_contra, ResultT_co]):
 Fold: TypeAlias = Callable[[list[Summable]], Summable | Literal[0]]
 
 FunctionOfList: TypeAlias = Callable[Concatenate[list[A], ...], B]
+
+
+class NamedTupleRecord(Protocol):
+    """A named tuple."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class DataclassRecord(Protocol):
+    """An instance of a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+class AttrsRecord(Protocol):
+    """An instance of an attrs class."""
+
+    __attrs_attrs__: ClassVar[Any]
+
+
+class StructRecord(Protocol):
+    """A `msgspec.Struct`."""
+
+    __struct_fields__: ClassVar[tuple[str, ...]]
+
+
+# A value with named fields, which sinks of tables take.
+Record: TypeAlias = dict[str, Any] | NamedTupleRecord | DataclassRecord | AttrsRecord | StructRecord | Row
+
+
+class SpecOf(Protocol[ResultT_co]):
+    """The spec of a state of this type."""
+
+    def of(self, store: Any, namespace: Any = None, key: Any = None, /) -> ResultT_co: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.row import Row, rows_of_dicts
@@ -16,6 +16,7 @@ from ...sdk.errors import SinkError, SourceError
 from ...sdk.options.value_provider import ValueProvider
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
+from ...sdk.type_variables import A
 from ...sdk.typehints.arrow_schema import declared_schema
 from ...sdk.typehints.schema import with_schema
 from ..avro_types import CommonFields, column_type
@@ -28,6 +29,9 @@ from .line_blocks import next_boundary
 from .matching import MatchContinuously
 from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, ReadAllFiles, ReadFiles
 from .write import FileSink, WriteFiles
+
+if TYPE_CHECKING:
+    from ...sdk.static_types import Record
 
 CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
 
@@ -255,7 +259,7 @@ class _Excerpt:
         return self._position
 
 
-class ReadFromAvro(ReadFiles):
+class ReadFromAvro(ReadFiles[A]):
     """A dict, or a Row, for each record of the Avro files that match a pattern.
 
     Raises `SourceError` when the pattern matches nothing, and `MissingExtraError` without
@@ -272,6 +276,24 @@ class ReadFromAvro(ReadFiles):
     {'name': 'Ada'}
     """
 
+    @overload
+    def __init__(
+        self: ReadFromAvro[dict[str, Any]],
+        file_pattern: AnyPath,
+        min_bundle_size: int = ...,
+        validate: bool = ...,
+        use_fastavro: bool = ...,
+        as_rows: Literal[False] = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromAvro[Any],
+        file_pattern: AnyPath,
+        min_bundle_size: int = ...,
+        validate: bool = ...,
+        use_fastavro: bool = ...,
+        as_rows: bool = ...,
+    ) -> None: ...
     def __init__(
         self,
         file_pattern: AnyPath,
@@ -363,6 +385,10 @@ class WriteToAvro(WriteFiles):
     ...     list(fastavro.reader(file))
     [{'name': 'Ada'}]
     """
+
+    if TYPE_CHECKING:
+
+        def expand(self, pcoll: PCollection[Record]) -> Any: ...
 
     def __init__(
         self,

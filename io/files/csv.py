@@ -11,7 +11,7 @@ import io
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal, overload
 
 from ...sdk.coders.coder import shortened
 from ...sdk.columns.column_bundle import ColumnBundle, as_dicts, as_rows
@@ -19,6 +19,7 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.elements.row import rows_of_dicts
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.options.value_provider import ValueProvider
+from ...sdk.type_variables import A
 from ..records import as_dicts as dicts_of
 from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .csv_columns import CsvColumns, DifferentlyParsedError, can_be_columns
@@ -310,7 +311,7 @@ def padded(row: list[str], width: int, restval: str) -> list[str]:
     return row + [restval] * (width - len(row))
 
 
-class ReadFromCsv(ReadFiles):
+class ReadFromCsv(ReadFiles[A]):
     r"""A dict of strings, or a Row, for each record of the CSV files that match a pattern.
 
     See `CsvSource`.  Raises `SourceError` when the pattern matches nothing, or a record
@@ -325,6 +326,36 @@ class ReadFromCsv(ReadFiles):
     {'name': 'Ada', 'age': 36}
     """
 
+    @overload
+    def __init__(
+        self: ReadFromCsv[dict[str, Any]],
+        path: AnyPath,
+        *,
+        names: Sequence[str] | None = ...,
+        usecols: Sequence[str] | None = ...,
+        converters: Mapping[str, Callable[[str], Any]] | None = ...,
+        as_rows: Literal[False] = ...,
+        filename_column: str | None = ...,
+        restval: str | None = ...,
+        compression_type: str = ...,
+        validate: bool = ...,
+        **dialect: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromCsv[Any],
+        path: AnyPath,
+        *,
+        names: Sequence[str] | None = ...,
+        usecols: Sequence[str] | None = ...,
+        converters: Mapping[str, Callable[[str], Any]] | None = ...,
+        as_rows: bool = ...,
+        filename_column: str | None = ...,
+        restval: str | None = ...,
+        compression_type: str = ...,
+        validate: bool = ...,
+        **dialect: Any,
+    ) -> None: ...
     def __init__(
         self,
         path: AnyPath,

@@ -5,13 +5,14 @@ A file has one JSON value on each line, or one array of values. Files of lines a
 
 from __future__ import annotations
 
+import builtins
 import copy
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from operator import attrgetter
-from typing import Any, BinaryIO, get_type_hints
+from typing import Any, BinaryIO, get_type_hints, overload
 
 import msgspec
 from msgspec.structs import astuple
@@ -21,6 +22,7 @@ from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_ro
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.options.value_provider import ValueProvider
+from ...sdk.type_variables import A
 from ...sdk.typehints.describe import describe
 from ..record_types import arrow_types_of, hint_of_type
 from ..records import as_dict, is_record
@@ -274,7 +276,7 @@ def _joined(batches: list[Any]) -> Iterator[Bundle]:
         yield ColumnBundle(pyarrow.concat_batches(batches), as_rows)
 
 
-class ReadFromJson(ReadFiles):
+class ReadFromJson(ReadFiles[A]):
     r"""The values of the JSON files that match a pattern: a dict, or an instance of `type`, for each object.
 
     With `lines`, one value on each line; without, one array a file.  With a `type`, such as a dataclass or a NamedTuple
@@ -300,6 +302,36 @@ class ReadFromJson(ReadFiles):
     Person(name='Grace')
     """
 
+    @overload
+    def __init__(
+        self: ReadFromJson[dict[str, Any]],
+        path: AnyPath,
+        *,
+        type: None = ...,
+        lines: bool = ...,
+        compression_type: str = ...,
+        validate: bool = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromJson[A],
+        path: AnyPath,
+        *,
+        type: builtins.type[A],
+        lines: bool = ...,
+        compression_type: str = ...,
+        validate: bool = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromJson[Any],
+        path: AnyPath,
+        *,
+        type: Any = ...,
+        lines: bool = ...,
+        compression_type: str = ...,
+        validate: bool = ...,
+    ) -> None: ...
     def __init__(
         self,
         path: AnyPath,

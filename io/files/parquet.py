@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 
 from ...sdk.coders.coder import shortened
 from ...sdk.columns.column_bundle import ColumnBundle, array_of
 from ...sdk.errors import SinkError
 from ...sdk.options.value_provider import ValueProvider
 from ...sdk.pvalue import PCollection
+from ...sdk.type_variables import A
 from ...sdk.typehints.arrow_schema import declared_schema
 from ..records import as_dicts as dicts_of
 from .compression import CompressionTypes
@@ -22,6 +23,9 @@ from .format import FileFormat, RecordWriter
 from .parquet_source import ParquetSource, pyarrow_for
 from .source import DESIRED_BUNDLE_SIZE, ReadAllFiles, ReadFiles
 from .write import FileSink, WriteFiles
+
+if TYPE_CHECKING:
+    from ...sdk.static_types import Record
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 
@@ -175,7 +179,7 @@ class _ParquetWriter(RecordWriter):
         return table
 
 
-class ReadFromParquet(ReadFiles):
+class ReadFromParquet(ReadFiles[A]):
     """A dict, or a Row, for each record of the Parquet files that match a pattern.
 
     `columns` selects the columns to read.  With `validate`, the footer of the first file is read when the pipeline is
@@ -191,6 +195,24 @@ class ReadFromParquet(ReadFiles):
     {'age': 36}
     """
 
+    @overload
+    def __init__(
+        self: ReadFromParquet[dict[str, Any]],
+        file_pattern: AnyPath,
+        min_bundle_size: int = ...,
+        validate: bool = ...,
+        columns: Sequence[str] | None = ...,
+        as_rows: Literal[False] = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromParquet[Any],
+        file_pattern: AnyPath,
+        min_bundle_size: int = ...,
+        validate: bool = ...,
+        columns: Sequence[str] | None = ...,
+        as_rows: bool = ...,
+    ) -> None: ...
     def __init__(
         self,
         file_pattern: AnyPath,
@@ -305,6 +327,10 @@ class WriteToParquet(WriteFiles):
     >>> pyarrow.parquet.read_table(directory / "people-00000-of-00001").to_pylist()
     [{'name': 'Ada'}]
     """
+
+    if TYPE_CHECKING:
+
+        def expand(self, pcoll: PCollection[Record]) -> Any: ...
 
     _batched = False
 

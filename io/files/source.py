@@ -24,6 +24,7 @@ from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.sources.bounded import BoundedSource
+from ...sdk.type_variables import A
 from ...sdk.typehints.schema import with_schema
 from ...transforms.pardo import ParDo
 from ...transforms.read import Read
@@ -281,7 +282,7 @@ def _why_nothing_matches(pattern: str) -> str:
     return f"the directory {directory or '.'!r} has {len(there)} files, such as {split_path(there[0].path)[1]!r}"
 
 
-class ReadFiles(PTransform):
+class ReadFiles(PTransform[PBegin, PCollection[A]]):
     """The elements of a file source, under the name of this transform.
 
     With `validate`, a pattern that matches nothing raises `SourceError` while the pipeline is built, and the fields of
@@ -297,7 +298,7 @@ class ReadFiles(PTransform):
         self.validate = validate
         self.element_type = element_type
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> PCollection[A]:
         source = copy.copy(self.source)
         source.transform = pbegin.pipeline.full_label
         element_type = self.element_type
@@ -305,7 +306,7 @@ class ReadFiles(PTransform):
             files = source.files()
             if element_type is Any and self._output_hint is None:
                 element_type = source.element_type(files)
-        elements: PCollection[Any] = pbegin | Read(source).with_output_types(element_type)
+        elements: PCollection[A] = pbegin | Read(source).with_output_types(element_type)
         return elements
 
     def display_data(self) -> dict[str, Any]:

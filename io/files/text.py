@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, overload
 
 from ...sdk.coders.primitive import StrUtf8Coder, ToBytesCoder
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.options.value_provider import ValueProvider
+from ...sdk.type_variables import A
 from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .filesystem import AnyPath, EmptyMatchTreatment
 from .format import FileFormat, RecordWriter
@@ -302,7 +303,7 @@ def _check_delimiter(transform: str, delimiter: bytes) -> None:
         raise ValueError(f"{transform}: the delimiter {delimiter!r} overlaps itself, so lines can't be told apart")
 
 
-class ReadFromText(ReadFiles):
+class ReadFromText(ReadFiles[A]):
     r"""The lines of the files that match a pattern, without their line ends.
 
     The arguments are Beam's; `TextSource` explains them.  Raises `SourceError` if the pattern matches nothing: while
@@ -320,6 +321,32 @@ class ReadFromText(ReadFiles):
 
     _with_filename = False
 
+    @overload
+    def __init__(
+        self: ReadFromText[str],
+        file_pattern: AnyPath,
+        min_bundle_size: int = ...,
+        compression_type: str = ...,
+        strip_trailing_newlines: bool = ...,
+        *,
+        validate: bool = ...,
+        skip_header_lines: int = ...,
+        delimiter: bytes | None = ...,
+        escapechar: bytes | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromText[Any],
+        file_pattern: AnyPath,
+        min_bundle_size: int = ...,
+        compression_type: str = ...,
+        strip_trailing_newlines: bool = ...,
+        coder: Any = ...,
+        validate: bool = ...,
+        skip_header_lines: int = ...,
+        delimiter: bytes | None = ...,
+        escapechar: bytes | None = ...,
+    ) -> None: ...
     def __init__(
         self,
         file_pattern: AnyPath,
@@ -348,7 +375,7 @@ class ReadFromText(ReadFiles):
         super().__init__(source, validate, tuple[str, kind] if self._with_filename else kind)  # type: ignore[valid-type]
 
 
-class ReadFromTextWithFilename(ReadFromText):
+class ReadFromTextWithFilename(ReadFromText[Any]):
     r"""The lines of the files that match a pattern, as pairs of path and line.
 
     >>> import penstock as beam

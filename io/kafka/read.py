@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import attrs
 
 from ...sdk.ptransform import PTransform
-from ...sdk.pvalue import PBegin
+from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.runner import Capability
 from ...sdk.sources.event_time_reader import EventTimes
+from ...sdk.type_variables import A
 from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
 from ...transforms.read import Read
 from ...windowing.duration import DurationTypes, seconds_of_span
@@ -28,6 +29,12 @@ from .registry.formats import RegistryFormat
 from .serialization import Decoder, decoder_of, type_of
 from .source import KafkaSource, Reading, Start
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    KeyT = TypeVar("KeyT", default=bytes)
+    ValueT = TypeVar("ValueT", default=bytes)
+
 _OWN_SETTINGS = {
     "enable.auto.commit": "offsets are in the checkpoints; use commit_offset_in_finalize=True to commit them as well",
     "enable.auto.offset.store": "offsets are in the checkpoints",
@@ -39,7 +46,12 @@ _RESETS = {"earliest": "earliest", "beginning": "earliest", "smallest": "earlies
 _RESETS |= dict.fromkeys(("latest", "end", "largest"), "latest")
 
 
-class ReadFromKafka(PTransform):
+def _as_bytes(value: bytes) -> bytes:
+    """Stand for the default of a deserializer, for type checkers."""
+    return value
+
+
+class ReadFromKafka(PTransform[PBegin, PCollection[A]]):
     """A pair of key and value, or a `KafkaRecord`, for each record of topics.
 
     A partition of a topic is a partition of the source.  Offsets are in the checkpoints, so every record counts once.
@@ -86,6 +98,87 @@ class ReadFromKafka(PTransform):
     create_time_policy = "CreateTime"
     log_append_time = "LogAppendTime"
 
+    @overload
+    def __init__(
+        self: ReadFromKafka[KafkaRecord],
+        consumer_config: Mapping[str, Any],
+        topics: str | Sequence[str],
+        key_deserializer: str | Decoder | RegistryFormat = ...,
+        value_deserializer: str | Decoder | RegistryFormat = ...,
+        *,
+        start_read_time: int | Timestamp | None = ...,
+        max_num_records: int | None = ...,
+        max_read_time: float | None = ...,
+        commit_offset_in_finalize: bool = ...,
+        timestamp_policy: str = ...,
+        consumer_polling_timeout: int = ...,
+        with_metadata: Literal[True],
+        expansion_service: Any = ...,
+        redistribute: bool = ...,
+        redistribute_num_keys: int = ...,
+        allow_duplicates: bool = ...,
+        dynamic_read_poll_interval_seconds: DurationTypes | None = ...,
+        start_offsets: Mapping[tuple[str, int], int] | None = ...,
+        bounded: bool | None = ...,
+        on_lost_offsets: str = ...,
+        timestamp_fn: Callable[[Any], Any] | None = ...,
+        watermark_estimator: EstimatorTypes | None = ...,
+        idle_after: Any = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromKafka[tuple[KeyT, ValueT]],
+        consumer_config: Mapping[str, Any],
+        topics: str | Sequence[str],
+        key_deserializer: Callable[[bytes], KeyT] = _as_bytes,  # type: ignore[assignment]
+        value_deserializer: Callable[[bytes], ValueT] = _as_bytes,  # type: ignore[assignment]
+        start_read_time: int | Timestamp | None = ...,
+        max_num_records: int | None = ...,
+        max_read_time: float | None = ...,
+        commit_offset_in_finalize: bool = ...,
+        timestamp_policy: str = ...,
+        consumer_polling_timeout: int = ...,
+        with_metadata: bool = ...,
+        expansion_service: Any = ...,
+        redistribute: bool = ...,
+        redistribute_num_keys: int = ...,
+        allow_duplicates: bool = ...,
+        dynamic_read_poll_interval_seconds: DurationTypes | None = ...,
+        *,
+        start_offsets: Mapping[tuple[str, int], int] | None = ...,
+        bounded: bool | None = ...,
+        on_lost_offsets: str = ...,
+        timestamp_fn: Callable[[Any], Any] | None = ...,
+        watermark_estimator: EstimatorTypes | None = ...,
+        idle_after: Any = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromKafka[Any],
+        consumer_config: Mapping[str, Any],
+        topics: str | Sequence[str],
+        key_deserializer: str | Decoder | RegistryFormat = ...,
+        value_deserializer: str | Decoder | RegistryFormat = ...,
+        start_read_time: int | Timestamp | None = ...,
+        max_num_records: int | None = ...,
+        max_read_time: float | None = ...,
+        commit_offset_in_finalize: bool = ...,
+        timestamp_policy: str = ...,
+        consumer_polling_timeout: int = ...,
+        with_metadata: bool = ...,
+        expansion_service: Any = ...,
+        redistribute: bool = ...,
+        redistribute_num_keys: int = ...,
+        allow_duplicates: bool = ...,
+        dynamic_read_poll_interval_seconds: DurationTypes | None = ...,
+        *,
+        start_offsets: Mapping[tuple[str, int], int] | None = ...,
+        bounded: bool | None = ...,
+        on_lost_offsets: str = ...,
+        timestamp_fn: Callable[[Any], Any] | None = ...,
+        watermark_estimator: EstimatorTypes | None = ...,
+        idle_after: Any = ...,
+    ) -> None: ...
     def __init__(
         self,
         consumer_config: Mapping[str, Any],
@@ -159,7 +252,11 @@ class ReadFromKafka(PTransform):
             self._times = attrs.evolve(self._times, timestamp_fn=partial(of_pair, timestamp_fn))
         self._reading = Reading(Connection(name, settings), self._topics, start, policy, elements, on_lost_offsets)
 
-    def expand(self, pbegin: PBegin) -> Any:
+    def expand(self, pbegin: PBegin) -> PCollection[A]:
+        elements: Any = self._expanded(pbegin)
+        return cast("PCollection[A]", elements)
+
+    def _expanded(self, pbegin: PBegin) -> Any:
         label = pbegin.pipeline.full_label
         reading = attrs.evolve(self._reading, connection=Connection(label, self._reading.connection.settings))
         streams = pbegin.pipeline.runner.supports(Capability.UNBOUNDED_SOURCES)
@@ -195,7 +292,7 @@ class ReadFromKafka(PTransform):
         reader = given.reader(field, self._topics, label)
         return reader, reader.element_type
 
-    def with_exception_handling(self, **options: Any) -> ReadFromKafka:
+    def with_exception_handling(self, **options: Any) -> ReadFromKafka[Any]:
         """Return the transform with a second output, of the records that can't be decoded.
 
         Args:
@@ -209,7 +306,7 @@ class ReadFromKafka(PTransform):
             raise ValueError(f"{type(self).__name__}: without a deserializer no record can fail")
         read = copy.copy(self)
         read._dead_letters = options
-        return read
+        return cast("ReadFromKafka[Any]", read)
 
     def default_label(self) -> str:
         return "ReadFromKafka"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...sdk.sink import Sink
 from ..write_into import WriteInto
@@ -11,6 +11,10 @@ from .client import Connection, Settings, package
 from .registry.formats import RegistryFormat
 from .serialization import Encoder, encoder_of
 from .sink import KafkaSink, Retractions, Writing
+
+if TYPE_CHECKING:
+    from ...sdk.pvalue import PCollection, PDone
+    from ...sdk.static_types import Record
 
 _OWN_SETTINGS = {
     "transactional.id": "each start of the pipeline has one of its own",
@@ -56,6 +60,10 @@ class WriteToKafka(WriteInto):
     >>> beam.io.WriteToKafka(config, "counts").display_data()
     {'servers': 'localhost:9092', 'topic': 'counts'}
     """
+
+    if TYPE_CHECKING:
+
+        def expand(self, pcoll: PCollection[tuple[Any, Any]] | PCollection[Record]) -> PDone: ...
 
     byte_array_serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
 

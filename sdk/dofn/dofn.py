@@ -20,7 +20,12 @@ from ..userstate.timer_spec import TimerSpec
 from ..watermark_estimators.estimator import provider_of
 
 if TYPE_CHECKING:
-    from ..static_types import Outputs
+    from typing import TypeVar
+
+    from ..static_types import Outputs, SpecOf
+    from ..userstate.timer import RuntimeTimer
+
+    StateT = TypeVar("StateT")
 
 _logger = logger_of(__name__)
 
@@ -183,8 +188,15 @@ class DoFn(Generic[InputT, OutputT]):
     SignParam: ClassVar[Any] = DoFnParam("SignParam")
     DynamicTimerTagParam: ClassVar[Any] = DoFnParam("DynamicTimerTagParam")
     BundleFinalizerParam: ClassVar[Any] = DoFnParam("BundleFinalizerParam")
-    StateParam: ClassVar[Any] = StateParam
-    TimerParam: ClassVar[Any] = TimerParam
+    if TYPE_CHECKING:
+        # A parameter with this default has the state, or the timer.
+        @staticmethod
+        def StateParam(state_spec: SpecOf[StateT]) -> StateT: ...
+        @staticmethod
+        def TimerParam(timer_spec: TimerSpec) -> RuntimeTimer: ...
+    else:
+        StateParam = StateParam
+        TimerParam = TimerParam
     RestrictionParam: ClassVar[Any] = RestrictionParam
     WatermarkEstimatorParam: ClassVar[Any] = WatermarkEstimatorParam
     BundleContextParam: ClassVar[Any] = BundleContextParam

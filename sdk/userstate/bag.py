@@ -11,12 +11,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...persistence import restores
 from ..elements.defensive_copy import defensive_copies, defensive_copy
 from .state_spec import AccumulatingRuntimeState, StateSpec
 from .store import ATOMS
+
+if TYPE_CHECKING:
+    from .store import StateStore
 
 # The number of chunks beyond which they are joined.
 _MANY_CHUNKS = 64
@@ -118,3 +121,7 @@ class BagStateSpec(StateSpec):
     """
 
     runtime = BagRuntimeState
+
+    if TYPE_CHECKING:
+
+        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> BagRuntimeState: ...

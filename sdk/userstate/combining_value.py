@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from copy import copy, deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...persistence import stored_as
 from ..coders.coder import Coder
@@ -17,6 +17,9 @@ from ..combine_fn import CombineFn
 from ..elements.defensive_copy import defensive_copy
 from .state_spec import AccumulatingRuntimeState, StateSpec
 from .store import ATOMS
+
+if TYPE_CHECKING:
+    from .store import StateStore
 
 
 @stored_as("accumulator-state", 1, lambda accumulator: (accumulator.value,))
@@ -90,6 +93,10 @@ class CombiningValueStateSpec(StateSpec):
     """
 
     runtime = CombiningValueRuntimeState
+
+    if TYPE_CHECKING:
+
+        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> CombiningValueRuntimeState: ...
 
     def __init__(self, name: str, coder: Any = None, combine_fn: Any = None) -> None:
         if combine_fn is None:

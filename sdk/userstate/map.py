@@ -10,12 +10,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..coders.coded_key import coded, plain
 from ..coders.coder import Coder
 from ..elements.defensive_copy import defensive_copies, defensive_copy
 from .state_spec import RuntimeState, StateSpec
+
+if TYPE_CHECKING:
+    from .store import StateStore
 
 
 class MapRuntimeState(RuntimeState):
@@ -90,6 +93,10 @@ class MapStateSpec(StateSpec):
     """
 
     runtime = MapRuntimeState
+
+    if TYPE_CHECKING:
+
+        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> MapRuntimeState: ...
 
     def __init__(self, name: str, key_coder: Coder | None = None, value_coder: Coder | None = None) -> None:
         super().__init__(name, key_coder)

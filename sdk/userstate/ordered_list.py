@@ -13,12 +13,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...persistence import restores
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes
 from ..elements.defensive_copy import defensive_copy
 from .state_spec import AccumulatingRuntimeState, StateSpec
+
+if TYPE_CHECKING:
+    from .store import StateStore
 
 
 class Timeline:
@@ -134,3 +137,7 @@ class OrderedListStateSpec(StateSpec):
     """
 
     runtime = OrderedListRuntimeState
+
+    if TYPE_CHECKING:
+
+        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> OrderedListRuntimeState: ...

@@ -8,11 +8,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..elements.defensive_copy import IMMUTABLE, defensive_copy
 from .state_spec import RuntimeState, StateSpec
 from .store import ATOMS
+
+if TYPE_CHECKING:
+    from .store import StateStore
 
 
 class ReadModifyWriteRuntimeState(RuntimeState):
@@ -53,3 +56,7 @@ class ReadModifyWriteStateSpec(StateSpec):
     """
 
     runtime = ReadModifyWriteRuntimeState
+
+    if TYPE_CHECKING:
+
+        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> ReadModifyWriteRuntimeState: ...

@@ -10,11 +10,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..coders.coded_key import coded, plain
 from .state_spec import AccumulatingRuntimeState, StateSpec
 from .store import ATOMS
+
+if TYPE_CHECKING:
+    from .store import StateStore
 
 
 class SetRuntimeState(AccumulatingRuntimeState):
@@ -69,3 +72,7 @@ class SetStateSpec(StateSpec):
     """
 
     runtime = SetRuntimeState
+
+    if TYPE_CHECKING:
+
+        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> SetRuntimeState: ...

@@ -24,7 +24,10 @@ for file in sorted((wheel / "penstock").rglob("*.py")):
     parts = file.relative_to(wheel).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     module = importlib.import_module(name)
-    assert pathlib.Path(module.__file__) == file, f"{name} was imported from {module.__file__}, not from the wheel"
+    # The names of a namespace are in a file for type checkers only.
+    is_namespace = type(module).__name__ == "Namespace"
+    origin = file if is_namespace else pathlib.Path(module.__file__)
+    assert origin == file, f"{name} was imported from {origin}, not from the wheel"
     print("module", name)
 (distribution,) = importlib.metadata.distributions(name="penstock", path=[str(wheel)])
 for entry in distribution.entry_points:
