@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PCollection, PDone
+from ..sdk.pvalue import PCollection
 from ..transforms.write import WriteAs
 
 
@@ -21,9 +21,9 @@ class WriteInto(PTransform):
         super().__init__()
         self.sink = sink
 
-    def expand(self, pcoll: PCollection[Any]) -> PDone:
-        done: Any = pcoll | WriteAs(self.sink_for(pcoll), pcoll.pipeline.full_label)
-        return done  # type: ignore[no-any-return]
+    # `Any` for type checkers, so that `_ = ... | Write(...)` fits the other assignments to `_`.
+    def expand(self, pcoll: PCollection[Any]) -> Any:
+        return pcoll | WriteAs(self.sink_for(pcoll), pcoll.pipeline.full_label)
 
     def sink_for(self, pcoll: PCollection[Any]) -> Any:
         """Return a sink of its own for a PCollection."""

@@ -13,6 +13,7 @@ from .elements.row import Row
 
 A = TypeVar("A")
 B = TypeVar("B")
+X = TypeVar("X")
 P = ParamSpec("P")
 ElementT = TypeVar("ElementT")
 ElementT_contra = TypeVar("ElementT_contra", contravariant=True)
@@ -91,9 +92,16 @@ class Lambda(Protocol):
 # true, and infers the parameter of a lambda from the left side of `|`.
 MYPY = False
 if MYPY:
+    from mypy_extensions import DefaultArg
+
     Function: TypeAlias = Callable[Concatenate[A, P], B]
+    # Mypy infers a lambda only from a function with as many defaults.
+    WithDefault: TypeAlias = Callable[[A, DefaultArg(Any)], B]
+    WithDefaults: TypeAlias = Callable[[A, DefaultArg(Any), DefaultArg(Any)], B]
+    WithArgumentAndDefault: TypeAlias = Callable[[A, X, DefaultArg(Any)], B]
 else:
     Function: TypeAlias = Lambda | Callable[Concatenate[A, P], B]
+    WithDefault: TypeAlias = Callable[[A], B]
 
 
 class Combiner(Protocol[ElementT_contra, ResultT_co]):

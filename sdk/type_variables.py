@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     A = TypeVar("A", default=Any)
     B = TypeVar("B", default=Any)
     K = TypeVar("K", default=Any)
+    # The result of a function.
+    R = TypeVar("R", default=Any)
     T_co = TypeVar("T_co", covariant=True, default=Any)
     # A combiner, and the key of `GroupBy`: a function or a field.
     CombinerT_co = TypeVar("CombinerT_co", covariant=True, default=Any)
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
-    A, B, K = map(TypeVar, "ABK")
+    A, B, K, R = map(TypeVar, "ABKR")
     T_co = TypeVar("T_co", covariant=True)
     CombinerT_co = TypeVar("CombinerT_co", covariant=True)
     KeyingT_co = TypeVar("KeyingT_co", covariant=True)

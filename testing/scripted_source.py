@@ -65,7 +65,7 @@ class ScriptedSource(UnboundedSource[T], Generic[T]):
 
     repeatable = True
 
-    def __init__(self, partitions: Sequence[Iterable[TimestampedValue]], at_a_time: int = 3) -> None:
+    def __init__(self, partitions: Sequence[Iterable[TimestampedValue[T]]], at_a_time: int = 3) -> None:
         self._partitions = tuple(map(_Partition.of, partitions))
         self._at_a_time = at_a_time
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ..sdk.columns.column_bundle import Elements, Pairs, as_values, of_columns
 from ..sdk.columns.expressions import Column, ColumnOperation, Projection, Selection
@@ -18,35 +18,73 @@ from ..sdk.dofn.dofn import (
     MapTupleDoFn,
 )
 from ..sdk.dofn.hints import hints_of_dofn
+from ..sdk.elements.element_wrappers import TaggedOutput
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.type_variables import A, B
+from ..sdk.type_variables import A, B, R
 from .filled_collections import warn_of_filled
 from .pardo import ParDo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import ParamSpec
 
-    from ..sdk.elements.element_wrappers import TaggedOutput
     from ..sdk.static_types import Function
 
     P = ParamSpec("P")
     T = TypeVar("T")
+    X = TypeVar("X")
+    Y = TypeVar("Y")
+
+# Mypy takes it as true.
+MYPY = False
+if MYPY:
+    from ..sdk.static_types import WithArgumentAndDefault, WithDefault, WithDefaults
 
 
-class _CallableParDo(ParDo[A, B]):
-    """A ParDo around a plain function."""
+class _CallableParDo(ParDo[A, B], Generic[A, B, R]):
+    """A ParDo around a plain function with results of type R."""
 
     dofn: type[CallableDoFn] = FlatMapDoFn
     # Makes the operation on columns of an expression.
     operation: Callable[[Column], ColumnOperation] | None = None
 
-    def __init__(self, fn: Any, *args: Any, **kwargs: Any) -> None:
+    if MYPY:
+        # Mypy infers the parameters of a lambda, and says which argument is wrong, if their number is known.
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(self, fn: Callable[[A], R]) -> None: ...
+        @overload
+        def __init__(self, fn: Callable[[A, X], R], argument: X, /) -> None: ...
+        @overload
+        def __init__(self, fn: Callable[[A, X, Y], R], argument: X, second: Y, /) -> None: ...
+        @overload
+        def __init__(self, fn: Function[A, P, R], *args: P.args, **kwargs: P.kwargs) -> None: ...
+        @overload
+        def __init__(self, fn: WithDefault[A, R]) -> None: ...  # type: ignore[overload-cannot-match]
+        @overload
+        def __init__(self, fn: WithDefaults[A, R]) -> None: ...  # type: ignore[overload-cannot-match]
+        @overload
+        def __init__(self, fn: WithArgumentAndDefault[A, X, R], argument: X, /) -> None: ...
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    elif TYPE_CHECKING:
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(self, fn: Function[A, P, R], *args: P.args, **kwargs: P.kwargs) -> None: ...
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    else:
+
+        def __init__(self, fn, *args, **kwargs):
+            self._apply_of(fn, *args, **kwargs)
+
+    def _apply_of(self, fn: Any, *args: Any, **kwargs: Any) -> None:
+        """Be a ParDo of a function, or of an expression."""
         if isinstance(fn, Column):
             if self.operation is None or args or kwargs:
                 raise TypeError(f"{type(self).__name__}: expected a function, got {fn!r}")
-            super().__init__(ColumnDoFn(self.operation(fn), fn.text))
+            ParDo.__init__(self, ColumnDoFn(self.operation(fn), fn.text))
             return
         if isinstance(fn, DoFn):
             raise TypeError(f"{type(self).__name__}: expected a function, got the DoFn {fn!r}; did you mean ParDo?")
@@ -54,10 +92,10 @@ class _CallableParDo(ParDo[A, B]):
             raise TypeError(f"{type(self).__name__}: expected a function, got {fn!r}")
         warn_of_filled(fn, type(self).__name__)
         dofn: Any = self.dofn(fn)
-        super().__init__(dofn, *args, **kwargs)
+        ParDo.__init__(self, dofn, *args, **kwargs)
 
 
-class Map(_CallableParDo[A, B]):
+class Map(_CallableParDo[A, B, B | TaggedOutput]):
     """One output for each element: the function's result, or the value of an expression of `col`.
 
     A tuple of expressions gives tuples: `Map((col("user"), col("value")))` pairs of a key and a value, and
@@ -73,12 +111,9 @@ class Map(_CallableParDo[A, B]):
     dofn = MapDoFn
     operation = staticmethod(lambda column: Projection((("value", column),), as_values))
 
-    def __init__(self, fn: Function[A, P, B | TaggedOutput], *args: P.args, **kwargs: P.kwargs) -> None:
-        self._apply_of(fn, *args, **kwargs)
-
     def _apply_of(self, fn: Any, *args: Any, **kwargs: Any) -> None:
         if not isinstance(fn, tuple):
-            super().__init__(fn, *args, **kwargs)
+            super()._apply_of(fn, *args, **kwargs)
             return
         if args or kwargs:
             raise TypeError(f"Map: expected a function before further arguments, got {fn!r}")
@@ -104,7 +139,7 @@ def _tuples(item: Any, fields: list[tuple[str, Column]]) -> Elements:
     return of_columns if isinstance(item, tuple) else as_values
 
 
-class FlatMap(_CallableParDo[A, B]):
+class FlatMap(_CallableParDo[A, B, Iterable[B | TaggedOutput] | None]):
     """Any number of outputs for each element: the items of the function's result.
 
     >>> import penstock as beam
@@ -114,16 +149,13 @@ class FlatMap(_CallableParDo[A, B]):
 
     dofn = FlatMapDoFn
 
-    def __init__(
-        self,
-        fn: Function[A, P, Iterable[B | TaggedOutput] | None] = lambda x: x,  # type: ignore[assignment]
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> None:
-        super().__init__(fn, *args, **kwargs)
+    if not TYPE_CHECKING:
+
+        def __init__(self, fn=lambda x: x, *args, **kwargs):
+            super().__init__(fn, *args, **kwargs)
 
 
-class Filter(_CallableParDo[A, A]):
+class Filter(_CallableParDo[A, A, object]):
     """The elements for which the function returns true, or an expression of `col` is true.
 
     >>> import penstock as beam
@@ -139,7 +171,6 @@ class Filter(_CallableParDo[A, A]):
     if TYPE_CHECKING:
         _unwraps: None  # type: ignore[assignment]
 
-        def __init__(self, fn: Function[A, P, object], *args: P.args, **kwargs: P.kwargs) -> None: ...
         def _takes(self, element: A, /) -> None: ...
         def _gives(self, pcoll: PCollection[T], /) -> PCollection[T]: ...
 
@@ -150,7 +181,7 @@ class Filter(_CallableParDo[A, A]):
         return hints if taken is None or hints.output_types else hints.with_output_types(taken)
 
 
-class MapTuple(_CallableParDo[Any, B]):
+class MapTuple(_CallableParDo[Any, B, B | TaggedOutput]):
     """Map, with the items of each element as the function's arguments.
 
     >>> import penstock as beam
@@ -165,7 +196,7 @@ class MapTuple(_CallableParDo[Any, B]):
         def __init__(self, fn: Callable[..., B | TaggedOutput], *args: Any, **kwargs: Any) -> None: ...
 
 
-class FlatMapTuple(_CallableParDo[Any, B]):
+class FlatMapTuple(_CallableParDo[Any, B, Iterable[B | TaggedOutput] | None]):
     """FlatMap, with the items of each element as the function's arguments.
 
     >>> import penstock as beam

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from typing import ParamSpec
 
     from ..sdk.pvalue import MainAndOne, MainAndThree, MainAndTwo
-    from ..sdk.static_types import Function, Outputs, Process
+    from ..sdk.static_types import Function, Outputs, Process, WithDefault
 
     P = ParamSpec("P")
     C = TypeVar("C")
@@ -76,6 +76,8 @@ class ParDo(PTransform[PCollection[A], PCollection[B]]):
     def __init__(self, fn: Process[A, P, Outputs[B]], *args: P.args, **kwargs: P.kwargs) -> None: ...
     @overload
     def __init__(self, fn: Function[A, P, Outputs[B]], *args: P.args, **kwargs: P.kwargs) -> None: ...
+    @overload
+    def __init__(self, fn: WithDefault[A, Outputs[B]]) -> None: ...
     def __init__(self, fn: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         if isinstance(fn, type) and issubclass(fn, DoFn):

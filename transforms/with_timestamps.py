@@ -12,7 +12,7 @@ from .pardo import ParDo
 
 if TYPE_CHECKING:
     from ..sdk.pvalue import PCollection
-    from ..sdk.static_types import Function
+    from ..sdk.static_types import Function, WithDefault
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -42,6 +42,8 @@ class WithTimestamps(ParDo[A, A]):
 
     @overload
     def __init__(self, fn: Function[A, P, Any], *args: P.args, **kwargs: P.kwargs) -> None: ...
+    @overload
+    def __init__(self, fn: WithDefault[A, Any]) -> None: ...
     @overload
     def __init__(self: WithTimestamps[object], fn: str) -> None: ...
     def __init__(self, fn: Any, *args: Any, **kwargs: Any) -> None:

@@ -13,7 +13,7 @@ from .serialization import Encoder, encoder_of
 from .sink import KafkaSink, Retractions, Writing
 
 if TYPE_CHECKING:
-    from ...sdk.pvalue import PCollection, PDone
+    from ...sdk.pvalue import PCollection
     from ...sdk.static_types import Record
 
 _OWN_SETTINGS = {
@@ -63,7 +63,7 @@ class WriteToKafka(WriteInto):
 
     if TYPE_CHECKING:
 
-        def expand(self, pcoll: PCollection[tuple[Any, Any]] | PCollection[Record]) -> PDone: ...
+        def expand(self, pcoll: PCollection[tuple[Any, Any]] | PCollection[Record]) -> Any: ...
 
     byte_array_serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
 

@@ -45,7 +45,14 @@ def plain(revealed: str) -> str:
     >>> plain('penstock.sdk.pvalue.PCollection[tuple[builtins.str, Literal[1]?]]')
     'PCollection[tuple[str, int]]'
     """
-    text = re.sub(r"tuple\[[^][]*(?:\[[^][]*\][^][]*)*, fallback=([\w.]+)\]", r"\1", revealed)
+    text = revealed
+    # A named tuple, innermost first: of the tuple's types only brackets without another named tuple are left.
+    while named := re.search(r", fallback=([\w.]+)\]", text):
+        start, depth = named.start(), 1
+        while depth:
+            start -= 1
+            depth += (text[start] == "]") - (text[start] == "[")
+        text = text[: text.rindex("tuple", 0, start)] + named[1] + text[named.end() :]
     text = re.sub(r"Literal\['[^]]*'\]\??", "str", text)
     text = re.sub(r"Literal\[\d+\]\??", "int", text)
     text = re.sub(r"\b(?:\w+\.)+(?=\w)", "", text)

@@ -9,6 +9,17 @@ from typing import Any, NamedTuple, TypeVar
 import penstock as beam
 from penstock import DoFn, PCollection, PTransform
 from penstock.pvalue import AsDict, AsIter, AsList, AsMultiMap, AsSingleton, PBegin
+from penstock.sdk.userstate import (
+    BagRuntimeState,
+    BagStateSpec,
+    CombiningValueStateSpec,
+    ReadModifyWriteStateSpec,
+    RuntimeTimer,
+    TimerSpec,
+    on_timer,
+)
+from penstock.testing import TestPipeline, TestStream
+from penstock.testing.util import assert_that, equal_to
 from penstock.windowing import FixedWindows, TimestampedValue
 
 T = TypeVar("T")
@@ -75,6 +86,10 @@ class Visit:
     seconds: int
 
 
+def decoded(data: bytes) -> Click:
+    return Click(data.decode(), 1.0)
+
+
 clicks = p | "clicks" >> beam.Create([Click("ann", 1.0)])
 visits = p | "visits" >> beam.Create([Visit("home", 10)])
 rows = p | "rows" >> beam.Create([beam.Row(a=1)])
@@ -118,6 +133,24 @@ class Look(DoFn):
 class Known(DoFn):
     def process(self, element: int, stop: list[str], names: dict[str, int]) -> Iterable[int]:
         return [element]
+
+
+class Buffered(DoFn[tuple[str, int], tuple[str, int]]):
+    BUFFER = BagStateSpec("buffer")
+    END = TimerSpec("end", beam.TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: tuple[str, int],
+        buffer: BagRuntimeState = DoFn.StateParam(BUFFER),
+        end: RuntimeTimer = DoFn.TimerParam(END),
+    ) -> None:
+        buffer.add(element)
+        end.set(60)
+
+    @on_timer(END)
+    def at_end(self, buffer: BagRuntimeState = DoFn.StateParam(BUFFER)) -> Iterable[tuple[str, int]]:
+        return buffer.read()
 
 
 class Silent(DoFn):

@@ -98,6 +98,15 @@ FUNCTIONS: list[tuple[str, str | Less | Error]] = [
     ("pairs | beam.FlatMapTuple(lambda word, n: [len(word), len(word)])", "PCollection[int]"),
     ("lines | beam.AsyncMap(fetched)", "PCollection[bytes]"),
     ("nums | beam.Map(half) | beam.Map(str) | beam.Map(len)", "PCollection[int]"),
+    ("nums | beam.Map(lambda x, window=DoFn.WindowParam: str(x))", "PCollection[str]"),
+    ("nums | beam.Map(lambda x, at=DoFn.TimestampParam, window=DoFn.WindowParam: f'{x} {at}')", "PCollection[str]"),
+    ("nums | beam.Filter(lambda x, window=DoFn.WindowParam: bool(x))", "PCollection[int]"),
+    ("lines | beam.FlatMap(lambda line, window=DoFn.WindowParam: [len(line)])", "PCollection[int]"),
+    ("nums | beam.Map(lambda x, stop, at=DoFn.TimestampParam: len(stop), AsList(lines))", "PCollection[int]"),
+    ("nums | beam.Map(lambda x, by: str(x * by), 3)", "PCollection[str]"),
+    ("nums | beam.Map(lambda x, by: str(x * by), by=3)", "PCollection[str]"),
+    ("nums | beam.Map(lambda *parts: len(parts))", "PCollection[int]"),
+    ("lines | beam.Map(str.split) | beam.FlatMap()", "PCollection[Any]"),
     ("nums | (beam.Map(half) | beam.Map(str))", "PCollection[str]"),
     ("beam.Map(half) | beam.Filter(bool)", "PTransform[PCollection[int], PCollection[float]]"),
     ("beam.Map(half)", "Map[int, float]"),
@@ -115,14 +124,17 @@ FUNCTIONS: list[tuple[str, str | Less | Error]] = [
     (
         'nums | beam.Map(scaled, "2")',
         Error(
-            'Argument 2 to "Map" has incompatible type "str"; expected "float"',
+            '"Callable[[int, float, str], float]"; expected "Callable[[int, str], float | TaggedOutput]"',
             'cannot be assigned to parameter "by" of type "float"',
         ),
     ),
-    ("nums | beam.Map(3)", Error('Argument 1 to "Map" has incompatible type "int"', "cannot be assigned to parameter")),
+    (
+        "nums | beam.Map(3)",
+        Error('No overload variant of "Map" matches argument type "int"', "cannot be assigned to parameter"),
+    ),
     (
         "nums | beam.Map(scaled)",
-        Error('Missing positional argument "by" in call to "Map"', 'Argument missing for parameter "by"'),
+        Error('expected "Callable[[int], float | TaggedOutput]"', 'Argument missing for parameter "by"'),
     ),
     ("nums | beam.FlatMap(half)", Error('Argument 1 to "FlatMap" has incompatible type', "cannot be assigned to")),
 ]
@@ -255,25 +267,24 @@ SIDE_INPUTS: list[tuple[str, str | Less | Error]] = [
     ("nums | beam.Map(lambda x, others: x in others, AsList(nums))", "PCollection[bool]"),
     (
         "nums | beam.Filter(is_kept, AsList(lines), AsSingleton(floats))",
-        Error('"AsList" has incompatible type "PCollection[str]"; expected "PCollection[int]"', '"list[str]"'),
+        Error('expected "Callable[[int, list[str], float], object]"', '"list[str]"'),
     ),
     (
         "nums | beam.Filter(is_kept, AsList(nums), AsSingleton(lines))",
-        Error(
-            'Argument 3 to "Filter" has incompatible type "str"; expected "float"', 'parameter "limit" of type "float"'
-        ),
+        Error('expected "Callable[[int, list[int], str], object]"', 'parameter "limit" of type "float"'),
     ),
     (
         "nums | beam.Map(named, AsList(pairs))",
         Error(
-            'Argument 2 to "Map" has incompatible type "list[tuple[str, int]]"; expected "dict[str, int]"',
+            'expected "Callable[[int, list[tuple[str, int]]], str | TaggedOutput]"',
             '"list[tuple[str, int]]"',
         ),
     ),
     (
         "nums | beam.Map(named, pairs)",
         Error(
-            'Argument 2 to "Map" has incompatible type "PCollection[tuple[str, int]]"', '"PCollection[tuple[str, int]]"'
+            'expected "Callable[[int, PCollection[tuple[str, int]]], str | TaggedOutput]"',
+            '"PCollection[tuple[str, int]]"',
         ),
     ),
     ("AsDict(nums)", Error('Argument 1 to "AsDict" has incompatible type "PCollection[int]"', '"PCollection[int]"')),
@@ -331,4 +342,51 @@ ELEMENTS: list[tuple[str, str | Less | Error]] = [
     ('nums | beam.Regex.find(r"a+")', operands("PCollection[int]", "ParDo[str, str]")),
 ]
 
-SNIPPETS = [*SOURCES, *FUNCTIONS, *KEYS, *COMBINERS, *DOFNS, *SIDE_INPUTS, *COMPOSITES, *ELEMENTS]
+CONNECTORS: list[tuple[str, str | Less | Error]] = [
+    ('p | beam.io.ReadFromText("lines")', "PCollection[str]"),
+    ('p | "read" >> beam.io.ReadFromText("lines", skip_header_lines=1)', "PCollection[str]"),
+    ('p | beam.io.ReadFromText("lines", coder=beam.coders.BytesCoder())', "PCollection[Any]"),
+    ('p | beam.io.ReadFromParquet("table")', "PCollection[dict[str, Any]]"),
+    ('p | beam.io.ReadFromParquet("table", as_rows=True)', "PCollection[Any]"),
+    ('p | beam.io.ReadFromCsv("table.csv")', "PCollection[dict[str, Any]]"),
+    ('p | beam.io.ReadFromAvro("table.avro")', "PCollection[dict[str, Any]]"),
+    ('p | beam.io.ReadFromJson("table.json")', "PCollection[dict[str, Any]]"),
+    ('p | beam.io.ReadFromJson("table.json", type=Click)', "PCollection[Click]"),
+    ('p | beam.io.ReadFromKafka({}, "clicks")', "PCollection[tuple[bytes, bytes]]"),
+    ('p | beam.io.ReadFromKafka({}, "clicks", value_deserializer=decoded)', "PCollection[tuple[bytes, Click]]"),
+    ('p | beam.io.ReadFromKafka({}, "clicks", with_metadata=True)', "PCollection[KafkaRecord]"),
+    ('p | beam.io.ReadFromSocket("localhost", 80)', "PCollection[str]"),
+    ('pairs | beam.io.WriteToKafka({}, "counts")', "Any"),
+    ('clicks | beam.io.WriteToParquet("table")', "Any"),
+    ('visits | beam.io.WriteToParquet("table")', "Any"),
+    ('rows | beam.io.WriteToAvro("table")', "Any"),
+    ('lines | beam.io.WriteToText("lines")', "Any"),
+    ('nums | beam.io.WriteToKafka({}, "counts")', operands("PCollection[int]", "WriteToKafka")),
+    ('lines | beam.io.WriteToParquet("table")', operands("PCollection[str]", "WriteToParquet")),
+    ('lines | beam.io.ReadFromText("lines")', Error('("PCollection[str]" and "ReadFromText[', '"ReadFromText[str]"')),
+]
+
+STATE_AND_TESTS: list[tuple[str, str | Less | Error]] = [
+    ('DoFn.StateParam(BagStateSpec("buffer"))', "BagRuntimeState"),
+    ('DoFn.StateParam(CombiningValueStateSpec("sum", sum))', "CombiningValueRuntimeState"),
+    ('DoFn.StateParam(ReadModifyWriteStateSpec("last"))', "ReadModifyWriteRuntimeState"),
+    ("DoFn.TimerParam(Buffered.END)", "RuntimeTimer"),
+    ("pairs | beam.ParDo(Buffered()) | beam.combiners.Count.Globally()", "PCollection[int]"),
+    ("assert_that(nums, equal_to([1, 2, 3]))", "None"),
+    ("p | TestStream().add_elements([1, 2])", "PCollection[Any]"),
+    ("TestPipeline() | beam.Create([1])", "PCollection[int]"),
+    ("p.run()", "PipelineResult"),
+]
+
+SNIPPETS = [
+    *SOURCES,
+    *FUNCTIONS,
+    *KEYS,
+    *COMBINERS,
+    *DOFNS,
+    *SIDE_INPUTS,
+    *COMPOSITES,
+    *ELEMENTS,
+    *CONNECTORS,
+    *STATE_AND_TESTS,
+]
