@@ -55,14 +55,14 @@ class IcebergFiles(DataFiles):
         for file in files:
             fs.sync(file.file_path)
         fs.sync_directory(directory)
-        return [encoded_file(file) for file in files]
+        return [encoded_file(file, metadata.default_spec_id) for file in files]
 
 
-# The fields of a data file that are plain values, by the names of Iceberg's specification (Manifests).
+# The fields of a file that a reader needs, and those of one that is committed, as far as they are plain values, by the
+# names of Iceberg's specification (Manifests).
+READ_FIELDS = ("file_path", "record_count", "file_size_in_bytes")
 _FIELDS = (
-    "file_path",
-    "record_count",
-    "file_size_in_bytes",
+    *READ_FIELDS,
     "column_sizes",
     "value_counts",
     "null_value_counts",
@@ -76,16 +76,21 @@ _FIELDS = (
 )
 
 
-def encoded_file(file: Any) -> bytes:
-    """Return a data file of the client as bytes that other versions of the client read."""
-    fields = {name: getattr(file, name) for name in _FIELDS}
-    fields |= {"content": int(file.content), "file_format": file.file_format.value}
+def encoded_file(file: Any, spec_id: int, names: Sequence[str] = _FIELDS) -> bytes:
+    """Return a file of the client, of data or of deletes, as bytes that other versions of the client read.
+
+    Args:
+      spec_id: of its partitioning.
+      names: of its plain fields.
+    """
+    fields = {name: getattr(file, name) for name in names}
+    fields |= {"content": int(file.content), "file_format": str(file.file_format.value), "spec_id": spec_id}
     fields["partition"] = [_tagged(file.partition[i]) for i in range(len(file.partition))]
     return msgspec.msgpack.encode(fields)
 
 
 def files_of(files: Sequence[bytes]) -> list[Any]:
-    """Return data files as the client has them."""
+    """Return encoded files as the client has them."""
     return [_file_of(file) for file in files]
 
 
@@ -97,12 +102,16 @@ def _file_of(data: bytes) -> Any:
     if data.startswith(b"\x80"):
         return pickle.loads(data)
     fields = msgspec.msgpack.decode(data, type=dict[str, Any])
+    spec_id = fields.pop("spec_id", None)
     own: dict[str, Any] = {
         "content": DataFileContent(fields.pop("content")),
         "file_format": FileFormat(fields.pop("file_format")),
         "partition": Record(*map(_untagged, fields.pop("partition"))),
     }
-    return DataFile.from_args(**own, **fields)
+    file = DataFile.from_args(**own, **fields)
+    if spec_id is not None:
+        file.spec_id = spec_id
+    return file
 
 
 def _tagged(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from ...sdk.sources.bounded import BoundedSource
 from ..waiting import patiently
 from .catalog import Catalog, explained, package
 from .data_files import arrow_schema
+from .splits import Split, split_of
 
 
 @attrs.frozen
@@ -124,16 +124,16 @@ class IcebergSource(BoundedSource[Any]):
             if snapshot is None:
                 return []
             tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
-            return [(table.metadata_location, snapshot.snapshot_id, pickle.dumps(task)) for task in tasks]
+            return [Split.of(table.metadata_location, snapshot.snapshot_id, task).encoded() for task in tasks]
 
         found: list[Any] = self.reading.reached(planned)
         return found
 
     def read_bundles(self, split: Any) -> Iterator[Bundle]:
-        location, snapshot_id, task = split
-        metadata = self.reading.reached(lambda: self._metadata_at(location))
-        schema = schema_at(metadata, snapshot_id)
-        for batch in self.reading.batches(metadata, schema, [pickle.loads(task)]):
+        found = split_of(split, self.reading.label)
+        metadata = self.reading.reached(lambda: self._metadata_at(found.metadata))
+        schema = schema_at(metadata, found.snapshot_id)
+        for batch in self.reading.batches(metadata, schema, [found.task()]):
             yield ColumnBundle(batch, as_rows)
 
     def _metadata_at(self, location: str) -> Any:

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow
+import pyarrow.parquet
 import pytest
 from support.io.lakehouse_tables import WORDS, ApacheIcebergTable
 from support.programs.running_program import wait_until
@@ -21,6 +22,7 @@ from support.programs.running_program import wait_until
 import penstock as beam
 from penstock.io.iceberg.catalog import Catalog, closed
 from penstock.io.iceberg.data_files import files_of
+from penstock.io.iceberg.splits import Split, split_of
 from penstock.io.iceberg.table import IcebergTable
 from penstock.io.lakehouse.commits import CommitName
 from penstock.sdk.errors import SinkError, SourceError
@@ -293,4 +295,81 @@ DATA_FILE_FIELDS = (
     *("content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "column_sizes"),
     *("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds", "key_metadata"),
     *("split_offsets", "equality_ids", "sort_order_id"),
+)
+
+
+def only_source(read: Any) -> Any:
+    p = beam.Pipeline()
+    _ = p | read
+    (source,) = (t.primitive.source for t in p.graph().transforms if hasattr(t.primitive, "source"))
+    return source
+
+
+def rows_of_split(source: Any, split: Any) -> list[int]:
+    return [row.n for bundle in source.read_bundles(split) for row in bundle.values]
+
+
+def test_a_split_has_no_objects_of_the_client(table: ApacheIcebergTable) -> None:
+    """Of partitions before and after their fields changed; pickled splits of earlier versions are read."""
+    table.append({"word": ["a", "b"], "n": [1, 2]}, partition_by="word")
+    with table.loaded().update_spec() as update:
+        update.remove_field("word")
+        update.add_identity("n")
+    table.append({"word": ["a"], "n": [3]})
+    source = only_source(table.read())
+    splits = source.split(1)
+    assert all(type(split) is bytes and b"pyiceberg" not in split for split in splits)
+    assert [1, 2, 3] == sorted(n for split in splits for n in rows_of_split(source, split))
+    loaded = table.loaded()
+    snapshot, tasks = loaded.current_snapshot().snapshot_id, loaded.scan().plan_files()
+    earlier = [(loaded.metadata_location, snapshot, pickle.dumps(task)) for task in tasks]
+    assert [1, 2, 3] == sorted(n for split in earlier for n in rows_of_split(source, split))
+    with pytest.raises(SourceError, match="a file of snapshot 7 as another version of pyiceberg has pickled it"):
+        rows_of_split(source, (loaded.metadata_location, 7, b"cpyiceberg.table\nFormerTask\n."))
+
+
+def test_a_split_has_the_deletes_of_its_file(table: ApacheIcebergTable, tmp_path: pathlib.Path) -> None:
+    """Two files of positions, one of which has those of another file, too."""
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.table import FileScanTask
+    from pyiceberg.typedef import Record
+
+    table.append({"word": ["a"] * 6, "n": list(range(6))})
+    loaded = table.loaded()
+    (task,) = loaded.scan().plan_files()
+    deletes = set()
+    for name, found in (("1", [(task.file.file_path, 1), ("other", 2)]), ("2", [(task.file.file_path, 4)])):
+        path = f"{tmp_path}/{name}.parquet"
+        rows = [{"file_path": each, "pos": pos} for each, pos in found]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        kind = {"content": DataFileContent.POSITION_DELETES, "file_format": FileFormat.PARQUET, "partition": Record()}
+        file = DataFile.from_args(**kind, file_path=path, record_count=len(rows), file_size_in_bytes=1)
+        file.spec_id = 0
+        deletes.add(file)
+    snapshot = loaded.current_snapshot().snapshot_id
+    split = Split.of(loaded.metadata_location, snapshot, FileScanTask(task.file, deletes)).encoded()
+    assert [0, 2, 3, 5] == rows_of_split(only_source(table.read()), split)
+
+
+def test_a_split_of_the_first_version_is_read() -> None:
+    """As it is in checkpoints: its fields never change."""
+    split = split_of(FIRST_SPLIT, "Read")
+    assert ("file:///lake/1.json", 77, 1) == (split.metadata, split.snapshot_id, len(split.deletes))
+    task = split.task()
+    (deletes,) = task.delete_files
+    assert ("file:///lake/a.parquet", "PARQUET", 0, 3, 2) == read_fields(task.file)
+    assert [19_000, "a", None] == [task.file.partition[i] for i in range(3)]
+    assert ("file:///lake/b.parquet", "PARQUET", 1, 1, 2) == read_fields(deletes)
+
+
+def read_fields(file: Any) -> tuple[Any, ...]:
+    return file.file_path, file.file_format.value, int(file.content), file.record_count, file.spec_id
+
+
+FIRST_SPLIT = (
+    b"\x94\xb3file:///lake/1.jsonM\xc4}"
+    b"\x87\xa9file_path\xb6file:///lake/a.parquet\xacrecord_count\x03\xb2file_size_in_bytes\xcd\x03\x84"
+    b"\xa7content\x00\xabfile_format\xa7PARQUET\xa7spec_id\x02\xa9partition\x93\xcdJ8\xa1a\xc0\x91\xc4}"
+    b"\x87\xa9file_path\xb6file:///lake/b.parquet\xacrecord_count\x01\xb2file_size_in_bytes\xcd\x03\x84"
+    b"\xa7content\x01\xabfile_format\xa7PARQUET\xa7spec_id\x02\xa9partition\x93\xcdJ8\xa1a\xc0"
 )
