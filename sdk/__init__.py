@@ -52,6 +52,7 @@ namespaces.py          modules of names, at Beam's paths: `penstock.window`
 foreign_programs.py    programs that import another SDK
 extensions.py          packages that add names, converters and methods to the core
 adapters.py            objects of other libraries as sources, sinks, type hints and options
+hash_partitions.py     records on disk, which are read one partition of their hash after the other
 retry.py               retries of calls that fail for a while, with growing delays (Beam's `utils.retry`)
 task_name.py           the name of the running task, from which DoFns derive keys of their own
 working_directory.py   absolute forms of relative paths

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
-from tempfile import TemporaryFile
 from typing import Any
 
 import attrs
 import msgspec
 
+from ....sdk.hash_partitions import PARTITIONS
 from ..streaming.snapshot_chunks import CHAINED, CLOCKS, POSITIONS
 from .entries import StateReader
-from .entry_join import PARTITIONS, Partitions, digests, shown_key
+from .entry_join import digests, partitioned, shown_key
 from .json_values import text_of
 from .stored_objects import loads_plain
 
@@ -75,15 +75,14 @@ def compare(before: StateReader, after: StateReader, named: int = 5) -> Comparis
     sizes, positions = _sizes_and_positions(before)
     sizes_after, positions_after = _sizes_and_positions(after)
     kinds: dict[tuple[str, str], _Differences] = {}
-    # The file of a side: the digests, with the number of the kind of entry, and of the entry.
-    with TemporaryFile() as file:
-        old, new = Partitions(file), Partitions(file)
+    # Of a side, the digests, with the number of the kind of entry, and of the entry.
+    with partitioned() as old, partitioned() as new:
         for side, reader in ((old, before), (new, after)):
             for index, (step, name, identity, value, key) in enumerate(digests(reader)):
                 kind = kinds.get((step, name))
                 if kind is None:
                     kind = kinds[step, name] = _Differences(len(kinds), named)
-                side.add(identity, (identity, value, kind.number, index, key))
+                side.add(identity[0], (identity, value, kind.number, index, key))
         numbered = list(kinds.values())
         for number in range(PARTITIONS):
             _join(old.of(number), new.of(number), numbered)

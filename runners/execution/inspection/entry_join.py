@@ -9,17 +9,18 @@ from __future__ import annotations
 import marshal
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ....sdk.coders.coded_key import plain
+from ....sdk.hash_partitions import HashPartitions
 from ....windowing import GLOBAL_WINDOW, IntervalWindow
 from ..streaming.snapshot_chunks import STATE
 from .entries import CELL, StateEntry, StateReader
 from .export import record_of
 from .json_values import as_line, text_of
 
-# Partitions, and the digests of each that are held before they are written.
-PARTITIONS, _HELD = 128, 512
+# The entries that are held before they are written.
+_HELD = 65_536
 
 # The version of `marshal` in which equal values of these types have equal bytes: later ones refer to earlier objects.
 _NO_REFERENCES = 2
@@ -113,39 +114,6 @@ def shown_key(key: tuple[Any, bool]) -> str:
     return own if is_text else text_of(own)[:_LONGEST_KEY]
 
 
-class Partitions:
-    """The entries of one checkpoint, in partitions of about the same size.
-
-    Args:
-      file: a temporary file, which several may share.
-
-    >>> import io
-    >>> kept = Partitions(io.BytesIO())
-    >>> kept.add(bytes(16), ("first",)), kept.add(bytes([1] * 16), ("second",))
-    (None, None)
-    >>> list(kept.of(1))
-    [('second',)]
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._held: list[list[Any]] = [[] for _ in range(PARTITIONS)]
-        # Where the blocks of each partition begin.
-        self._written: list[list[int]] = [[] for _ in range(PARTITIONS)]
-
-    def add(self, identity: bytes, entry: tuple[Any, ...]) -> None:
-        """Add an entry, as plain data, to the partition of a digest."""
-        number = identity[0] % PARTITIONS
-        held = self._held[number]
-        held.append(entry)
-        if len(held) >= _HELD:
-            self._written[number].append(self._file.seek(0, 2))
-            marshal.dump(held, self._file)
-            held.clear()
-
-    def of(self, number: int) -> Iterator[Any]:
-        """Yield the entries of a partition, in the order in which they were added."""
-        for position in self._written[number]:
-            self._file.seek(position)
-            yield from marshal.load(self._file)
-        yield from self._held[number]
+def partitioned() -> HashPartitions[tuple[Any, ...]]:
+    """Return partitions of entries, as plain data, of which some ten thousand are held in memory."""
+    return HashPartitions(marshal.dumps, marshal.loads, held=_HELD)

@@ -1,9 +1,8 @@
-"""Digests of entries, in partitions: equal for equal entries, and read back as they were added."""
+"""Digests of entries are equal for equal entries."""
 
 from __future__ import annotations
 
 import copy
-import io
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from penstock.runners.execution.inspection import entry_join
 from penstock.runners.execution.inspection.entries import CELL, StateEntry, StoredRecord
-from penstock.runners.execution.inspection.entry_join import PARTITIONS, Partitions, shown_key
+from penstock.runners.execution.inspection.entry_join import shown_key
 from penstock.windowing import GLOBAL_WINDOW, IntervalWindow
 
 
@@ -75,18 +74,3 @@ def test_long_keys_are_cut() -> None:
     assert 80 == len(shown_key(digested("a" * 1000).key))
     assert '"key"' == shown_key(digested().key)
     assert '["a",1]' == shown_key(digested(("a", 1)).key)
-
-
-def test_entries_are_read_in_the_order_in_which_they_were_added() -> None:
-    """From the file, and those that are still in memory; two sides share the file."""
-    file = io.BytesIO()
-    one, other = Partitions(file), Partitions(file)
-    for number in range(3000):
-        identity = bytes([number % 3]) * 16
-        one.add(identity, (number, "one"))
-        other.add(identity, (number, "other"))
-    assert file.tell()
-    for name, side in (("one", one), ("other", other)):
-        found = [list(side.of(number)) for number in range(PARTITIONS)]
-        assert [[(n, name) for n in range(3000) if n % 3 == number] for number in range(3)] == found[:3]
-        assert [] == [entry for rest in found[3:] for entry in rest]
