@@ -22,6 +22,7 @@ Sinks only append, except for tables, WriteToRedis and WriteToChangelog, which t
 write_into.py          base class of the transforms that write into a sink
 opened_sink.py         base class of sinks that keep something open between calls
 record_blocks.py       records of a writer's token, in compressed blocks
+net_changes.py         what signed changes of keys come to
 records.py             fields of dicts, Rows, named tuples and dataclasses
 dead_letters.py        records that a sink's target refuses
 first_elements.py      the first elements of unbounded sources, for bounded reads

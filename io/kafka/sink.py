@@ -19,6 +19,7 @@ from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
+from ..net_changes import NetChanges
 from ..opened_sink import OpenedSink
 from ..records import as_dict, is_record
 from .client import Connection, closed, described, error_of, explained, metadata, package, waits
@@ -266,10 +267,10 @@ class Publishing:
         with writing.explained(f"transaction {transaction!r} can't be published"):
             limits = self._checked(largest_of(tokens), transaction)
         self._publisher.joins(min([*limits.values(), DEFAULT_BYTES]))
-        records: Any = StagedRecords(writing.connection, writing.staging_topic, tokens)
-        if writing.retractions is Retractions.UPSERT:
-            records = net_records(records)
+        records: Iterable[StagedRecord] = StagedRecords(writing.connection, writing.staging_topic, tokens)
         with writing.explained(f"transaction {transaction!r} can't be published"):
+            if writing.retractions is Retractions.UPSERT:
+                records = NetRecords(records)
             self._publisher.publish(transaction, records)
 
     def precommit(self, staged: Iterable[bytes]) -> None:
@@ -314,23 +315,30 @@ def largest_of(tokens: Sequence[Any]) -> dict[str, int]:
     return largest
 
 
-def net_records(records: Any) -> list[StagedRecord]:
-    """Return each key's latest value that isn't retracted, or a tombstone, in the order of the keys' first records."""
-    by_key: dict[tuple[str, bytes | None], dict[bytes | None, list[Any]]] = {}
-    for record in records:
-        values = by_key.setdefault((record.topic, record.key), {})
-        net = values.setdefault(record.value, [0, record])
-        net[0] += record.sign
-        if record.sign > 0 and (net[1].sign < 0 or record.version >= net[1].version):
-            net[1] = record
-    found = []
-    for (topic, key), values in by_key.items():
-        remaining = [record for count, record in values.values() if count > 0]
-        if remaining:
-            found.append(max(remaining, key=lambda record: (record.version, record.value or b"")))
-        elif any(count < 0 for count, _ in values.values()):
-            found.append(StagedRecord(topic, key, None))
-    return found
+class NetRecords:
+    """Each key's latest value that isn't retracted, or a tombstone.
+
+    >>> changes = [StagedRecord("t", b"ann", b"3", sign=sign, version=(0, 0, 0)) for sign in (1, -1)]
+    >>> list(NetRecords(changes)), [record.value for record in NetRecords(changes[1:])]
+    ([], [None])
+    """
+
+    def __init__(self, records: Iterable[StagedRecord]) -> None:
+        self._net = NetChanges(records, StagedRecord, _key_and_value, _size)
+
+    def __iter__(self) -> Iterator[StagedRecord]:
+        for values in self._net:
+            record = max((value.change for value in values), key=lambda change: change.value or b"")
+            yield record if values[0].count > 0 else StagedRecord(record.topic, record.key, None)
+
+
+def _key_and_value(record: StagedRecord) -> tuple[Any, Any]:
+    return (record.topic, record.key), record.value
+
+
+def _size(record: StagedRecord) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers or ())
+    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 class _Writer(SinkWriter[Any]):

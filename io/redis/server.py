@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ...sdk.claims import server_key
@@ -80,3 +82,40 @@ def is_lost_connection(error: BaseException) -> bool:
     refusals = (errors.AuthenticationError, errors.AuthorizationError)
     lost = (errors.ConnectionError, errors.TimeoutError, errors.ReadOnlyError, errors.MasterDownError)
     return isinstance(error, lost) and not isinstance(error, refusals)
+
+
+@contextmanager
+def queueing(pipe: Any) -> Iterator[Callable[..., None]]:
+    """Begin a transaction, which the end of the block executes: the block calls what it is given with each command.
+
+    The server keeps the commands.  The client's own transactions keep them in memory until the end.
+
+    Args:
+      pipe: the client's pipeline, which watches a key.
+
+    Raises the client's errors: `WatchError` if a key that is watched was changed, and that of a command that fails.
+    """
+    errors = optional_package("redis.exceptions", extra="redis", needed_for="Redis")
+    connection = pipe.connection
+
+    def call(*command: Any) -> Any:
+        connection.send_command(*command)
+        return connection.read_response()
+
+    def queue(*command: Any) -> None:
+        if (answer := call(*command)) not in (b"QUEUED", "QUEUED"):
+            raise errors.ConnectionError(f"expected the server to queue a command, got {answer!r}")
+
+    try:
+        call("MULTI")
+        yield queue
+        answers = call("EXEC")
+    except BaseException:
+        # The server forgets what it has queued.
+        connection.disconnect()
+        raise
+    if answers is None:
+        raise errors.WatchError("a watched key was changed")
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -29,8 +29,8 @@ from ..dead_letters import Rejected, raise_for, tell
 from ..records import as_dict, is_record
 from ..waiting import WAITS, patiently
 from ..write_into import WriteInto
-from .changes import Change, Stored, decode_change, encode_change, net_effects
-from .server import address_of, check_url, connected, is_lost_connection, package
+from .changes import Change, Effect, Stored, commands, decode_change, encode_change, net_effects
+from .server import address_of, check_url, connected, is_lost_connection, package, queueing
 
 T = TypeVar("T")
 
@@ -146,7 +146,10 @@ class RedisSink(Sink[Any]):
         def checked(client: Any) -> None:
             for context, tokens in staged.items():
                 if any(count for _, count in tokens) and not self._is_committed(client, context):
-                    _, rejected = self._effects(client, context, tokens)
+                    rejected: list[Rejected] = []
+                    with suppress(package(context.label).WatchError):
+                        for _ in self._effects(client, context, tokens, rejected):
+                            pass
                     if not context.dead_letters:
                         raise_for(rejected)
 
@@ -166,24 +169,24 @@ class RedisSink(Sink[Any]):
                     pipe.watch(noted, last)
                     if self._is_committed(pipe, context):
                         return
-                    effects, rejected[:] = self._effects(pipe, context, staged)
-                    if not context.dead_letters:
-                        raise_for(rejected)
                     lists = pipe.smembers(is_open)
                     newest = pipe.zrevrange(noted, 0, 0, withscores=True)
-                    pipe.multi()
-                    for effect in effects:
-                        effect.apply(pipe)
-                    if rejected:
-                        pipe.rpush(own("dead_letters"), *(each.as_json() for each in rejected))
-                    if series is None:
-                        # Removes the oldest names, independent of the wall clock.
-                        pipe.zadd(noted, {transaction: newest[0][1] + 1 if newest else time.time()})
-                        pipe.zremrangebyrank(noted, 0, -_REMEMBERED - 1)
-                    else:
-                        pipe.hset(last, series, transaction)
-                    pipe.delete(is_open, *filter(None, lists))
-                    pipe.execute()
+                    rejected.clear()
+                    effects = self._effects(client, context, staged, rejected)
+                    with queueing(pipe) as queue:
+                        for command in commands(effects):
+                            queue(*command)
+                        if not context.dead_letters:
+                            raise_for(rejected)
+                        for each in rejected:
+                            queue("RPUSH", own("dead_letters"), each.as_json())
+                        if series is None:
+                            # Removes the oldest names, independent of the wall clock.
+                            queue("ZADD", noted, newest[0][1] + 1 if newest else time.time(), transaction)
+                            queue("ZREMRANGEBYRANK", noted, 0, -_REMEMBERED - 1)
+                        else:
+                            queue("HSET", last, series, transaction)
+                        queue("DEL", is_open, *filter(None, lists))
                     return
 
         self.reached(context.label, "can't be committed to", committed)
@@ -215,26 +218,34 @@ class RedisSink(Sink[Any]):
         self.reached(context.label, "can't be cleaned up", aborted)
 
     def _effects(
-        self, client: Any, context: SinkContext, staged: Sequence[tuple[str, int]]
-    ) -> tuple[list[Any], list[Rejected]]:
+        self, client: Any, context: SinkContext, staged: Sequence[tuple[str, int]], rejected: list[Rejected]
+    ) -> Iterator[Effect]:
+        """Yield the effects of staged changes, and add those that are rejected to a list."""
         # A failing command doesn't stop the others of a transaction in Redis, so this is checked before.
         self.check(client, context.label)
-        changes: list[Change] = []
+        return self.net(self._changes(client, context, staged), rejected)
+
+    def _changes(self, client: Any, context: SinkContext, staged: Sequence[tuple[str, int]]) -> Iterator[Change]:
+        """Yield staged changes.  Raises `WatchError` if another process has committed them."""
         for name, count in staged:
             found = client.llen(name)
-            if found != count:
-                raise SinkError(
-                    f"{context.label}: Redis at {self.server}: {count - found} of {count} staged changes of "
-                    f"transaction {context.transaction!r} are gone. Another client removed them before the commit; "
-                    "run the pipeline again"
-                )
-            for start in range(0, count, STAGE_CHANGES):
-                changes += map(decode_change, client.lrange(name, start, start + STAGE_CHANGES - 1))
-        return self.net(changes)
+            for start in range(0, count if found == count else 0, STAGE_CHANGES):
+                portion = client.lrange(name, start, start + STAGE_CHANGES - 1)
+                yield from map(decode_change, portion)
+                found -= max(0, min(STAGE_CHANGES, count - start) - len(portion))
+            if found == count:
+                continue
+            if self._is_committed(client, context):
+                raise package(context.label).WatchError("another process has committed the transaction")
+            raise SinkError(
+                f"{context.label}: Redis at {self.server}: {count - found} of {count} staged changes of "
+                f"transaction {context.transaction!r} are gone. Another client removed them before the commit; "
+                "run the pipeline again"
+            )
 
-    def net(self, changes: Sequence[Change]) -> tuple[list[Any], list[Rejected]]:
-        """Return the net effects of changes, which are applied to a pipeline of commands, and the rejected elements."""
-        return net_effects(changes)
+    def net(self, changes: Iterable[Change], rejected: list[Rejected]) -> Iterator[Effect]:
+        """Yield the net effects of changes, and add the rejected elements to a list."""
+        return net_effects(changes, rejected)
 
     # Elements
 

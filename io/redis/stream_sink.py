@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-
-import attrs
 
 from ...sdk.coders.coder import shortened
 from ...sdk.errors import SinkError
@@ -13,7 +11,7 @@ from ...sdk.sink import SinkSpec
 from ..dead_letters import Rejected
 from ..records import as_dict, is_record
 from ..write_into import WriteInto
-from .changes import Change
+from .changes import Change, Effect
 from .server import check_url, package
 from .sink import RedisSink
 
@@ -38,9 +36,13 @@ class RedisStreamSink(RedisSink):
                 f"{label}: {self.prefix!r} of Redis at {self.server} holds a {found}; expected a stream, or no value"
             )
 
-    def net(self, changes: Sequence[Change]) -> tuple[list[Any], list[Rejected]]:
-        """Return an entry to add for each element, in the order of its worker's elements, and the rejected elements."""
-        return [_Entry(change.key, change.value, self.max_length) for change in changes], []
+    def net(self, changes: Iterable[Change], rejected: list[Rejected]) -> Iterator[Effect]:
+        """Yield an entry to add for each element, in the order of its worker's elements; none is rejected."""
+        limit = () if self.max_length is None else (b"MAXLEN", b"~", str(self.max_length).encode())
+        for change in changes:
+            assert isinstance(change.value, dict)
+            fields = [part for item in change.value.items() for part in item]
+            yield Effect(change.key, "add", [*limit, b"*", *fields])
 
     def change(self, label: str, element: Any, sign: int, version: tuple[int, int, int]) -> Change:
         record = element if self.fields is None else self.fields(element)
@@ -57,19 +59,6 @@ class RedisStreamSink(RedisSink):
         if not entry:
             raise SinkError(f"{label}: an entry of {self.prefix!r} has no field that isn't None")
         return Change(self.prefix.encode(), entry, sign, version)
-
-
-@attrs.frozen
-class _Entry:
-    """An entry to add."""
-
-    stream: bytes
-    fields: Any
-    max_length: int | None
-
-    def apply(self, pipe: Any) -> None:
-        """Append the command for Redis."""
-        pipe.xadd(self.stream, self.fields, maxlen=self.max_length, approximate=True)
 
 
 class WriteToRedisStream(WriteInto):

@@ -22,7 +22,7 @@ import penstock as beam
 from penstock.io import WriteToKafka
 from penstock.io.kafka.client import timed_out
 from penstock.io.kafka.publisher import Publisher, Series
-from penstock.io.kafka.sink import KafkaSink, net_records
+from penstock.io.kafka.sink import KafkaSink, NetRecords
 from penstock.io.kafka.staging import BLOCK_BYTES, StagedRecord, token_of
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import RejectedRecordError, SinkError, UnsupportedError
@@ -420,7 +420,7 @@ def test_the_net_effect_of_changes() -> None:
         change(b"d", b"2", 1, version=2),
         change(b"d", b"1", 1, version=1),
     ]
-    found = [(record.key, record.value) for record in net_records(changes)]
+    found = [(record.key, record.value) for record in NetRecords(changes)]
     assert [(b"a", b"2"), (b"b", None), (b"d", b"2")] == found
 
 

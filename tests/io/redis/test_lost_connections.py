@@ -13,6 +13,7 @@ from redis.connection import AbstractConnection
 from servers.redis_server import RedisServer
 
 from penstock.io import ReadFromRedisStream, WriteToRedisStream, waiting
+from penstock.io.redis import changes
 from penstock.io.redis import sink as redis_sink
 from penstock.io.redis.server import is_lost_connection
 from penstock.sdk.elements.bundle import Bundle
@@ -69,6 +70,8 @@ def test_each_entry_is_written_once(
 ) -> None:
     """Staged ones included; an aborted transaction leaves nothing."""
     monkeypatch.setattr(redis_sink, "STAGE_CHANGES", 2)
+    # So a commit sends several commands.
+    monkeypatch.setattr(changes, "_AT_ONCE", 2)
     caplog.set_level(logging.WARNING)
     client, stream = redis_server.client(), next(_names)
     sink = LabelledSink(WriteToRedisStream(redis_server.url, stream).sink, "WriteToRedisStream")

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 import penstock as beam
-from penstock.io import WriteToRedis
+from penstock.io import WriteToRedis, net_changes
+from penstock.io.redis import changes
 from penstock.io.redis import sink as redis_sink
 from penstock.io.redis.sink import RedisSink
 from penstock.sdk.elements.bundle import Bundle
@@ -190,23 +191,57 @@ def test_staged_changes_that_are_gone_are_an_error(keys):
     assert ({}, []) == (keys.found(), keys.left())
 
 
-def test_a_concurrent_commit_is_noticed(keys, monkeypatch):
-    """As when a worker was taken for dead: it is committed once."""
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_concurrent_commit_is_noticed(keys, monkeypatch, is_read):
+    """As when a worker was taken for dead: it is committed once, before this one has read the changes or after."""
     sink = keys.sink()
     sink.prepare("1")
     tokens = keys.stage(sink, "1", Bundle([("a", 1)]))
     net, calls = RedisSink.net, []
 
-    def meanwhile(self, changes):
+    def meanwhile(self, changes, rejected):
         calls.append(1)
-        if len(calls) == 1:
-            sink.commit("1", tokens)
-            keys.client.set(keys.prefix + "a", 7)
-        return net(self, changes)
+        if len(calls) == 1 and not is_read:
+            commit()
+        effects = list(net(self, changes, rejected))
+        if len(calls) == 1 and is_read:
+            commit()
+        return effects
+
+    def commit():
+        keys.sink().commit("1", tokens)
+        keys.client.set(keys.prefix + "a", 7)
 
     monkeypatch.setattr(RedisSink, "net", meanwhile)
     sink.commit("1", tokens)
     assert ({"a": "7"}, 2) == (keys.found(), len(calls))
+
+
+def test_a_commit_that_ends_half_way_has_changed_nothing(keys, monkeypatch):
+    """The server forgets the commands that it has queued; the next commit applies all changes, from the disk."""
+    monkeypatch.setattr(net_changes, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(changes, "_AT_ONCE", 3)
+    sink = keys.sink()
+    sink.prepare("1")
+    tokens = keys.stage(sink, "1", Bundle([(f"k{n}", n) for n in range(20)]))
+    commands, sent = changes.commands, []
+
+    def ending(effects):
+        for command in commands(effects):
+            if len(sent) == 4:
+                raise OSError("no space left on the disk")
+            sent.append(command)
+            yield command
+
+    with monkeypatch.context() as patch:
+        patch.setattr(redis_sink, "commands", ending)
+        with pytest.raises(OSError, match="no space left"):
+            sink.commit("1", tokens)
+    assert (4, {}) == (len(sent), keys.found())
+    for _ in range(2):
+        sink.commit("1", tokens)
+        assert {f"k{n}": str(n) for n in range(20)} == keys.found()
+    assert [] == keys.left()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -57,6 +57,15 @@ def test_entries_are_added_by_the_commit_once_and_in_their_order(stream):
     assert ([], [{"n": "1"}, {"n": "2", "name": "ann"}, {"n": "1"}]) == (before, stream.found())
 
 
+def test_an_entry_may_have_more_fields_than_others_together(stream):
+    """It is in its place among the others."""
+    sink = stream.sink()
+    sink.prepare("1")
+    entries = [{"n": 1}, {f"field {n}": n for n in range(10_000)}, {"n": 2}]
+    sink.commit("1", [stream.stage(sink, "1", entries)])
+    assert [{name: str(value) for name, value in entry.items()} for entry in entries] == stream.found()
+
+
 def test_an_aborted_transaction_adds_nothing(stream):
     """A writer that goes on with it gets an error."""
     sink = stream.sink()
