@@ -16,8 +16,8 @@ from urllib.parse import quote
 from ...sdk.errors import SinkError
 from ..files.filesystem import filesystem_for, join_path
 from ..lakehouse.commits import CommitName
+from ..lakehouse.net_rows import NetRows
 from ..lakehouse.rows import check_schema
-from ..lakehouse.staging import with_columns
 from ..lakehouse.table import Compaction, ConflictError, LakehouseTable, LoadedTable
 from .data_files import DeltaFiles
 from .log import last_version
@@ -152,10 +152,7 @@ class LoadedDelta(LoadedTable):
         found: int | None = self._table.transaction_version(writer)
         return found
 
-    def paths(self, files: Sequence[Any]) -> list[str]:
-        return [join_path(self._of.uri, path) for path, *_ in files]
-
-    def append(self, files: Sequence[Any], commit: CommitName) -> None:
+    def append(self, files: Sequence[Any], commit: CommitName) -> list[str]:
         action = package(self._of.label, "deltalake.transaction").AddAction
         milliseconds = int(time.time() * 1000)
         actions = [
@@ -170,21 +167,21 @@ class LoadedDelta(LoadedTable):
                 partition_by=self._partition_by or None,
                 commit_properties=self._properties(commit),
             )
+        return [join_path(self._of.uri, path) for path, *_ in files]
 
-    def change(self, key: Sequence[str], rows: Any, gone: Any, commit: CommitName) -> None:
+    def change(self, net: NetRows, commit: CommitName) -> None:
         import pyarrow
 
         # One source for both: a row to delete has its mark.
-        marked = [
-            table.append_column(GONE, pyarrow.array([is_gone] * table.num_rows, pyarrow.bool_()))
-            for table, is_gone in ((rows, False), (gone, True))
-        ]
-        wanted = self._schema.append(marked[0].schema.field(GONE))
-        source = pyarrow.concat_tables([with_columns(table, wanted) for table in marked])
-        on = " AND ".join(f"{_q('t', name)} = {_q('s', name)}" for name in key)
-        others = [
-            field.name for field in self._schema if field.name not in key and not pyarrow.types.is_nested(field.type)
-        ]
+        source = pyarrow.concat_tables(
+            [
+                table.append_column(GONE, pyarrow.repeat(pyarrow.scalar(is_gone), table.num_rows))
+                for table, is_gone in zip(net.whole(self._schema), (False, True), strict=True)
+            ]
+        )
+        on = " AND ".join(f"{_q('t', name)} = {_q('s', name)}" for name in net.key)
+        nested = pyarrow.types.is_nested
+        others = [field.name for field in self._schema if field.name not in net.key and not nested(field.type)]
         same = "".join(f" AND ({_q('t', name)} IS NOT DISTINCT FROM {_q('s', name)})" for name in others)
         updates = {f"`{name}`": _q("s", name) for name in self._schema.names}
         with self._conflicts():

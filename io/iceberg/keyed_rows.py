@@ -1,58 +1,72 @@
-"""Rows of given keys in data files of Iceberg.
+"""Files of Iceberg that may have rows of given keys: they are chosen by the keys' ranges.
 
-Files are chosen by the keys' ranges, and rows by a join: an expression with all keys takes longer than reading the
-rows, and one of many thousands overflows the client's stack.
+An expression with all keys takes longer than reading the rows, and one of many thousands overflows the client's stack.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any
+
+import attrs
 
 # The number of values of a column up to which files are chosen by the values; the client looks at no more.
 _FEW = 200
 
-_NUMBER = "_penstock_number"
 
+@attrs.define
+class _Column:
+    """The values of a column of the key.
 
-def may_match(keys: Any, expressions: Any) -> Any:
-    """Return an expression of the client that is true for all rows with one of the keys, and for others in their range.
-
-    Args:
-      keys: a `pyarrow.Table` of the columns of the key, with at least one row and no nulls.
-      expressions: the client's module of expressions.
+    Attributes:
+      few: the values; None for too many.
+      least, most: the first and the last.
+      is_ordered: whether there are such.
     """
-    import pyarrow
-    from pyarrow import compute
 
-    parts = []
-    for name, column in zip(keys.schema.names, keys.columns, strict=True):
-        distinct = compute.unique(column)
-        if len(distinct) <= _FEW:
-            parts.append(expressions.In(name, distinct.to_pylist()))
-            continue
+    few: set[Any] | None = attrs.field(factory=set)
+    least: Any = None
+    most: Any = None
+    is_ordered: bool = True
+
+    def add(self, column: Any) -> None:
+        import pyarrow
+        from pyarrow import compute
+
+        if self.few is not None:
+            distinct = compute.unique(column)
+            self.few = self.few | set(distinct.to_pylist()) if len(distinct) <= _FEW else None
+            if self.few is not None and len(self.few) > _FEW:
+                self.few = None
         try:
             ends = compute.min_max(column).as_py()
         except pyarrow.ArrowNotImplementedError:
-            continue
-        parts.append(expressions.GreaterThanOrEqual(name, ends["min"]))
-        parts.append(expressions.LessThanOrEqual(name, ends["max"]))
-    return reduce(expressions.And, parts, expressions.AlwaysTrue())
+            self.is_ordered = False
+            return
+        if ends["min"] is not None:
+            self.least = ends["min"] if self.least is None else min(self.least, ends["min"])
+            self.most = ends["max"] if self.most is None else max(self.most, ends["max"])
 
 
-def have_key(rows: Any, keys: Any) -> Any:
-    """Return, as an array of truth values, which rows have one of the keys.
+def may_match(key: Sequence[str], tables: Iterable[Any], expressions: Any) -> Any:
+    """Return an expression of the client that is true for all rows with one of the keys, and for others in their range.
 
-    >>> import pyarrow
-    >>> rows = pyarrow.table({"a": [1, 1, 2], "b": ["x", "y", "x"], "c": [0, 0, 0]})
-    >>> have_key(rows, pyarrow.table({"a": [1, 2], "b": ["y", "x"]})).to_pylist()
-    [False, True, True]
+    Args:
+      key: the columns of the key.
+      tables: `pyarrow.Table`s of the keys, without nulls.
+      expressions: the client's module of expressions.
     """
-    import pyarrow
-    from pyarrow import compute
-
-    names = keys.schema.names
-    numbers = compute.cumulative_sum(pyarrow.repeat(pyarrow.scalar(1, pyarrow.int64()), rows.num_rows))
-    numbered = rows.select(names).append_column(_NUMBER, numbers)
-    found = numbered.join(keys.cast(rows.select(names).schema), names, join_type="left semi").column(_NUMBER)
-    return compute.is_in(numbers, value_set=found.combine_chunks())
+    columns = {name: _Column() for name in key}
+    for table in tables:
+        if table.num_rows:
+            for name, column in columns.items():
+                column.add(table.column(name))
+    parts = []
+    for name, column in columns.items():
+        if column.few is not None:
+            parts.append(expressions.In(name, column.few))
+        elif column.is_ordered:
+            parts.append(expressions.GreaterThanOrEqual(name, column.least))
+            parts.append(expressions.LessThanOrEqual(name, column.most))
+    return reduce(expressions.And, parts, expressions.AlwaysTrue())

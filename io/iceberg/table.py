@@ -9,25 +9,30 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count
+from itertools import compress, count
 from typing import Any
 
 from ...sdk.errors import SinkError
 from ...sdk.user_code.error_text import text_or_class
 from ..files.filesystem import filesystem_for, join_path
 from ..lakehouse.commits import CommitName
+from ..lakehouse.net_rows import NetRows
 from ..lakehouse.rows import check_schema
-from ..lakehouse.staging import with_columns
+from ..lakehouse.staging import Buffer, with_columns
 from ..lakehouse.table import Compaction, ConflictError, LakehouseTable, LoadedTable
 from .catalog import Catalog, closed, explained, package
 from .data_files import IcebergFiles, arrow_schema, files_of
+from .keyed_rows import may_match
 from .partitions import add_partitions
 from .source import Reading
 
 # How often columns are added that other writers were faster than.
 _ATTEMPTS = 20
+
+# The size of rows in memory, in bytes, for which a commit writes a file.
+_FILE_BYTES = 32 << 20
 
 # The properties of a snapshot that say whose commit it is.
 WRITER = "penstock.writer"
@@ -168,86 +173,89 @@ class LoadedIceberg(LoadedTable):
                 return int(properties[COMMIT])
         return None
 
-    def paths(self, files: Sequence[Any]) -> list[str]:
-        return [file.file_path for file in files_of(files)]
+    def append(self, files: Sequence[Any], commit: CommitName) -> list[str]:
+        with self._new_files("partitioned") as directory, self._transaction() as transaction:
+            added = self._in_partitions(files_of(files), directory)
+            with transaction.update_snapshot(_properties(commit)).fast_append() as append:
+                for file in added:
+                    append.append_data_file(file)
+        return [file.file_path for file in added]
 
-    def append(self, files: Sequence[Any], commit: CommitName) -> None:
-        with (
-            self._transaction() as transaction,
-            transaction.update_snapshot(_properties(commit)).fast_append() as append,
-        ):
-            for file in files_of(files):
-                append.append_data_file(file)
+    def _in_partitions(self, files: Sequence[Any], directory: str) -> list[Any]:
+        """Return data files, and instead of those of a former partitioning new ones with their rows.
 
-    def change(self, key: Sequence[str], rows: Any, gone: Any, commit: CommitName) -> None:
-        import pyarrow
+        The client takes files for those of the table's partitioning.
+        """
+        from pyiceberg.table import FileScanTask
+
+        spec_id = self._table.metadata.default_spec_id
+        # A token of an earlier version doesn't tell it.
+        are_current = [getattr(file, "spec_id", spec_id) == spec_id for file in files]
+        former = [FileScanTask(file) for file, is_current in zip(files, are_current, strict=True) if not is_current]
+        written = self._buffer(directory)
+        for _, rows in self._rows(former):
+            written.add(rows)
+        return [*compress(files, are_current), *files_of(written.finish())]
+
+    def _buffer(self, directory: str) -> Buffer:
+        """Return what writes rows to new data files in a directory."""
+        names = map(str, count())
+        return Buffer(_FILE_BYTES, lambda rows: self.data_files.write(rows, directory, next(names)))
+
+    def _rows(self, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        """Yield the client's tasks to read files that have rows, and the rows of each as a `pyarrow.Table`."""
+        metadata, schema = self._table.metadata, self.data_files.schema
+        reading = Reading(self._of.catalog, self._of.identifier, self._of.label, tuple(schema.names))
+        for task in tasks:
+            if batches := list(reading.batches(metadata, metadata.schema(), [task])):
+                yield task, pyarrow_table(iter(batches), schema)
+
+    def change(self, net: NetRows, commit: CommitName) -> None:
         from pyarrow import compute
 
-        schema = self.data_files.schema
-        rows = with_columns(rows, schema)
-        gone = self._present(key, with_columns(gone, schema))
-        keys = pyarrow.concat_tables([table.select(list(key)) for table in (rows, gone)])
-        if not keys.num_rows:
-            return
         with self._new_files("changed") as directory, self._transaction() as transaction:
-            replaced = []
-            for number, (task, data, matching) in enumerate(self._matching(keys)):
-                remaining = data.filter(compute.invert(matching))
-                files = self.data_files.write(remaining, directory, str(number)) if remaining.num_rows else []
-                replaced.append((task.file, files_of(files)))
-            if replaced:
-                with transaction.update_snapshot(_properties(commit)).overwrite() as update:
-                    for former, files in replaced:
-                        update.delete_data_file(former)
-                        for file in files:
-                            update.append_data_file(file)
-            if rows.num_rows:
-                transaction.append(rows, snapshot_properties=_properties(commit))
+            written, former = self._buffer(directory), []
+            for file, data, matching in self._matching(net):
+                former.append(file)
+                written.add(data.filter(compute.invert(matching)))
+            for rows, _ in net.parts(self.data_files.schema):
+                written.add(rows)
+            files = files_of(written.finish())
+            if not former and not files:
+                return
+            snapshot = transaction.update_snapshot(_properties(commit))
+            with snapshot.overwrite() if former else snapshot.fast_append() as update:
+                for file in former:
+                    update.delete_data_file(file)
+                for file in files:
+                    update.append_data_file(file)
 
-    def _present(self, key: Sequence[str], gone: Any) -> Any:
-        """Return the rows that the table has, with all of their values."""
-        import pyarrow
-
-        if not gone.num_rows:
-            return gone
-        there: set[str] = set()
-        for _, data, matching in self._matching(gone.select(list(key))):
-            there.update(map(repr, data.filter(matching).to_pylist()))
-        chosen = [repr(row) in there for row in gone.to_pylist()]
-        return gone.filter(pyarrow.array(chosen, pyarrow.bool_()))
-
-    def _matching(self, keys: Any) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield the client's tasks of the files that have rows with the keys, their rows, and which of them match."""
+    def _matching(self, net: NetRows) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield the client's files that have rows which are replaced or deleted, their rows, and which are."""
         if self._table.current_snapshot() is None:
             return
         from pyarrow import compute
 
-        # Needs pyarrow, which is imported on first use.
-        from .keyed_rows import have_key, may_match
-
-        metadata, schema = self._table.metadata, self.data_files.schema
-        reading = Reading(self._of.catalog, self._of.identifier, self._of.label, tuple(schema.names))
-        row_filter = may_match(keys, package(self._of.label, "pyiceberg.expressions"))
-        for task in self._table.scan(row_filter=row_filter).plan_files():
-            batches = list(reading.batches(metadata, metadata.schema(), [task]))
-            if batches:
-                data = pyarrow_table(iter(batches), schema)
-                matching = have_key(data, keys)
-                if compute.any(matching).as_py():
-                    yield task, data, matching
+        keys = (table.select(net.key) for part in net.parts(self.data_files.schema) for table in part)
+        row_filter = may_match(net.key, keys, package(self._of.label, "pyiceberg.expressions"))
+        for task, data in self._rows(self._table.scan(row_filter=row_filter).plan_files()):
+            matching = net.matching(data)
+            if compute.any(matching).as_py():
+                yield task.file, data, matching
 
     def after_commit(self) -> None:
         wanted = self._of.compaction
         if wanted is None:
             return
+        import pyarrow
+
         # Needs the client, which is imported on first use.
         from .compaction import bins_of, commits_since, rewriting
 
         if commits_since(ancestors(self._table.metadata)) < wanted.every:
             return
-        metadata = self._table.metadata
-        reading = Reading(self._of.catalog, self._of.identifier, self._of.label, tuple(self.data_files.schema.names))
-        groups = list(bins_of(self._table.scan().plan_files(), wanted.size, metadata.default_spec_id))
+        spec_id = self._table.metadata.default_spec_id
+        groups = list(bins_of(self._table.scan().plan_files(), wanted.size, spec_id))
         if not groups:
             return
         # After a conflict the next compaction takes the files.
@@ -258,7 +266,7 @@ class LoadedIceberg(LoadedTable):
             rewriting(transaction, self._table.io) as update,
         ):
             for number, group in enumerate(groups):
-                data = pyarrow_table(reading.batches(metadata, metadata.schema(), group), self.data_files.schema)
+                data = pyarrow.concat_tables([rows for _, rows in self._rows(group)])
                 for file in files_of(self.data_files.write(data, directory, str(number))):
                     update.append_data_file(file)
                 for task in group:

@@ -4,14 +4,14 @@
 2. A commit adds the files of all workers to the table at once, together with the commit's name (`commits`).  A commit
    that finds its name in the table has nothing to do.  If another writer was first, the table is loaded again.
 
-With a key, workers stage signed rows, and the commit applies their net effect (`changes`).
+With a key, workers stage signed rows, and the commit applies their net effect (`net_rows`).
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -25,16 +25,20 @@ from ...sdk.user_code.error_text import text_or_class
 from ..files.filesystem import filesystem_for, join_path
 from ..opened_sink import OpenedSink
 from ..waiting import patiently
-from .changes import Net, net_of, with_signs
+from .changes import with_signs
 from .commits import CommitName
+from .net_rows import NetRows, net_rows
 from .rows import ColumnsOf
-from .staging import Buffer, Staged, joined, stream_of, token_of
+from .staging import Buffer, Staged, joined, stream_of, table_of, tables_of, token_of
 from .table import ConflictError, DataFiles, LakehouseTable, LoadedTable
 
 T = TypeVar("T")
 
 # The name of the file with what workers need of the table.
 _PREPARED = "prepared"
+
+# The size of signed rows in memory, in bytes, for which a worker writes a file.
+_STAGED_BYTES = 16 << 20
 
 # How often a commit is tried again that other writers were faster than.
 _ATTEMPTS = 100
@@ -77,7 +81,7 @@ class LakehouseSink(OpenedSink[LakehouseTable]):
         self.spec = SinkSpec(bool(key), _RETRACTIONS_ADVICE, takes_columns=True)
         # Of the last transaction, the data files that its workers write, and its net effect.
         self._data_files: tuple[CommitName, DataFiles] | None = None
-        self._net: tuple[CommitName, Net] | None = None
+        self._net: tuple[CommitName, NetRows] | None = None
 
     def target(self) -> str:
         return self.table.name
@@ -156,30 +160,31 @@ class LakehouseSink(OpenedSink[LakehouseTable]):
             return ["*"]
         if self.key:
             net = self._net_of(context, tokens)
-            if net.rows.num_rows or net.gone.num_rows:
-                self._changed(table, loaded, lambda to: to.change(self.key, net.rows, net.gone, commit), commit)
+            if not net.is_empty:
+                self._changed(table, loaded, lambda to: to.change(net, commit), commit)
             return []
         rests = [token.rest for token in tokens if token.rest]
         if rests:
             data = joined(rests, loaded.data_files.schema)
             files += loaded.data_files.write(data, table.data_directory(commit), f"joined-{_token()}")
-        changed = self._changed(table, loaded, lambda to: to.append(files, commit), commit)
-        return loaded.paths(files) if changed else ["*"]
+        kept = ["*"]
+
+        def append(to: LoadedTable) -> None:
+            kept[:] = to.append(files, commit)
+
+        self._changed(table, loaded, append, commit)
+        return kept
 
     def _changed(
         self, table: LakehouseTable, loaded: LoadedTable, change: Callable[[LoadedTable], None], commit: CommitName
-    ) -> bool:
-        """Change the last version of the table.
-
-        Returns:
-          False if another process has committed the same.
-        """
+    ) -> None:
+        """Change the last version of the table, unless another process has committed the same."""
         delays = iter(FuzzedExponentialIntervals(0.02, _ATTEMPTS, factor=1.5, max_delay_secs=2.0))
         while True:
             try:
                 change(loaded)
                 loaded.after_commit()
-                return True
+                return
             except ConflictError as error:
                 delay = next(delays, None)
                 if delay is None:
@@ -190,18 +195,14 @@ class LakehouseSink(OpenedSink[LakehouseTable]):
                 time.sleep(delay)
             loaded = table.load()
             if _has(loaded, commit):
-                return False
+                return
 
-    def _net_of(self, context: SinkContext, tokens: Sequence[Staged]) -> Net:
+    def _net_of(self, context: SinkContext, tokens: Sequence[Staged]) -> NetRows:
         """Return the net effect of a transaction's rows."""
         name = name_of(context)
         if self._net is None or self._net[0] != name:
-            streams = [token.rest for token in tokens if token.rest]
-            for path in [path for token in tokens for path in token.files]:
-                with filesystem_for(path).open(path) as file:
-                    streams.append(file.read())
-            staged = joined(streams)
-            self._net = name, net_of(staged, self.key, self.retracting, context.label, self.table.name)
+            net = net_rows(_staged(tokens), self.key, self.retracting, context.label, self.table.name)
+            self._net = name, net
         return self._net[1]
 
     # Staged files
@@ -246,6 +247,16 @@ class LakehouseSink(OpenedSink[LakehouseTable]):
             raise SinkError(f"{context.label}: table {self.table.name} {what}: {found}") from redacted_cause(error)
 
 
+def _staged(tokens: Sequence[Staged]) -> Iterator[Any]:
+    """Yield the signed rows of tokens."""
+    for token in tokens:
+        if token.rest:
+            yield table_of(token.rest)
+        for path in token.files:
+            with filesystem_for(path).open(path) as file:
+                yield from tables_of(file)
+
+
 class _Writer(SinkWriter[Any]):
     """Stages the rows of one worker."""
 
@@ -256,7 +267,8 @@ class _Writer(SinkWriter[Any]):
         self._directory = sink.staging_directory(context) if sink.key else self._table.data_directory(name_of(context))
         self._unit = f"{quote(context.unit, safe='')}-{_token()}"
         self._numbers = 0
-        self._buffer = Buffer(sink.target_file_size, self._write_file)
+        size = min(sink.target_file_size, _STAGED_BYTES) if sink.key else sink.target_file_size
+        self._buffer = Buffer(size, self._write_file)
 
     def write(self, bundle: Bundle) -> None:
         if not self._sink.key and bundle.signs != 1:

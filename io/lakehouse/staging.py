@@ -6,13 +6,16 @@ small, and the commit joins the rests of all workers: so many workers, and frequ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 # The size in bytes up to which a rest is part of the token.
 INLINE_BYTES = 256 << 10
+
+# The rows of a batch of a stream, which is what a reader holds of it.
+_BATCH_ROWS = 20_000
 
 
 class Staged(msgspec.Struct, array_like=True, frozen=True):
@@ -45,7 +48,7 @@ def stream_of(table: Any) -> bytes:
 
     sink = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
+        writer.write_table(table, max_chunksize=_BATCH_ROWS)
     stream: bytes = sink.getvalue().to_pybytes()
     return stream
 
@@ -57,17 +60,20 @@ def table_of(stream: bytes) -> Any:
     return pyarrow.ipc.open_stream(stream).read_all()
 
 
-def joined(streams: Sequence[bytes], schema: Any = None) -> Any:
-    """Return the rows of streams as one `pyarrow.Table`.
-
-    Args:
-      schema: that of the result, which may have further columns; by default the one of the first stream.
-    """
+def tables_of(file: Any) -> Iterator[Any]:
+    """Yield the batches of a file in Arrow's IPC format, each as a `pyarrow.Table`."""
     import pyarrow
 
-    tables = [table_of(stream) for stream in streams]
-    wanted = tables[0].schema if schema is None else schema
-    return pyarrow.concat_tables([with_columns(table, wanted) for table in tables])
+    with pyarrow.ipc.open_stream(file) as reader:
+        for batch in reader:
+            yield pyarrow.Table.from_batches([batch])
+
+
+def joined(streams: Sequence[bytes], schema: Any) -> Any:
+    """Return the rows of streams as one `pyarrow.Table` of a schema, which may have further columns."""
+    import pyarrow
+
+    return pyarrow.concat_tables([with_columns(table_of(stream), schema) for stream in streams])
 
 
 def with_columns(table: Any, schema: Any) -> Any:
@@ -119,6 +125,12 @@ class Buffer:
         if self._tables:
             rest = stream_of(self._joined())
         return encoded(Staged(self._files, rest, self._rows))
+
+    def finish(self) -> list[Any]:
+        """Write all rows to files, and return what the table format needs of each."""
+        if self._tables:
+            self._flush()
+        return self._files
 
     def _flush(self) -> None:
         self._files += self._write(self._joined())

@@ -10,6 +10,7 @@ from typing import Any, Self
 import attrs
 
 from .commits import CommitName
+from .net_rows import NetRows
 
 
 @attrs.frozen
@@ -74,19 +75,15 @@ class LoadedTable(ABC):
         """Return the number of a writer's last commit, or None."""
 
     @abstractmethod
-    def append(self, files: Sequence[Any], commit: CommitName) -> None:
-        """Add data files to this version of the table in one commit.
+    def append(self, files: Sequence[Any], commit: CommitName) -> list[str]:
+        """Add data files to this version of the table in one commit, and return the paths of those that it has then.
 
         Raises `ConflictError` if this isn't the last version any more.
         """
 
     @abstractmethod
-    def change(self, key: Sequence[str], rows: Any, gone: Any, commit: CommitName) -> None:
-        """Insert or update rows by their key, and delete rows, in one commit.
-
-        Args:
-          rows: a `pyarrow.Table` of the rows to write, each with another key.
-          gone: a `pyarrow.Table` of the rows to delete, if the table has them with all of these values.
+    def change(self, net: NetRows, commit: CommitName) -> None:
+        """Insert or update rows by their key, and delete rows that the table has, in one commit.
 
         Raises `ConflictError` if this isn't the last version any more.
         """
@@ -94,10 +91,6 @@ class LoadedTable(ABC):
     @abstractmethod
     def after_commit(self) -> None:
         """Compact small files, if it is time: no row depends on it."""
-
-    @abstractmethod
-    def paths(self, files: Sequence[Any]) -> list[str]:
-        """Return the paths of data files."""
 
 
 class LakehouseTable(ABC):

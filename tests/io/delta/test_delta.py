@@ -170,10 +170,10 @@ def test_workers_write_files_and_this_process_commits_once(
     noted = tmp_path / "noted"
     append = LoadedDelta.append
 
-    def append_and_note(self: LoadedDelta, *arguments: Any) -> None:
+    def append_and_note(self: LoadedDelta, *arguments: Any) -> list[str]:
         with noted.open("a", encoding="utf-8") as file:
             file.write(f"{os.getpid()}\n")
-        append(self, *arguments)
+        return append(self, *arguments)
 
     # Workers that are forked would have it, too.
     monkeypatch.setattr(LoadedDelta, "append", append_and_note)

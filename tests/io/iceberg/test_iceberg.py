@@ -25,6 +25,7 @@ from penstock.io.iceberg.data_files import files_of
 from penstock.io.iceberg.splits import Split, split_of
 from penstock.io.iceberg.table import IcebergTable
 from penstock.io.lakehouse.commits import CommitName
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError, SourceError
 from penstock.sdk.sink import LabelledSink
 from penstock.testing import TestPipeline, assert_that, equal_to
@@ -373,3 +374,24 @@ FIRST_SPLIT = (
     b"\x87\xa9file_path\xb6file:///lake/b.parquet\xacrecord_count\x01\xb2file_size_in_bytes\xcd\x03\x84"
     b"\xa7content\x01\xabfile_format\xa7PARQUET\xa7spec_id\x02\xa9partition\x93\xcdJ8\xa1a\xc0"
 )
+
+
+@pytest.mark.parametrize("key", [None, "word"])
+def test_rows_that_were_staged_before_the_partitions_changed_are_found(table: ApacheIcebergTable, key: Any) -> None:
+    """By a filter, too, which leaves out files by their partitions."""
+    table.append({"word": ["a"], "n": [0]}, partition_by="word")
+    sink = LabelledSink(table.write(WORDS, key=key, target_file_size=1).sink, "Write")
+    sink.prepare("run")
+    writer = sink.sink.open_writer(sink.context("run", "unit"))
+    writer.write(Bundle([{"word": f"w{n}", "n": n} for n in range(1, 5)]))
+    with table.loaded().update_spec() as update:
+        update.remove_field("word")
+        update.add_identity("n")
+    token = writer.stage()
+    for _ in range(2):
+        sink.commit("run", [token])
+    assert list(range(5)) == table.values()
+    for n in range(5):
+        assert [n] == table.loaded().scan(row_filter=f"n = {n}").to_arrow().column("n").to_pylist()
+    before = sorted(table.files())
+    assert len(before) == len(table.data_files())
