@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py beam cli dataframe io persistence
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills deployments shop shop_kills kafka beam simulate starts servers types floors docs links release changelog clean
+.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills epochs deployments shop shop_kills kafka beam simulate starts servers types floors docs links release changelog clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -41,6 +41,7 @@ help:
 	@echo 'make shop          run a shop: PostgreSQL, Kafka and a web service, into Iceberg and a dashboard'
 	@echo 'make shop_kills    the same, while 20 of its parts are killed'
 	@echo 'make connector_kills  kill pipelines over tables, files in a store, and a database, KILLS times each'
+	@echo 'make epochs        write RECORDS records in one commit with each sink, five million if not said, in BOUND MB'
 	@echo 'make deployments   run two examples on clusters, YARN, Spark Connect, a service and a container'
 	@echo 'make kafka         fetch a Kafka broker, and read from it, with drivers that are killed'
 	@echo 'make beam          install Apache Beam, and compare what it and penstock print for the same programs'
@@ -137,6 +138,11 @@ connector_kills: export KILLS ?= 20
 connector_kills: $(FULL) servers
 	@$(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/s3/test_s3_kills.py tests/io/gcs/test_gcs_kills.py tests/io/cdc/test_kills.py
 	@RUNNER=spark-microbatch $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/s3/test_s3_kills.py tests/io/cdc/test_kills.py
+
+epochs: export RECORDS ?= 5000000
+epochs: export BOUND ?= 500
+epochs: $(FULL) servers
+	@$(BIN)/pytest -q -s -o faulthandler_timeout=7200 tests/io/test_large_epochs.py
 
 # Fetches Hadoop's mini cluster into .hadoop, for YARN.
 deployments: servers $(FULL)
