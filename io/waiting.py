@@ -67,55 +67,15 @@ def paused(seconds: float) -> None:
         time.sleep(min(remaining, 0.2))
 
 
-def patiently(
-    label: str,
-    store: str,
-    call: Callable[[], T],
-    seconds: float = WAITS,
-    may_answer: Callable[[BaseException], bool] = is_lost,
-) -> T:
-    """Return the result of a call; while the store doesn't answer, call again with growing delays.
-
-    Logs once that the store doesn't answer, and once that it answers again.  A store that is `Busy` is waited for as
-    long as `WAITS_WHILE_BUSY` says, at most.
-
-    Args:
-      label: the transform's, for the log.
-      store: the address of the store.
-      seconds: how long the store is waited for.
-      may_answer: tells the errors of a store that may answer later from others.
-    """
-    delays: Iterator[float] | None = None
-    began = time.monotonic()
-    while True:
-        try:
-            result = call()
-        except Exception as error:
-            is_busy = isinstance(error, Busy)
-            limit = min(seconds, WAITS_WHILE_BUSY) if is_busy else seconds
-            if not may_answer(error) or time.monotonic() - began > limit or is_stopping():
-                raise
-            if delays is None:
-                delays = iter(FuzzedExponentialIntervals(0.1, 10_000, max_delay_secs=5.0))
-                shown = redacted(text_or_class(error)).partition("\n")[0][:200]
-                what = "can't do it yet" if is_busy else "doesn't answer"
-                _logger.warning("%s: %s %s (%s); waiting for it", label, redacted(store), what, shown)
-            paused(next(delays, 5.0))
-        else:
-            if delays is not None:
-                _logger.warning("%s: %s answers again, after %.0f s", label, redacted(store), time.monotonic() - began)
-            return result
-
-
 class Outage:
-    """The outage of a server that a reader polls: logged once, and once when it is over.
+    """The outage of a server: logged once, and once when it is over.
 
-    A poll during it returns no elements, so that checkpoints go on.  A task of a micro-batch, which has nothing else to
-    do, waits in `poll` for at most `WAITS` seconds.
+    A reader's `poll` during it returns no elements, so that checkpoints go on.  A task of a micro-batch, which has
+    nothing else to do, waits in `poll` for at most `WAITS` seconds.
 
     Args:
       label: the transform's, for the log.
-      server: its address.
+      server: its name and address.
       said: returns what an error says, without secrets.
 
     >>> outage = Outage("ReadFromSQL", "shop.db")
@@ -123,7 +83,7 @@ class Outage:
     [5]
     """
 
-    def __init__(self, label: str, server: str, said: Callable[[BaseException], str] = str) -> None:
+    def __init__(self, label: str, server: str, said: Callable[[BaseException], str] = text_or_class) -> None:
         self._label = label
         self._server = redacted(server)
         self._said = said
@@ -154,21 +114,62 @@ class Outage:
                     return None
                 time.sleep(RETRIED_AFTER)
             else:
-                self._answered()
+                self.over()
                 return result
 
-    def lost(self, error: BaseException) -> None:
-        """Note that the server doesn't answer."""
+    def lost(self, error: BaseException | str) -> None:
+        """Note that the server doesn't answer, or is `Busy`."""
         self._retry_at = time.monotonic() + RETRIED_AFTER
         if self._began is None:
             self._began = time.monotonic()
-            shown = redacted(self._said(error)).partition("\n")[0][:200]
-            _logger.warning("%s: %s doesn't answer (%s); waiting for it", self._label, self._server, shown)
+            said = error if isinstance(error, str) else self._said(error)
+            shown = redacted(said).partition("\n")[0][:200]
+            what = "can't do it yet" if isinstance(error, Busy) else "doesn't answer"
+            _logger.warning("%s: %s %s (%s); waiting for it", self._label, self._server, what, shown)
 
-    def _answered(self) -> None:
-        if self._began is not None:
+    def over(self, at_least: float = 0.0) -> None:
+        """Note that the server answers.
+
+        Args:
+          at_least: seconds within which an answer may have been under way before the loss.
+        """
+        if self._began is not None and self._seconds() >= at_least:
             _logger.warning("%s: %s answers again, after %.0f s", self._label, self._server, self._seconds())
             self._began = None
 
     def _seconds(self) -> float:
         return 0.0 if self._began is None else time.monotonic() - self._began
+
+
+def patiently(
+    label: str,
+    store: str,
+    call: Callable[[], T],
+    seconds: float = WAITS,
+    may_answer: Callable[[BaseException], bool] = is_lost,
+    said: Callable[[BaseException], str] = text_or_class,
+) -> T:
+    """Return the result of a call; while the store doesn't answer, call again with growing delays.
+
+    A store that is `Busy` is waited for as long as `WAITS_WHILE_BUSY` says, at most.
+
+    Args:
+      label, store, said: as those of `Outage`.
+      seconds: how long the store is waited for.
+      may_answer: tells the errors of a store that may answer later from others.
+    """
+    outage = Outage(label, store, said)
+    delays: Iterator[float] = iter(FuzzedExponentialIntervals(0.1, 10_000, max_delay_secs=5.0))
+    began = time.monotonic()
+    while True:
+        try:
+            result = call()
+        except Exception as error:
+            limit = min(seconds, WAITS_WHILE_BUSY) if isinstance(error, Busy) else seconds
+            if not may_answer(error) or time.monotonic() - began > limit or is_stopping():
+                raise
+            outage.lost(error)
+            paused(next(delays, 5.0))
+        else:
+            outage.over()
+            return result

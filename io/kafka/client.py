@@ -18,9 +18,7 @@ from typing import Any
 from ...sdk.errors import MissingExtraError, SinkError, SourceError
 from ...sdk.redaction import redacted, redacted_cause
 from ..optional_package import optional_package
-from ..waiting import is_stopping
-
-_logger = logging.getLogger(__name__)
+from ..waiting import Outage, is_stopping
 
 # How long a cluster is looked for, in seconds, before a run starts and when it ends: Java's clients do as long.
 REACHED_WITHIN = 60.0
@@ -128,7 +126,7 @@ class Connection:
         self.transform = transform
         self.settings = settings
         self._refusal: Any = None
-        self._lost_at: float | None = None
+        self._outage = Outage(transform, f"Kafka at {settings.servers}")
 
     def common(self) -> dict[str, Any]:
         """Return the settings of each client."""
@@ -178,23 +176,13 @@ class Connection:
 
     def answers(self) -> None:
         """Note that the cluster has answered."""
-        if self._lost_at is not None and (seconds := time.monotonic() - self._lost_at) > _UNDER_WAY:
-            self._lost_at = None
-            _logger.warning(
-                "%s: Kafka at %s answers again, after %.0f s", self.transform, self.settings.servers, seconds
-            )
+        self._outage.over(_UNDER_WAY)
 
     def _reported(self, error: Any) -> None:
         if is_refusal(error) or error.fatal():
             self._refusal = self._refusal or error
-        elif self._lost_at is None and error.name() in ("_ALL_BROKERS_DOWN", "_TRANSPORT", "_RESOLVE"):
-            self._lost_at = time.monotonic()
-            _logger.warning(
-                "%s: Kafka at %s doesn't answer (%s); waiting for it",
-                self.transform,
-                self.settings.servers,
-                redacted(error.str()),
-            )
+        elif error.name() in ("_ALL_BROKERS_DOWN", "_TRANSPORT", "_RESOLVE"):
+            self._outage.lost(error.str())
 
     def __getstate__(self) -> tuple[str, Settings]:
         return self.transform, self.settings

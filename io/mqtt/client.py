@@ -16,12 +16,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ...sdk.errors import SinkError, SourceError
-from ...sdk.redaction import logger_of, redacted
+from ...sdk.redaction import redacted
 from ...sdk.user_code.error_text import text_or_class
 from ..optional_package import optional_package
 from ..tls import Tls
-
-_logger = logger_of(__name__)
+from ..waiting import Outage
 
 # How long a broker is looked for, in seconds, before a run starts.
 REACHED_WITHIN = 60.0
@@ -174,7 +173,7 @@ class Client:
         self._max_in_flight = max_in_flight
         self._has_connected = threading.Event()
         self._said: str | None = None
-        self._lost_at: float | None = None
+        self._outage = Outage(connection.transform, f"MQTT broker at {connection.shown}")
         self._connected_at = 0.0
         self._soon_lost = 0
         self.is_closed = False
@@ -247,14 +246,7 @@ class Client:
             else:
                 self._note_loss(self._said)
             return
-        if self._lost_at is not None:
-            seconds, self._lost_at = time.monotonic() - self._lost_at, None
-            _logger.warning(
-                "%s: MQTT broker at %s answers again, after %.0f s",
-                self.connection.transform,
-                self.connection.shown,
-                seconds,
-            )
+        self._outage.over()
         self._connected_at = time.monotonic()
         self._on_connected(bool(flags.session_present))
         self._has_connected.set()
@@ -281,14 +273,8 @@ class Client:
 
     def _note_loss(self, said: str) -> None:
         self._said = said
-        if self._lost_at is None and not self.is_closed:
-            self._lost_at = time.monotonic()
-            _logger.warning(
-                "%s: MQTT broker at %s doesn't answer (%s); waiting for it",
-                self.connection.transform,
-                self.connection.shown,
-                said,
-            )
+        if not self.is_closed:
+            self._outage.lost(said)
 
 
 def properties_of(packet: str) -> Any:

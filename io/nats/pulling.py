@@ -18,9 +18,9 @@ from typing import Any
 import attrs
 
 from ...sdk.errors import SourceError
-from ...sdk.redaction import logger_of, redacted
+from ...sdk.redaction import logger_of
 from ...sdk.retry import FuzzedExponentialIntervals
-from ...sdk.user_code.error_text import text_or_class
+from ..waiting import Outage
 from .client import Connection, EventLoopThread, Lost, is_refusal, js_errors
 from .messages import NatsMessage, delivered
 
@@ -166,34 +166,21 @@ class Pull:
 
     async def _run(self, position: int) -> None:
         self._room = asyncio.Event()
-        reading, lost_at = self.reading, None
-        delays: Iterator[float] = iter(())
+        reading, outage = self.reading, Outage(self.reading.label, f"NATS at {self.reading.connection.shown}")
+        delays: Iterator[float] | None = None
         while True:
             try:
                 async with reading.connection.opened() as client:
-                    if lost_at is not None:
-                        _logger.warning(
-                            "%s: NATS at %s answers again, after %.0f s",
-                            reading.label,
-                            reading.connection.shown,
-                            time.monotonic() - lost_at,
-                        )
-                        lost_at = None
+                    outage.over()
+                    delays = None
                     await self._pull(client, self.seen + 1)
                 if self._is_over:
                     return
             except Lost as error:
                 if self._is_over:
                     return
-                if lost_at is None:
-                    lost_at = time.monotonic()
-                    delays = iter(FuzzedExponentialIntervals(0.1, 10_000, max_delay_secs=2.0))
-                    _logger.warning(
-                        "%s: NATS at %s doesn't answer (%s); waiting for it",
-                        reading.label,
-                        reading.connection.shown,
-                        redacted(text_or_class(error))[:200],
-                    )
+                outage.lost(error)
+                delays = delays or iter(FuzzedExponentialIntervals(0.1, 10_000, max_delay_secs=2.0))
                 await asyncio.sleep(next(delays, 2.0))
             except SourceError as error:
                 return self._failed(error)

@@ -6,8 +6,6 @@ RegistrySettings('http://localhost:8081')
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -18,8 +16,7 @@ from ....sdk.errors import PenstockError
 from ....sdk.redaction import redacted, redacted_cause
 from ....sdk.user_code.error_text import text_or_class
 from ...optional_package import optional_package
-
-_logger = logging.getLogger(__name__)
+from ...waiting import patiently
 
 EXTRA = "kafka-registry"
 
@@ -96,34 +93,17 @@ class RegistrySettings:
           seconds: how long it is waited for; None for `REACHED_WITHIN`.
         """
         seconds = REACHED_WITHIN if seconds is None else seconds
-        began, pause, is_lost = time.monotonic(), 0.1, False
-        while True:
-            try:
-                found = call()
-            except Exception as error:
-                if not _waits(error):
-                    if is_refused(error):
-                        advice = "; are the credentials ('basic.auth.user.info') right?"
-                        raise kind(f"{label}: {what}: {self._said(error)}{advice}") from redacted_cause(error)
-                    raise
-                if time.monotonic() - began > seconds:
-                    advice = "; is a registry running there, and is 'url' right?"
-                    raise kind(f"{label}: {what}: {self._said(error)}{advice}") from redacted_cause(error)
-                if not is_lost:
-                    is_lost = True
-                    _logger.warning("%s: %s; waiting for it", label, self._said(error))
-                time.sleep(pause)
-                pause = min(2 * pause, 2.0)
+        server = f"the schema registry at {self.url}"
+        try:
+            return patiently(label, server, call, seconds, _waits, self.shown)
+        except Exception as error:
+            if _waits(error):
+                advice = "; is a registry running there, and is 'url' right?"
+            elif is_refused(error):
+                advice = "; are the credentials ('basic.auth.user.info') right?"
             else:
-                if is_lost:
-                    seconds = time.monotonic() - began
-                    _logger.warning(
-                        "%s: the schema registry at %s answers again, after %.0f s", label, self.url, seconds
-                    )
-                return found
-
-    def _said(self, error: BaseException) -> str:
-        return f"the schema registry at {self.url}: {self.shown(error)}"
+                raise
+            raise kind(f"{label}: {what}: {server}: {self.shown(error)}{advice}") from redacted_cause(error)
 
     def __repr__(self) -> str:
         return f"RegistrySettings({self.url!r})"
