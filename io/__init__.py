@@ -21,6 +21,7 @@ Sinks only append, except for tables, WriteToRedis and WriteToChangelog, which t
 
 write_into.py          base class of the transforms that write into a sink
 opened_sink.py         base class of sinks that keep something open between calls
+message_sink.py        base class of sinks whose messages are part of a checkpoint until it is complete
 record_blocks.py       records of a writer's token, in compressed blocks
 net_changes.py         what signed changes of keys come to
 records.py             fields of dicts, Rows, named tuples and dataclasses

@@ -12,11 +12,9 @@ from typing import Any
 import attrs
 
 from ...sdk.coders.coder import shortened
-from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
-from ...sdk.sink import SinkContext, SinkWriter
-from ..opened_sink import OpenedSink
-from ..record_blocks import BlockWriter, records_of
+from ...sdk.sink import SinkContext
+from ..message_sink import MessageSink
 from ..waiting import WAITS, is_stopping
 from ..write_into import WriteInto
 from .client import Client, Connection, is_topic, properties_of
@@ -67,7 +65,7 @@ class Writing:
         return topic, payload
 
 
-class MqttSink(OpenedSink["Publishing"]):
+class MqttSink(MessageSink["Publishing"]):
     """Messages of a broker; see `WriteToMqtt`."""
 
     def __init__(self, writing: Writing) -> None:
@@ -89,21 +87,6 @@ class MqttSink(OpenedSink["Publishing"]):
     def prepare(self, context: SinkContext) -> None:
         self.opened(context).connect()
 
-    def open_writer(self, context: SinkContext) -> MqttSinkWriter:
-        return MqttSinkWriter(self.opened(context).writing)
-
-    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
-        if any(staged):
-            messages = (
-                (f"{id}-{number}", *message)
-                for id, blocks in filter(None, staged)
-                for number, message in enumerate(records_of(blocks))
-            )
-            self.opened(context).publish(messages, context.transaction)
-
-    def abort(self, context: SinkContext) -> None:
-        """Do nothing: nothing of a transaction is outside its tokens before its commit."""
-
     def close(self) -> None:
         """Disconnect: a connection has a thread, which a run must not leave behind."""
         for publishing in self._opened.values():
@@ -123,7 +106,11 @@ class Publishing:
             self._publisher = Publisher(self.writing)
         return self._publisher
 
-    def publish(self, messages: Iterable[tuple[str, str, bytes]], transaction: str) -> None:
+    def messages(self, elements: Sequence[Any]) -> Iterable[tuple[str, bytes]]:
+        """Return the messages of elements."""
+        return map(self.writing.message, elements)
+
+    def publish(self, messages: Iterable[tuple[Any, ...]], transaction: str) -> None:
         """Publish messages, each with its id."""
         try:
             self.connect().publish(messages, transaction)
@@ -158,7 +145,7 @@ class Publisher:
             self._client.close()
             raise
 
-    def publish(self, messages: Iterable[tuple[str, str, bytes]], transaction: str) -> None:
+    def publish(self, messages: Iterable[tuple[Any, ...]], transaction: str) -> None:
         """Publish messages, each with its id, and wait until the broker has them all.
 
         The client keeps those that it publishes while no broker answers.
@@ -208,26 +195,6 @@ def _properties(id: str) -> Any:
     properties = properties_of("PUBLISH")
     properties.UserProperty = (ID_PROPERTY, id)
     return properties
-
-
-class MqttSinkWriter(SinkWriter[Any]):
-    """Writer that keeps a worker's messages in its token."""
-
-    def __init__(self, writing: Writing) -> None:
-        self._writing = writing
-        self._messages = BlockWriter()
-
-    def write(self, bundle: Bundle) -> None:
-        for element in bundle.values:
-            self._messages.add(self._writing.message(element))
-
-    def stage(self) -> Any:
-        blocks = self._messages.blocks()
-        # The ids of the messages begin with it: they are the same in each attempt to commit them.
-        return (uuid.uuid4().hex, blocks) if blocks else None
-
-    def discard(self) -> None:
-        self._messages = BlockWriter()
 
 
 class WriteToMqtt(WriteInto):

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import attrs
 
 from ...sdk.coders.coder import shortened
-from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
-from ...sdk.sink import SinkContext, SinkWriter
-from ..opened_sink import OpenedSink
-from ..record_blocks import BlockWriter, records_of
+from ...sdk.sink import SinkContext
+from ..message_sink import MessageSink
 from ..waiting import WAITS, Busy
 from ..write_into import WriteInto
 from .client import Connection, called, is_subject, js_errors
@@ -89,7 +86,7 @@ class Writing:
         return subject, data, headers
 
 
-class NatsSink(OpenedSink["Streams"]):
+class NatsSink(MessageSink["Streams"]):
     """Messages of streams; see `WriteToNats`."""
 
     def __init__(self, writing: Writing) -> None:
@@ -113,15 +110,6 @@ class NatsSink(OpenedSink["Streams"]):
 
     def prepare(self, context: SinkContext) -> None:
         self.opened(context).prepare()
-
-    def open_writer(self, context: SinkContext) -> NatsSinkWriter:
-        return NatsSinkWriter(self.opened(context))
-
-    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
-        self.opened(context).commit(context.transaction, staged)
-
-    def abort(self, context: SinkContext) -> None:
-        """Do nothing: nothing of a transaction is outside its tokens before its commit."""
 
 
 class Streams:
@@ -175,18 +163,12 @@ class Streams:
                 f"{writing.label}: subject {subject!r} belongs to stream {found!r}, expected {writing.stream!r}"
             )
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
-        """Publish the messages of the tokens."""
-        if not any(staged):
-            return
+    def publish(self, messages: Iterable[tuple[Any, ...]], transaction: str) -> None:
+        """Publish messages, each with its id."""
 
         async def published(js: Any) -> None:
-            messages = (
-                (f"{id}-{number}", *message)
-                for id, blocks in filter(None, staged)
-                for number, message in enumerate(records_of(blocks))
-            )
-            while portion := list(islice(messages, _AT_ONCE)):
+            remaining = iter(messages)
+            while portion := list(islice(remaining, _AT_ONCE)):
                 await self._publish(js, portion)
 
         what = f"transaction {transaction!r} can't be published"
@@ -233,7 +215,24 @@ class Streams:
                 raise
             raise self._rejection(data, f"the stream refuses a message for {subject!r}: {error.description}") from None
 
-    def check(self, subject: str, data: bytes, headers: dict[str, str] | None) -> None:
+    def messages(self, elements: Sequence[Any]) -> Iterable[tuple[str, bytes, dict[str, str] | None]]:
+        """Return the messages of elements; raise `SinkError` for a subject without a stream."""
+        found = [self.writing.message(element) for element in elements]
+        self._look_up({subject for subject, _, _ in found})
+        for message in found:
+            self._check(*message)
+            yield message
+
+    def _look_up(self, subjects: set[str]) -> None:
+        """Ask for the limits of subjects, while the run can still fail."""
+        if new := subjects - self.limits.keys():
+
+            async def found(js: Any) -> dict[str, Limits]:
+                return {subject: await self.limits_of(js, subject) for subject in sorted(new)}
+
+            self.limits |= called(self.writing.connection, "it can't be written to", found, SinkError)
+
+    def _check(self, subject: str, data: bytes, headers: dict[str, str] | None) -> None:
         """Raise `RejectedRecordError` for a message that is larger than the server accepts."""
         size = self._size(data, headers)
         message = f"a message of {len(data)} bytes for {subject!r}, {size} with its headers, is larger than"
@@ -264,41 +263,6 @@ class Streams:
         )
         error.record, error.transform = shown, self.writing.label
         return error
-
-
-class NatsSinkWriter(SinkWriter[Any]):
-    """Writer that keeps a worker's messages in its token."""
-
-    def __init__(self, streams: Streams) -> None:
-        self._streams = streams
-        self._messages = BlockWriter()
-
-    def write(self, bundle: Bundle) -> None:
-        messages = []
-        for element in bundle.values:
-            messages.append(self._streams.writing.message(element))
-        self._look_up({subject for subject, _, _ in messages})
-        for message in messages:
-            self._streams.check(*message)
-            self._messages.add(message)
-
-    def _look_up(self, subjects: set[str]) -> None:
-        """Ask for the limits of subjects; raise `SinkError` for one without a stream while the run can still fail."""
-        limits = self._streams.limits
-        if new := subjects - limits.keys():
-
-            async def found(js: Any) -> dict[str, Limits]:
-                return {subject: await self._streams.limits_of(js, subject) for subject in sorted(new)}
-
-            limits |= called(self._streams.writing.connection, "it can't be written to", found, SinkError)
-
-    def stage(self) -> Any:
-        blocks = self._messages.blocks()
-        # The ids of the messages begin with it: they are the same in each attempt to commit them.
-        return (uuid.uuid4().hex, blocks) if blocks else None
-
-    def discard(self) -> None:
-        self._messages = BlockWriter()
 
 
 class WriteToNats(WriteInto):
