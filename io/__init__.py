@@ -26,6 +26,7 @@ record_blocks.py       records of a writer's token, in compressed blocks
 net_changes.py         what signed changes of keys come to
 records.py             fields of dicts, Rows, named tuples and dataclasses
 dead_letters.py        records that a sink's target refuses
+prefetching_reader.py  base class of readers whose client fetches in threads of its own
 first_elements.py      the first elements of unbounded sources, for bounded reads
 lost_connections.py    errors of stores and databases that may answer later
 waiting.py             waits for a store that doesn't answer

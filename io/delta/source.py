@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import attrs
 
 from ...sdk.columns.column_bundle import ColumnBundle, as_rows, in_microseconds, rows_of_bundle
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import ColumnError, SourceError
-from ...sdk.sources.bounded import BoundedSource
 from ..files.filesystem import filesystem_for, join_path
-from ..waiting import patiently
+from ..lakehouse.source import TableReading, TableSource
 from .log import DataFile, check_protocol, files_of
 from .package import arrow_schema, explained, opened
-
-T = TypeVar("T")
 
 # Files above this size are cut at their row groups.
 _CUT_BYTES = 8 << 20
 
 
 @attrs.frozen
-class Reading:
+class Reading(TableReading):
     """How the rows of data files are read.
 
     Attributes:
@@ -40,6 +37,13 @@ class Reading:
     partition_by: tuple[str, ...]
     columns: tuple[str, ...]
     filter: Any = None
+
+    @property
+    def table(self) -> str:
+        return self.uri
+
+    def explained(self, what: str) -> AbstractContextManager[None]:
+        return explained(self.uri, self.label, what)
 
     def expression(self, file: DataFile) -> Any:
         """Return what is known of all rows of a file, by its partition."""
@@ -115,17 +119,8 @@ class Reading:
                     "pipeline was built; build it again"
                 )
 
-    def reached(self, call: Callable[[], T]) -> T:
-        """Return the result of a call; wait for a store that doesn't answer.  Raises `SourceError`."""
 
-        def explaining() -> T:
-            with explained(self.uri, self.label, "can't be read"):
-                return call()
-
-        return patiently(self.label, repr(self.uri), explaining)
-
-
-class DeltaSource(BoundedSource[Any]):
+class DeltaSource(TableSource):
     """The rows of a version of a table.
 
     Args:
@@ -133,20 +128,11 @@ class DeltaSource(BoundedSource[Any]):
       version: the number or time of the version; None for the last one when the run begins.
     """
 
-    gives_columns = True
+    reading: Reading
 
     def __init__(self, reading: Reading, version: Any) -> None:
-        self.reading = reading
+        super().__init__(reading)
         self.version = version
-
-    def using(self, names: tuple[str, ...]) -> DeltaSource:
-        """Return a source of elements of which these fields are used."""
-        if not {*names} <= {*self.reading.columns}:
-            return self
-        twin = copy.copy(self)
-        columns = tuple(name for name in self.reading.columns if name in names)
-        twin.reading = attrs.evolve(self.reading, columns=columns)
-        return twin
 
     def identity(self) -> Mapping[str, Any]:
         return {"table": self.reading.uri, "version": None if self.version is None else str(self.version)}

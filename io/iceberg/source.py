@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import attrs
@@ -11,15 +12,14 @@ import attrs
 from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_rows, in_microseconds
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SourceError
-from ...sdk.sources.bounded import BoundedSource
-from ..waiting import patiently
+from ..lakehouse.source import TableReading, TableSource
 from .catalog import Catalog, explained, package
 from .data_files import arrow_schema
 from .splits import Split, split_of
 
 
 @attrs.frozen
-class Reading:
+class Reading(TableReading):
     """How the rows of data files are read.
 
     Attributes:
@@ -32,6 +32,13 @@ class Reading:
     label: str
     columns: tuple[str, ...]
     filter: Any = None
+
+    @property
+    def table(self) -> str:
+        return self.identifier
+
+    def explained(self, what: str) -> AbstractContextManager[None]:
+        return explained(self.catalog, self.identifier, self.label, what)
 
     def load(self) -> Any:
         """Return the table as the client has it.  Raises the client's errors."""
@@ -68,50 +75,34 @@ class Reading:
             expressions.AlwaysTrue() if self.filter is None else self.filter,
         )
 
-        def of_file(task: Any) -> Iterator[Any]:
+        def of_file(task: Any) -> list[Any]:
+            found = []
             # The client reads all files of a call at once, and holds their rows.
             for batch in scan.to_record_batches([task]):
                 for start in range(0, batch.num_rows, COLUMN_BUNDLE_SIZE):
                     part = batch.slice(start, COLUMN_BUNDLE_SIZE)
                     columns = [part.column(field.name).cast(field.type) for field in wanted]
-                    yield in_microseconds(pyarrow.RecordBatch.from_arrays(columns, schema=wanted))
+                    found.append(in_microseconds(pyarrow.RecordBatch.from_arrays(columns, schema=wanted)))
+            return found
 
         for task in tasks:
-            yield from self.reached(lambda task=task: list(of_file(task)))
-
-    def reached(self, call: Any, what: str = "can't be read") -> Any:
-        """Return the result of a call; wait for a store that doesn't answer.  Raises `SourceError`."""
-
-        def explaining() -> Any:
-            with explained(self.catalog, self.identifier, self.label, what):
-                return call()
-
-        return patiently(self.label, repr(self.identifier), explaining)
+            yield from self.reached(partial(of_file, task))
 
 
-class IcebergSource(BoundedSource[Any]):
+class IcebergSource(TableSource):
     """The rows of a snapshot of a table.
 
     Args:
       snapshot_id: None for the last one when the run begins.
     """
 
-    gives_columns = True
+    reading: Reading
 
     def __init__(self, reading: Reading, snapshot_id: int | None) -> None:
-        self.reading = reading
+        super().__init__(reading)
         self.snapshot_id = snapshot_id
         # The metadata that was read last, by its location.
         self._metadata: tuple[str, Any] | None = None
-
-    def using(self, names: tuple[str, ...]) -> IcebergSource:
-        """Return a source of elements of which these fields are used."""
-        if not {*names} <= {*self.reading.columns}:
-            return self
-        twin = copy.copy(self)
-        columns = tuple(name for name in self.reading.columns if name in names)
-        twin.reading = attrs.evolve(self.reading, columns=columns)
-        return twin
 
     def identity(self) -> Mapping[str, Any]:
         return {"table": self.reading.identifier, "snapshot_id": self.snapshot_id}

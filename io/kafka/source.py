@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import operator
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
@@ -14,10 +13,11 @@ import attrs
 from ...persistence import stored_as
 from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
-from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
+from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.duration import DurationTypes
 from ...windowing.timestamp import Timestamp
+from ..prefetching_reader import PrefetchingReader
 from .client import (
     OFFSET_LOST,
     PARTITION_EOF,
@@ -44,9 +44,6 @@ _TOGETHER = 10_000
 
 # How long a search for new partitions takes, in seconds, before it is left to the next one.
 _FOUND_WITHIN = 1.0
-
-# How long a micro-batch waits for records that the brokers have, in seconds, before it is planned without them.
-_FETCHED_WITHIN = 10.0
 
 # The names of errors for a partition of which a broker that has just started doesn't know yet.
 _NOT_YET_KNOWN = ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART")
@@ -280,7 +277,7 @@ class KafkaSource(UnboundedSource[Any], Claimant):
         return self.__dict__ | {"_known": None}
 
 
-class KafkaReader(EventTimeReader[Any]):
+class KafkaReader(PrefetchingReader[Any]):
     """Reader of one partition.  The client fetches records in threads of its own."""
 
     def __init__(self, source: KafkaSource, partition: TopicPartition, offset: int | None) -> None:
@@ -300,9 +297,6 @@ class KafkaReader(EventTimeReader[Any]):
             except BaseException:
                 closed(self._consumer)
                 raise
-        # While a micro-batch is planned: the offset up to which records are waited for, and until when.
-        self._goal = 0
-        self._until = 0.0
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[Any], list[int] | None]:
         with self._explained():
@@ -329,22 +323,15 @@ class KafkaReader(EventTimeReader[Any]):
     def close(self) -> None:
         closed(self._consumer)
 
-    # Micro-batches: the driver waits until the client has fetched what the brokers have.
-
-    def admit(self, max_elements: int, max_bytes: int | None, now: Timestamp) -> Any:
+    def available(self) -> int:
         with self._explained():
-            _, high = self._reading.bounds(self._consumer, self.partition)
-        self._goal, self._until = high, time.monotonic() + _FETCHED_WITHIN
-        try:
-            return super().admit(max_elements, max_bytes, now)
-        finally:
-            self._goal = 0
+            return self._reading.bounds(self._consumer, self.partition)[1]
 
     def _messages(self, max_elements: int) -> list[Any]:
         """Return records that have been fetched, and follow the position."""
         wanted = min(max_elements, _TOGETHER)
         while True:
-            waiting = self.end is not None or self._next < self._goal
+            waiting = self.end is not None or self.is_awaited(self._next)
             found = fetched(self._consumer, wanted, 0.2 if waiting else 0)
             if messages := self._kept(found):
                 return messages
@@ -353,7 +340,7 @@ class KafkaReader(EventTimeReader[Any]):
                 if self._next >= self.end:
                     self._next = self.end
                     return []
-            elif not waiting or time.monotonic() > self._until:
+            elif not waiting:
                 return []
 
     def _kept(self, found: list[Any]) -> list[Any]:

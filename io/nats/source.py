@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
@@ -11,18 +10,16 @@ import attrs
 from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
-from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
+from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import Timestamp
+from ..prefetching_reader import PrefetchingReader
 from .acknowledging import Acknowledger, durable_of
 from .client import called, js_errors
 from .messages import NatsMessage
 from .pulling import Pull, Reading
 
 _logger = logger_of(__name__)
-
-# How long a micro-batch waits for messages that the server has, in seconds, before it is planned without them.
-_FETCHED_WITHIN = 10.0
 
 
 @attrs.frozen
@@ -160,7 +157,7 @@ class NatsSource(UnboundedSource[NatsMessage], Claimant):
         return NatsReader(self, reading, offset)
 
 
-class NatsReader(EventTimeReader[NatsMessage]):
+class NatsReader(PrefetchingReader[NatsMessage]):
     """Reader of the messages of one filter."""
 
     def __init__(self, source: NatsSource, reading: Reading, position: int) -> None:
@@ -169,9 +166,6 @@ class NatsReader(EventTimeReader[NatsMessage]):
         self._next = position
         self._pull = Pull(reading, position)
         self._durable = None if source.durable is None else Acknowledger(reading, source.durable)
-        # While a micro-batch is planned: the sequence up to which messages are waited for, and until when.
-        self._goal = 0
-        self._until = 0.0
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[NatsMessage], list[int] | int | None]:
         while True:
@@ -187,7 +181,7 @@ class NatsReader(EventTimeReader[NatsMessage]):
                 if is_drained or self._pull.following() is not None or self._next >= self.end:
                     self._next = self.end
                     return [], None
-            elif self._pull.seen + 1 >= self._goal or time.monotonic() > self._until:
+            elif not self.is_awaited(self._pull.seen + 1):
                 return [], None
             self._pull.wait(0.2)
 
@@ -207,16 +201,10 @@ class NatsReader(EventTimeReader[NatsMessage]):
         if self._durable is not None:
             self._durable.close()
 
-    # Micro-batches: the driver waits for what the server has.
-
-    def admit(self, max_elements: int, max_bytes: int | None, now: Timestamp) -> Any:
+    def available(self) -> int:
         last = called(
             self.reading.connection,
             f"{self.reading.what} can't be read",
             lambda js: last_sequence(js, self.reading),
         )
-        self._goal, self._until = last + 1, time.monotonic() + _FETCHED_WITHIN
-        try:
-            return super().admit(max_elements, max_bytes, now)
-        finally:
-            self._goal = 0
+        return last + 1
