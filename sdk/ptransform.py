@@ -12,6 +12,7 @@ from .adapters import typehint_of
 from .extensions import added_attribute
 from .type_variables import InputT, OutputT
 from .typehints import declared_hints, declared_tags, hints_of_callable
+from .typehints.class_parameters import class_parameters
 from .typehints.decorators import given_inputs, of_annotations
 from .typehints.forms import io_hints, io_hints_of_built_in
 from .typehints.simplified import declared, simplified
@@ -169,11 +170,13 @@ class PTransform(Generic[InputT, OutputT]):
     def element_types(self) -> tuple[Any, Any]:
         """Return the declared types of input and output, or None for undeclared ones.
 
-        Those of `with_input_types` count first, then those of decorators, then the annotations of `expand`.
+        Those of `with_input_types` count first, then those of decorators, then the annotations of `expand`, then the
+        parameters of the class, as in `PTransform[PCollection[str], PCollection[int]]`.
         """
         declared_input, declared_output = declared_hints(self)
         if declared_input is None or declared_output is None:
-            annotated_input, annotated_output = _types_of_expand(type(self).expand)
+            kind: Any = type(self)
+            annotated_input, annotated_output = _types_of_class(kind)
             declared_input = annotated_input if declared_input is None else declared_input
             declared_output = annotated_output if declared_output is None else declared_output
         return (
@@ -248,6 +251,18 @@ def _types_of_expand(expand: Any) -> tuple[Any, Any]:
     """Return the types of elements of an `expand` from PCollection[..] to PCollection[..]; None for unknown ones."""
     inputs, output = hints_of_callable(expand, skip_self=True)
     return _type_in_pcollection(inputs[0] if inputs else None), _type_in_pcollection(output)
+
+
+@lru_cache(maxsize=1000)
+def _types_of_class(kind: Any) -> tuple[Any, Any]:
+    """Return the types of a composite's elements by its annotations and its parameters; None for unknown ones."""
+    accepted, produced = _types_of_expand(kind.expand)
+    if accepted is None or produced is None:
+        base: Any = PTransform
+        parameters = class_parameters(kind, base) or (None, None)
+        accepted = _type_in_pcollection(parameters[0]) if accepted is None else accepted
+        produced = _type_in_pcollection(parameters[1]) if produced is None else produced
+    return accepted, produced
 
 
 def _annotated_types(expand: Any) -> tuple[Any, Any]:

@@ -9,6 +9,7 @@ from ..elements.element_wrappers import TaggedOutput
 from ..errors import NotIterableHintError
 from ..typehints import declared_hints, declared_inputs, declared_tags, describe, element_of, hints_of_callable
 from ..typehints.callables import POSITIONAL
+from ..typehints.class_parameters import class_parameters
 from ..typehints.schema import schemas_of
 from ..typehints.simplified import NoneType, class_and_args, members, simplified, union_of
 from ..user_code.signatures import signature
@@ -34,7 +35,8 @@ from .stateful_dofn import is_stateful_dofn
 def hints_of_dofn(dofn: DoFn) -> tuple[Any, Any]:
     """Return the types of a DoFn's input and output elements, or None for an unknown type.
 
-    Types declared by decorators take precedence over annotations.
+    Types declared by decorators take precedence over annotations, and these over the parameters of its class, as in
+    `DoFn[str, int]`.
 
     >>> class Split(DoFn):
     ...     def process(self, line: str) -> list[str]:
@@ -52,10 +54,21 @@ def hints_of_dofn(dofn: DoFn) -> tuple[Any, Any]:
         if overrides(dofn.process_batch) or getattr(dofn.process, "yields_batches", False):
             # The types of batches say more (`batched_dofn.py`).
             produced = None
+        kind: Any = type(dofn)
+        base: Any = DoFn
+        declared_by_class = class_parameters(kind, base)
+        if declared_by_class:
+            accepted = _known(declared_by_class[0]) if accepted is None else accepted
+            produced = _known(_without_wrappers(declared_by_class[1])) if produced is None else produced
     return (
         accepted if declared_input is None else declared_input,
         produced if declared_output is None else declared_output,
     )
+
+
+def _known(hint: Any) -> Any:
+    """Return a type, or None for `Any` and the like."""
+    return None if hint is None or simplified(hint) is Any else hint
 
 
 def _of_wrapped(dofn: CallableDoFn) -> tuple[Any, Any]:

@@ -7,11 +7,12 @@ import enum
 import functools
 import typing
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Dict, List, Literal, NamedTuple, NewType, Optional, Tuple, TypeVar, Union
+from typing import Annotated, Any, Dict, Generic, List, Literal, NamedTuple, NewType, Optional, Tuple, TypeVar, Union
 
 import numpy as np
 import pytest
 
+import penstock as beam
 from penstock import typehints
 from penstock.sdk.elements.row import Row
 from penstock.typehints import (
@@ -370,3 +371,51 @@ def test_beams_names_for_types_are_there():
     assert typehints.KV[str, int] == typehints.Tuple[str, int]
     assert [] == [name for name in typehints.__all__ if not hasattr(typehints, name)]
     assert is_compatible(typehints.Dict[str, typehints.List[int]], typehints.Mapping[str, typehints.Iterable[int]])
+
+
+class _Boxed(beam.DoFn[T, list[T]], Generic[T]):
+    def process(self, element):
+        yield [element]
+
+
+class _BoxedInts(_Boxed[int]):
+    pass
+
+
+class _Lengths(beam.PTransform[beam.PCollection[str], beam.PCollection[int]]):
+    def expand(self, pcoll):
+        return pcoll | beam.Map(lambda x: len(x))
+
+
+class _Texts(beam.PTransform[beam.PCollection[int], beam.PCollection[str]]):
+    def expand(self, pcoll: beam.PCollection[float]):
+        return pcoll | beam.Map(str)
+
+
+@pytest.mark.parametrize(
+    ("transform", "elements", "hint"),
+    [
+        (beam.ParDo(_BoxedInts()), [1], list[int]),
+        (_Lengths(), ["a"], int),
+        (_Texts(), [1.5], str),
+    ],
+)
+def test_the_parameters_of_a_class_are_the_types_of_its_elements(transform, elements, hint) -> None:
+    """Those of a base class included; an annotation counts before them."""
+    p = beam.Pipeline()
+    assert hint == (p | beam.Create(elements) | transform).hint
+
+
+@pytest.mark.parametrize("transform", [beam.ParDo(_BoxedInts()), _Texts()])
+def test_elements_of_another_type_than_the_parameters_of_a_class_are_an_error(transform) -> None:
+    """While the pipeline is built."""
+    p = beam.Pipeline()
+    with pytest.raises(beam.typehints.TypeCheckError, match="requires|expected"):
+        _ = p | beam.Create(["a"]) | transform
+
+
+def test_open_parameters_of_a_class_declare_nothing() -> None:
+    """A generic DoFn takes elements of any type."""
+    p = beam.Pipeline()
+    boxed = p | beam.Create(["a"]) | beam.ParDo(_Boxed())
+    assert list[Any] == boxed.hint
