@@ -21,6 +21,8 @@ transforms/   the library of transforms
 io/           sources and sinks
 testing/      TestPipeline, assert_that
 runners/      local and Spark
+options/, utils/, coders.py, metrics.py, pvalue.py, trigger.py, typehints.py, window.py
+              names at Beam's paths, for type checkers
 beam/         programs for Beam: its names, import hook, classes and formats; imported when it is needed
 """
 
@@ -35,10 +37,7 @@ from . import triggers as triggers
 from . import windowing as windowing
 from .persistence import lazily_stored as _lazily_stored
 from .sdk import extensions as _extensions
-from .sdk import metrics as metrics
 from .sdk import namespaces as _namespaces
-from .sdk import options as options
-from .sdk import typehints as typehints
 from .sdk.applied import PipelineVisitor as PipelineVisitor
 from .sdk.coders import RowCoder as RowCoder
 from .sdk.columns.expressions import Column as Column
@@ -63,19 +62,26 @@ from .transforms import *  # noqa: F403
 # Namespaces, which can be imported too: `beam.window.FixedWindows`, `beam.pvalue.AsList`, `beam.utils.timestamp`.
 trigger = triggers
 if TYPE_CHECKING:
+    from . import coders as coders
+    from . import metrics as metrics
+    from . import options as options
     from . import pvalue as pvalue
-    from . import windowing as window
+    from . import typehints as typehints
+    from . import utils as utils
+    from . import window as window
 else:
+    from .sdk import metrics as metrics
+    from .sdk import options as options
+    from .sdk import typehints as typehints
+
     window = windowing
 # Set below; type checkers know them from here.
-coders: Any
 core: Any
 ptransform: Any
 sideinputs: Any
 timeutil: Any
 userstate: Any
 util: Any
-utils: Any
 _namespaces.publish()
 _namespaces.add_to("", globals())
 for _module in (io, runners, testing, transforms):

@@ -1,7 +1,9 @@
 """PCollections, other inputs and outputs of transforms, side inputs, and rows: the names of Beam's `pvalue`.
 
-Type checkers read this module.  At run time the namespace of the same name looks them up.
+Type checkers read this module.  At run time `sdk/namespaces.py` has the names, and Beam's other ones.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from .sdk.elements.element_wrappers import TaggedOutput as TaggedOutput
 from .sdk.elements.row import Row as Row
@@ -17,3 +19,7 @@ from .sdk.side_inputs import AsMultiMap as AsMultiMap
 from .sdk.side_inputs import AsSideInput as AsSideInput
 from .sdk.side_inputs import AsSingleton as AsSingleton
 from .sdk.side_inputs import EmptySideInput as EmptySideInput
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -35,6 +35,15 @@ optional_package.py    packages that only some formats need, imported when such 
 avro_types.py          Avro's types as those of columns
 enrichment_handlers/   handlers of `Enrichment`
 record_types.py        declared types of records
+
+Names at Beam's paths, for type checkers (at run time `sdk/namespaces.py` has them):
+
+avroio.py              Avro files
+fileio.py              files
+parquetio.py           Parquet files
+restriction_trackers.py restrictions of splittable DoFns
+textio.py              text files
+watermark_estimators.py watermark estimators
 """
 
 from typing import TYPE_CHECKING, Any

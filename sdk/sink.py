@@ -17,15 +17,14 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import attrs
 
 from .elements.bundle import Bundle
 from .errors import UnsupportedError
 from .transaction_series import series_of
-
-T = TypeVar("T")
+from .type_variables import T
 
 
 @attrs.frozen

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     K = TypeVar("K", default=Any)
     # The result of a function.
     R = TypeVar("R", default=Any)
+    T = TypeVar("T", default=Any)
     T_co = TypeVar("T_co", covariant=True, default=Any)
     # A combiner, and the key of `GroupBy`: a function or a field.
     CombinerT_co = TypeVar("CombinerT_co", covariant=True, default=Any)
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
-    A, B, K, R = map(TypeVar, "ABKR")
+    A, B, K, R, T = map(TypeVar, "ABKRT")
     T_co = TypeVar("T_co", covariant=True)
     CombinerT_co = TypeVar("CombinerT_co", covariant=True)
     KeyingT_co = TypeVar("KeyingT_co", covariant=True)

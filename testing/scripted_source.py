@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import attrs
 
 from ..sdk.coders.digest import digest_of
 from ..sdk.elements.bundle import Bundle
 from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
+from ..sdk.type_variables import T
 from ..windowing import TimestampedValue
 from ..windowing.timestamp import MAX_MICROS, Timestamp
-
-T = TypeVar("T")
 
 
 @attrs.frozen

@@ -70,6 +70,15 @@ request_response.py   RequestResponseIO: the answers of a service, with throttli
 response_caches.py    caches of answers, in memory and in Redis
 async_dofn.py         AsyncWrapper: the calls of a DoFn in the background
 sql/                  SqlTransform: SQL by DuckDB
+
+Names at Beam's paths, for type checkers (at run time `sdk/namespaces.py` has them):
+
+core.py               transforms and DoFns
+ptransform.py         PTransform
+trigger.py            triggers
+userstate.py          states and timers
+util.py               transforms for pairs, batches and times
+window.py             windows and timestamps
 """
 
 from typing import Any

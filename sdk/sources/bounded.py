@@ -9,14 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from ..coders.digest import digest_of
 from ..elements.bundle import BUNDLE_SIZE, Bundle
 from ..elements.defensive_copy import IMMUTABLE, defensive_copies, defensive_copy
+from ..type_variables import T
 from .table_values import TableValues
-
-T = TypeVar("T")
 
 
 class BoundedSource(ABC, Generic[T]):

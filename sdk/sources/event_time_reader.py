@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 
 from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, in_range
 from ..elements.bundle import BUNDLE_SIZE, Bundle
+from ..type_variables import T
 from ..watermark_estimators import WalltimeWatermarkEstimator, WatermarkEstimatorProvider
 from ..watermark_estimators.estimator import EstimatorTypes, provider_of
 from .lag_sketch import LagSketch
 from .unbounded import UnboundedReader, ended_early
-
-T = TypeVar("T")
 
 
 def _idle_after(span: Any) -> int | None:

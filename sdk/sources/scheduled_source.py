@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
-from typing import Any, TypeVar
+from typing import Any
 
 from ...windowing.timestamp import MIN_MICROS, Timestamp
+from ..type_variables import T
 from .event_time_reader import EventTimeReader, EventTimes
 from .unbounded import UnboundedReader, UnboundedSource
-
-T = TypeVar("T")
 
 # Unread numbers before the offset's own: first, end and step of each series.
 Left = tuple[tuple[int, int, int], ...]

@@ -12,14 +12,13 @@ from __future__ import annotations
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from ...windowing.duration import DurationTypes
 from ...windowing.timestamp import Timestamp
 from ..elements.bundle import BUNDLE_SIZE, Bundle
+from ..type_variables import T
 from .lag_sketch import PERCENTILES
-
-T = TypeVar("T")
 
 
 class UnboundedSource(ABC, Generic[T]):

@@ -14,8 +14,10 @@ DRAWING = ROOT / "docs" / "architecture.svg"
 # Packages whose sub-packages are drawn on their own.
 _OPEN = frozenset({"runners", "runners.execution", "runners.local", "runners.spark"})
 
-# Programs that use the package.
-_NOT_DRAWN = frozenset({"__main__"})
+# Programs that use the package, and names for type checkers.
+_NOT_DRAWN = frozenset(
+    {"__main__", "coders", "metrics", "options", "pvalue", "trigger", "typehints", "utils", "window"}
+)
 
 # By the first part of a package's name, the fill of its box.
 _FILLS = {

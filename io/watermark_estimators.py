@@ -1,0 +1,12 @@
+"""Watermark estimators: the names of Beam's `io.watermark_estimators`.
+
+Type checkers read this module.  At run time `sdk/namespaces.py` has the names, and Beam's other ones.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ..sdk.watermark_estimators import *  # noqa: F403
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,12 @@
+"""Counters, distributions and gauges: the names of Beam's `metrics`.
+
+Type checkers read this module.  At run time `sdk/namespaces.py` has the names, and Beam's other ones.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .sdk.metrics import *  # noqa: F403
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,13 @@
+"""Windowed values: the names of Beam's `utils.windowed_value`.
+
+Type checkers read this module.  At run time `sdk/namespaces.py` has the names, and Beam's other ones.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ..sdk.elements.element_wrappers import *  # noqa: F403
+from ..triggers import *  # noqa: F403
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,12 @@
+"""Windows, window functions and timestamps: the names of Beam's `transforms.window`.
+
+Type checkers read this module.  At run time `sdk/namespaces.py` has the names, and Beam's other ones.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .windowing import *  # noqa: F403
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
