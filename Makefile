@@ -13,7 +13,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # An editable install compiles nothing, and where Python may not write bytecode each start would compile it all.
-COMPILE := $(BIN)/python -m compileall -q *.py beam cli dataframe io persistence runners sdk testing transforms triggers ui windowing
+PACKAGES := beam cli dataframe io options persistence runners sdk testing transforms triggers ui utils windowing
+COMPILE := $(BIN)/python -m compileall -q *.py $(PACKAGES)
 
 # Stamps: which installation .venv holds. The full one serves the demo too.
 CORE := $(VENV)/installed-core
@@ -181,19 +182,23 @@ SEEDS ?= 10000
 simulate: $(FULL)
 	@$(BIN)/python tests/simulation --seeds $(SEEDS)
 
-# Types and floors are checked on what a user would install: the wheel, unpacked.
-WHEEL := $(VENV)/wheel
+# The package under its name, as an editable installation leads type checkers to it.
+PENSTOCK := $(ROOT)/.editable/penstock
 
-$(WHEEL): FORCE | $(FULL)
-	@$(BIN)/python tests/package/unpack_wheel.py $(WHEEL)
+$(PENSTOCK):
+	@mkdir -p $(@D)
+	@ln -sfn .. $@
+
+MODULES := penstock $(patsubst %.py,penstock.%,$(filter-out __init__.py,$(wildcard *.py))) \
+	$(patsubst %.py,penstock.%,$(subst /,.,$(wildcard examples/*.py examples/shop/*.py)))
 
 # Paths are printed as they are in the checkout.
-types: $(WHEEL)
-	@cd $(WHEEL) && $(BIN)/mypy --config-file $(ROOT)/pyproject.toml --cache-dir $(ROOT)/.mypy_cache -p penstock \
-		| sed 's#^penstock/##'
+types: $(FULL) | $(PENSTOCK)
+	@cd $(dir $(PENSTOCK)) && $(BIN)/mypy --config-file $(ROOT)/pyproject.toml --cache-dir $(ROOT)/.mypy_cache \
+		$(addprefix -p penstock.,$(PACKAGES)) $(addprefix -m ,$(MODULES:.__init__=)) | sed 's#^penstock/##'
 
-floors: $(WHEEL)
-	@cd $(WHEEL) && $(BIN)/lint-imports --no-logo --cache-dir $(ROOT)/.import_linter_cache $(ROOT)/pyproject.toml
+floors: $(FULL) | $(PENSTOCK)
+	@cd $(dir $(PENSTOCK)) && $(BIN)/lint-imports --no-logo --cache-dir $(ROOT)/.import_linter_cache --config $(ROOT)/pyproject.toml
 
 servers:
 	@tests/servers/install.sh
@@ -223,7 +228,4 @@ $(FULL): pyproject.toml | $(BIN)/python
 	@touch $@ $(CORE)
 
 clean:
-	rm -rf $(VENV) .kafka .hadoop .beam .release build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-
-.PHONY: FORCE
-FORCE:
+	rm -rf $(VENV) .editable .kafka .hadoop .beam .release build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -27,6 +27,8 @@ def copy_sources(target: pathlib.Path) -> None:
     for path in ROOT.iterdir():
         if path.is_file() and not path.name.startswith("."):
             shutil.copy2(path, target)
+    # The build's own code.
+    shutil.copytree(ROOT / "deploy", target / "deploy", ignore=shutil.ignore_patterns("__pycache__"))
     for floor in {name.split(".")[1] for name in listed_packages() if "." in name}:
         shutil.copytree(ROOT / floor, target / floor, ignore=shutil.ignore_patterns("__pycache__"))
 
