@@ -63,7 +63,7 @@ def packages() -> tuple[dict[str, int], dict[str, set[str]]]:
     inner = {name for name, path in known.items() if path.name == "__init__.py" and name not in _OPEN and name}
     drawn = {}
     for module, path in known.items():
-        if path.name == "__init__.py" or module in _NOT_DRAWN or module.startswith("examples."):
+        if path.name == "__init__.py" or module.split(".")[0] in _NOT_DRAWN or module.startswith("examples."):
             continue
         package = package_of(module)
         if package == module and "." in module:
