@@ -48,13 +48,14 @@ class Browser:
 
         deadline = time.monotonic() + _PATIENCE
         while True:
+            began = time.monotonic()
             try:
                 if found := holds():
                     return found
             except (NoSuchElementException, StaleElementReferenceException):
                 pass
             assert time.monotonic() < deadline, f"waited in vain: {what}\n{self.text}\n{self.errors()}"
-            time.sleep(0.05)
+            time.sleep(max(0.05, 3 * (time.monotonic() - began)))
 
     @property
     def text(self) -> str:

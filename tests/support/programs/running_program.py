@@ -14,16 +14,19 @@ PATIENCE = 180.0
 
 
 def wait_until(holds: Callable[[], object], what: str) -> None:
-    """Wait for a condition.  If it waits in vain, the error has the stacks of the threads, and the processes write
-    theirs."""
-    deadline = time.monotonic() + PATIENCE
+    """Wait for a condition, which is looked at for a quarter of the time at most: others wait for the processor.
+
+    If it waits in vain, the error has the stacks of the threads, and the processes write theirs.
+    """
+    deadline = (began := time.monotonic()) + PATIENCE
     while not holds():
         if time.monotonic() > deadline:
             # Here, since tests send this function to workers, and the module refers to pytest's configuration.
             from support.suite.time_limits import what_goes_on
 
             raise AssertionError(f"waited in vain: {what}\n\n{what_goes_on()}")
-        time.sleep(0.01)
+        time.sleep(max(0.01, 3 * (time.monotonic() - began)))
+        began = time.monotonic()
 
 
 def children(pid: int) -> list[int]:
