@@ -12,7 +12,8 @@ VENV := $(ROOT)/.venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-# An editable install compiles nothing, and where Python may not write bytecode each start would compile it all.
+# What is imported is compiled once, and not at each of a thousand starts.  An editable install compiles nothing.
+unexport PYTHONDONTWRITEBYTECODE
 PACKAGES := beam cli dataframe io options persistence runners sdk testing transforms triggers ui utils windowing
 COMPILE := $(BIN)/python -m compileall -q *.py $(PACKAGES)
 
@@ -20,7 +21,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py $(PACKAGES)
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills epochs deployments shop shop_kills kafka beam simulate starts servers types floors docs links release changelog clean
+.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills epochs deployments shop shop_kills kafka beam simulate starts servers brokers types floors docs links release changelog clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -57,15 +58,15 @@ CAPABILITIES := $(VENV)/capabilities.json
 # Spark's classes as a JVM keeps them, so that those of the tests start faster.  Written beside mypy, which has one thread.
 ARCHIVE := $(VENV)/java/spark.jsa
 
-$(ARCHIVE): tests/servers/archived_java.py $(FULL)
+$(ARCHIVE): tests/servers/archived_java.py $(FULL) | servers
 	@$(BIN)/python tests/servers/archived_java.py
 
 # The tests come last, so that their closing line is the last one printed.  They start a thousand processes, and each would
 # compile what was changed since the installation.
-test: servers
-	@$(MAKE) --jobs=2 lint $(ARCHIVE)
+test:
+	@$(MAKE) --jobs=2 servers lint $(ARCHIVE) brokers
 	@$(COMPILE)
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q --spark-beside --time-limit=400 --capabilities=$(CAPABILITIES)
+	@$(BIN)/pytest -q --spark-beside --time-limit=400 --capabilities=$(CAPABILITIES)
 
 capabilities: $(FULL)
 	@$(BIN)/python tests/support/suite/capabilities.py $(CAPABILITIES) README.md
@@ -203,6 +204,10 @@ floors: $(FULL) | $(PENSTOCK)
 servers:
 	@tests/servers/install.sh
 
+# Otherwise several processes of the tests would fetch them at once.
+brokers: servers $(FULL)
+	@PYTHONPATH=tests $(BIN)/python -m kafka.fetch
+
 # Debian has Python's venv in a package of its own.  What fails half-way is removed, or it would pass for done.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -223,7 +228,7 @@ $(CORE): pyproject.toml | $(BIN)/python
 
 $(FULL): pyproject.toml | $(BIN)/python
 	@echo 'Installing penstock, every extra and the development tools into .venv'
-	@$(PIP) install --editable '.[all,dev]'
+	@$(PIP) install --no-compile --editable '.[all,dev]'
 	@$(COMPILE)
 	@touch $@ $(CORE)
 
