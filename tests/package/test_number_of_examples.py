@@ -16,16 +16,16 @@ from support.suite.examples import IN_SIMULATIONS, OF_VARIANTS, fewer_examples, 
 
 @pytest.mark.parametrize(
     ("declared", "given", "expected"),
-    [(10, None, 10), (100, None, 30), (1000, None, 200), (10, "500", 10), (100, "500", 500), (1000, "500", 500)],
+    [(10, None, 10), (100, None, 20), (1000, None, 100), (10, "500", 10), (100, "500", 500), (1000, "500", 500)],
 )
 def test_a_property_that_declares_few_examples_tries_all(declared: int, given: str | None, expected: int) -> None:
-    """Of others a fifth is tried, at least 30, or the number of the environment."""
+    """Of others a tenth is tried, at least 20, or the number of the environment."""
     assert expected == number_of_examples(declared, given)
 
 
 @pytest.mark.parametrize(
     ("run", "expected"),
-    [("local", 40), (next(iter(IN_THIS_PROCESS)), OF_VARIANTS), (next(iter(IN_SIMULATION)), IN_SIMULATIONS)],
+    [("local", 20), (next(iter(IN_THIS_PROCESS)), OF_VARIANTS), (next(iter(IN_SIMULATION)), IN_SIMULATIONS)],
 )
 def test_a_property_is_tried_so_often(run: str, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """And afterwards declares what it did before."""
@@ -64,7 +64,7 @@ def test_a_state_machine_is_tried_less_often_too(monkeypatch: pytest.MonkeyPatch
     item: Any = SimpleNamespace(obj=case("runTest").runTest, cls=case)
     with fewer_examples(item):
         case("runTest").runTest()
-    assert 40 == len(tried)
+    assert 20 == len(tried)
 
     tried.clear()
     case("runTest").runTest()

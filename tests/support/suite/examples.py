@@ -15,10 +15,10 @@ from support.runners.local_variants import IN_SIMULATION, IN_THIS_PROCESS
 _GIVEN = os.environ.get("EXAMPLES")
 
 # A test that declares no more than these takes long for each, and tries all of them.
-FEW = 30
+FEW = 20
 
 # The part of the examples that a test declares of which one is tried, but at least `FEW`.
-_PART = 5
+_PART = 10
 
 # Of variants of a runner so many are tried: what an operator does is tried on the first.
 OF_VARIANTS = 8
@@ -35,7 +35,7 @@ def number_of_examples(declared: int, given: str | None) -> int:
     """Return how many examples are tried of a test that declares so many.
 
     >>> [number_of_examples(declared, None) for declared in (10, 30, 100, 1000)]
-    [10, 30, 30, 200]
+    [10, 20, 20, 100]
     >>> [number_of_examples(declared, "500") for declared in (10, 100, 1000)]
     [10, 500, 500]
     """
