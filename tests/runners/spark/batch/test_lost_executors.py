@@ -24,14 +24,3 @@ def test_ids_are_the_same_in_two_sinks_if_an_executor_dies_between_them(
 
     assert ["13-executor"] == run.losses
     assert 1 <= run.repetitions
-
-
-def test_a_reshuffle_neither_loses_nor_doubles_elements_if_an_executor_dies_behind_it(
-    standalone_cluster: str, tmp_path: pathlib.Path
-) -> None:
-    """Half of the tasks behind it have read the first attempts.  They are deterministic, so nothing runs again."""
-    run = LossyRun(tmp_path / "run", "reshuffled", SIZE, [(13, "executor")], BOTH)
-    run.run([f"--spark_master={standalone_cluster}"])
-
-    assert ["13-executor"] == run.losses
-    assert 0 == run.repetitions
