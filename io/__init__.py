@@ -31,6 +31,7 @@ first_elements.py      the first elements of unbounded sources, for bounded read
 lost_connections.py    errors of stores and databases that may answer later
 waiting.py             waits for a store that doesn't answer
 tls.py                 files of an encrypted connection
+server_connection.py   base class of what transforms know of a server
 optional_package.py    packages that only some formats need, imported when such a format is used
 avro_types.py          Avro's types as those of columns
 enrichment_handlers/   handlers of `Enrichment`

@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import attrs
+
 from ...sdk.errors import MissingExtraError, SinkError, SourceError
 from ...sdk.redaction import redacted, redacted_cause
 from ..optional_package import optional_package
+from ..server_connection import ServerConnection
 from ..waiting import Outage, is_stopping
 
 # How long a cluster is looked for, in seconds, before a run starts and when it ends: Java's clients do as long.
@@ -115,18 +118,34 @@ class Settings:
         return f"Settings({self.servers!r})"
 
 
-class Connection:
-    """What a client of librdkafka reports from its own thread: lost brokers are logged, refusals are kept.
+@attrs.define(repr=False, eq=False)
+class Connection(ServerConnection):
+    """What a client of librdkafka reports from its own thread: lost brokers are logged, refusals are kept."""
 
-    Args:
-      transform: the label for messages.
-    """
+    service = "Kafka"
 
-    def __init__(self, transform: str, settings: Settings) -> None:
-        self.transform = transform
-        self.settings = settings
-        self._refusal: Any = None
-        self._outage = Outage(transform, f"Kafka at {settings.servers}")
+    transform: str
+    settings: Settings
+    _refusal: Any = attrs.field(init=False, default=None)
+    _outage: Outage = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._outage = Outage(self.transform, self.server)
+
+    @property
+    def shown(self) -> str:
+        return self.settings.servers
+
+    def said(self, error: Any) -> str:
+        return redacted(_without(str(_first(error)), self.settings.all))
+
+    def advice(self, error: Any) -> str:
+        found = error_of(error)
+        if found is not None and found.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"):
+            return "; are the credentials ('sasl.username', 'sasl.password', 'sasl.mechanism') right?"
+        if found is not None and found.name() in ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE"):
+            return "; is a broker running there, and are 'bootstrap.servers' and 'security.protocol' right?"
+        return ""
 
     def common(self) -> dict[str, Any]:
         """Return the settings of each client."""
@@ -353,21 +372,9 @@ def explained(
         raise
     except SystemError as exception:
         # As `Producer` has it, from another client.
-        raise kind(
-            f"{connection.transform}: {what}: Kafka at {connection.settings.servers}: {_first(fatal())}"
-        ) from exception
+        raise connection.error(what, fatal(), kind) from exception
     except (kafka.KafkaException, ValueError) as exception:
-        settings = connection.settings
-        said = redacted(_without(str(_first(exception)), settings.all))
-        error = error_of(exception)
-        advice = ""
-        if error is not None and error.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"):
-            advice = "; are the credentials ('sasl.username', 'sasl.password', 'sasl.mechanism') right?"
-        elif error is not None and error.name() in ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE"):
-            advice = "; is a broker running there, and are 'bootstrap.servers' and 'security.protocol' right?"
-        raise kind(f"{connection.transform}: {what}: Kafka at {settings.servers}: {said}{advice}") from redacted_cause(
-            exception
-        )
+        raise connection.error(what, exception, kind) from redacted_cause(exception)
 
 
 def metadata(connection: Connection, client: Any, topic: str | None = None, seconds: float | None = None) -> Any:

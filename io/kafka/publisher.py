@@ -268,8 +268,8 @@ class Publisher:
             if error.name() in _REFUSED_RECORDS:
                 size = len(message.key() or b"") + len(message.value() or b"")
                 raise SinkError(
-                    f"{self._connection.transform}: transaction {transaction!r} can't be published: Kafka at "
-                    f"{self._connection.settings.servers} refuses a record of {size} bytes for topic "
+                    f"{self._connection.transform}: transaction {transaction!r} can't be published: "
+                    f"{self._connection.server} refuses a record of {size} bytes for topic "
                     f"{message.topic()!r}: {error.str()}; the record: {shortened(message.value(), 100)}"
                 )
 

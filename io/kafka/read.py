@@ -258,7 +258,7 @@ class ReadFromKafka(PTransform[PBegin, PCollection[A]]):
 
     def _expanded(self, pbegin: PBegin) -> Any:
         label = pbegin.pipeline.full_label
-        reading = attrs.evolve(self._reading, connection=Connection(label, self._reading.connection.settings))
+        reading = attrs.evolve(self._reading, connection=self._reading.connection.labelled(label))
         streams = pbegin.pipeline.runner.supports(Capability.UNBOUNDED_SOURCES)
         if self._limits.is_bounded:
             endless = KafkaSource(reading, without_watermark(self._times), commits=False, discovery_interval=None)

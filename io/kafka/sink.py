@@ -123,7 +123,7 @@ class Writing:
 
     def no_topic(self, topic: str) -> str:
         """Return the reason that there is no such topic."""
-        return f"Kafka at {self.connection.settings.servers} has no topic {topic!r}; create it"
+        return f"{self.connection.server} has no topic {topic!r}; create it"
 
     def too_large(self, topic: str, size: int, limits: Mapping[str, int]) -> str:
         """Return the reason that a record is larger than its topic accepts."""
@@ -190,8 +190,7 @@ class KafkaSink(OpenedSink["Publishing"]):
         return f"{', '.join(topics)} at {writing.connection.settings.servers}"
 
     def open_for(self, label: str) -> Publishing:
-        connection = Connection(label, self.writing.connection.settings)
-        return Publishing(attrs.evolve(self.writing, connection=connection))
+        return Publishing(attrs.evolve(self.writing, connection=self.writing.connection.labelled(label)))
 
     def prepare(self, context: SinkContext) -> None:
         self.opened(context).prepare()
@@ -235,7 +234,7 @@ class Publishing:
             topics = metadata(writing.connection, admin).topics
             if isinstance(writing.topic, str) and described(writing.connection, admin, writing.topic) is None:
                 raise SinkError(
-                    f"{writing.label}: Kafka at {writing.connection.settings.servers} has no topic {writing.topic!r}; "
+                    f"{writing.label}: {writing.connection.server} has no topic {writing.topic!r}; "
                     "create it, with the partitions and the retention that its readers need"
                 )
             if writing.exactly_once:

@@ -137,8 +137,7 @@ class Reading:
             found = metadata(self.connection, consumer, topic, seconds).topics[topic]
         if found.error is not None:
             raise SourceError(
-                f"{self.label}: topic {topic!r} of Kafka at {self.connection.settings.servers} can't be read: "
-                f"{found.error.str()}"
+                f"{self.label}: topic {topic!r} of {self.connection.server} can't be read: {found.error.str()}"
             )
         return [TopicPartition(topic, number) for number in sorted(found.partitions)]
 

@@ -15,10 +15,13 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import attrs
+
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.redaction import redacted
 from ...sdk.user_code.error_text import text_or_class
 from ..optional_package import optional_package
+from ..server_connection import ServerConnection, hidden
 from ..tls import Tls
 from ..waiting import Outage
 
@@ -57,32 +60,24 @@ def package(needed_for: str) -> Any:
     return optional_package("paho.mqtt.client", extra="mqtt", needed_for=needed_for)
 
 
-class Connection:
+@attrs.frozen(repr=False)
+class Connection(ServerConnection):
     """How to connect.  Its text shows the server only.
 
     Attributes:
       is_version_5: whether it speaks MQTT 5, otherwise 3.1.1.
     """
 
-    def __init__(
-        self,
-        transform: str,
-        shown: str,
-        host: str,
-        port: int,
-        user: str | None,
-        password: str | None,
-        tls: Tls | None,
-        is_version_5: bool,
-    ) -> None:
-        self.transform = transform
-        self.shown = shown
-        self.host = host
-        self.port = port
-        self.user = user
-        self.password = password
-        self.tls = tls
-        self.is_version_5 = is_version_5
+    service = "MQTT broker"
+
+    transform: str
+    shown: str
+    host: str
+    port: int
+    user: str | None
+    password: str | None
+    tls: Tls | None
+    is_version_5: bool
 
     @staticmethod
     def of(transform: str, server: Any, user: Any, password: Any, tls: Any, protocol: Any) -> Connection:
@@ -116,28 +111,13 @@ class Connection:
         is_5 = str(protocol) == "5"
         return Connection(transform, redacted(server), parts.hostname, known, user, password, encrypted, is_5)
 
-    def labelled(self, transform: str) -> Connection:
-        """Return the connection with another label."""
-        return Connection(
-            transform, self.shown, self.host, self.port, self.user, self.password, self.tls, self.is_version_5
-        )
+    def said(self, error: str) -> str:
+        return hidden(redacted(error), [self.password])
 
-    def error(
-        self, what: str, said: str, kind: type[SourceError] | type[SinkError] = SourceError
-    ) -> SourceError | SinkError:
-        """Return an error that names the broker, without secrets."""
-        text = redacted(said)
-        if self.password is not None and len(self.password) > 2:
-            text = text.replace(self.password, "***")
-        advice = ""
-        if any(refusal in said for refusal in _REFUSALS[:2]):
-            advice = "; are the credentials (username, password), and the user's rights, right?"
-        elif "no answer" in said or "refused" in said:
-            advice = "; is a broker running there?"
-        return kind(f"{self.transform}: {what}: MQTT broker at {self.shown}: {text}{advice}")
-
-    def __repr__(self) -> str:
-        return f"Connection({self.shown!r})"
+    def advice(self, error: str) -> str:
+        if any(refusal in error for refusal in _REFUSALS[:2]):
+            return "; are the credentials (username, password), and the user's rights, right?"
+        return "; is a broker running there?" if "no answer" in error or "refused" in error else ""
 
 
 class Client:
@@ -173,7 +153,7 @@ class Client:
         self._max_in_flight = max_in_flight
         self._has_connected = threading.Event()
         self._said: str | None = None
-        self._outage = Outage(connection.transform, f"MQTT broker at {connection.shown}")
+        self._outage = Outage(connection.transform, connection.server)
         self._connected_at = 0.0
         self._soon_lost = 0
         self.is_closed = False

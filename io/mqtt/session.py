@@ -216,7 +216,7 @@ class Session:
         with self._news:
             if not had_session and self._is_resumed:
                 said = (
-                    f"{self.reading.label}: MQTT broker at {self.reading.connection.shown} has no session of "
+                    f"{self.reading.label}: {self.reading.connection.server} has no session of "
                     f"{self.reading.client_id!r} any more, so messages may be lost"
                 )
                 if self.reading.on_lost_session == "fail":

@@ -10,18 +10,21 @@ import asyncio
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import attrs
+
 from ...sdk.claims import server_key
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.redaction import looks_secret, redacted
 from ...sdk.user_code.error_text import text_or_class
 from ..optional_package import optional_package
+from ..server_connection import ServerConnection, hidden
 from ..tls import Tls
 from ..waiting import Busy, is_stopping, patiently
 
@@ -61,28 +64,25 @@ class Stopped(Lost):
         super().__init__("the program was asked to stop")
 
 
-class Connection:
+@attrs.define(repr=False, eq=False)
+class Connection(ServerConnection):
     """How to connect.  Its text shows the servers only.
 
-    Args:
-      transform: the label for messages.
+    Attributes:
       servers: URLs, such as 'nats://localhost:4222'.
       credentials: of `CREDENTIALS`.
-
-    Attributes:
       max_payload: the size of a message that the server accepts, in bytes; None before the first connection.
       answered: when it has done last what it was asked for, by `time.monotonic`.
     """
 
-    def __init__(
-        self, transform: str, servers: tuple[str, ...], credentials: Mapping[str, str], tls: Tls | None
-    ) -> None:
-        self.transform = transform
-        self.servers = servers
-        self.credentials = dict(credentials)
-        self.tls = tls
-        self.max_payload: int | None = None
-        self.answered = 0.0
+    service = "NATS"
+
+    transform: str
+    servers: tuple[str, ...]
+    credentials: dict[str, str]
+    tls: Tls | None
+    max_payload: int | None = attrs.field(init=False, default=None)
+    answered: float = attrs.field(init=False, default=0.0)
 
     @staticmethod
     def of(transform: str, servers: Any, tls: Any, **credentials: Any) -> Connection:
@@ -98,10 +98,6 @@ class Connection:
         if "password" in given and "user" not in given:
             raise ValueError(f"{transform}: a password needs a user")
         return Connection(transform, urls, given, Tls.of(tls, transform))
-
-    def labelled(self, transform: str) -> Connection:
-        """Return the connection with another label."""
-        return Connection(transform, self.servers, self.credentials, self.tls)
 
     @property
     def shown(self) -> str:
@@ -192,23 +188,16 @@ class Connection:
         except (package(self.transform).errors.Error, OSError, ValueError) as error:
             raise self.error(what, error, kind) from None
 
-    def error(
-        self, what: str, error: BaseException, kind: type[SourceError] | type[SinkError] = SourceError
-    ) -> SourceError | SinkError:
-        """Return the error to raise for one of the client's."""
+    def said(self, error: BaseException) -> str:
         said = redacted(str(getattr(error, "description", None) or error) or type(error).__name__)
-        for name, value in self.credentials.items():
-            if looks_secret(name) and len(value) > 2:
-                said = said.replace(value, "***")
-        advice = ""
-        if is_refusal(error):
-            advice = "; are the credentials (user and password, token, user_credentials or nkeys_seed) right?"
-        elif isinstance(error, Lost) and not isinstance(error, Stopped):
-            advice = "; is a server with JetStream running there (nats-server -js)?"
-        return kind(f"{self.transform}: {what}: NATS at {self.shown}: {said}{advice}")
+        return hidden(said, [value for name, value in self.credentials.items() if looks_secret(name)])
 
-    def __repr__(self) -> str:
-        return f"Connection({self.shown!r})"
+    def advice(self, error: BaseException) -> str:
+        if is_refusal(error):
+            return "; are the credentials (user and password, token, user_credentials or nkeys_seed) right?"
+        if isinstance(error, Lost) and not isinstance(error, Stopped):
+            return "; is a server with JetStream running there (nats-server -js)?"
+        return ""
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -309,7 +298,7 @@ def called(
         with connection.explained(what, kind):
             return patiently(
                 connection.transform,
-                f"NATS at {connection.shown}",
+                connection.server,
                 lambda: _result(connection, loop.start(once())),
                 seconds,
             )

@@ -75,7 +75,7 @@ class Reading:
             return await js.stream_info(self.stream)
         except js_errors(self.label).NotFoundError:
             raise SourceError(
-                f"{self.label}: NATS at {self.connection.shown} has no stream {self.stream!r}; create it, with the "
+                f"{self.label}: {self.connection.server} has no stream {self.stream!r}; create it, with the "
                 "subjects and the retention that its readers need"
             ) from None
 
@@ -166,7 +166,7 @@ class Pull:
 
     async def _run(self, position: int) -> None:
         self._room = asyncio.Event()
-        reading, outage = self.reading, Outage(self.reading.label, f"NATS at {self.reading.connection.shown}")
+        reading, outage = self.reading, Outage(self.reading.label, self.reading.connection.server)
         delays: Iterator[float] | None = None
         while True:
             try:

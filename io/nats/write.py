@@ -155,7 +155,7 @@ class Streams:
         except errors.NotFoundError:
             missing = f"stream {writing.stream!r}" if found is None and subject is None else f"stream for {subject!r}"
             raise SinkError(
-                f"{writing.label}: NATS at {writing.connection.shown} has no {missing}; create it, with the subjects "
+                f"{writing.label}: {writing.connection.server} has no {missing}; create it, with the subjects "
                 "and the duplicate window that its readers need"
             ) from None
         if found is not None and writing.stream not in (None, found):
@@ -259,7 +259,7 @@ class Streams:
     def _rejection(self, data: bytes, why: str) -> RejectedRecordError:
         shown = shortened(data, 100)
         error = RejectedRecordError(
-            f"{self.writing.label}: NATS at {self.writing.connection.shown}: {why}; the message: {shown}"
+            f"{self.writing.label}: {self.writing.connection.server}: {why}; the message: {shown}"
         )
         error.record, error.transform = shown, self.writing.label
         return error
