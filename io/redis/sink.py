@@ -164,15 +164,18 @@ class RedisSink(Sink[Any]):
 
         def committed(client: Any) -> None:
             while True:
+                if self._is_committed(client, context):
+                    return
                 # It fails if another client commits meanwhile, and if the connection is lost.
                 with suppress(package("WriteToRedis").WatchError), client.pipeline(transaction=True) as pipe:
+                    rejected.clear()
+                    # Before the connection is used, which a server may close while nothing is sent.
+                    effects = self._effects(client, context, staged, rejected)
                     pipe.watch(noted, last)
                     if self._is_committed(pipe, context):
                         return
                     lists = pipe.smembers(is_open)
                     newest = pipe.zrevrange(noted, 0, 0, withscores=True)
-                    rejected.clear()
-                    effects = self._effects(client, context, staged, rejected)
                     with queueing(pipe) as queue:
                         for command in commands(effects):
                             queue(*command)
