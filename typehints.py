@@ -3,7 +3,8 @@
 Type checkers read this module.  At run time `sdk/namespaces.py` has the names, and Beam's other ones.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from typing import Any as Any
 
 from .sdk.typehints import *  # noqa: F403
 

@@ -77,7 +77,8 @@ class Pipeline:
             runner = options.view_as(StandardOptions).runner or DEFAULT_RUNNER
         self.runner = create_runner(runner).for_options(options)
         self.display_data = dict(display_data or {})
-        self.result: PipelineResult | None = None
+        # A `PipelineResult`, once it runs.
+        self.result: Any = None
         # Views, since the program may change options while it builds the pipeline.
         self.type_options = options.view_as(TypeOptions)
         self._standard_options = options.view_as(StandardOptions)
@@ -487,7 +488,7 @@ class Pipeline:
         except UserCodeError as error:
             # The cause has the frames of the user's code, which the runner's frames would hide.
             raise error.with_traceback(None) from error.__cause__
-        return self.result
+        return self.result  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
         # A user's function may mention the pipeline, or an object that has one.

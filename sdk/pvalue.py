@@ -11,7 +11,7 @@ from . import graph
 from .adapters import typehint_of
 from .errors import NoPCollectionError, PipelineError, UnknownTagError
 from .options import PipelineOptions, TypeOptions
-from .runner import PipelineResult, Runner
+from .runner import Runner
 from .type_variables import T_co
 from .typehints.forms import constraint_of
 from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
@@ -41,7 +41,7 @@ class PipelineUnderConstruction(Protocol):
     """The methods of a `Pipeline` that transforms call while they are expanded."""
 
     options: PipelineOptions
-    result: PipelineResult | None
+    result: Any
     runner: Runner
     type_options: TypeOptions
 

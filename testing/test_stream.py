@@ -10,7 +10,7 @@ from ..sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from ..sdk.elements.element_wrappers import WindowedValue, unwrapped
 from ..sdk.errors import PenstockError
 from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.pvalue import PBegin
 from ..sdk.sources import scripted_source
 from ..sdk.sources.scripted_source import (
     ClockMoves,
@@ -166,14 +166,13 @@ class TestStream(PTransform):
         used = [event.tag for event in self.events if isinstance(event, tagged)]
         return list(dict.fromkeys([*self._declared, *used])) or [None]
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    # A PCollection, or with tags a dictionary of several.
+    def expand(self, pbegin: PBegin) -> Any:
         tags = tuple(self.output_tags)
         hint = self._output_hint if self._output_hint is not None else Any
         script = Script(tuple(self.events), tags)
         outputs = pbegin.pipeline.add(graph.Read(script), [], DEFAULT_WINDOWING, hint, tags, is_bounded=False)
-        # With tags, a dictionary of several.
-        found: Any = outputs[None] if tags == (None,) else outputs
-        return found  # type: ignore[no-any-return]
+        return outputs[None] if tags == (None,) else outputs
 
 
 def _arriving(element: Any) -> Any:

@@ -18,7 +18,6 @@ from ..sdk.dofn.dofn import (
     MapTupleDoFn,
 )
 from ..sdk.dofn.hints import hints_of_dofn
-from ..sdk.elements.element_wrappers import TaggedOutput
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.type_variables import A, B, R
@@ -28,6 +27,7 @@ from .pardo import ParDo
 if TYPE_CHECKING:
     from typing import ParamSpec
 
+    from ..sdk.elements.element_wrappers import TaggedOutput
     from ..sdk.static_types import Function
 
     P = ParamSpec("P")
@@ -61,18 +61,19 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R]):
         @overload
         def __init__(self, fn: Function[A, P, R], *args: P.args, **kwargs: P.kwargs) -> None: ...
         @overload
-        def __init__(self, fn: WithDefault[A, R]) -> None: ...  # type: ignore[overload-cannot-match]
+        def __init__(self, fn: WithDefault[A, R], **kwargs: Any) -> None: ...
         @overload
-        def __init__(self, fn: WithDefaults[A, R]) -> None: ...  # type: ignore[overload-cannot-match]
+        def __init__(self, fn: WithDefaults[A, R], **kwargs: Any) -> None: ...  # type: ignore[overload-cannot-match]
         @overload
-        def __init__(self, fn: WithArgumentAndDefault[A, X, R], argument: X, /) -> None: ...
-        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+        def __init__(self, fn: WithArgumentAndDefault[A, X, R], argument: X, /, **kwargs: Any) -> None: ...
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...  # type: ignore[misc]
     elif TYPE_CHECKING:
+        # With another result Pyright keeps the parts of a type that it knows.
 
         @overload
         def __init__(self) -> None: ...
         @overload
-        def __init__(self, fn: Function[A, P, R], *args: P.args, **kwargs: P.kwargs) -> None: ...
+        def __init__(self, fn: Function[A, P, R | TaggedOutput], *args: P.args, **kwargs: P.kwargs) -> None: ...
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     else:
 
@@ -95,7 +96,7 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R]):
         ParDo.__init__(self, dofn, *args, **kwargs)
 
 
-class Map(_CallableParDo[A, B, B | TaggedOutput]):
+class Map(_CallableParDo[A, B, B]):
     """One output for each element: the function's result, or the value of an expression of `col`.
 
     A tuple of expressions gives tuples: `Map((col("user"), col("value")))` pairs of a key and a value, and
@@ -139,7 +140,7 @@ def _tuples(item: Any, fields: list[tuple[str, Column]]) -> Elements:
     return of_columns if isinstance(item, tuple) else as_values
 
 
-class FlatMap(_CallableParDo[A, B, Iterable[B | TaggedOutput] | None]):
+class FlatMap(_CallableParDo[A, B, Iterable[B] | None]):
     """Any number of outputs for each element: the items of the function's result.
 
     >>> import penstock as beam
@@ -181,7 +182,7 @@ class Filter(_CallableParDo[A, A, object]):
         return hints if taken is None or hints.output_types else hints.with_output_types(taken)
 
 
-class MapTuple(_CallableParDo[Any, B, B | TaggedOutput]):
+class MapTuple(_CallableParDo[Any, B, B]):
     """Map, with the items of each element as the function's arguments.
 
     >>> import penstock as beam
@@ -193,10 +194,10 @@ class MapTuple(_CallableParDo[Any, B, B | TaggedOutput]):
 
     if TYPE_CHECKING:
 
-        def __init__(self, fn: Callable[..., B | TaggedOutput], *args: Any, **kwargs: Any) -> None: ...
+        def __init__(self, fn: Callable[..., B], *args: Any, **kwargs: Any) -> None: ...
 
 
-class FlatMapTuple(_CallableParDo[Any, B, Iterable[B | TaggedOutput] | None]):
+class FlatMapTuple(_CallableParDo[Any, B, Iterable[B] | None]):
     """FlatMap, with the items of each element as the function's arguments.
 
     >>> import penstock as beam
@@ -208,4 +209,4 @@ class FlatMapTuple(_CallableParDo[Any, B, Iterable[B | TaggedOutput] | None]):
 
     if TYPE_CHECKING:
 
-        def __init__(self, fn: Callable[..., Iterable[B | TaggedOutput] | None], *args: Any, **kwargs: Any) -> None: ...
+        def __init__(self, fn: Callable[..., Iterable[B] | None], *args: Any, **kwargs: Any) -> None: ...

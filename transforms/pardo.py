@@ -47,8 +47,9 @@ from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
 if TYPE_CHECKING:
     from typing import ParamSpec
 
+    from ..sdk.elements.element_wrappers import TaggedOutput
     from ..sdk.pvalue import MainAndOne, MainAndThree, MainAndTwo
-    from ..sdk.static_types import Function, Outputs, Process, WithDefault
+    from ..sdk.static_types import Applicable, Function, Outputs, Process, WithDefault
 
     P = ParamSpec("P")
     C = TypeVar("C")
@@ -115,20 +116,23 @@ class ParDo(PTransform[PCollection[A], PCollection[B]]):
 
     @overload
     def with_outputs(  # type: ignore[overload-overlap]
-        self, tag: str, /, *, main: str, allow_unknown_tags: bool | None = None
-    ) -> PTransform[PCollection[A], MainAndOne[B]]: ...
+        self: Applicable[PCollection[A], PCollection[C | TaggedOutput]], tag: str, /, *, main: str
+    ) -> PTransform[PCollection[A], MainAndOne[C]]: ...
     @overload
     def with_outputs(  # type: ignore[overload-overlap]
-        self, tag: str, tag2: str, /, *, main: str, allow_unknown_tags: bool | None = None
-    ) -> PTransform[PCollection[A], MainAndTwo[B]]: ...
+        self: Applicable[PCollection[A], PCollection[C | TaggedOutput]], tag: str, tag2: str, /, *, main: str
+    ) -> PTransform[PCollection[A], MainAndTwo[C]]: ...
     @overload
     def with_outputs(  # type: ignore[overload-overlap]
-        self, tag: str, tag2: str, tag3: str, /, *, main: str, allow_unknown_tags: bool | None = None
-    ) -> PTransform[PCollection[A], MainAndThree[B]]: ...
+        self: Applicable[PCollection[A], PCollection[C | TaggedOutput]], tag: str, tag2: str, tag3: str, /, *, main: str
+    ) -> PTransform[PCollection[A], MainAndThree[C]]: ...
     @overload
     def with_outputs(
-        self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None
-    ) -> _MultiParDo[A, B]: ...
+        self: Applicable[PCollection[A], PCollection[C | TaggedOutput]],
+        *tags: str,
+        main: str | None = None,
+        allow_unknown_tags: bool | None = None,
+    ) -> _MultiParDo[A, C]: ...
     def with_outputs(self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None) -> Any:
         """Return the transform with several outputs, by tag; `main` names the untagged output.
 

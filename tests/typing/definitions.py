@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
@@ -69,6 +70,10 @@ def untyped(x):
 
 async def fetched(url: str) -> bytes:
     return url.encode()
+
+
+def signs(n: int) -> Iterator[int | beam.TaggedOutput]:
+    yield n if n > 0 else beam.TaggedOutput("negative", n)
 
 
 def joined(values: Iterable[int]) -> str:
@@ -232,3 +237,4 @@ lengths, errors = outputs
 good, bad = lines | "parse" >> beam.Map(int).with_exception_handling()
 evens, odds = nums | beam.Partition(lambda x, n: x % n, 2)
 forked, texts = nums | "fork" >> Fork()
+positive, negative = nums | "signs" >> beam.FlatMap(signs).with_outputs("negative", main="positive")

@@ -107,6 +107,10 @@ FUNCTIONS: list[tuple[str, str | Less | Error]] = [
     ("nums | beam.Map(lambda x, by: str(x * by), by=3)", "PCollection[str]"),
     ("nums | beam.Map(lambda *parts: len(parts))", "PCollection[int]"),
     ("lines | beam.Map(str.split) | beam.FlatMap()", "PCollection[Any]"),
+    ("lines | beam.combiners.ToList() | beam.FlatMap(sorted)", "PCollection[str]"),
+    ("nums | beam.Map(functools.partial(scaled, by=2))", "PCollection[float]"),
+    ("lines | beam.FlatMap(lambda line, more=(): sorted(more), more=AsList(lines))", "PCollection[Any]"),
+    ("nums | beam.Map(lambda x, by, plus=0: str(x * by + plus), 10, plus=5)", "PCollection[str]"),
     ("nums | (beam.Map(half) | beam.Map(str))", "PCollection[str]"),
     ("beam.Map(half) | beam.Filter(bool)", "PTransform[PCollection[int], PCollection[float]]"),
     ("beam.Map(half)", "Map[int, float]"),
@@ -124,7 +128,7 @@ FUNCTIONS: list[tuple[str, str | Less | Error]] = [
     (
         'nums | beam.Map(scaled, "2")',
         Error(
-            '"Callable[[int, float, str], float]"; expected "Callable[[int, str], float | TaggedOutput]"',
+            '"Callable[[int, float, str], float]"; expected "Callable[[int, str], float]"',
             'cannot be assigned to parameter "by" of type "float"',
         ),
     ),
@@ -134,7 +138,7 @@ FUNCTIONS: list[tuple[str, str | Less | Error]] = [
     ),
     (
         "nums | beam.Map(scaled)",
-        Error('expected "Callable[[int], float | TaggedOutput]"', 'Argument missing for parameter "by"'),
+        Error('expected "Callable[[int], float]"', 'Argument missing for parameter "by"'),
     ),
     ("nums | beam.FlatMap(half)", Error('Argument 1 to "FlatMap" has incompatible type', "cannot be assigned to")),
 ]
@@ -237,6 +241,9 @@ DOFNS: list[tuple[str, str | Less | Error]] = [
     ("good", "PCollection[int]"),
     ("bad", "PCollection[Any]"),
     ("evens", "PCollection[int]"),
+    ("positive", "PCollection[int]"),
+    ("(nums | beam.FlatMap(signs).with_outputs())[None]", "PCollection[int]"),
+    ("(nums | beam.Map(lambda x: x).with_exception_handling())[0]", "PCollection[Any]"),
     (
         "nums | beam.ParDo(Split())",
         Error(
@@ -276,14 +283,14 @@ SIDE_INPUTS: list[tuple[str, str | Less | Error]] = [
     (
         "nums | beam.Map(named, AsList(pairs))",
         Error(
-            'expected "Callable[[int, list[tuple[str, int]]], str | TaggedOutput]"',
+            'expected "Callable[[int, list[tuple[str, int]]], str]"',
             '"list[tuple[str, int]]"',
         ),
     ),
     (
         "nums | beam.Map(named, pairs)",
         Error(
-            'expected "Callable[[int, PCollection[tuple[str, int]]], str | TaggedOutput]"',
+            'expected "Callable[[int, PCollection[tuple[str, int]]], str]"',
             '"PCollection[tuple[str, int]]"',
         ),
     ),
@@ -373,7 +380,7 @@ STATE_AND_TESTS: list[tuple[str, str | Less | Error]] = [
     ("DoFn.TimerParam(Buffered.END)", "RuntimeTimer"),
     ("pairs | beam.ParDo(Buffered()) | beam.combiners.Count.Globally()", "PCollection[int]"),
     ("assert_that(nums, equal_to([1, 2, 3]))", "None"),
-    ("p | TestStream().add_elements([1, 2])", "PCollection[Any]"),
+    ("p | TestStream().add_elements([1, 2])", "Any"),
     ("TestPipeline() | beam.Create([1])", "PCollection[int]"),
     ("p.run()", "PipelineResult"),
 ]
