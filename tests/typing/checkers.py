@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from typing import Any
 
 import attrs
 
@@ -63,41 +64,28 @@ def _site(directory: pathlib.Path) -> pathlib.Path:
     """Return a folder in which the package has its name."""
     site = directory / "site"
     site.mkdir(exist_ok=True)
-    (site / "penstock").symlink_to(ROOT, target_is_directory=True)
+    if not (site / "penstock").exists():
+        (site / "penstock").symlink_to(ROOT, target_is_directory=True)
     return site
 
 
-def mypy(directory: pathlib.Path, snippets: list[str]) -> Said:
-    """Run mypy with `--strict`, but for definitions without types."""
-    file = directory / "snippets_mypy.py"
-    file.write_text(program(snippets))
+def diagnostics_of_mypy(directory: pathlib.Path, files: list[str]) -> list[dict[str, Any]]:
+    """Run mypy with `--strict`, but for definitions without types, over files of a directory."""
     command = [
         *(sys.executable, "-m", "mypy", "--strict", "--allow-untyped-defs", "--allow-untyped-calls"),
-        *("--follow-imports=silent", "--no-error-summary", f"--cache-dir={ROOT / '.mypy_cache' / 'snippets'}"),
-        *("--output=json", str(file)),
+        *("--allow-incomplete-defs", "--follow-imports=silent", "--no-error-summary", "--output=json"),
+        *(f"--cache-dir={ROOT / '.mypy_cache' / 'snippets'}", *files),
     ]
     environment = {**os.environ, "MYPYPATH": str(_site(directory))}
     done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    numbers = _numbers(snippets)
-    types: dict[int, str] = {}
-    errors: dict[int, list[str]] = {}
-    for each in found:
-        number = numbers.get(each["line"], -1)
-        if revealed := re.fullmatch(r'Revealed type is "(.*)"', each["message"]):
-            types[number] = plain(revealed[1])
-        else:
-            errors.setdefault(number, []).append(re.sub(r"\b(?:\w+\.)+(?=[A-Z])", "", each["message"]))
-    return Said(types, errors)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def pyright(directory: pathlib.Path, snippets: list[str]) -> Said:
-    """Run Pyright in its basic mode."""
-    file = directory / "snippets_pyright.py"
-    file.write_text(program(snippets))
+def diagnostics_of_pyright(directory: pathlib.Path) -> list[dict[str, Any]]:
+    """Run Pyright in its basic mode over a directory."""
     settings = {
-        "include": [file.name],
+        "include": ["*.py"],
         "extraPaths": [str(_site(directory))],
         "typeCheckingMode": "basic",
         "pythonVersion": f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -107,10 +95,31 @@ def pyright(directory: pathlib.Path, snippets: list[str]) -> Said:
     environment = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
     done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr
+    return list(json.loads(done.stdout)["generalDiagnostics"])
+
+
+def mypy(directory: pathlib.Path, snippets: list[str]) -> Said:
+    """Return what mypy says about the snippets."""
+    (directory / "snippets_mypy.py").write_text(program(snippets))
     numbers = _numbers(snippets)
     types: dict[int, str] = {}
     errors: dict[int, list[str]] = {}
-    for each in json.loads(done.stdout)["generalDiagnostics"]:
+    for each in diagnostics_of_mypy(directory, ["snippets_mypy.py"]):
+        number = numbers.get(each["line"], -1)
+        if revealed := re.fullmatch(r'Revealed type is "(.*)"', each["message"]):
+            types[number] = plain(revealed[1])
+        else:
+            errors.setdefault(number, []).append(re.sub(r"\b(?:\w+\.)+(?=[A-Z])", "", each["message"]))
+    return Said(types, errors)
+
+
+def pyright(directory: pathlib.Path, snippets: list[str]) -> Said:
+    """Return what Pyright says about the snippets."""
+    (directory / "snippets_pyright.py").write_text(program(snippets))
+    numbers = _numbers(snippets)
+    types: dict[int, str] = {}
+    errors: dict[int, list[str]] = {}
+    for each in diagnostics_of_pyright(directory):
         number = numbers.get(each["range"]["start"]["line"] + 1, -1)
         if revealed := re.fullmatch(r'Type of ".*" is "(.*)"', each["message"], re.DOTALL):
             types[number] = plain(revealed[1])
