@@ -22,6 +22,7 @@ from .run_on_values import CollectingSink
 from .runner import DEFAULT_RUNNER, Runner, create_runner
 from .sink import LabelledSink
 from .sources.bounded import BoundedSource
+from .type_variables import T
 from .typehints import describe
 
 # Elements of each source that a notebook's form is made of, and rows that it shows.
@@ -55,7 +56,7 @@ class _FirstElements(BoundedSource[Any]):
             yield bundle if kept == whole else bundle.part(0, kept)
 
 
-def collect(pcoll: PCollection[Any], n: int | None = None) -> list[Any]:
+def collect(pcoll: PCollection[T], n: int | None = None) -> list[T]:
     """Return the elements of a PCollection, by running what it depends on.
 
     Retracted elements are left out, and the order isn't defined.  The functions run again each time.

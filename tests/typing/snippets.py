@@ -386,6 +386,7 @@ STATE_AND_TESTS: list[tuple[str, str | Less | Error]] = [
     ("p | TestStream().add_elements([1, 2])", "Any"),
     ("TestPipeline() | beam.Create([1])", "PCollection[int]"),
     ("p.run()", "PipelineResult"),
+    ("beam.collect(lines)", "list[str]"),
 ]
 
 SNIPPETS = [
