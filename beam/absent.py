@@ -31,8 +31,6 @@ INSTEAD: Final[dict[str, str]] = {
     "io.gcp": _OWN_CLIENT,
     "io.gcp.bigquery": "export the table to Parquet files for beam.io.ReadFromParquet, and load files that "
     "beam.io.WriteToParquet has written; gs:// paths need the package gcsfs",
-    "io.gcp.pubsub": "read with a beam.io.UnboundedSource around the client, or through beam.io.ReadFromRedisStream; "
-    "write with a beam.io.Sink",
     "io.hadoopfilesystem": _FILES.format("pyarrow for hdfs://"),
     "io.jdbc": "use beam.io.ReadFromSQL and beam.io.WriteToSQL",
     "io.kafka": "use beam.io.ReadFromKafka and beam.io.WriteToKafka, which need no Java",

@@ -43,6 +43,7 @@ _MODULES_OF_BEAM: Final[dict[str, tuple[str, ...]]] = {
     "io.localfilesystem": ("beam.io.file_system", "io"),
     "io.gcp.gcsfilesystem": ("beam.io.file_system",),
     "io.gcp.gcsio": ("beam.io.gcs",),
+    "io.gcp.pubsub": ("beam.io.pubsub", "io.pubsub.read", "io.pubsub.write", "io.pubsub.messages"),
     "io.gcp.internal.clients.bigquery": ("beam.io.bigquery_schemas",),
     "io.unbounded_source": ("beam.io.unbounded_source",),
     "io.utils": ("beam.io.counting_source", "beam.io.range_trackers", "beam.io.bounded_source"),
@@ -140,7 +141,6 @@ APART.update(
 APART.update(
     {
         ("io.gcp.bigquery", "BigQueryDisposition"): "beam.io.service_values",
-        ("io.gcp.pubsub", "PubsubMessage"): "beam.io.service_values",
         ("io.gcp.bigquery_tools", "RetryStrategy"): "beam.io.bigquery_schemas",
         ("io.gcp.bigquery_tools", "parse_table_schema_from_json"): "beam.io.bigquery_schemas",
     }

@@ -4,6 +4,7 @@ files/      text, JSON, CSV, Parquet and Avro; files as elements; growing files;
 sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
 kafka/      ReadFromKafka, WriteToKafka
 mqtt/       ReadFromMqtt, WriteToMqtt
+pubsub/     ReadFromPubSub, WriteToPubSub
 nats/       ReadFromNats, WriteToNats: streams of JetStream
 cdc/        FromDebezium, ReadFromPostgresChanges: the changes of tables, with retractions
 delta/      ReadFromDelta, ReadFromDeltaChanges, WriteToDelta
@@ -93,6 +94,9 @@ if TYPE_CHECKING:
     from .nats.messages import NatsMessage
     from .nats.read import ReadFromNats
     from .nats.write import WriteToNats
+    from .pubsub.messages import PubsubMessage
+    from .pubsub.read import ReadFromPubSub, ReadStringsFromPubSub
+    from .pubsub.write import WriteStringsToPubSub, WriteToPubSub
     from .redis.sink import WriteToRedis
     from .redis.source import ReadFromRedisStream, RedisStreamEntry
     from .redis.stream_sink import WriteToRedisStream
@@ -145,6 +149,11 @@ _LAZY = {
     "NatsMessage": "nats.messages",
     "ReadFromNats": "nats.read",
     "WriteToNats": "nats.write",
+    "PubsubMessage": "pubsub.messages",
+    "ReadFromPubSub": "pubsub.read",
+    "ReadStringsFromPubSub": "pubsub.read",
+    "WriteStringsToPubSub": "pubsub.write",
+    "WriteToPubSub": "pubsub.write",
     "WriteToRedis": "redis.sink",
     "ReadFromRedisStream": "redis.source",
     "RedisStreamEntry": "redis.source",
@@ -223,6 +232,9 @@ __all__ = [
     "MqttMessage",
     "ReadFromNats",
     "NatsMessage",
+    "ReadFromPubSub",
+    "ReadStringsFromPubSub",
+    "PubsubMessage",
     "ReadFromRedisStream",
     "RedisStreamEntry",
     "WriteToSQLite",
@@ -232,6 +244,8 @@ __all__ = [
     "WriteToKafka",
     "WriteToMqtt",
     "WriteToNats",
+    "WriteToPubSub",
+    "WriteStringsToPubSub",
     "WriteToRedis",
     "WriteToRedisStream",
     "WriteToChangelog",
@@ -266,6 +280,7 @@ lazily_stored(
         "mqtt-message": "mqtt.messages",
         "nats-range": "nats.bounded",
         "nats-message": "nats.messages",
+        "pubsub-message": "pubsub.messages",
         "redis-stream-entry": "redis.source",
     },
 )

@@ -35,6 +35,7 @@ _LOST_CLASSES = frozenset(
         "azure.core.exceptions.ServiceRequestError",
         "azure.core.exceptions.ServiceResponseError",
         "google.auth.exceptions.TransportError",
+        "google.api_core.exceptions.RetryError",
         "pyiceberg.exceptions.ServerError",
         "pyiceberg.exceptions.ServiceUnavailableError",
     }

@@ -110,6 +110,12 @@ EXTRAS = (
         ("io.ReadFromIceberg", "io.ReadFromIcebergChanges", "io.WriteToIceberg"),
     ),
     Extra("async", ("tenacity", "aiolimiter"), "retries and rate limits of `AsyncMap`: tenacity and aiolimiter"),
+    Extra(
+        "pubsub",
+        ("google-cloud-pubsub",),
+        "`ReadFromPubSub` and `WriteToPubSub`: google-cloud-pubsub",
+        ("io.ReadFromPubSub", "io.ReadStringsFromPubSub", "io.WriteToPubSub", "io.WriteStringsToPubSub"),
+    ),
     Extra("gcs", ("gcsfs",), "files and checkpoints in Google Cloud Storage: gcsfs"),
     Extra("s3", ("s3fs",), "files, tables and checkpoints in S3 and stores with its API: s3fs"),
     Extra(

@@ -20,5 +20,6 @@ bigquery_schemas.py   tables and schemas of BigQuery as plain values
 gcs.py                GcsIO: operations on objects of Google Cloud Storage
 managed.py            Read and Write of systems by their names
 service_transforms.py reads and writes of services that penstock doesn't have
-service_values.py     values of Beam's transforms for Pub/Sub and BigQuery
+service_values.py     values of Beam's transforms for BigQuery
+pubsub.py             ReadFromPubSub of several topics and subscriptions
 """

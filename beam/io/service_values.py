@@ -1,41 +1,6 @@
-"""Values of Beam's transforms for Pub/Sub and BigQuery, which tests of programs use without these services."""
+"""Values of Beam's transforms for BigQuery, which tests of programs use without the service."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
-import attrs
-
-
-@attrs.frozen(repr=False)
-class PubsubMessage:
-    """A message of Pub/Sub.  Messages with equal data and attributes are equal.
-
-    Raises `ValueError` without data and attributes.
-
-    >>> PubsubMessage(b"click", {"user": "7"}, message_id="1") == PubsubMessage(b"click", {"user": "7"})
-    True
-    """
-
-    data: bytes | None
-    attributes: Mapping[str, str] | None
-    message_id: str | None = attrs.field(default=None, eq=False)
-    publish_time: Any = attrs.field(default=None, eq=False)
-    ordering_key: str = attrs.field(default="", eq=False)
-
-    def __attrs_post_init__(self) -> None:
-        if self.data is None and not self.attributes:
-            raise ValueError(
-                f"Either data ({self.data!r}) or attributes ({self.attributes!r}) must be set."  # Beam's words
-            )
-
-    def __hash__(self) -> int:
-        return hash((self.data, frozenset((self.attributes or {}).items())))
-
-    def __repr__(self) -> str:
-        return f"PubsubMessage({self.data!r}, {self.attributes!r})"
-
 
 class BigQueryDisposition:
     """Whether a write to BigQuery creates a table, and what it does with the rows of an existing one.

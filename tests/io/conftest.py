@@ -13,6 +13,7 @@ from kafka.packages import why_there_is_no_broker
 from servers.crashing_connections import Connector, PostgreSQLConnector, SqliteConnector
 from servers.mosquitto import Mosquitto, why_there_is_no_mosquitto
 from servers.nats_server import NatsServer, why_there_is_no_nats
+from servers.pubsub_server import PubsubServer, why_there_is_no_pubsub
 
 from penstock.io.sql.database import SqlConnector, SqlDatabase, SqliteFile
 from penstock.io.sql.table_sink import TableSink
@@ -123,6 +124,15 @@ def mosquitto() -> Iterator[Mosquitto]:
     if reason := why_there_is_no_mosquitto():
         pytest.skip(reason)
     with Mosquitto.running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def pubsub_server() -> Iterator[PubsubServer]:
+    """A real Pub/Sub server, built and started for the first test that asks."""
+    if reason := why_there_is_no_pubsub():
+        pytest.skip(reason)
+    with PubsubServer.running() as server:
         yield server
 
 

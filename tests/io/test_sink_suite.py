@@ -21,6 +21,7 @@ from kafka.broker import KafkaBroker
 from servers.mosquitto import Mosquitto
 from servers.nats_server import NatsServer, Stream
 from servers.postgresql import PostgreSQL
+from servers.pubsub_server import PubsubServer
 from servers.redis_server import RedisServer
 from support.io.lakehouse_tables import table_of
 from support.io.severed_server import BehindAProxy
@@ -352,6 +353,36 @@ class TestMqtt(AtServer):
 
     def read(self, place: Any) -> Any:
         return self.subscribers[place].numbers()
+
+
+class TestPubsub(AtServer):
+    """A reader drops doubles by their ids."""
+
+    is_atomic = False
+
+    @pytest.fixture(autouse=True)
+    def reached(self, pubsub_server: PubsubServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        self.found: dict[str, dict[str, int]] = {}
+        with self.behind_a_proxy(pubsub_server):
+            monkeypatch.setenv("PUBSUB_EMULATOR_HOST", f"127.0.0.1:{self.proxy.port}")
+            yield
+
+    def place(self) -> Any:
+        return self.neighbour(super().place())
+
+    def neighbour(self, place: Any) -> Any:
+        return self.server.make(super().neighbour(place))
+
+    def element(self, number: int, key: int) -> Any:
+        return str(number).encode()
+
+    def write(self, place: Any) -> Any:
+        return beam.io.WriteToPubSub(self.server.topic(place))
+
+    def read(self, place: Any) -> Any:
+        found = self.found.setdefault(place, {})
+        found.update((each.attributes["penstock-id"], int(each.data)) for each in self.server.pull(place))
+        return list(found.values())
 
 
 class Subscriber:

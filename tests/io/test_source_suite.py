@@ -19,6 +19,7 @@ from kafka.topics import Topic
 from servers.mosquitto import Mosquitto
 from servers.nats_server import NatsServer, Stream
 from servers.postgresql import PostgreSQL
+from servers.pubsub_server import PubsubServer
 from servers.redis_server import RedisServer
 from support.io.lakehouse_tables import WORDS, LakeTable, table_of
 from support.io.postgres_tables import Tables
@@ -235,6 +236,31 @@ def begin_session(broker: Mosquitto, topic: str) -> None:
     assert subscribed.wait(60)
     client.disconnect()
     client.loop_stop()
+
+
+class TestPubsub(AtServer):
+    """A subscription has one reader, and the messages since it was made.
+
+    Google's test server sends a hundred messages a second.
+    """
+
+    accepts_two = False
+    many = 200
+
+    @pytest.fixture(autouse=True)
+    def reached(self, pubsub_server: PubsubServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        with self.behind_a_proxy(pubsub_server):
+            monkeypatch.setenv("PUBSUB_EMULATOR_HOST", f"127.0.0.1:{self.proxy.port}")
+            yield
+
+    def place(self) -> Any:
+        return self.server.make(f"read-{next(_names)}")
+
+    def add(self, place: Any, numbers: Sequence[int]) -> None:
+        self.server.publish(place, [b"%d" % n for n in numbers])
+
+    def read(self, place: Any) -> Any:
+        return beam.io.ReadFromPubSub(subscription=self.server.subscription(place), idle_after=IDLE)
 
 
 class OfLakehouse(SourceSuite):

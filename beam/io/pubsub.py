@@ -1,0 +1,58 @@
+"""Beam's names of Pub/Sub beside those that penstock has: reads of several topics and subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...io.pubsub.read import ReadFromPubSub
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PBegin, PCollection
+from ...transforms import Flatten
+
+__all__ = ["MultipleReadFromPubSub", "PubSubSourceDescriptor"]
+
+
+class PubSubSourceDescriptor(NamedTuple):
+    """A topic or a subscription of `MultipleReadFromPubSub`.
+
+    Attributes:
+      source: 'projects/PROJECT/topics/NAME' or 'projects/PROJECT/subscriptions/NAME'.
+      id_label, timestamp_attribute: as those of `ReadFromPubSub`.
+    """
+
+    source: str
+    id_label: str | None = None
+    timestamp_attribute: str | None = None
+
+
+class MultipleReadFromPubSub(PTransform):
+    """The messages of several topics and subscriptions.
+
+    Args:
+      pubsub_source_descriptors: which are read.
+      with_attributes: gives `PubsubMessage`s; without it, elements are bytes.
+    """
+
+    def __init__(
+        self, pubsub_source_descriptors: Sequence[PubSubSourceDescriptor], with_attributes: bool = False
+    ) -> None:
+        super().__init__()
+        if not pubsub_source_descriptors:
+            raise ValueError("MultipleReadFromPubSub: expected at least one topic or subscription")
+        self._reads = [(each.source, _read(each, with_attributes)) for each in pubsub_source_descriptors]
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        read = [pbegin.pipeline | f"PubSub {source}" >> transform for source, transform in self._reads]
+        messages: PCollection[Any] = read | Flatten()
+        return messages
+
+
+def _read(descriptor: PubSubSourceDescriptor, with_attributes: bool) -> ReadFromPubSub:
+    kind = "topic" if "/topics/" in descriptor.source else "subscription"
+    return ReadFromPubSub(
+        **{kind: descriptor.source},
+        id_label=descriptor.id_label,
+        with_attributes=with_attributes,
+        timestamp_attribute=descriptor.timestamp_attribute,
+    )

@@ -1,0 +1,183 @@
+"""PubsubSource: the messages of a subscription as an unbounded source."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import attrs
+
+from ...sdk.claims import Claim, Claimant
+from ...sdk.errors import SourceError
+from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
+from ...sdk.sources.unbounded import UnboundedSource
+from ...windowing.timestamp import MAX_MICROS, Timestamp
+from ..waiting import patiently
+from .client import ONCE, Resource, explained, package
+from .lease import Lease, Position, Reading
+from .messages import PubsubMessage, micros_of_attribute
+
+# How long Pub/Sub keeps a subscription of the source's own that nobody reads, in seconds.
+_KEPT = 7 * 86_400
+
+# Microseconds: how far behind the clock the watermark is while no message waits.
+_BEHIND = 10_000_000
+
+
+@attrs.frozen
+class Input:
+    """What a source reads.
+
+    Attributes:
+      reading: of a subscription; its name is "" for one of the source's own.
+      topic: of which the source makes a subscription; None for a subscription that there is.
+      timestamp_attribute: the attribute that has the event time; None for the time of publication.
+      with_attributes: whether elements are `PubsubMessage`s; otherwise bytes.
+      is_temporary: whether a reader removes the source's own subscription when it is closed.
+    """
+
+    reading: Reading
+    topic: Resource | None
+    timestamp_attribute: str | None
+    with_attributes: bool
+    is_temporary: bool = False
+
+
+class PubsubSource(UnboundedSource[Any], Claimant):
+    """Source of one subscription, its only partition.
+
+    A reader at an earlier position doesn't get messages again that were acknowledged, so it can't be replayed.
+    """
+
+    replayable = False
+    # The subscription that a checkpoint has.
+    keeps_partitions = True
+
+    def __init__(self, input: Input, times: EventTimes) -> None:
+        self.input = input
+        self.times = times
+
+    def partitions(self) -> Sequence[str]:
+        reading, topic = self.input.reading, self.input.topic
+        if topic is not None:
+            with explained(reading.transform, topic, "can't be read"):
+                publisher = package(reading.transform).PublisherClient()
+                _reached(reading.transform, topic, lambda: publisher.get_topic(topic=topic.path, **ONCE))
+            return [Resource(topic.project, "subscriptions", f"penstock-{uuid.uuid4().hex}").path]
+        subscription = reading.subscription
+        with explained(reading.transform, subscription, "can't be read"), self._subscriber() as client:
+            _reached(
+                reading.transform, subscription, lambda: client.get_subscription(subscription=subscription.path, **ONCE)
+            )
+        return [subscription.path]
+
+    def _subscriber(self) -> Any:
+        return package(self.input.reading.transform).SubscriberClient()
+
+    def claims(self) -> Sequence[Claim]:
+        if self.input.topic is not None:
+            return ()
+        path = self.input.reading.subscription.path
+        what = f"it reads Pub/Sub's {path}"
+        advice = "each message goes to one of the readers of a subscription; give one of them another subscription"
+        return [Claim(what, advice, ("pubsub", path))]
+
+    def identity(self) -> Mapping[str, Any]:
+        of = self.input.topic or self.input.reading.subscription
+        return {of.kind[:-1]: of.path, "id_label": self.input.reading.id_label}
+
+    def rescalable_from(self, before: Mapping[str, Any]) -> Set[str]:
+        return frozenset()
+
+    def open(self, partition: str, offset: Position | None) -> PubsubReader:
+        reading = self.input.reading
+        subscription = Resource.of(reading.transform, partition, "subscriptions")
+        if self.input.topic is not None and offset is None:
+            self._subscribe(subscription)
+        own = attrs.evolve(self.input, reading=attrs.evolve(reading, subscription=subscription))
+        return PubsubReader(own, self.times, offset)
+
+    def _subscribe(self, subscription: Resource) -> None:
+        """Make a subscription of the source's own, unless an earlier reader has."""
+        topic, transform = self.input.topic, self.input.reading.transform
+        assert topic is not None
+        exists = package(transform) and _exceptions(transform).AlreadyExists
+        request = {
+            "name": subscription.path,
+            "topic": topic.path,
+            "ack_deadline_seconds": 60,
+            "expiration_policy": {"ttl": {"seconds": _KEPT}},
+        }
+        with explained(transform, topic, "can't be subscribed to"), self._subscriber() as client:
+            try:
+                _reached(transform, topic, lambda: client.create_subscription(request=request, **ONCE))
+            except exists:
+                pass
+
+
+def _exceptions(transform: str) -> Any:
+    from importlib import import_module
+
+    return import_module("google.api_core.exceptions")
+
+
+def _reached(transform: str, resource: Resource, call: Any) -> Any:
+    return patiently(transform, f"Pub/Sub's {resource.path}", call)
+
+
+class PubsubReader(EventTimeReader[Any]):
+    """Reader of a subscription."""
+
+    def __init__(self, input: Input, times: EventTimes, position: Position | None) -> None:
+        super().__init__(times)
+        self._input = input
+        self._lease = Lease(input.reading, position)
+
+    def take(self, max_elements: int, now: Timestamp) -> tuple[list[Any], list[int] | None]:
+        messages = self._lease.take(max_elements)
+        if not messages:
+            return [], None
+        micros = [self._micros(message) for message in messages]
+        return messages if self._input.with_attributes else [message.data for message in messages], micros
+
+    def _micros(self, message: PubsubMessage) -> int:
+        name = self._input.timestamp_attribute
+        if name is None:
+            return int(message.publish_time.micros)
+        text = (message.attributes or {}).get(name)
+        try:
+            if text is not None:
+                return micros_of_attribute(text)
+        except ValueError:
+            pass
+        raise SourceError(
+            f"{self._input.reading.transform}: message {message.message_id} has {text!r} in the attribute {name!r}, "
+            "which timestamp_attribute names; expected milliseconds since 1970, or a time of RFC 3339"
+        )
+
+    def watermark(self, now: Timestamp) -> int:
+        known = super().watermark(now)
+        quiet = 1_000_000 * (time.monotonic() - self._lease.last_received)
+        if known < MAX_MICROS and not self._lease.waiting() and quiet >= _BEHIND:
+            # Nothing waits, and nothing has come for a while: what comes next is published from now on.
+            known = self._watermark = max(known, now.micros - _BEHIND)
+        return known
+
+    def offset(self) -> Position:
+        return self._lease.position()
+
+    def backlog(self) -> int | None:
+        return self._lease.waiting()
+
+    def acknowledge(self, offset: Any) -> None:
+        if offset is not None:
+            self._lease.acknowledge(offset)
+
+    def close(self) -> None:
+        self._lease.close()
+        if self._input.is_temporary:
+            subscription = self._input.reading.subscription
+            with package(self._input.reading.transform).SubscriberClient() as client:
+                client.delete_subscription(subscription=subscription.path)

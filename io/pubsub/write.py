@@ -1,0 +1,267 @@
+"""WriteToPubSub: a message for each element."""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from ...sdk.coders.coder import shortened
+from ...sdk.elements.bundle import Bundle, expanded
+from ...sdk.errors import SinkError
+from ...sdk.sink import SinkContext, SinkWriter
+from ...windowing.timestamp import MIN_MICROS
+from ..lost_connections import is_lost
+from ..opened_sink import OpenedSink
+from ..record_blocks import BlockWriter, records_of
+from ..waiting import patiently
+from ..write_into import WriteInto
+from .client import ONCE, Resource, error_of, explained, package
+from .messages import PubsubMessage, attribute_of_micros
+
+# The attribute that has the id of a message without an `id_label`.
+ID_ATTRIBUTE = "penstock-id"
+
+# The messages that the client has at a time, published or not.
+_WAITING = 1_000
+
+# How long the client tries by itself, in seconds.
+_TRIED = 30.0
+
+# The size of a message, with its attributes, that Pub/Sub permits, in bytes.
+_MOST_BYTES = 10_000_000
+
+# The number of a message in its transaction, its data, attributes and ordering key.
+Record = tuple[bytes, Mapping[str, str], str]
+
+
+@attrs.frozen
+class Writing:
+    """How elements become messages.
+
+    Attributes:
+      with_attributes: whether elements are `PubsubMessage`s; otherwise bytes.
+      id_label: the attribute that gets an id.
+      timestamp_attribute: the attribute that gets the event time; None for none.
+    """
+
+    transform: str
+    topic: Resource
+    with_attributes: bool
+    id_label: str
+    timestamp_attribute: str | None
+
+    def message(self, element: Any, micros: int) -> Record:
+        """Return the data, attributes and ordering key of an element.  Raises `SinkError`."""
+        attributes: dict[str, str] = {}
+        data, key = element, ""
+        if self.with_attributes:
+            if not isinstance(element, PubsubMessage):
+                raise SinkError(f"{self.transform}: expected a PubsubMessage, got {shortened(element, 100)}")
+            data, attributes, key = element.data or b"", dict(element.attributes or {}), element.ordering_key
+        if not isinstance(data, bytes):
+            advice = "encode it, or use with_attributes=True for PubsubMessages"
+            raise SinkError(f"{self.transform}: expected bytes, got {shortened(data, 100)}; {advice}")
+        if self.timestamp_attribute is not None:
+            if micros == MIN_MICROS:
+                raise SinkError(
+                    f"{self.transform}: an element has no event time for the attribute {self.timestamp_attribute!r}; "
+                    f"give elements times by WithTimestamps. It is {shortened(element, 100)}"
+                )
+            attributes[self.timestamp_attribute] = attribute_of_micros(micros)
+        size = len(data) + sum(len(name.encode()) + len(text.encode()) for name, text in attributes.items())
+        if size > _MOST_BYTES:
+            raise SinkError(f"{self.transform}: a message of {size:,} bytes; Pub/Sub permits {_MOST_BYTES:,}")
+        return data, attributes, key
+
+
+class PubsubSink(OpenedSink["Publishing"]):
+    """Messages of a topic; see `WriteToPubSub`."""
+
+    def __init__(self, writing: Writing) -> None:
+        super().__init__()
+        self.writing = writing
+
+    def target(self) -> str:
+        return self.writing.topic.path
+
+    def open_for(self, label: str) -> Publishing:
+        return Publishing(attrs.evolve(self.writing, transform=label))
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the settings to show in a drawing of the pipeline."""
+        return {"topic": self.writing.topic.path}
+
+    def prepare(self, context: SinkContext) -> None:
+        self.opened(context).check()
+
+    def open_writer(self, context: SinkContext) -> PubsubSinkWriter:
+        return PubsubSinkWriter(self.opened(context).writing)
+
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
+        if any(staged):
+            messages = (
+                (f"{id}-{number}", *record)
+                for id, blocks in filter(None, staged)
+                for number, record in enumerate(records_of(blocks))
+            )
+            self.opened(context).publish(messages, context.transaction)
+
+    def abort(self, context: SinkContext) -> None:
+        """Do nothing: nothing of a transaction is outside its tokens before its commit."""
+
+    def close(self) -> None:
+        """Disconnect: a client has threads, which a run must not leave behind."""
+        for publishing in self._opened.values():
+            publishing.close()
+
+
+class Publishing:
+    """The topic as one transform writes to it, with the client that publishes."""
+
+    def __init__(self, writing: Writing) -> None:
+        self.writing = writing
+        self._client: Any = None
+
+    def check(self) -> None:
+        """Raise `SinkError` if there is no such topic."""
+        writing = self.writing
+        with explained(writing.transform, writing.topic, "can't be written to", SinkError):
+            client = self._opened()
+            self._patiently(lambda: client.get_topic(topic=writing.topic.path, **ONCE))
+
+    def publish(self, messages: Iterable[tuple[str, bytes, Mapping[str, str], str]], transaction: str) -> None:
+        """Publish messages, each with its id, and wait until the topic has them all."""
+        client, waiting = self._opened(), deque[tuple[Any, Any]]()
+        try:
+            for message in messages:
+                if len(waiting) >= _WAITING:
+                    self._wait_for(*waiting.popleft(), transaction)
+                waiting.append((message, self._send(client, message)))
+            while waiting:
+                self._wait_for(*waiting.popleft(), transaction)
+        except BaseException:
+            self.close()
+            raise
+
+    def _send(self, client: Any, message: tuple[str, bytes, Mapping[str, str], str]) -> Any:
+        id, data, attributes, key = message
+        attributes = {**attributes, self.writing.id_label: id}
+        return client.publish(self.writing.topic.path, data, ordering_key=key, **attributes)
+
+    def _wait_for(self, message: Any, future: Any, transaction: str) -> None:
+        """Wait until the topic has a message; publish it again while Pub/Sub doesn't answer."""
+        futures = [future]
+
+        def published() -> None:
+            try:
+                futures.pop().result(timeout=2 * _TRIED)
+            except BaseException:
+                client, key = self._opened(), message[3]
+                if key:
+                    client.resume_publish(self.writing.topic.path, key)
+                futures.append(self._send(client, message))
+                raise
+
+        try:
+            self._patiently(published)
+        except Exception as error:
+            what = f"can't be published to by transaction {transaction!r}"
+            raise error_of(self.writing.transform, self.writing.topic, what, error, SinkError) from None
+
+    def _patiently(self, call: Any) -> Any:
+        return patiently(self.writing.transform, f"Pub/Sub's {self.writing.topic.path}", call, may_answer=is_lost)
+
+    def _opened(self) -> Any:
+        if self._client is None:
+            pubsub = package(self.writing.transform)
+            options = pubsub.types.PublisherOptions(enable_message_ordering=True, timeout=_TRIED)
+            self._client = pubsub.PublisherClient(publisher_options=options)
+        return self._client
+
+    def close(self) -> None:
+        """Disconnect."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.stop()
+            client.transport.close()
+
+
+class PubsubSinkWriter(SinkWriter[Any]):
+    """Writer that keeps a worker's messages in its token."""
+
+    def __init__(self, writing: Writing) -> None:
+        self._writing = writing
+        self._messages = BlockWriter()
+
+    def write(self, bundle: Bundle) -> None:
+        for element, micros in zip(bundle.values, expanded(bundle.timestamps, len(bundle)), strict=True):
+            self._messages.add(self._writing.message(element, micros))
+
+    def stage(self) -> Any:
+        blocks = self._messages.blocks()
+        # The ids of the messages begin with it: they are the same in each attempt to commit them.
+        return (uuid.uuid4().hex, blocks) if blocks else None
+
+    def discard(self) -> None:
+        self._messages = BlockWriter()
+
+
+class WriteToPubSub(WriteInto):
+    """A message for each element, at least once: a commit that is interrupted is repeated, and doubles messages.
+
+    Messages are part of a checkpoint until it is complete, and are published then: nothing that a failure takes back is
+    ever published.  Each message has an id, in the attribute `id_label`, by which `ReadFromPubSub(id_label=...)` drops
+    doubles.  Messages with the same ordering key keep their order.  An input with retractions is refused while the
+    pipeline is built.  Needs the extra `pubsub`.
+
+    Args:
+      topic: 'projects/PROJECT/topics/NAME'.
+      with_attributes: whether elements are `PubsubMessage`s; otherwise bytes.
+      id_label: the attribute that gets the id; by default `penstock-id`.
+      timestamp_attribute: the attribute that gets the event time, as a time of RFC 3339.
+
+    Raises `MissingExtraError` and `ValueError` while the pipeline is built, and `SinkError` before the run starts if
+    there is no such topic.
+
+    >>> import penstock as beam
+    >>> beam.io.WriteToPubSub("projects/shop/topics/orders").display_data()
+    {'topic': 'projects/shop/topics/orders'}
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        with_attributes: bool = False,
+        id_label: str | None = None,
+        timestamp_attribute: str | None = None,
+    ) -> None:
+        name = type(self).__name__
+        package(name)
+        of = Resource.of(name, topic, "topics")
+        super().__init__(PubsubSink(Writing(name, of, with_attributes, id_label or ID_ATTRIBUTE, timestamp_attribute)))
+
+
+class WriteStringsToPubSub(WriteInto):
+    """A message for each text.
+
+    Args: as those of `WriteToPubSub`.
+    """
+
+    def __init__(self, topic: str) -> None:
+        name = type(self).__name__
+        package(name)
+        super().__init__(_TextSink(Writing(name, Resource.of(name, topic, "topics"), False, ID_ATTRIBUTE, None)))
+
+
+class _TextSink(PubsubSink):
+    def open_writer(self, context: SinkContext) -> PubsubSinkWriter:
+        return _TextWriter(self.opened(context).writing)
+
+
+class _TextWriter(PubsubSinkWriter):
+    def write(self, bundle: Bundle) -> None:
+        super().write(Bundle([text.encode("utf-8") for text in bundle.values], bundle.timestamps))
