@@ -21,8 +21,8 @@ from .record_blocks import BlockWriter, records_of
 class Publishing(Protocol):
     """A broker as one transform writes to it."""
 
-    def messages(self, elements: Sequence[Any]) -> Iterable[tuple[Any, ...]]:
-        """Return the messages of elements, of text, bytes, numbers, dicts and None.
+    def messages(self, bundle: Bundle) -> Iterable[tuple[Any, ...]]:
+        """Return the messages of a bundle's elements, of text, bytes, numbers, dicts and None.
 
         Raises `SinkError` for an element that isn't one, and `RejectedRecordError` for one that the broker refuses.
         """
@@ -68,7 +68,7 @@ class _MessageWriter(SinkWriter[Any]):
         self._messages = BlockWriter()
 
     def write(self, bundle: Bundle) -> None:
-        for message in self._publishing.messages(bundle.values):
+        for message in self._publishing.messages(bundle):
             self._messages.add(message)
 
     def stage(self) -> Any:

@@ -49,9 +49,10 @@ class MultipleReadFromPubSub(PTransform):
 
 
 def _read(descriptor: PubSubSourceDescriptor, with_attributes: bool) -> ReadFromPubSub:
-    kind = "topic" if "/topics/" in descriptor.source else "subscription"
+    is_topic = "/topics/" in descriptor.source
     return ReadFromPubSub(
-        **{kind: descriptor.source},
+        descriptor.source if is_topic else None,
+        None if is_topic else descriptor.source,
         id_label=descriptor.id_label,
         with_attributes=with_attributes,
         timestamp_attribute=descriptor.timestamp_attribute,

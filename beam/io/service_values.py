@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+
 class BigQueryDisposition:
     """Whether a write to BigQuery creates a table, and what it does with the rows of an existing one.
 

@@ -6,12 +6,13 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
 
 from ...sdk.coders.coder import shortened
+from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
 from ...sdk.sink import SinkContext
 from ..message_sink import MessageSink
@@ -106,9 +107,9 @@ class Publishing:
             self._publisher = Publisher(self.writing)
         return self._publisher
 
-    def messages(self, elements: Sequence[Any]) -> Iterable[tuple[str, bytes]]:
-        """Return the messages of elements."""
-        return map(self.writing.message, elements)
+    def messages(self, bundle: Bundle) -> Iterable[tuple[str, bytes]]:
+        """Return the messages of a bundle's elements."""
+        return map(self.writing.message, bundle.values)
 
     def publish(self, messages: Iterable[tuple[Any, ...]], transaction: str) -> None:
         """Publish messages, each with its id."""

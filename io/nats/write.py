@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from ...sdk.coders.coder import shortened
+from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import SinkContext
 from ..message_sink import MessageSink
@@ -215,9 +216,9 @@ class Streams:
                 raise
             raise self._rejection(data, f"the stream refuses a message for {subject!r}: {error.description}") from None
 
-    def messages(self, elements: Sequence[Any]) -> Iterable[tuple[str, bytes, dict[str, str] | None]]:
-        """Return the messages of elements; raise `SinkError` for a subject without a stream."""
-        found = [self.writing.message(element) for element in elements]
+    def messages(self, bundle: Bundle) -> Iterable[tuple[str, bytes, dict[str, str] | None]]:
+        """Return the messages of a bundle's elements; raise `SinkError` for a subject without a stream."""
+        found = [self.writing.message(element) for element in bundle.values]
         self._look_up({subject for subject, _, _ in found})
         for message in found:
             self._check(*message)

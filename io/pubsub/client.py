@@ -80,7 +80,8 @@ def error_of(
     """Return the client's error in words, with what to do."""
     said = without_environment(text_or_class(error))
     advice = {
-        "DefaultCredentialsError": "; set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`",
+        "DefaultCredentialsError": "; set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default "
+        "login`",
         "PermissionDenied": "; do the credentials have the role Pub/Sub Subscriber, or Publisher?",
         "NotFound": f"; create it with `gcloud pubsub {resource.kind} create {resource.name}`",
     }.get(type(error).__name__, "")

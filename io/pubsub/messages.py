@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import attrs
@@ -51,7 +51,7 @@ class PubsubMessage:
 
 def message_of(received: Any) -> PubsubMessage:
     """Return a client's message."""
-    published = Timestamp.from_utc_datetime(received.publish_time.astimezone(timezone.utc))
+    published = Timestamp.from_utc_datetime(received.publish_time.astimezone(UTC))
     return PubsubMessage(
         bytes(received.data), dict(received.attributes), received.message_id, published, received.ordering_key
     )
@@ -77,6 +77,6 @@ def attribute_of_micros(micros: int) -> str:
     >>> attribute_of_micros(1_500_000)
     '1970-01-01T00:00:01.500000Z'
     """
-    return datetime.fromtimestamp(micros // 1_000_000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.") + (
+    return datetime.fromtimestamp(micros // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + (
         f"{micros % 1_000_000:06}Z"
     )

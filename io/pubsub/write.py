@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -12,11 +11,13 @@ import attrs
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle, expanded
 from ...sdk.errors import SinkError
-from ...sdk.sink import SinkContext, SinkWriter
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PCollection, PDone
+from ...sdk.sink import SinkContext
+from ...transforms import Map
 from ...windowing.timestamp import MIN_MICROS
 from ..lost_connections import is_lost
-from ..opened_sink import OpenedSink
-from ..record_blocks import BlockWriter, records_of
+from ..message_sink import MessageSink
 from ..waiting import patiently
 from ..write_into import WriteInto
 from .client import ONCE, Resource, error_of, explained, package
@@ -78,7 +79,7 @@ class Writing:
         return data, attributes, key
 
 
-class PubsubSink(OpenedSink["Publishing"]):
+class PubsubSink(MessageSink["Publishing"]):
     """Messages of a topic; see `WriteToPubSub`."""
 
     def __init__(self, writing: Writing) -> None:
@@ -97,21 +98,6 @@ class PubsubSink(OpenedSink["Publishing"]):
 
     def prepare(self, context: SinkContext) -> None:
         self.opened(context).check()
-
-    def open_writer(self, context: SinkContext) -> PubsubSinkWriter:
-        return PubsubSinkWriter(self.opened(context).writing)
-
-    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
-        if any(staged):
-            messages = (
-                (f"{id}-{number}", *record)
-                for id, blocks in filter(None, staged)
-                for number, record in enumerate(records_of(blocks))
-            )
-            self.opened(context).publish(messages, context.transaction)
-
-    def abort(self, context: SinkContext) -> None:
-        """Do nothing: nothing of a transaction is outside its tokens before its commit."""
 
     def close(self) -> None:
         """Disconnect: a client has threads, which a run must not leave behind."""
@@ -133,7 +119,11 @@ class Publishing:
             client = self._opened()
             self._patiently(lambda: client.get_topic(topic=writing.topic.path, **ONCE))
 
-    def publish(self, messages: Iterable[tuple[str, bytes, Mapping[str, str], str]], transaction: str) -> None:
+    def messages(self, bundle: Bundle) -> Iterable[Record]:
+        """Return the messages of a bundle's elements."""
+        return map(self.writing.message, bundle.values, expanded(bundle.timestamps, len(bundle)))
+
+    def publish(self, messages: Iterable[tuple[Any, ...]], transaction: str) -> None:
         """Publish messages, each with its id, and wait until the topic has them all."""
         client, waiting = self._opened(), deque[tuple[Any, Any]]()
         try:
@@ -147,7 +137,7 @@ class Publishing:
             self.close()
             raise
 
-    def _send(self, client: Any, message: tuple[str, bytes, Mapping[str, str], str]) -> Any:
+    def _send(self, client: Any, message: tuple[Any, ...]) -> Any:
         id, data, attributes, key = message
         attributes = {**attributes, self.writing.id_label: id}
         return client.publish(self.writing.topic.path, data, ordering_key=key, **attributes)
@@ -190,26 +180,6 @@ class Publishing:
             client.transport.close()
 
 
-class PubsubSinkWriter(SinkWriter[Any]):
-    """Writer that keeps a worker's messages in its token."""
-
-    def __init__(self, writing: Writing) -> None:
-        self._writing = writing
-        self._messages = BlockWriter()
-
-    def write(self, bundle: Bundle) -> None:
-        for element, micros in zip(bundle.values, expanded(bundle.timestamps, len(bundle)), strict=True):
-            self._messages.add(self._writing.message(element, micros))
-
-    def stage(self) -> Any:
-        blocks = self._messages.blocks()
-        # The ids of the messages begin with it: they are the same in each attempt to commit them.
-        return (uuid.uuid4().hex, blocks) if blocks else None
-
-    def discard(self) -> None:
-        self._messages = BlockWriter()
-
-
 class WriteToPubSub(WriteInto):
     """A message for each element, at least once: a commit that is interrupted is repeated, and doubles messages.
 
@@ -245,23 +215,20 @@ class WriteToPubSub(WriteInto):
         super().__init__(PubsubSink(Writing(name, of, with_attributes, id_label or ID_ATTRIBUTE, timestamp_attribute)))
 
 
-class WriteStringsToPubSub(WriteInto):
+class WriteStringsToPubSub(PTransform):
     """A message for each text.
 
     Args: as those of `WriteToPubSub`.
     """
 
     def __init__(self, topic: str) -> None:
-        name = type(self).__name__
-        package(name)
-        super().__init__(_TextSink(Writing(name, Resource.of(name, topic, "topics"), False, ID_ATTRIBUTE, None)))
+        super().__init__()
+        self._write = WriteToPubSub(topic)
+
+    def expand(self, pcoll: PCollection[str]) -> PDone:
+        done: PDone = pcoll | "EncodeString" >> Map(_encoded).with_output_types(bytes) | self._write
+        return done
 
 
-class _TextSink(PubsubSink):
-    def open_writer(self, context: SinkContext) -> PubsubSinkWriter:
-        return _TextWriter(self.opened(context).writing)
-
-
-class _TextWriter(PubsubSinkWriter):
-    def write(self, bundle: Bundle) -> None:
-        super().write(Bundle([text.encode("utf-8") for text in bundle.values], bundle.timestamps))
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8")

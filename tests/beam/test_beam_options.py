@@ -171,14 +171,15 @@ def test_a_program_ends_with_2_for_a_missing_option(command: list[str], tmp_path
 @pytest.mark.parametrize("name", ["FlinkRunner", "DataflowRunner", "PortableRunner", "flink", "a.b.FlinkRunner"])
 def test_a_runner_of_beams_that_penstock_lacks_is_answered_with_its_own(name: str) -> None:
     """With the flags to use."""
-    with pytest.raises(RunnerError, match=rf"--runner={name}: penstock has no such runner .* use --runner=local, with"):
-        create_runner(name)
+    runner = create_runner(name)
+    with pytest.raises(RunnerError, match=r"--runner=\w+Runner: penstock has no such runner .* use --runner=local"):
+        runner.for_options(PipelineOptions([]))
 
 
 @pytest.mark.parametrize("name", ["InteractiveRunner", "SwitchingDirectRunner", "Direct", "PrismRunner"])
 def test_beams_runners_in_this_process_are_the_local_runner(name: str) -> None:
     """By name."""
-    assert create_runner(name).name == "local"
+    assert create_runner(name).for_options(PipelineOptions([])).name == "local"
 
 
 @pytest.mark.usefixtures("_for_beam")

@@ -34,15 +34,15 @@ def test_requests_and_schemas_are_no_transforms() -> None:
 
 def test_reads_and_writes_of_services_can_be_built_but_not_run() -> None:
     """As in tests of the construction of a pipeline.  The error names the transform by its label."""
-    from apache_beam.io import ReadFromPubSub, WriteToBigQuery
+    from apache_beam.io import ReadFromBigQuery, WriteToBigQuery
 
     p = beam.Pipeline()
-    messages = p | "Messages" >> ReadFromPubSub(topic="projects/project/topics/clicks")
+    messages = p | "Messages" >> ReadFromBigQuery(table="project:dataset.clicks")
     written = messages | beam.Map(len) | "Save" >> WriteToBigQuery("t", method=WriteToBigQuery.Method.FILE_LOADS)
     _ = written.failed_rows_with_errors | "Errors" >> beam.Map(str)
     _ = written["FailedRows"] | "Rows" >> beam.Map(str)
 
-    with pytest.raises(UnsupportedError, match=r"^Messages: apache_beam\.io\.gcp\.pubsub\.ReadFromPubSub: penstock"):
+    with pytest.raises(UnsupportedError, match=r"^Messages: apache_beam\.io\.gcp\.bigquery\.ReadFromBigQuery: pens"):
         p.run()
 
 
@@ -60,7 +60,7 @@ def test_a_read_of_a_stream_is_unbounded() -> None:
     p = beam.Pipeline()
     read = {
         path: (p | path >> _of(path)()).is_bounded
-        for path in ("io.gcp.pubsub.ReadFromPubSub", "io.kafka.ReadFromKafka", "io.gcp.bigquery.ReadFromBigQuery")
+        for path in ("io.debezium.ReadFromDebezium", "io.kafka.ReadFromKafka", "io.gcp.bigquery.ReadFromBigQuery")
     }
 
     assert [False, False, True] == list(read.values())

@@ -15,7 +15,9 @@ from penstock.testing.util import assert_that, equal_to
 
 
 @pytest.mark.parametrize("runner_name", EVERY_RUNNER)
-def test_a_pipeline_on_each_runner_writes_each_message_once(pubsub: PubsubServer, name: str, make_pipeline: Any) -> None:
+def test_a_pipeline_on_each_runner_writes_each_message_once(
+    pubsub: PubsubServer, name: str, make_pipeline: Any
+) -> None:
     with make_pipeline() as p:
         _ = p | beam.Create([b"%d" % n for n in range(50)]) | WriteToPubSub(pubsub.topic(name))
     messages = pubsub.pull(name)
