@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import attrs
 
-from ...sdk.errors import PenstockError, SinkError, SourceError
+from ...sdk.errors import PenstockError, SinkError, SourceError, missing_extra
 from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
 from ..lost_connections import is_lost
-from ..optional_package import optional_package
 
 # A call that isn't repeated by the client, silently, and how long its answer is waited for, in seconds.
 ONCE: Mapping[str, Any] = {"retry": None, "timeout": 10.0}
@@ -23,7 +23,10 @@ _NAME = re.compile(r"projects/(?P<project>[^/]+)/(?P<kind>topics|subscriptions)/
 
 def package(needed_for: str) -> Any:
     """Import and return the client's package.  Raises `MissingExtraError`."""
-    return optional_package("google.cloud.pubsub_v1", extra="pubsub", needed_for=needed_for)
+    try:
+        return import_module("google.cloud.pubsub_v1")
+    except ImportError as error:
+        raise missing_extra("google-cloud-pubsub", "pubsub", needed_for) from error
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ import attrs
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
 from ..lost_connections import is_lost
-from ..waiting import RETRIED_AFTER
+from ..waiting import RETRIED_AFTER, Outage
 from .client import ONCE, Resource, error_of, package
 from .messages import PubsubMessage, message_of
 
@@ -36,6 +36,10 @@ _AT_A_TIME = 20
 
 # The size of messages that are leased at a time, in bytes.
 _LEASED_BYTES = 1 << 30
+
+# The client connects again by itself, and doesn't tell.  So the server is asked for the subscription when no message
+# has come for so many seconds.
+_QUIET = 5.0
 
 # The acknowledgements of a request.
 _TOGETHER = 2_000
@@ -80,12 +84,15 @@ class Lease:
         # Those that were taken, with the position after each.
         self._unacknowledged: deque[tuple[int, Any]] = deque()
         self._failure: BaseException | None = None
-        self._is_closed = False
+        self._closed = threading.Event()
         self._news = threading.Condition()
+        self._outage = Outage(reading.transform, f"Pub/Sub's {reading.subscription.path}")
         self.last_received = time.monotonic()
         self._client: Any = None
         self._stream: Any = None
         self._open()
+        self._watch = threading.Thread(target=self._look, name=f"penstock-pubsub-{reading.transform}", daemon=True)
+        self._watch.start()
 
     # In the reader's thread
 
@@ -127,13 +134,14 @@ class Lease:
                         self.reading.transform, self.reading.subscription, "can't be acknowledged", error
                     ) from None
                 # They come again, and are dropped.
-                _logger.warning("%s: messages can't be acknowledged now: %s", self.reading.transform, error)
+                self._outage.lost(error)
         for received in covered:
             received.drop()
 
     def close(self) -> None:
         """Disconnect.  Pub/Sub delivers again, soon, what was not acknowledged."""
-        self._is_closed = True
+        self._closed.set()
+        self._watch.join()
         self._close_stream()
         client, self._client = self._client, None
         if client is not None:
@@ -177,7 +185,7 @@ class Lease:
         assert error is not None
         if not is_lost(error):
             raise error_of(self.reading.transform, self.reading.subscription, "can't be read", error)
-        _logger.warning("%s: Pub/Sub doesn't answer: %s", self.reading.transform, error)
+        self._outage.lost(error)
         time.sleep(RETRIED_AFTER)
         self._close_stream()
         self._open()
@@ -211,5 +219,21 @@ class Lease:
 
     def _ended(self, stream: Any) -> None:
         error = None if stream.cancelled() else stream.exception()
-        if error is not None and not self._is_closed:
+        if error is not None and not self._closed.is_set():
             self._failure = error
+
+    def _look(self) -> None:
+        """Say that the server doesn't answer, and that it answers again."""
+        while not self._closed.wait(_QUIET):
+            if time.monotonic() - self.last_received < _QUIET:
+                self._outage.over()
+                continue
+            try:
+                self._client.get_subscription(subscription=self.reading.subscription.path, **ONCE)
+            except Exception as error:
+                if is_lost(error):
+                    self._outage.lost(error)
+                else:
+                    self._failure = error
+            else:
+                self._outage.over()

@@ -117,6 +117,10 @@ class ReadStringsFromPubSub(PTransform):
     """The messages of a topic or a subscription, as text.
 
     Args: as those of `ReadFromPubSub`.
+
+    >>> import penstock as beam
+    >>> beam.io.ReadStringsFromPubSub(subscription="projects/shop/subscriptions/orders").default_label()
+    'ReadStringsFromPubSub'
     """
 
     def __init__(self, topic: str | None = None, subscription: str | None = None, id_label: str | None = None) -> None:

@@ -219,6 +219,10 @@ class WriteStringsToPubSub(PTransform):
     """A message for each text.
 
     Args: as those of `WriteToPubSub`.
+
+    >>> import penstock as beam
+    >>> beam.io.WriteStringsToPubSub("projects/shop/topics/orders").default_label()
+    'WriteStringsToPubSub'
     """
 
     def __init__(self, topic: str) -> None:

@@ -249,7 +249,7 @@ class TestPubsub(AtServer):
 
     @pytest.fixture(autouse=True)
     def reached(self, pubsub_server: PubsubServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        with self.behind_a_proxy(pubsub_server):
+        with self.behind_a_proxy(pubsub_server, pubsub_server.proxied_port):
             monkeypatch.setenv("PUBSUB_EMULATOR_HOST", f"127.0.0.1:{self.proxy.port}")
             yield
 

@@ -56,6 +56,7 @@ class PubsubServer:
 
     Attributes:
       port: where it listens.
+      proxied_port: where a test's proxy listens: a process that starts others keeps the environment of the first test.
       environment: the environment variables of its clients.
     """
 
@@ -63,6 +64,7 @@ class PubsubServer:
 
     def __init__(self) -> None:
         self.port = _free_port()
+        self.proxied_port = _free_port()
         self.environment = {"PUBSUB_EMULATOR_HOST": f"127.0.0.1:{self.port}", "GOOGLE_CLOUD_PROJECT": "penstock"}
         self._process = subprocess.Popen(
             [str(program()), str(self.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -17,10 +17,14 @@ class BehindAProxy:
     proxy: SeverableProxy
 
     @contextlib.contextmanager
-    def behind_a_proxy(self, server: Any) -> Iterator[None]:
-        """Connect to a server through a proxy."""
+    def behind_a_proxy(self, server: Any, port: int | None = None) -> Iterator[None]:
+        """Connect to a server through a proxy.
+
+        Args:
+          port: the proxy's; None for any.
+        """
         self.server = server
-        with SeverableProxy.running(server.port, free_port()) as self.proxy:
+        with SeverableProxy.running(server.port, port or free_port()) as self.proxy:
             yield
 
     @property
