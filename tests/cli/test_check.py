@@ -12,7 +12,7 @@ from penstock.beam.check import missing_of_beam
 PROGRAM = """\
 import apache_beam as beam
 from apache_beam.io.gcp import bigquery
-from apache_beam.io import ReadFromPubSub, ReadFromText
+from apache_beam.io import ReadFromBigQuery, ReadFromText
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
 
@@ -20,7 +20,7 @@ class Stamp(beam.DoFn):
     def process(self, element, window=beam.DoFn.WindowParam):
         yield window.start
 
-options = PipelineOptions(["--runner", "DataflowRunner", "--project=p"])
+options = PipelineOptions(["--runner", "UnheardRunner", "--project=p"])
 with beam.Pipeline(options=options) as p:
     lines = p | ReadFromText("in.txt", unheard_of=1) | beam.WindowInto(window.FixedWindows(60))
     lines | bigquery.WriteToBigQuery("t", create_disposition=beam.io.BigQueryDisposition.CREATE_NEVER)
@@ -35,8 +35,9 @@ def test_everything_that_is_missing_is_reported_with_its_line(penstock: Penstock
     lines = [line.removeprefix("pipeline.py:").partition("penstock")[0] for line in ran.stdout.splitlines()]
     assert ran.returncode == 1, ran.stderr
     assert [
-        "3: apache_beam.io.gcp.pubsub.ReadFromPubSub: ",
-        "11: --runner=DataflowRunner: ",
+        "3: apache_beam.io.gcp.bigquery.ReadFromBigQuery: ",
+        "11: --runner=UnheardRunner: there is no such runner; did you mean 'sparkrunner'? "
+        "Installed: local, spark, spark-batch, spark-microbatch",
         "13: ReadFromText has no parameter 'unheard_of' in ",
         "14: apache_beam.io.gcp.bigquery.WriteToBigQuery: ",
         "15: window.Unheard: apache_beam.transforms.window has no name 'Unheard', neither in ",

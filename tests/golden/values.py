@@ -27,6 +27,7 @@ from penstock.io.kafka.source import TopicPartition
 from penstock.io.mqtt.messages import MqttMessage
 from penstock.io.nats.bounded import Range as NatsRange
 from penstock.io.nats.messages import NatsMessage
+from penstock.io.pubsub.messages import PubsubMessage
 from penstock.io.redis.source import RedisStreamEntry
 from penstock.runners.execution.plan.source_identities import PartitionPosition
 from penstock.runners.execution.stages.recorded_outputs import MemoryChanges
@@ -163,6 +164,7 @@ VALUES: dict[str, Any] = {
     "kafka-range/1": Range(TopicPartition("t", 3), 5, 9, 1_000_000),
     "kafka-record/1": KafkaRecord("t", 3, 5, 1000, b"k", b"v", [KafkaHeader("a", b"1")], 0, "CreateTime"),
     "kll-sketch/1": _kll(),
+    "pubsub-message/1": PubsubMessage(b"tea", {"user": "ann"}, "7", Timestamp(5), "ann"),
     "mqtt-message/1": MqttMessage("home/kitchen", b"21.5", 1, False, {"unit": "C"}),
     "multiset/1": _multiset(),
     "nats-message/1": NatsMessage("orders", 7, "orders.new", b"tea", {"a": "b"}, 1_000_000),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import pathlib
 import pkgutil
@@ -24,7 +25,8 @@ def sources(kind: type) -> Iterator[type]:
     """The classes of the package that a user's program may read from."""
     for each in kind.__subclasses__():
         yield from sources(each)
-        if each.__module__.startswith("penstock.") and not each.__module__.startswith("penstock.tests"):
+        is_of_package = each.__module__.startswith("penstock.") and not each.__module__.startswith("penstock.tests")
+        if is_of_package and not inspect.isabstract(each):
             yield each
 
 
