@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin
 
-
 _PACKAGE = __name__.partition(".")[0]
 
 

@@ -36,8 +36,10 @@ def test_everything_that_is_missing_is_reported_with_its_line(penstock: Penstock
     assert ran.returncode == 1, ran.stderr
     assert [
         "3: apache_beam.io.gcp.bigquery.ReadFromBigQuery: ",
-        "11: --runner=UnheardRunner: there is no such runner; did you mean 'sparkrunner'? "
-        "Installed: local, spark, spark-batch, spark-microbatch",
+        (
+            "11: --runner=UnheardRunner: there is no such runner; did you mean 'sparkrunner'? "
+            "Installed: local, spark, spark-batch, spark-microbatch"
+        ),
         "13: ReadFromText has no parameter 'unheard_of' in ",
         "14: apache_beam.io.gcp.bigquery.WriteToBigQuery: ",
         "15: window.Unheard: apache_beam.transforms.window has no name 'Unheard', neither in ",
