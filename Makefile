@@ -207,6 +207,7 @@ servers:
 # Otherwise several processes of the tests would fetch them at once.
 brokers: servers $(FULL)
 	@PYTHONPATH=tests $(BIN)/python -m kafka.fetch
+	@PYTHONPATH=tests $(BIN)/python -m servers.pubsub_server
 
 # Debian has Python's venv in a package of its own.  What fails half-way is removed, or it would pass for done.
 $(BIN)/python:

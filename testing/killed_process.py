@@ -30,7 +30,7 @@ def until(holds: Callable[[], Any], what: str) -> None:
 class KilledProcess:
     """A process that calls a function with arguments, which are pickled.
 
-    Processes are forked from one that has no threads and no connections.
+    Processes are forked from one that has no threads and no connections, and have the environment of this process.
 
     Args:
       log: the path of the file that the process writes its output to.
@@ -41,7 +41,8 @@ class KilledProcess:
         context = multiprocessing.get_context("forkserver")
         # Once for all processes.
         context.set_forkserver_preload(["__main__", "penstock.runners.local", "penstock.io", __name__])
-        self._process = context.Process(target=_called, args=(str(log), dumps((function, arguments))), daemon=True)
+        arguments = str(log), dict(os.environ), dumps((function, arguments))
+        self._process = context.Process(target=_called, args=arguments, daemon=True)
         self._process.start()
 
     @property
@@ -67,7 +68,9 @@ class KilledProcess:
             raise AssertionError(f"expected the process to be killed, got status {self._process.exitcode}\n{self.log}")
 
 
-def _called(log: str, pickled: bytes) -> None:
+def _called(log: str, environment: dict[str, str], pickled: bytes) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
     file = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(file, stream)

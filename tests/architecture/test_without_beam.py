@@ -39,6 +39,7 @@ def run(directory: pathlib.Path, *command: str) -> str:
     """Run Python with the package in a directory, and return what it prints."""
     # The copy, and not the installed package.
     environment = {**os.environ, "PYTHONPATH": f"{directory}{os.pathsep}{TESTS}"}
+    environment.pop("PYTEST_ADDOPTS", None)
     ran = subprocess.run([sys.executable, *command], cwd=directory, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout

@@ -308,6 +308,17 @@ def s3(directory: pathlib.Path) -> None:
     assert fsspec.get_filesystem_class("s3").protocol
 
 
+def gcs(directory: pathlib.Path) -> None:
+    import fsspec
+
+    assert fsspec.get_filesystem_class("gs").protocol
+
+
+def pubsub(directory: pathlib.Path) -> None:
+    p = beam.Pipeline()
+    _ = p | beam.io.ReadFromPubSub(subscription="projects/shop/subscriptions/orders")
+
+
 def enrichment(directory: pathlib.Path) -> None:
     import cachetools
     import httpx
@@ -324,8 +335,8 @@ BY_EXTRA = {
     **{
         check.__name__: check
         for check in (
-            avro, connect, dataframes, delta, draw, encryption, enrichment, iceberg, kafka, metrics, mqtt, nats,
-            parquet, postgres, progress, redis, rocksdb, s3, sketches, spark, sql, tfrecord, ui, zstd,
+            avro, connect, dataframes, delta, draw, encryption, enrichment, gcs, iceberg, kafka, metrics, mqtt,
+            nats, parquet, postgres, progress, pubsub, redis, rocksdb, s3, sketches, spark, sql, tfrecord, ui, zstd,
         )
     },
 }  # fmt: skip

