@@ -244,6 +244,11 @@ def test_metrics_have_the_names_of_a_stream(
     ours = ("numbers", "app", "Busy")
     wait_until(lambda: run.samples().get(("penstock_user_counter", *ours), 0) > 200, "numbers")
     wait_until(lambda: NAMES <= {name for name, *_ in run.samples()}, "all metrics")
+
+    def reported() -> int:
+        return sum(name == "penstock_subtask_busy_ratio" for name, *_ in run.samples())
+
+    wait_until(lambda: reported() == parallelism, "a report of each worker")
     found = run.samples()
 
     assert NAMES == {name for name, *_ in found}
