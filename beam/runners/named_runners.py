@@ -4,8 +4,6 @@ The runner of the command line, `--runner=spark`, wins.  Without one it is `--be
 warning says so.
 
 >>> from penstock.options.pipeline_options import PipelineOptions
->>> from penstock.beam.import_hook import install_import_hook
->>> install_import_hook()
 >>> DataflowRunner().for_options(PipelineOptions(["--beam_runner=spark-batch"])).name
 'spark-batch'
 """
