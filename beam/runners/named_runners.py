@@ -3,6 +3,7 @@
 The runner of the command line, `--runner=spark`, wins.  Without one it is `--beam_runner`, or else the local runner; a
 warning says so.
 
+>>> from penstock.beam.runners.named_runners import DataflowRunner
 >>> from penstock.options.pipeline_options import PipelineOptions
 >>> DataflowRunner().for_options(PipelineOptions(["--beam_runner=spark-batch"])).name
 'spark-batch'
