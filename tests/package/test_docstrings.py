@@ -6,6 +6,7 @@ import doctest
 import importlib
 import pathlib
 import pkgutil
+import sys
 
 import pytest
 from package.unpack_wheel import listed_packages
@@ -27,8 +28,10 @@ def modules() -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules())
-def test_the_examples_in_the_docstrings_of(name: str) -> None:
+def test_the_examples_in_the_docstrings_of(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of a module's examples, each docstring's with a namespace of its own."""
+    # One module installs the import hook for Beam, which would stay for the tests after it.
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     module = importlib.import_module(name)
     runner = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False)
     report: list[str] = []
