@@ -1,4 +1,4 @@
-"""Beam's runners, in whose place penstock's run, and what comes with them.
+"""Substitutes for Beam's runners, for the results of their jobs, and for `interactive_beam`.
 
 named_runners.py     runners that a program names and penstock doesn't have
 job_results.py       methods that results of Beam's services have

@@ -35,7 +35,7 @@ class NamedRunner(Runner):
 
     name: ClassVar[str]
 
-    # The runner of penstock's that does the same, of which nobody needs a warning.
+    # The runner of penstock that is equivalent, so that no warning is logged; None if there is none.
     instead: ClassVar[str | None] = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

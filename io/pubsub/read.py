@@ -31,8 +31,10 @@ class ReadFromPubSub(PTransform):
     delivers the others again after a failure.  Of these, messages whose ids a checkpoint has are dropped: the last
     `max_ids` ids are part of each checkpoint.  One reader reads a subscription; each pipeline needs one of its own.
 
-    With `max_num_records` or `max_read_time` the read is bounded.  Runners that read a source twice, such as
-    spark-microbatch, refuse unbounded reads.  Needs the extra `pubsub`.  The credentials are those of Google's clients;
+    With `max_num_records` or `max_read_time` the read is bounded.  It acknowledges no message of a `subscription`,
+    since a run in batch may fail later: they come again, to this pipeline or another one.  Runners that read a source
+    twice, such as spark-microbatch, refuse unbounded reads.  Needs the extra `pubsub`.  The credentials are those of
+    Google's clients;
     `PUBSUB_EMULATOR_HOST` is the address of another server.
 
     Args:
@@ -43,7 +45,7 @@ class ReadFromPubSub(PTransform):
       with_attributes: gives `PubsubMessage`s; without it, elements are bytes.
       timestamp_attribute: the attribute that has the event time: milliseconds since 1970, or a time of RFC 3339.  By
         default it is the time of publication.
-      max_in_flight: the greatest number of messages between two checkpoints.
+      max_in_flight: the greatest number of messages between two checkpoints, and in a bounded read of a subscription.
       max_ids: the number of ids in a checkpoint, of 12 bytes each; at least `max_in_flight`.
       max_num_records, max_read_time: a number of messages, and of seconds, after which reading ends.
       timestamp_fn: a function from an element to its event time, instead of an attribute.
@@ -88,6 +90,11 @@ class ReadFromPubSub(PTransform):
         if timestamp_fn is not None and timestamp_attribute is not None:
             raise ValueError(f"{name}: timestamp_fn and timestamp_attribute exclude each other")
         self._limits = ReadLimits.of(name, max_num_records, max_read_time)
+        if topic is None and (max_num_records or 0) > max_in_flight:
+            raise ValueError(
+                f"{name}: max_num_records must be at most max_in_flight, {max_in_flight}, for a subscription, whose "
+                f"messages a bounded read doesn't acknowledge; got {max_num_records}"
+            )
         default = BoundedOutOfOrdernessWatermarkEstimator.default_provider(_OUT_OF_ORDER)
         self._times = EventTimes.of(name, timestamp_fn, watermark_estimator, idle_after, default)
         self.with_attributes = with_attributes
@@ -100,7 +107,9 @@ class ReadFromPubSub(PTransform):
         reading = attrs.evolve(self._input.reading, transform=label)
         source: Any = PubsubSource(attrs.evolve(self._input, reading=reading), self._times)
         if self._limits.is_bounded:
-            own = attrs.evolve(source.input, is_temporary=source.input.topic is not None)
+            # A run in batch may fail after its messages were read, and then they would be lost.
+            is_own = source.input.topic is not None
+            own = attrs.evolve(source.input, is_temporary=is_own, acknowledges=is_own)
             source = FirstElements(PubsubSource(own, without_watermark(self._times)), self._limits, label)
         kind = PubsubMessage if self.with_attributes else bytes
         messages: PCollection[Any] = pbegin | Read(source).with_output_types(kind)

@@ -19,7 +19,7 @@ from .client import ONCE, Resource, explained, package
 from .lease import Lease, Position, Reading
 from .messages import PubsubMessage, micros_of_attribute
 
-# How long Pub/Sub keeps a subscription of the source's own that nobody reads, in seconds.
+# Seconds without a reader after which Pub/Sub removes a subscription that the source has made.
 _KEPT = 7 * 86_400
 
 # Microseconds: how far behind the clock the watermark is while no message waits.
@@ -36,6 +36,7 @@ class Input:
       timestamp_attribute: the attribute that has the event time; None for the time of publication.
       with_attributes: whether elements are `PubsubMessage`s; otherwise bytes.
       is_temporary: whether a reader removes the source's own subscription when it is closed.
+      acknowledges: whether messages are acknowledged.
     """
 
     reading: Reading
@@ -43,6 +44,7 @@ class Input:
     timestamp_attribute: str | None
     with_attributes: bool
     is_temporary: bool = False
+    acknowledges: bool = True
 
 
 class PubsubSource(UnboundedSource[Any], Claimant):
@@ -161,7 +163,7 @@ class PubsubReader(EventTimeReader[Any]):
         known = super().watermark(now)
         quiet = 1_000_000 * (time.monotonic() - self._lease.last_received)
         if known < MAX_MICROS and not self._lease.waiting() and quiet >= _BEHIND:
-            # Nothing waits, and nothing has come for a while: what comes next is published from now on.
+            # There is no backlog, so the next message will be published now or later.
             known = self._watermark = max(known, now.micros - _BEHIND)
         return known
 
@@ -172,7 +174,7 @@ class PubsubReader(EventTimeReader[Any]):
         return self._lease.waiting()
 
     def acknowledge(self, offset: Any) -> None:
-        if offset is not None:
+        if offset is not None and self._input.acknowledges:
             self._lease.acknowledge(offset)
 
     def close(self) -> None:
