@@ -24,6 +24,7 @@ write_into.py          base class of the transforms that write into a sink
 opened_sink.py         base class of sinks that keep something open between calls
 message_sink.py        base class of sinks whose messages are part of a checkpoint until it is complete
 record_blocks.py       records of a writer's token, in compressed blocks
+recent_ids.py          ids of the last messages that were read, by which repeated ones are dropped
 net_changes.py         what signed changes of keys come to
 records.py             fields of dicts, Rows, named tuples and dataclasses
 dead_letters.py        records that a sink's target refuses

@@ -35,7 +35,7 @@ def service_transform(path: str) -> AbsentMeta | None:
 
 
 # Modules whose reads are unbounded.
-_UNBOUNDED: Final = ("io.gcp.pubsub", "io.external.gcp.pubsub", "io.kafka", "io.kinesis", "io.debezium")
+_UNBOUNDED: Final = ("io.external.gcp.pubsub", "io.kafka", "io.kinesis", "io.debezium")
 
 
 class ServiceTransformMeta(AbsentMeta):

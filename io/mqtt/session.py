@@ -23,13 +23,11 @@ import attrs
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
 from ...sdk.user_code.error_text import text_or_class
+from ..recent_ids import RecentIds
 from .client import Client, Connection, forget
 from .messages import MqttMessage, message_of
 
 _logger = logger_of(__name__)
-
-# The size of an id in a position, in bytes.
-_DIGEST = 12
 
 # A position: the number of messages, and the digests of the last ids, one after the other.
 Position = tuple[int, bytes]
@@ -92,10 +90,7 @@ class Session:
     def __init__(self, reading: Reading, position: Position | None) -> None:
         self.reading = reading
         self._count, ids = position or (0, b"")
-        self._ids: deque[bytes] = deque(maxlen=reading.max_in_flight)
-        self._known: dict[bytes, int] = {}
-        for start in range(0, len(ids), _DIGEST):
-            self._remember(ids[start : start + _DIGEST])
+        self._ids = RecentIds(reading.max_in_flight, ids)
         self._is_resumed = position is not None
         self._received: deque[tuple[Any, _Delivery | None]] = deque()
         # In the order of their arrival, which is that of their acknowledgement.
@@ -148,7 +143,7 @@ class Session:
 
     def position(self) -> Position:
         """Return the position after all messages that were taken."""
-        return self._count, b"".join(self._ids)
+        return self._count, self._ids.encoded()
 
     def waiting(self) -> int:
         """Return the number of messages that have arrived and weren't taken."""
@@ -187,19 +182,7 @@ class Session:
 
     def _is_new(self, message: MqttMessage) -> bool:
         id = self.reading.id_fn(message)
-        if id is None:
-            return True
-        digest = hashlib.blake2b(_bytes_of(id, self.reading.label), digest_size=_DIGEST).digest()
-        if digest in self._known:
-            return False
-        self._remember(digest)
-        return True
-
-    def _remember(self, digest: bytes) -> None:
-        if len(self._ids) == self._ids.maxlen:
-            del self._known[self._ids[0]]
-        self._ids.append(digest)
-        self._known[digest] = self._count
+        return id is None or self._ids.is_new(_bytes_of(id, self.reading.label))
 
     def _raise_failure(self) -> None:
         self.client.raise_refusal(self.reading.what)

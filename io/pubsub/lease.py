@@ -8,7 +8,6 @@ and whose acknowledgement was lost, is dropped when it comes again.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import deque
@@ -19,14 +18,12 @@ import attrs
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
 from ..lost_connections import is_lost
+from ..recent_ids import RecentIds
 from ..waiting import RETRIED_AFTER, Outage
 from .client import ONCE, Resource, error_of, package
 from .messages import PubsubMessage, message_of
 
 _logger = logger_of(__name__)
-
-# The size of an id in a position, in bytes.
-_DIGEST = 12
 
 # How long the client extends the lease of a message, in seconds.
 _LEASED = 6 * 3600
@@ -76,10 +73,7 @@ class Lease:
     def __init__(self, reading: Reading, position: Position | None) -> None:
         self.reading = reading
         self._count, ids = position or (0, b"")
-        self._ids: deque[bytes] = deque(maxlen=reading.max_ids)
-        self._known: set[bytes] = set()
-        for start in range(0, len(ids), _DIGEST):
-            self._remember(ids[start : start + _DIGEST])
+        self._ids = RecentIds(reading.max_ids, ids)
         self._received: deque[Any] = deque()
         # Those that were taken, with the position after each.
         self._unacknowledged: deque[tuple[int, Any]] = deque()
@@ -113,7 +107,7 @@ class Lease:
 
     def position(self) -> Position:
         """Return the position after all messages that were taken."""
-        return self._count, b"".join(self._ids)
+        return self._count, self._ids.encoded()
 
     def waiting(self) -> int:
         """Return the number of messages that have arrived and weren't taken."""
@@ -198,17 +192,7 @@ class Lease:
                 f"{self.reading.transform}: message {received.message_id} of {self.reading.subscription.path} has no "
                 f"attribute {label!r}, which id_label names; it has {sorted(received.attributes)}"
             )
-        digest = hashlib.blake2b(id.encode(), digest_size=_DIGEST).digest()
-        if digest in self._known:
-            return False
-        self._remember(digest)
-        return True
-
-    def _remember(self, digest: bytes) -> None:
-        if len(self._ids) == self._ids.maxlen:
-            self._known.discard(self._ids[0])
-        self._ids.append(digest)
-        self._known.add(digest)
+        return self._ids.is_new(id.encode())
 
     # In the client's threads
 

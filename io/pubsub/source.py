@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import attrs
@@ -105,24 +107,15 @@ class PubsubSource(UnboundedSource[Any], Claimant):
         """Make a subscription of the source's own, unless an earlier reader has."""
         topic, transform = self.input.topic, self.input.reading.transform
         assert topic is not None
-        exists = package(transform) and _exceptions(transform).AlreadyExists
         request = {
             "name": subscription.path,
             "topic": topic.path,
             "ack_deadline_seconds": 60,
             "expiration_policy": {"ttl": {"seconds": _KEPT}},
         }
-        with explained(transform, topic, "can't be subscribed to"), self._subscriber() as client:
-            try:
-                _reached(transform, topic, lambda: client.create_subscription(request=request, **ONCE))
-            except exists:
-                pass
-
-
-def _exceptions(transform: str) -> Any:
-    from importlib import import_module
-
-    return import_module("google.api_core.exceptions")
+        exists = import_module("google.api_core.exceptions").AlreadyExists
+        with explained(transform, topic, "can't be subscribed to"), self._subscriber() as client, suppress(exists):
+            _reached(transform, topic, lambda: client.create_subscription(request=request, **ONCE))
 
 
 def _reached(transform: str, resource: Resource, call: Any) -> Any:
