@@ -2,8 +2,8 @@
 
 Its requests can be made to fail.
 
-`python gcs_server.py PORT` serves until its input ends.  A line of its input is "stop", "start", "failed" to print how
-many requests failed, or the shares of requests that fail as JSON.  What is stored survives a stop.
+`python -m servers.gcs_server PORT` serves until its input ends.  A line of its input is "stop", "start", "failed" to
+print how many requests failed, or the shares of requests that fail as JSON.  What is stored survives a stop.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from __future__ import annotations
 import io
 import json
 import random
-import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,6 +18,8 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import HTTPServer
 from typing import Any
+
+from servers.commanded_server import CommandedServer
 
 BUCKET = "lake"
 
@@ -105,7 +105,7 @@ def serve(port: int) -> None:
         print("done", flush=True)
 
 
-class GcsServer:
+class GcsServer(CommandedServer):
     """The server, from a test.
 
     Attributes:
@@ -113,23 +113,12 @@ class GcsServer:
     """
 
     def __init__(self) -> None:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port: int = found.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        super().__init__("servers.gcs_server")
         self.environment = {
             "STORAGE_EMULATOR_HOST": self.url,
             # What gcsfs asks of a service that the emulator doesn't have.
             "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         }
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, str(self.port)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
 
     @staticmethod
     @contextmanager
@@ -141,45 +130,6 @@ class GcsServer:
             yield server
         finally:
             server.close()
-
-    def command(self, line: str) -> list[str]:
-        """Send a command, and wait until it is done; the lines that it prints."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-        printed = []
-        while (answer := self._process.stdout.readline().strip()) != "done":
-            assert answer or self._process.poll() is None, "the server has ended"
-            printed.append(answer)
-        return printed
-
-    @contextmanager
-    def faults(self, **shares: float) -> Iterator[None]:
-        """Fail these shares of the requests within a block; one in which none fails is an error."""
-        before = self.command("failed")
-        self.command(json.dumps(shares))
-        try:
-            yield
-        finally:
-            self.command("{}")
-        assert before != self.command("failed")
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Refuse connections within a block."""
-        self.command("stop")
-        try:
-            yield
-        finally:
-            self.command("start")
-
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.terminate()
-        self._process.wait(60)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A server with the API of S3 on loopback: moto's, in a process of its own, with faults.
 
-`python s3_server.py PORT` serves until its input ends.  A line of its input is "stop", "start", "lost" to print the
-paths whose answers were lost on purpose, "failed" to print how many requests failed, or the faults as JSON.
+`python -m servers.s3_server PORT` serves until its input ends.  A line of its input is "stop", "start", "lost" to print
+the paths whose answers were lost on purpose, "failed" to print how many requests failed, or the faults as JSON.
 What is stored survives a stop, as the disks of a store do.
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import os
 import random
-import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from servers.commanded_server import CommandedServer
 
 KEY, SECRET = "AKIAPENSTOCK", "drawn-from-the-bucket"
 BUCKET = "lake"
@@ -113,7 +113,7 @@ def serve(port: int) -> None:
         print("done", flush=True)
 
 
-class S3Server:
+class S3Server(CommandedServer):
     """The server, from a test.
 
     Attributes:
@@ -121,10 +121,7 @@ class S3Server:
     """
 
     def __init__(self) -> None:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port: int = found.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        super().__init__("servers.s3_server")
         self.environment = {
             "AWS_ACCESS_KEY_ID": KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -135,14 +132,6 @@ class S3Server:
             # For the tests' own use of Delta's client.
             "AWS_ALLOW_HTTP": "true",
         }
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, str(self.port)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
 
     @staticmethod
     @contextmanager
@@ -156,18 +145,6 @@ class S3Server:
         finally:
             server.close()
 
-    def command(self, line: str) -> list[str]:
-        """Send a command, and wait until it is done; the lines that it prints."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-        printed = []
-        while (answer := self._process.stdout.readline().strip()) != "done":
-            assert answer or self._process.poll() is None, "the server has ended"
-            printed.append(answer)
-        return printed
-
     @contextmanager
     def losing(self, path: str) -> Iterator[None]:
         """Lose the answer to the request that puts an object, once; a block in which there is none fails."""
@@ -176,26 +153,6 @@ class S3Server:
             yield
         lost = self.command("lost")[before:]
         assert [path] == [path for each in lost if each.endswith(path)]
-
-    @contextmanager
-    def faults(self, **shares: float | str) -> Iterator[None]:
-        """Fail these shares of the requests within a block; one in which none fails is an error."""
-        before = self.command("failed")
-        self.command(json.dumps(shares))
-        try:
-            yield
-        finally:
-            self.command("{}")
-        assert not shares or before != self.command("failed")
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Refuse connections within a block."""
-        self.command("stop")
-        try:
-            yield
-        finally:
-            self.command("start")
 
     def make_bucket(self) -> None:
         """Create the bucket."""
@@ -208,13 +165,6 @@ class S3Server:
             aws_secret_access_key=SECRET,
             region_name="us-east-1",
         ).create_bucket(Bucket=BUCKET)
-
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.terminate()
-        self._process.wait(60)
 
 
 if __name__ == "__main__":

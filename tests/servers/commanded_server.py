@@ -1,0 +1,76 @@
+"""A server in a process of its own that follows the commands of its input: base class of fake object stores."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class CommandedServer:
+    """The server, from a test.  Each command is a line; the process answers with lines, and then with "done".
+
+    Args:
+      module: the name of the program, whose argument is the port.
+
+    Attributes:
+      port, url: where it listens.
+    """
+
+    def __init__(self, module: str) -> None:
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            self.port: int = found.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, str(self.port)],
+            cwd=pathlib.Path(__file__).parents[1],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+
+    def command(self, line: str) -> list[str]:
+        """Send a command, and wait until it is done; the lines that it prints."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        printed = []
+        while (answer := self._process.stdout.readline().strip()) != "done":
+            assert answer or self._process.poll() is None, "the server has ended"
+            printed.append(answer)
+        return printed
+
+    @contextmanager
+    def faults(self, **shares: float | str) -> Iterator[None]:
+        """Fail these shares of the requests within a block; one in which none fails is an error."""
+        before = self.command("failed")
+        self.command(json.dumps(shares))
+        try:
+            yield
+        finally:
+            self.command("{}")
+        assert not shares or before != self.command("failed")
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Refuse connections within a block."""
+        self.command("stop")
+        try:
+            yield
+        finally:
+            self.command("start")
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.terminate()
+        self._process.wait(60)
