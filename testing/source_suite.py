@@ -223,7 +223,8 @@ class SourceSuite:
 
         until(has_closed, "the windows of the first elements are closed")
         stream.end(result)
-        assert next(added) == sum(stream.numbers())
+        # The last elements were perhaps not read yet when the stream was ended.
+        assert _FEW <= sum(stream.numbers()) <= next(added)
 
     # --- Failures
 
