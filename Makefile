@@ -235,4 +235,4 @@ $(FULL): pyproject.toml | $(BIN)/python
 	@touch $@ $(CORE)
 
 clean:
-	rm -rf $(VENV) .editable .kafka .hadoop .beam .release build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .editable .kafka .bigquery .hadoop .beam .release build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

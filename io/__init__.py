@@ -5,6 +5,7 @@ sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
 kafka/      ReadFromKafka, WriteToKafka
 mqtt/       ReadFromMqtt, WriteToMqtt
 pubsub/     ReadFromPubSub, WriteToPubSub
+bigquery/   clients, schemas and values of BigQuery
 nats/       ReadFromNats, WriteToNats: streams of JetStream
 cdc/        FromDebezium, ReadFromPostgresChanges: the changes of tables, with retractions
 delta/      ReadFromDelta, ReadFromDeltaChanges, WriteToDelta

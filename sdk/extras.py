@@ -116,6 +116,11 @@ EXTRAS = (
         "`ReadFromPubSub` and `WriteToPubSub`: google-cloud-pubsub",
         ("io.ReadFromPubSub", "io.ReadStringsFromPubSub", "io.WriteToPubSub", "io.WriteStringsToPubSub"),
     ),
+    Extra(
+        "bigquery",
+        ("google-cloud-bigquery", "google-cloud-bigquery-storage", "pyarrow"),
+        "tables of BigQuery: google-cloud-bigquery, google-cloud-bigquery-storage and PyArrow",
+    ),
     Extra("gcs", ("gcsfs",), "files and checkpoints in Google Cloud Storage: gcsfs"),
     Extra("s3", ("s3fs",), "files, tables and checkpoints in S3 and stores with its API: s3fs"),
     Extra(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kafka.broker import KafkaBroker
 from kafka.packages import why_there_is_no_broker
+from servers.bigquery_server import BigQueryServer, why_there_is_no_bigquery
 from servers.crashing_connections import Connector, PostgreSQLConnector, SqliteConnector
 from servers.mosquitto import Mosquitto, why_there_is_no_mosquitto
 from servers.nats_server import NatsServer, why_there_is_no_nats
@@ -133,6 +134,15 @@ def pubsub_server() -> Iterator[PubsubServer]:
     if reason := why_there_is_no_pubsub():
         pytest.skip(reason)
     with PubsubServer.running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def bigquery_server() -> Iterator[BigQueryServer]:
+    """A server with BigQuery's API, started for the first test that asks."""
+    if reason := why_there_is_no_bigquery():
+        pytest.skip(reason)
+    with BigQueryServer.running() as server:
         yield server
 
 

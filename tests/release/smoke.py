@@ -319,6 +319,16 @@ def pubsub(directory: pathlib.Path) -> None:
     _ = p | beam.io.ReadFromPubSub(subscription="projects/shop/subscriptions/orders")
 
 
+def bigquery(directory: pathlib.Path) -> None:
+    from google.cloud import bigquery, bigquery_storage_v1
+
+    from penstock.io.bigquery.schemas import schema_of
+
+    assert bigquery.Client
+    assert bigquery_storage_v1.BigQueryWriteClient
+    assert schema_of("Write", "n:INT64")
+
+
 def enrichment(directory: pathlib.Path) -> None:
     import cachetools
     import httpx
@@ -335,8 +345,9 @@ BY_EXTRA = {
     **{
         check.__name__: check
         for check in (
-            avro, connect, dataframes, delta, draw, encryption, enrichment, gcs, iceberg, kafka, metrics, mqtt,
-            nats, parquet, postgres, progress, pubsub, redis, rocksdb, s3, sketches, spark, sql, tfrecord, ui, zstd,
+            avro, bigquery, connect, dataframes, delta, draw, encryption, enrichment, gcs, iceberg, kafka,
+            metrics, mqtt, nats, parquet, postgres, progress, pubsub, redis, rocksdb, s3, sketches, spark, sql,
+            tfrecord, ui, zstd,
         )
     },
 }  # fmt: skip

@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+
+from servers.loopback_server import free_port
 
 
 class CommandedServer:
     """The server, from a test.  Each command is a line; the process answers with lines, and then with "done".
 
     Args:
-      module: the name of the program, whose argument is the port.
+      module: the name of the program, whose first argument is the port.
+      arguments: others.
+      python: the interpreter that runs it.
+      environment: environment variables besides those of this process.
 
     Attributes:
       port, url: where it listens.
     """
 
-    def __init__(self, module: str) -> None:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port: int = found.getsockname()[1]
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        python: str = sys.executable,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, str(self.port)],
+            [python, "-m", module, str(self.port), *arguments],
             cwd=pathlib.Path(__file__).parents[1],
+            env={**os.environ, **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -67,3 +67,15 @@ if ! command -v chromium >/dev/null 2>&1 || ! command -v chromedriver >/dev/null
     { install chromium && install chromium-driver && install fonts-dejavu-core; } ||
         echo "No Chromium: the tests of the page will be skipped. On Debian: sudo apt-get install chromium chromium-driver"
 fi
+
+# The server of BigQuery's API has an environment of its own, since its requirements exclude those of penstock.
+bigquery=.bigquery/venv
+if ! [ -e "$bigquery/installed" ]; then
+    echo "Installing a server with BigQuery's API into .bigquery"
+    { "${PYTHON:-python3}" -m venv "$bigquery" &&
+        "$bigquery/bin/python" -m pip --disable-pip-version-check --quiet install bqemulator==1.4.0 duckdb==1.5.5 \
+            duckdb-extensions==1.5.5 duckdb-extension-spatial==1.5.5 numpy &&
+        "$bigquery/bin/python" -c 'import duckdb_extensions; duckdb_extensions.import_extension("spatial")' &&
+        touch "$bigquery/installed"; } ||
+        echo "No server with BigQuery's API: the tests that use it will be skipped."
+fi
