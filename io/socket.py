@@ -92,9 +92,6 @@ class SocketReader(EventTimeReader[str]):
     def close(self) -> None:
         self._connection.close()
 
-    def admit(self, max_elements: int, max_bytes: int | None, now: Timestamp) -> Any:
-        raise SourceError(f"{self.source}: lines of a socket can't be read again, so no batch can be planned")
-
     def _receive(self) -> None:
         while not self._has_ended and len(self._rest) < _READ_AHEAD:
             try:
@@ -119,8 +116,7 @@ class ReadFromSocket(PTransform):
     """The lines, as UTF-8, that a server sends over TCP until it closes the connection.
 
     A socket can't be read twice.  A failure loses the lines read since the last checkpoint, and the lines sent while no
-    connection is open.  So the guarantee is at most once, which `at_most_once=True` accepts.  Runners that require
-    replayable sources refuse this one.
+    connection is open.  So the guarantee is at most once, which `at_most_once=True` accepts.
 
     Args:
       at_most_once: accepts that lines may be lost.

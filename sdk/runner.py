@@ -68,6 +68,7 @@ class Capability:
     ASYNC_CALLS = "async calls, enrichment"
     NATS = "NATS JetStream: sources and sinks"
     MQTT = "MQTT: sources and sinks"
+    PUBSUB = "Google Cloud Pub/Sub: sources and sinks"
     TEST_STREAM = "TestStream"
     UNBOUNDED_SOURCES = "unbounded sources"
     LOOPS = "loops"

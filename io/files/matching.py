@@ -330,8 +330,7 @@ class MatchContinuously(PTransform):
     Args:
       file_pattern: see `FileSource`.
       interval: seconds between two listings.
-      has_deduplication: emits a file once; otherwise at every listing, which runners refuse that require replayable
-        sources.
+      has_deduplication: emits a file once; otherwise at every listing, also after a failure.
       start_timestamp: the time of the first listing; None for immediately.
       stop_timestamp: the time from which on no listing is made.
       match_updated_files: emits a file again when its time of modification has changed.

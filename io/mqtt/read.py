@@ -30,7 +30,7 @@ class ReadFromMqtt(PTransform):
     that were published with quality of service 0 are at most once.  Needs the extra `mqtt`.
 
     With `max_num_records` or `max_read_time` the read is bounded: it uses a session of its own, which ends with it, and
-    takes no messages from others.  Runners that read a source twice, such as spark-microbatch, refuse unbounded reads.
+    takes no messages from others.
 
     Args:
       server: a URL such as 'mqtt://localhost:1883'; 'mqtts://' encrypts.

@@ -32,14 +32,12 @@ class ReadFromPubSub(PTransform):
     `max_ids` ids are part of each checkpoint.  One reader reads a subscription; each pipeline needs one of its own.
 
     With `max_num_records` or `max_read_time` the read is bounded.  It acknowledges no message of a `subscription`,
-    since a run in batch may fail later: they come again, to this pipeline or another one.  Runners that read a source
-    twice, such as spark-microbatch, refuse unbounded reads.  Needs the extra `pubsub`.  The credentials are those of
-    Google's clients;
-    `PUBSUB_EMULATOR_HOST` is the address of another server.
+    since a run in batch may fail later: they come again, to this pipeline or another one.  Needs the extra
+    `pubsub`.  The credentials are those of Google's clients; `PUBSUB_EMULATOR_HOST` is the address of another server.
 
     Args:
       topic: 'projects/PROJECT/topics/NAME': messages from the start of the pipeline on, by a subscription of its own,
-        which Pub/Sub removes a week after it was read last.
+        which is removed when the run is drained, and otherwise by Pub/Sub, a week after it was read last.
       subscription: instead, 'projects/PROJECT/subscriptions/NAME'.
       id_label: the attribute that has a message's id; of messages with the same id, one is read.  By default Pub/Sub's.
       with_attributes: gives `PubsubMessage`s; without it, elements are bytes.

@@ -13,13 +13,16 @@ import attrs
 
 from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
+from ...sdk.redaction import logger_of
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, Timestamp
 from ..waiting import patiently
-from .client import ONCE, Resource, explained, package
+from .client import ONCE, Resource, error_of, explained, package
 from .lease import Lease, Position, Reading
 from .messages import PubsubMessage, micros_of_attribute
+
+_logger = logger_of(__name__)
 
 # Seconds without a reader after which Pub/Sub removes a subscription that the source has made.
 _KEPT = 7 * 86_400
@@ -170,9 +173,25 @@ class PubsubReader(EventTimeReader[Any]):
         if offset is not None and self._input.acknowledges:
             self._lease.acknowledge(offset)
 
+    def discard(self) -> None:
+        """Remove the source's own subscription.  If that fails, Pub/Sub does it later."""
+        self._lease.close()
+        subscription, transform = self._input.reading.subscription, self._input.reading.transform
+        if self._input.topic is None:
+            return
+        with package(transform).SubscriberClient() as client:
+            try:
+                client.delete_subscription(subscription=subscription.path, **ONCE)
+            except import_module("google.api_core.exceptions").NotFound:
+                pass
+            except Exception as error:
+                _logger.warning(
+                    "%s: %s; it expires in a week",
+                    transform,
+                    error_of(transform, subscription, "can't be removed", error),
+                )
+
     def close(self) -> None:
         self._lease.close()
         if self._input.is_temporary:
-            subscription = self._input.reading.subscription
-            with package(self._input.reading.transform).SubscriberClient() as client:
-                client.delete_subscription(subscription=subscription.path)
+            self.discard()

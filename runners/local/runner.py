@@ -116,6 +116,7 @@ class LocalStreamingRunner(TransformRunner):
             Capability.ASYNC_CALLS: "yes",
             Capability.NATS: "yes",
             Capability.MQTT: "yes",
+            Capability.PUBSUB: "yes",
             Capability.TEST_STREAM: "yes",
             Capability.UNBOUNDED_SOURCES: "yes",
             Capability.LOOPS: "yes",

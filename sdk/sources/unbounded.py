@@ -25,8 +25,8 @@ class UnboundedSource(ABC, Generic[T]):
     """A description of an input that may go on forever; picklable.
 
     Attributes:
-      replayable: whether a reader opened at an offset returns the elements after it again.  Runners with at-least-once
-        guarantees refuse other sources.
+      replayable: whether a reader opened at an offset returns the elements after it again.  Micro-batches log the
+        elements of other sources, instead of their offsets.
       repeatable: whether these are always identical elements, with the same timestamps, in the same order.  Then the
         failover region of a failed subtask may end at the source (`--recovery=region`).
       discovery_interval: the span of time between two searches for new partitions; None for never.
@@ -177,6 +177,12 @@ class UnboundedReader(ABC, Generic[T]):
     def acknowledge(self, offset: Any) -> None:
         """Handle the durability of a checkpoint with this offset: earlier elements will not be read again."""
 
+    def discard(self) -> None:
+        """Remove what the source has made elsewhere for this partition, which won't be read again.
+
+        Called after the acknowledgement of a checkpoint of a drained run, perhaps several times, and before `close`.
+        """
+
     def close(self) -> None:
         """Close files and connections."""
 
@@ -187,6 +193,15 @@ class UnboundedReader(ABC, Generic[T]):
 
         Called on the driver.  The watermark afterwards is the batch's.  This implementation reads and drops the
         elements; `read_to` reads them again.
+
+        Args: as those of `admitted`.
+        """
+        for _ in self.admitted(max_elements, max_bytes, now):
+            pass
+        return self.offset()
+
+    def admitted(self, max_elements: int, max_bytes: int | None, now: Timestamp) -> Iterator[Bundle]:
+        """Yield the elements of one micro-batch.
 
         Args:
           max_elements: the largest number of elements.
@@ -202,7 +217,7 @@ class UnboundedReader(ABC, Generic[T]):
             max_elements -= len(bundle)
             if max_bytes is not None:
                 size += self.size_of(bundle)
-        return self.offset()
+            yield bundle
 
     def size_of(self, bundle: Bundle) -> int:
         """Return the approximate size of a bundle in bytes, by default that of its pickle."""

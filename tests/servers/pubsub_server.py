@@ -7,6 +7,7 @@ import importlib.util
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -93,6 +94,15 @@ class PubsubServer:
         self._process.stdin.close()
         self._process.terminate()
         self._process.wait(60)
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Let the server answer nobody inside of the `with` block."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     # Past a proxy
 

@@ -33,6 +33,7 @@ BOUNDED_CAPABILITIES = {
     Capability.ASYNC_CALLS: "yes",
     Capability.NATS: "yes, bounded reads",
     Capability.MQTT: "yes, bounded reads",
+    Capability.PUBSUB: "yes, bounded reads",
 }
 
 # Options of supervised jobs, which a bounded run would ignore.

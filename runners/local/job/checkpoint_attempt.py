@@ -215,7 +215,7 @@ class CheckpointAttempt(Attempt):
         if self._is_final:
             # User code is torn down, and may fail, before anything is published.
             self._final = epoch, parts, staged
-            context.workers.send(Stop())
+            context.workers.send(Stop(awaits_commit=context.graph.acknowledges))
             return
         self._publish(epoch, parts, staged)
 
@@ -251,7 +251,7 @@ class CheckpointAttempt(Attempt):
         duration = ended - self._coordinator.began
         context.status.checkpointed(context.clocks.time(), epoch, duration, checkpoint, metrics)
         self._record(epoch, duration, checkpoint, parts)
-        if not self._is_final:
+        if not self._is_final or context.graph.acknowledges:
             context.workers.send(Commit(epoch, transactions))
         if self._kind is CheckpointKind.SAVEPOINT:
             self._answer(Answer(True, f"savepoint of epoch {epoch}", epoch))
@@ -348,6 +348,8 @@ class CheckpointAttempt(Attempt):
     def _finish(self) -> str:
         context = self._context
         self._publish(*self._final)
+        if context.graph.acknowledges:
+            context.workers.join()
         context.status.ended(context.clocks.time(), self._metrics)
         self._abort_open_transactions()
         return self._ends or PipelineState.CANCELLED

@@ -50,6 +50,7 @@ class JobGraph:
       execution, subtasks: the execution graph, and the ids of its subtasks.
       has_script, has_loops: whether it has them.
       commits_at_end: the pipeline is bounded: sinks publish everything at its end, in one transaction.
+      acknowledges: whether unbounded sources are told of the last checkpoint, too.
       state_shapes: the kinds of state that the steps keep.
     """
 
@@ -59,6 +60,7 @@ class JobGraph:
         self.has_script = plan.graph.has_script
         self.has_loops = any(edge.kind is EdgeKind.BACK for task in execution.tasks for edge in task.inputs)
         self.commits_at_end = plan.graph.is_bounded
+        self.acknowledges = bool(plan.graph.unbounded_reads())
         self.state_shapes = shapes_of(plan)
 
     def use(self, execution: ExecutionGraph) -> None:

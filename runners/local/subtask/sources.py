@@ -235,7 +235,10 @@ class SourceReader:
             partition = self._partitions.get(position.partition)
             if partition is None or partition.reader is None:
                 continue
-            guarded(self.label, partial(partition.reader.acknowledge, position.offset))
+            reader = partition.reader
+            guarded(self.label, partial(reader.acknowledge, position.offset))
+            if self.drained and position.offset == guarded(self.label, reader.offset):
+                guarded(self.label, reader.discard)
             if position.is_finished and partition.is_finished:
                 # A removed file takes up room for as long as it is open.
                 self._close(partition)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.redaction import logger_of
 from ....windowing.timestamp import MAX_MICROS
 from ...execution.clock import Clock, StepClock, UnboundedSteps
 from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
@@ -39,6 +40,8 @@ from .replay_dedup import NumberedExchange, Numbering, Repetitions
 from .reports import CaughtUp, Completed, InputState, Played, Report, TaskMetrics
 from .sources import SubtaskSources, time_of_scripts
 from .watermarks import SubtaskWatermarks, percentiles_of
+
+_logger = logger_of(__name__)
 
 T = TypeVar("T")
 
@@ -119,6 +122,7 @@ class Subtask:
         self.exchanges = [self._exchange(edge, channels, step_clock, is_timed) for edge in self.task.outputs]
         self._folding = [exchange for exchange in self.exchanges if exchange.folds]
         self._edges = {edge.id: edge for edge in self.task.inputs}
+        self._has_stopped = False
         self.snapshots = SubtaskSnapshots(
             self.execution, id, n, self.readers, self.scripts, metrics, transaction, self._numbering
         )
@@ -522,11 +526,31 @@ class Subtask:
         """Begin a new set of changes, since a forked child writes the last; return that, to be freed."""
         return forget_changes(self.execution)
 
-    def stop(self) -> None:
-        """Tear down user code, and close what is open."""
+    def stop(self, awaits_commit: bool = False) -> None:
+        """Tear down user code, and close what is open.
+
+        Args:
+          awaits_commit: leaves sources open until the last checkpoint is committed.
+        """
         self.execution.teardown()
         for exchange in self._folding:
             exchange.teardown()
+        self._has_stopped = True
+        if not awaits_commit:
+            self.abandon()
+
+    def committed(self, epoch: int, transactions: Sequence[str]) -> None:
+        """Acknowledge a checkpoint that is durable."""
+        if not self._has_stopped:
+            self.snapshots.committed(epoch, transactions)
+            return
+        try:
+            self.snapshots.committed(epoch, transactions)
+        except Exception:
+            # What the run has written is committed.
+            _logger.warning(
+                "%s: what it has read last can't be acknowledged, and may come again", self.task.label, exc_info=True
+            )
         self.abandon()
 
     def abandon(self) -> None:

@@ -82,6 +82,9 @@ class Workers(ABC):
     def have_looked_on(self, look_on: Callable[[], None]) -> None:
         """Have a function called repeatedly, on another thread, while a call keeps `poll` from returning."""
 
+    def join(self) -> None:
+        """Wait until the slots, which have stopped, have obeyed their last command."""
+
     def kill(self) -> None:
         """Kill the processes; may be called from any thread."""
 

@@ -145,13 +145,13 @@ class SlotProcess:
         counts_at = self._clock() + _COUNTS
         if slot.wakeup is not None:
             self._selector.register(slot.wakeup, selectors.EVENT_READ, slot.wakeup)
-        while True:
-            worked = slot.work()
+        while not slot.has_ended:
+            worked = not slot.has_stopped and slot.work()
             if worked:
                 self._look_at_sources(slot)
             self._exchange(0 if worked else self._patience())
             if slot.has_stopped:
-                return
+                continue
             if not worked:
                 slot.tick()
             if self._clock() >= counts_at:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
+from ....sdk.redaction import logger_of
 from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
 from ...execution.streaming.observation import Observed
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
@@ -17,6 +19,11 @@ from .process_loop import run_slot
 from .processes import WorkerDied, WorkerProcesses
 from .protocol import Command, Counted, FencedEndpoint, Report, Rewind, Stopped, send, send_sockets
 from .slot import Start
+
+_logger = logger_of(__name__)
+
+# Seconds in which workers acknowledge what they have read last.
+_ENDING = 30.0
 
 Pipes = dict[ChannelId, tuple[socket.socket, socket.socket]]
 
@@ -101,7 +108,7 @@ class WorkersInProcesses(WorkerProcesses, Workers):
             raise death
         reports: list[Report] = []
         for number, message in self._receive(seconds, self._stopped):
-            # A worker that has stopped exits; its later messages don't count.
+            # The later messages of a worker that has stopped don't count.
             if number in self._stopped or not self._endpoints[number].accepts(message):
                 continue
             id, report = message.content
@@ -114,7 +121,7 @@ class WorkersInProcesses(WorkerProcesses, Workers):
             else:
                 reports.append((id, report))
                 if isinstance(report, Stopped):
-                    # The process exits now.
+                    # The process exits now, or after the last commit.
                     self._stopped.add(number)
         try:
             self._check_heartbeats(self._stopped)
@@ -124,6 +131,17 @@ class WorkersInProcesses(WorkerProcesses, Workers):
                 raise
             self._death = death
         return reports
+
+    def join(self) -> None:
+        deadline = time.monotonic() + _ENDING
+        for process in self._processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+        if late := [number for number, process in enumerate(self._processes) if process.exitcode is None]:
+            _logger.warning(
+                "workers %s haven't acknowledged what they have read last, which may come again, within %g s",
+                ", ".join(map(str, late)),
+                _ENDING,
+            )
 
     def watching(self) -> AbstractContextManager[Any]:
         return CallWatch(self._timeout)

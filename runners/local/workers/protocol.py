@@ -80,7 +80,13 @@ class Commit(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """Tear down user code, and report the counts."""
+    """Tear down user code, and report the counts.
+
+    Attributes:
+      awaits_commit: whether the slot ends with the last `Commit`, until which its sources stay open.
+    """
+
+    awaits_commit: bool = False
 
 
 class Rewind(NamedTuple):

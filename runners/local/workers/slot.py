@@ -63,7 +63,8 @@ class Slot:
       clock: microseconds since 1970; a `ProcessingTime`, unless it is a test's and never goes back.
 
     Attributes:
-      has_stopped: true after the command to stop.
+      has_stopped: true after the command to stop: there is no more work.
+      has_ended: true when no more commands are awaited.
       observer: observes the subtasks for a page.
       step_clock: times the steps.
       subtask_type: the class of the subtasks; negative controls replace it.
@@ -96,7 +97,7 @@ class Slot:
         self.subtasks: dict[SubtaskId, Subtask] = {}
         self._writer = SnapshotWriter(start.store, execution_graph.parallelism, report, self._forget_changes)
         self._writes_in_background = False
-        self.has_stopped = False
+        self.has_stopped = self.has_ended = False
         self._ticks_at = 0
         self.step_clock = start.step_clock or StepClock(LONG_STEP if start.has_script else STEP)
         self._ids = tuple(ids)
@@ -390,7 +391,10 @@ class Slot:
                 self._obey(id, subtask, command)
         if isinstance(command, Stop):
             self.has_stopped = True
+            self.has_ended = not command.awaits_commit
             self._report((None, Stopped(sum_of(self._metrics.values()), self._times())))
+        elif self.has_stopped and isinstance(command, Commit):
+            self.has_ended = True
 
     def _obey(self, id: SubtaskId, subtask: Subtask, command: Command) -> None:
         if isinstance(command, Inject):
@@ -407,9 +411,9 @@ class Slot:
         elif isinstance(command, Drain):
             subtask.drain()
         elif isinstance(command, Commit):
-            subtask.snapshots.committed(command.epoch, command.transactions)
-        else:
-            subtask.stop()
+            subtask.committed(command.epoch, command.transactions)
+        elif isinstance(command, Stop):
+            subtask.stop(command.awaits_commit)
 
     def counted(self) -> Counted:
         """Return counts and status."""

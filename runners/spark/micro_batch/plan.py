@@ -29,6 +29,14 @@ class ScriptedElements:
 
 
 @attrs.frozen
+class ReadElements:
+    """Elements of a source that can't be read again: the driver has read them."""
+
+    label: str
+    bundle: Bundle
+
+
+@attrs.frozen
 class SourceSplit:
     """A split of a bounded source."""
 
@@ -54,7 +62,7 @@ class FrameRows:
     split: Block
 
 
-InputSplit: TypeAlias = ScriptedElements | SourceSplit | PartitionRange | FrameRows
+InputSplit: TypeAlias = ScriptedElements | ReadElements | SourceSplit | PartitionRange | FrameRows
 
 
 @attrs.frozen
@@ -146,6 +154,9 @@ def _split_as_data(split: InputSplit) -> Iterator[tuple[Any, ...]]:
     if isinstance(split, ScriptedElements):
         for block in encode_bundle(split.bundle):
             yield "arriving", split.label, split.pcollection, block
+    elif isinstance(split, ReadElements):
+        for block in encode_bundle(split.bundle):
+            yield "elements", split.label, block
     elif isinstance(split, SourceSplit):
         yield "split", split.label, dumps(split.split, split.label)
     else:
@@ -158,6 +169,8 @@ def _split_of(where: str, kind: str, label: str, *data: Any) -> InputSplit:
     if kind == "arriving":
         pcollection, block = data
         return ScriptedElements(label, pcollection, decode_bundle(block))
+    if kind == "elements":
+        return ReadElements(label, decode_bundle(data[0]))
     value = unpickled(data[0], f"{label}: a split", where)
     return SourceSplit(label, value) if kind == "split" else PartitionRange(label, *value)
 

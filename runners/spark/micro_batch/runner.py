@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -71,10 +71,8 @@ class SparkMicroBatchRunner(TransformRunner):
         graph = with_dead_letters(graph, options)
         if graph.unbounded_reads():
             graph = committing_often(graph)
-        for read in graph.unbounded_reads():
-            primitive = read.primitive
-            if isinstance(primitive, Read) and isinstance(primitive.source, UnboundedSource):
-                _check_replayable(read.label, primitive.source)
+        if settings.available_now:
+            _check_ends(graph)
         pickle_named(options)
         partitions = partitions_of(options)
         session, is_ours = find_session(options, self._session)
@@ -110,7 +108,8 @@ class SparkMicroBatchRunner(TransformRunner):
             Capability.SINKS: "yes",
             Capability.ASYNC_CALLS: "yes",
             Capability.NATS: "yes",
-            Capability.MQTT: "yes, bounded reads",
+            Capability.MQTT: "yes",
+            Capability.PUBSUB: "yes",
             Capability.TEST_STREAM: "yes",
             Capability.UNBOUNDED_SOURCES: "yes",
             Capability.STATE_READS: "yes",
@@ -130,12 +129,14 @@ def _check_clock(graph: Graph) -> None:
         )
 
 
-def _check_replayable(label: str, source: UnboundedSource[Any]) -> None:
-    if not source.replayable:
-        raise UnsupportedError(
-            f"{label}: its source can't be read again, and --runner=spark-microbatch reads a batch's input after "
-            "planning the batch. Run it with --runner=local"
-        )
+def _check_ends(graph: Graph) -> None:
+    for read in graph.unbounded_reads():
+        source = read.primitive.source if isinstance(read.primitive, Read) else None
+        if isinstance(source, UnboundedSource) and not source.replayable:
+            raise UnsupportedError(
+                f"{read.label}: its source doesn't tell what is available now, so --available_now can't end. Read "
+                "without the flag, or a number of elements or for a time"
+            )
 
 
 class MicroBatchResult(PipelineResult):

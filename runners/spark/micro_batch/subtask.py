@@ -44,7 +44,7 @@ from ...execution.streaming.task_program import TaskProgram
 from ...execution.user_errors import guarded
 from .commit_log import Reached, StatePart, part_name
 from .exchange import MessageWriter, ReceivedMessages, Row, SubtaskResult, SubtaskSeconds, address, addressed
-from .plan import FrameRows, InputSplit, PartitionRange, PlannedBatch, ScriptedElements
+from .plan import FrameRows, InputSplit, PartitionRange, PlannedBatch, ReadElements, ScriptedElements
 
 # The most deltas of a part: with more of them, and larger together than the full snapshot, it is written whole.
 MAX_DELTAS = 16
@@ -296,6 +296,8 @@ class MicroBatchSubtask:
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.Read)
         (output,) = step.transform.outputs.values()
+        if isinstance(split, ReadElements):
+            return output, iter([split.bundle])
         source: Any = primitive.source
         if isinstance(split, PartitionRange):
             return output, _read_range(source, split, batch.now)

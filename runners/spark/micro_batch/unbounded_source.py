@@ -1,12 +1,13 @@
 """An unbounded source on the driver: it plans the ranges of the source's partitions that a batch reads.
 
 A reader on the driver says which offset a batch may read to, and the watermark there.  Another reader, in an executor,
-reads exactly this range.
+reads exactly this range.  If a source can't be read again, the driver's reader reads the elements, which become part of
+the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,10 @@ from ...execution.plan.fusion import Source
 from ...execution.plan.source_identities import PartitionPosition, rescaled
 from ...execution.streaming.sources import checked_partitions, checked_watermark, checked_watermarks
 from ...execution.user_errors import guarded
-from .plan import BatchInput, PartitionRange
+from .plan import BatchInput, InputSplit, PartitionRange, ReadElements
+
+# The most bytes that a plan has of a partition that can't be read again, approximately.
+_PLANNED_BYTES = 64 << 20
 
 
 @attrs.frozen
@@ -89,13 +93,22 @@ class DriverUnboundedSource:
                 share = -(-remaining // (len(active) - i))
                 if share <= 0:
                     break
-                start = partition.offset
-                end = guarded(self.label, partial(reader.admit, share, admission.bytes, now))
-                if end != start:
-                    into.splits.append(PartitionRange(self.label, partition.partition, start, end))
+                splits, end = guarded(self.label, partial(self._admit, partition, reader, share, admission.bytes, now))
+                if end != partition.offset:
+                    into.splits.extend(splits)
                     partition.offset = end
                     remaining -= share
         self._advance(into, now, active)
+
+    def _admit(
+        self, partition: _Partition, reader: UnboundedReader[Any], share: int, bytes: int | None, now: Timestamp
+    ) -> tuple[Iterable[InputSplit], Any]:
+        """Return what a batch reads of a partition, and the offset after it."""
+        if self._source.replayable:
+            end = reader.admit(share, bytes, now)
+            return [PartitionRange(self.label, partition.partition, partition.offset, end)], end
+        read = [ReadElements(self.label, each) for each in reader.admitted(share, bytes or _PLANNED_BYTES, now)]
+        return read, reader.offset()
 
     def _advance(
         self, into: BatchInput, now: Timestamp, active: Sequence[tuple[_Partition, UnboundedReader[Any]]]
@@ -183,12 +196,14 @@ class DriverUnboundedSource:
 
     def acknowledge(self, position: Any) -> None:
         """Tell the readers that a batch with this position is committed."""
-        _, _, partitions = position
+        _, is_drained, partitions = position
         for partition, offset, _, is_finished in partitions:
             own = (self._partitions or {}).get(partition)
             if own is None or own.reader is None:
                 continue
             guarded(self.label, partial(own.reader.acknowledge, offset))
+            if is_drained:
+                guarded(self.label, own.reader.discard)
             if is_finished and own.is_finished:
                 own.reader.close()
                 own.reader = None

@@ -16,11 +16,11 @@ from servers.mosquitto import Mosquitto
 from servers.severed import SeverableProxy
 from support.programs.running_program import wait_until
 from support.runners.local_variants import EVERY_RUNNER
+from support.runners.micro_batches import runner_of
 
 import penstock as beam
 from penstock.io import MqttMessage, ReadFromMqtt, WriteToMqtt
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.errors import MissingExtraError, SourceError, UnsupportedError
 from penstock.testing.util import assert_that, equal_to
 from penstock.windowing import Timestamp
@@ -223,9 +223,11 @@ def test_a_session_has_one_reader(mosquitto: Mosquitto, topic: str, monkeypatch:
     second.close()
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize(
+    ("runner", "qos"), [("local", 1), ("local", 2), pytest.param("spark-microbatch", 1, marks=pytest.mark.spark)]
+)
 def test_a_stream_goes_on_where_it_stopped(
-    mosquitto: Mosquitto, topic: str, other_topic: str, tmp_path: Path, qos: int
+    mosquitto: Mosquitto, topic: str, other_topic: str, tmp_path: Path, runner: str, qos: int, request: Any
 ) -> None:
     """From topic to topic, stopped and started again; another pipeline reads what the first one has written."""
     reader = source_of(ReadFromMqtt(mosquitto.url, other_topic, client_id=other_topic)).open("session", None)
@@ -234,29 +236,28 @@ def test_a_stream_goes_on_where_it_stopped(
     found: list[bytes] = []
     for start in (0, 20):
         mosquitto.publish(topic, numbers(start, start + 10))
-        flags = {"checkpoint_dir": str(tmp_path / "kept"), "checkpoint_interval": 0.1, "parallelism": 2}
-        p = beam.Pipeline("local", options=PipelineOptions([], **flags))
+        made, flags = runner_of(request, runner)
+        p = beam.Pipeline(made, options=PipelineOptions([], checkpoint_dir=str(tmp_path / "kept"), **flags))
         read = ReadFromMqtt(mosquitto.url, topic, client_id=topic, id_fn=by_payload)
         write = WriteToMqtt(mosquitto.url, other_topic, payload=by_payload, qos=qos)
         _ = p | read | beam.Reshuffle() | write
         result = p.run()
         mosquitto.publish(topic, numbers(start + 10, start + 20))
         found += polled(reader, 20)
-        result.stop_with_savepoint()
+        result.stop_with_savepoint() if runner == "local" else result.cancel()
     found += polled(reader, 0)
     reader.close()
     assert list(range(40)) == sorted(map(int, found))
 
 
-def test_micro_batches_and_batches_refuse_it_by_name(mosquitto: Mosquitto, topic: str, spark: Any) -> None:
-    """An unbounded session can't be read twice, nor to an end."""
+def test_batches_refuse_it_by_name(mosquitto: Mosquitto, topic: str, spark: Any) -> None:
+    """An unbounded session can't be read to an end."""
     from penstock.runners.spark import SparkBatchRunner
 
-    for runner in (SparkMicroBatchRunner(spark_session=spark), SparkBatchRunner(spark_session=spark)):
-        p = beam.Pipeline(runner)
-        _ = p | ReadFromMqtt(mosquitto.url, topic, client_id=topic)
-        with pytest.raises(UnsupportedError, match="ReadFromMqtt"):
-            p.run()
+    p = beam.Pipeline(SparkBatchRunner(spark_session=spark))
+    _ = p | ReadFromMqtt(mosquitto.url, topic, client_id=topic)
+    with pytest.raises(UnsupportedError, match="ReadFromMqtt"):
+        p.run()
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ import pytest
 from servers.nats_server import NatsServer, Stream
 from support.programs.running_program import wait_until
 from support.runners.local_variants import EVERY_RUNNER
+from support.runners.micro_batches import runner_of
 
 import penstock as beam
 from penstock.io import ReadFromNats, WriteToNats
 from penstock.io.nats.write import Streams
 from penstock.io.waiting import stop_waiting, wait_again
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import PenstockError, RejectedRecordError, SinkError
 from penstock.sdk.sink import LabelledSink
@@ -60,10 +60,7 @@ def test_a_stream_goes_on_where_it_stopped(
     monkeypatch.setattr("penstock.io.nats.acknowledging._ACK_WAIT", 1.0)
     written = 0
     for _ in range(2):
-        options = {"checkpoint_interval": 0.1, "parallelism": 2} if runner == "local" else {}
-        made: Any = runner
-        if runner != "local":
-            made = SparkMicroBatchRunner(spark_session=request.getfixturevalue("spark"))
+        made, options = runner_of(request, runner)
         p = beam.Pipeline(made, options=PipelineOptions([], checkpoint_dir=str(tmp_path / "kept"), **options))
         read = ReadFromNats(stream.url, stream.name, durable="copy")
         write = WriteToNats(stream.url, f"{other_stream.name}.n", data=lambda message: message.data)

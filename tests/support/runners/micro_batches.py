@@ -28,6 +28,17 @@ from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import PipelineResult, Runner
 
 
+def runner_of(request: Any, name: str) -> tuple[Any, dict[str, Any]]:
+    """Return the runner of a stream, and its flags.
+
+    Args:
+      name: "local", with two workers, or "spark-microbatch".
+    """
+    if name == "local":
+        return name, {"checkpoint_interval": 0.1, "parallelism": 2}
+    return SparkMicroBatchRunner(spark_session=request.getfixturevalue("spark")), {}
+
+
 class BatchesInThisProcess:
     """Runs batches and keeps the subtasks in between, in place of `MicroBatches`.
 

@@ -112,6 +112,17 @@ SHOWN_BY: dict[str, list[Shows]] = {
         Shows("tests/io/mqtt/test_read.py"),
         Shows("tests/io/mqtt/test_write.py"),
         Shows("tests/io/mqtt/test_write.py::test_micro_batches_write", "spark-microbatch"),
+        Shows(
+            "tests/io/mqtt/test_read.py::test_a_stream_goes_on_where_it_stopped[spark-microbatch-1]", "spark-microbatch"
+        ),
+    ],
+    "Google Cloud Pub/Sub: sources and sinks": [
+        Shows("tests/io/pubsub/test_read.py"),
+        Shows("tests/io/pubsub/test_write.py"),
+        Shows(
+            "tests/io/pubsub/test_read.py::test_a_stream_goes_on_from_its_checkpoint[spark-microbatch]",
+            "spark-microbatch",
+        ),
     ],
     "TestStream": [
         Shows(f"{FIGURES}::test_figure_11_has_panes_for_each_micro_batch"),

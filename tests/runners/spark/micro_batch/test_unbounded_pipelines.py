@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.pipelines.queue_source import Queue, queue_of
 from support.pipelines.recording import Recording
 from support.runners.drivers import Died, leave_open_transactions
 
@@ -14,7 +15,7 @@ import penstock as beam
 from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.runners.spark.micro_batch import query as micro_batch_query
 from penstock.runners.spark.micro_batch.query import MicroBatchQuery
-from penstock.sdk.errors import CheckpointMismatchError
+from penstock.sdk.errors import CheckpointMismatchError, UnsupportedError
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import PipelineState
 from penstock.windowing import FixedWindows
@@ -109,6 +110,29 @@ def test_a_restarted_driver_continues_from_the_planned_or_committed_batch(
 
     assert PipelineState.DONE == run(sink).wait_until_finish()
     assert EXPECTED == by_value(sink)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_elements_that_cannot_be_read_again_are_part_of_the_plan(
+    run: Callable[..., Any], point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is lost, and none twice, wherever the driver dies; and each is taken from the queue once it is covered."""
+    queue = queue_of(tmp_path / "queue", NUMBERS)
+    sink, build = Recording(), lambda p: p | beam.io.Read(Queue(queue, NUMBERS)) | beam.Map(lambda n: n)
+    die_at(monkeypatch, *POINTS[point], 2)
+    with pytest.raises(Died):
+        run(sink, build).wait_until_finish()
+    assert NUMBERS - 25 <= len(list(queue.iterdir())) < NUMBERS
+    monkeypatch.undo()
+
+    assert PipelineState.DONE == run(sink, build).wait_until_finish()
+    assert dict.fromkeys(range(NUMBERS), 1) == by_value(sink)
+    assert [] == list(queue.iterdir())
+
+
+def test_a_source_that_cannot_tell_what_is_available_is_refused(run: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"Read\(Queue\): its source doesn't tell what is available"):
+        run(Recording(), lambda p: p | beam.io.Read(Queue(tmp_path, 1)), available_now=True)
 
 
 def test_a_restart_may_have_another_parallelism(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
