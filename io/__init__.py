@@ -5,7 +5,7 @@ sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
 kafka/      ReadFromKafka, WriteToKafka
 mqtt/       ReadFromMqtt, WriteToMqtt
 pubsub/     ReadFromPubSub, WriteToPubSub
-bigquery/   clients, schemas and values of BigQuery
+bigquery/   WriteToBigQuery
 nats/       ReadFromNats, WriteToNats: streams of JetStream
 cdc/        FromDebezium, ReadFromPostgresChanges: the changes of tables, with retractions
 delta/      ReadFromDelta, ReadFromDeltaChanges, WriteToDelta
@@ -63,6 +63,7 @@ from ..transforms.read import Read
 from ..transforms.write import Write
 
 if TYPE_CHECKING:
+    from .bigquery.write import WriteToBigQuery
     from .cdc.debezium import FromDebezium
     from .cdc.postgres import ReadFromPostgresChanges
     from .delta.read import ReadFromDelta, ReadFromDeltaChanges
@@ -151,6 +152,7 @@ _LAZY = {
     "NatsMessage": "nats.messages",
     "ReadFromNats": "nats.read",
     "WriteToNats": "nats.write",
+    "WriteToBigQuery": "bigquery.write",
     "PubsubMessage": "pubsub.messages",
     "ReadFromPubSub": "pubsub.read",
     "ReadStringsFromPubSub": "pubsub.read",
@@ -246,6 +248,7 @@ __all__ = [
     "WriteToKafka",
     "WriteToMqtt",
     "WriteToNats",
+    "WriteToBigQuery",
     "WriteToPubSub",
     "WriteStringsToPubSub",
     "WriteToRedis",

@@ -42,6 +42,11 @@ def package(needed_for: str) -> Any:
         raise missing_extra("google-cloud-bigquery", "bigquery", needed_for) from error
 
 
+def exceptions() -> Any:
+    """Return the module of the errors of Google's clients."""
+    return import_module("google.api_core.exceptions")
+
+
 @attrs.frozen
 class TableName:
     """The name of a table.  Its text is 'project:dataset.table'.

@@ -20,6 +20,8 @@ from typing import Any
 
 import attrs
 
+from ...sdk.coders.coder import shortened
+from ...sdk.elements.row import fields_of
 from ...windowing import Timestamp
 from .schemas import Column
 
@@ -41,6 +43,7 @@ class Rows:
     Args:
       ignores_unknown: drops values of columns that the table doesn't have.
       base64_bytes: takes bytes for text in base64, as Beam does for rows that it writes as JSON.
+      parsed_json: gives values of JSON columns as JSON has them, as load jobs take them, instead of as text.
 
     >>> rows = Rows((Column("day", "DATE"), Column("n", "INTEGER")))
     >>> rows.as_json({"day": datetime.date(2026, 1, 31), "n": "7"})
@@ -53,6 +56,7 @@ class Rows:
     columns: Sequence[Column]
     ignores_unknown: bool = False
     base64_bytes: bool = False
+    parsed_json: bool = False
     _json: dict[str, tuple[str, Callable[[Any], Any]]] = attrs.field(init=False)
     _proto: dict[str, tuple[str, Callable[[Any], Any]]] = attrs.field(init=False)
 
@@ -97,6 +101,8 @@ class Rows:
             convert = kinds[column.type]
             if column.type == "BYTES" and self.base64_bytes:
                 convert = _of_base64 if kinds is _AS_PROTO else _same_base64
+            if column.type == "JSON" and self.parsed_json:
+                convert = _parsed_json
 
         def named(value: Any) -> Any:
             try:
@@ -119,13 +125,10 @@ class Rows:
 
 
 def _as_mapping(row: Any) -> Mapping[str, Any]:
-    if isinstance(row, Mapping):
-        return row
-    for name in ("_asdict", "as_dict"):
-        if hasattr(row, name):
-            found: Mapping[str, Any] = getattr(row, name)()
-            return found
-    raise WrongValueError(f"expected a row as a dict, got {type(row).__name__}: {row!r}")
+    found = row if isinstance(row, Mapping) else fields_of(row)
+    if found is None:
+        raise WrongValueError(f"expected a row as a dict, got {type(row).__name__}: {shortened(row, 100)}")
+    return found
 
 
 # Values of one type, checked
@@ -243,7 +246,8 @@ def micros_of(value: Any) -> int:
         return value * 1_000_000
     if not math.isfinite(value):
         raise ValueError
-    return round(value * 1_000_000)
+    found: int = round(value * 1_000_000)
+    return found
 
 
 def _timestamp_text(value: Any) -> str:
@@ -255,6 +259,10 @@ def _json_value(value: Any) -> str:
         json.loads(value)
         return value
     return json.dumps(value)
+
+
+def _parsed_json(value: Any) -> Any:
+    return json.loads(_json_value(value))
 
 
 def _only_text(value: Any) -> str:

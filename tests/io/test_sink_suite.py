@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow
 import pytest
 from kafka.broker import KafkaBroker
+from servers.bigquery_server import DATASET, BigQueryServer
 from servers.mosquitto import Mosquitto
 from servers.nats_server import NatsServer, Stream
 from servers.postgresql import PostgreSQL
@@ -387,6 +388,63 @@ class TestPubsub(AtServer):
         found = self.found.setdefault(place, {})
         found.update((each.attributes["penstock-id"], int(each.data)) for each in self.server.pull(place))
         return list(found.values())
+
+
+class TestBigQueryStreams(SinkSuite):
+    """Rows through pending streams."""
+
+    method = "STORAGE_WRITE_API"
+    every: float | None = None
+
+    @pytest.fixture(autouse=True)
+    def reached(self, bigquery_server: BigQueryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.server = bigquery_server
+        for name, value in self.server.environment.items():
+            monkeypatch.setenv(name, value)
+
+    def place(self) -> Any:
+        return f"place{next(_numbers)}"
+
+    def neighbour(self, place: Any) -> Any:
+        return f"{place}_and_more"
+
+    def element(self, number: int, key: int) -> Any:
+        return {"key": key, "n": number}
+
+    def write(self, place: Any) -> Any:
+        return beam.io.WriteToBigQuery(
+            f"{DATASET}.{place}", schema="key:INT64,n:INT64", method=self.method, triggering_frequency=self.every
+        )
+
+    def read(self, place: Any) -> Any:
+        return [row["n"] for row in self.server.rows(place)]
+
+    def sever(self) -> None:
+        self.server.command("stop")
+
+    def restore(self) -> None:
+        self.server.command("start")
+
+
+@where_it_differs
+class TestBigQueryLoads(TestBigQueryStreams):
+    """Rows through load jobs."""
+
+    method = "FILE_LOADS"
+    every = 0.05
+
+
+@where_it_differs
+class TestBigQueryChanges(TestBigQueryStreams):
+    """Rows that are replaced and deleted by their key."""
+
+    accepts_retractions = True
+    is_atomic = False
+
+    def write(self, place: Any) -> Any:
+        return beam.io.WriteToBigQuery(
+            f"{DATASET}.{place}", schema="key:INT64,n:INT64", use_cdc_writes=True, primary_key=["key"]
+        )
 
 
 class Subscriber:

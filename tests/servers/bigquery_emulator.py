@@ -19,7 +19,8 @@ import sys
 import threading
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -33,6 +34,7 @@ from bqemulator.grpc_api import write_servicer
 from bqemulator.grpc_api.server import build_grpc_server
 from bqemulator.jobs import executor
 from bqemulator.storage import arrow_bridge, type_map
+from bqemulator.storage.engine import DuckDBEngine
 from bqemulator.storage.sql_identifiers import quoted_table_ref, register_name
 from bqemulator.streaming import proto_deserializer
 from google.cloud.bigquery_storage_v1 import types
@@ -45,6 +47,10 @@ _keys: dict[tuple[str, str, str], Sequence[str]] = {}
 
 # By table and key, the sequence numbers of the last changes.
 _applied: dict[tuple[Any, ...], str] = {}
+
+# The emulator has one connection to its database, which one request at a time may use.
+_database = threading.Lock()
+_has_database: ContextVar[bool] = ContextVar("has_database", default=False)
 
 _MENDED = ("/jobs", "/insertAll", "/tables")
 
@@ -62,32 +68,50 @@ def serve(port: int, grpc_port: int, project: str) -> None:
     )
     server: Any = bqemulator.server.EmulatorServer(settings)
 
+    # Handlers of gRPC run in its loop, and wait there for those of REST.
+    rest, rpc = _loop(), _loop()
+    bqemulator.server.build_grpc_server = lambda context: (_NoServer(), grpc_port)
+
     async def listen() -> None:
         if server._context is None:
             await server.start()
-            return
-        app = _Mended(create_app(server._context), server._context)
-        config = uvicorn.Config(app, host="127.0.0.1", port=port, log_config=None, lifespan="off", loop="none")
-        server._fastapi_server = uvicorn.Server(config)
-        server._fastapi_server.install_signal_handlers = lambda: None
-        server._fastapi_task = asyncio.create_task(server._fastapi_server.serve())
-        await server._wait_for_uvicorn_started(timeout=30)
+        else:
+            app = _Mended(create_app(server._context), server._context)
+            config = uvicorn.Config(app, host="127.0.0.1", port=port, log_config=None, lifespan="off", loop="none")
+            server._fastapi_server = uvicorn.Server(config)
+            server._fastapi_server.install_signal_handlers = lambda: None
+            server._fastapi_task = asyncio.create_task(server._fastapi_server.serve())
+            await server._wait_for_uvicorn_started(timeout=30)
+
+    async def listen_rpc() -> None:
         server._grpc_server, _ = build_grpc_server(server._context)
         await server._grpc_server.start()
 
     async def close() -> None:
-        await server._grpc_server.stop(None)
         server._fastapi_server.should_exit = server._fastapi_server.force_exit = True
         await server._fastapi_task
 
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    commands = {"start": listen, "stop": close}
+    async def close_rpc() -> None:
+        await server._grpc_server.stop(None)
+
+    commands = {"start": [(listen, rest), (listen_rpc, rpc)], "stop": [(close_rpc, rpc), (close, rest)]}
     for line in sys.stdin:
-        asyncio.run_coroutine_threadsafe(commands[line.strip()](), loop).result()
+        for command, loop in commands[line.strip()]:
+            asyncio.run_coroutine_threadsafe(command(), loop).result()
         print("done", flush=True)
     # DuckDB's threads aren't waited for.
     os._exit(0)
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
+
+class _NoServer:
+    async def start(self) -> None:
+        """Do nothing."""
 
 
 class _Mended:
@@ -99,6 +123,14 @@ class _Mended:
         self._inserted: dict[str, set[str]] = {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, _database.acquire)
+        _has_database.set(True)
+        try:
+            await self._handle(scope, receive, send)
+        finally:
+            _database.release()
+
+    async def _handle(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope.get("path", "")
         if scope["type"] != "http" or scope["method"] != "POST" or not path.endswith(_MENDED):
             await self._app(scope, receive, send)
@@ -199,6 +231,13 @@ def _mend() -> None:
     executor._resolve_uri = _resolved
     write_servicer._table_arrow_schema = _columns
     proto_deserializer.proto_rows_to_arrow_table = write_servicer.proto_rows_to_arrow_table = _decoded
+    fetch_arrow = DuckDBEngine.fetch_arrow
+
+    def fetched(*arguments: Any) -> Any:
+        with _the_database():
+            return fetch_arrow(*arguments)
+
+    DuckDBEngine.fetch_arrow = fetched
     handler = write_servicer.BigQueryWriteHandler
     handler._flush_to_target = _flush
     commit = handler._handle_batch_commit_write_streams
@@ -212,6 +251,19 @@ def _mend() -> None:
         return types.BatchCommitWriteStreamsResponse.serialize(answer)
 
     handler._handle_batch_commit_write_streams = committed
+
+
+@contextmanager
+def _the_database() -> Iterator[None]:
+    if _has_database.get():
+        yield
+        return
+    with _database:
+        token = _has_database.set(True)
+        try:
+            yield
+        finally:
+            _has_database.reset(token)
 
 
 def _columns(meta: Any) -> Any:
@@ -239,6 +291,9 @@ def _load(path: str, job: Any, context: Any) -> None:
     for row in rows:
         if not job.raw_config.get("ignoreUnknownValues") and (unknown := row.keys() - known):
             raise ValueError(f"No such field: {min(unknown)}.")
+        for field in meta.schema_.fields:
+            if field.type == "JSON" and field.name in row:
+                row[field.name] = json.dumps(row[field.name])
     _insert(context, meta, tabledata.bq_rows_to_arrow([{"json": row} for row in rows], _columns(meta)))
 
 
@@ -274,7 +329,7 @@ def _decoded(decoder: Any, serialized: Sequence[bytes], target: Any) -> Any:
 
 
 def _flush(self: Any, stream: Any, rows: Any) -> None:
-    with self._write_lock:
+    with _the_database():
         meta = self._ctx.catalog.get_table(stream.project_id, stream.dataset_id, stream.table_id)
         changes = (rows.schema.metadata or {}).get(b"changes")
         if changes is None:

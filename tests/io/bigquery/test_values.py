@@ -54,7 +54,7 @@ def _inserted(client: Any, table: str, rows: Any) -> None:
 
 
 def _loaded(client: Any, table: str, rows: Any) -> None:
-    client.load_table_from_json([Rows(COLUMNS).as_json(row) for row in rows], table).result()
+    client.load_table_from_json([Rows(COLUMNS, parsed_json=True).as_json(row) for row in rows], table).result()
 
 
 def _appended(client: Any, table: str, rows: Any) -> None:

@@ -1,0 +1,381 @@
+"""The sinks of a write, each of pairs of a table and the fields of a row.
+
+1. Workers append rows to PENDING streams, or write files for load jobs.  No reader sees them.
+2. A commit commits the streams of a table at once, or runs one load job for each table.  A stream can be committed only
+   once, and so can the id of a job be used, which is made of the transaction's name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from ...sdk.elements.bundle import Bundle
+from ...sdk.errors import PenstockError, SinkError
+from ...sdk.redaction import logger_of, redacted, redacted_cause
+from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
+from ...sdk.user_code.error_text import text_or_class
+from ..files.filesystem import filesystem_for, join_path
+from ..opened_sink import OpenedSink
+from ..record_blocks import BlockWriter, records_of
+from ..waiting import patiently, paused
+from .client import TableName, exceptions, package
+from .schemas import as_json
+from .streams import RowStream
+from .tables import AUTODETECT, EMPTY, TRUNCATE, Tables, Target
+
+_logger = logger_of(__name__)
+
+# The size of a file, before its lines are compressed in memory, in bytes.
+_FILE_BYTES = 256 << 20
+
+_ADVICE = (
+    "use use_cdc_writes=True and primary_key=[...], the columns that identify a row, for rows that are replaced and "
+    "deleted"
+)
+
+
+class TableSink(OpenedSink[Tables]):
+    """Base class of the sinks of tables."""
+
+    spec = SinkSpec(retractions_advice=_ADVICE)
+    creates = True
+
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self.written = target
+
+    def target(self) -> str | None:
+        return str(self.written.table) if self.written.table else "tables of BigQuery"
+
+    def open_for(self, label: str) -> Tables:
+        return Tables(label, self.written, self.creates)
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the settings to show in a drawing of the pipeline."""
+        return {"table": self.target()}
+
+    def prepare(self, context: SinkContext) -> None:
+        prepared(context, self.opened(context))
+
+    def close(self) -> None:
+        """Disconnect."""
+        for tables in self._opened.values():
+            tables.close()
+
+    def to_commit(self, tables: Tables, tokens: Iterable[Any]) -> dict[TableName, list[Any]]:
+        """Return the parts of tokens by table; none of the sink's own table, if that is truncated without rows."""
+        found: dict[TableName, list[Any]] = {}
+        if self.written.disposition == TRUNCATE and self.written.table is not None:
+            found[tables.named(self.written.table)] = []
+        for token in tokens:
+            for destination, *parts in token:
+                found.setdefault(TableName.of(tables.label, destination), []).append(parts)
+        return found
+
+
+def prepared(context: SinkContext, tables: Tables) -> None:
+    """Raise `SinkError` if a transaction can't write to the transform's table."""
+    target, label = tables.target, context.label
+    if context.many_transactions and target.disposition in (TRUNCATE, EMPTY):
+        raise SinkError(f"{label}: {target.disposition} is of one commit, and this run makes many; use WRITE_APPEND")
+    if target.table is None:
+        return
+    table = tables.named(target.table)
+    columns = tables.columns(table)
+    missing = [name for name in target.key if name not in {each.name for each in columns or ()}]
+    if missing:
+        raise SinkError(f"{label}: table {table} has no column {missing[0]!r}, which primary_key has")
+    if target.disposition == EMPTY and not tables.is_empty(table):
+        raise SinkError(f"{label}: table {table} isn't empty, and the write disposition is {EMPTY}")
+
+
+# Streams
+
+
+class StreamSink(TableSink):
+    """Rows through PENDING streams of the Storage Write API."""
+
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
+        return _StreamWriter(self.opened(context))
+
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
+        tables = self.opened(context)
+        for table, parts in self.to_commit(tables, staged).items():
+            streams = [name for name, _ in parts]
+            what = f"transaction {context.transaction!r} can't be committed"
+            if self.written.disposition == TRUNCATE:
+                run_once(tables, table, job_id(context, table), what, partial(_truncated, tables, table))
+            if streams:
+                tables.reached(table, what, partial(_commit, tables, table, streams))
+
+    def abort(self, context: SinkContext) -> None:
+        """Do nothing: streams that aren't committed vanish by themselves."""
+
+
+def _commit(tables: Tables, table: TableName, streams: Sequence[str]) -> None:
+    """Commit streams of a table at once, unless that was done before."""
+    request = {"parent": table.path, "write_streams": streams}
+    answer = tables.write_client.batch_commit_write_streams(request=request, retry=None, timeout=60.0)
+    errors = list(answer.stream_errors)
+    others = [error for error in errors if error.code.name != "STREAM_ALREADY_COMMITTED"]
+    if not errors or (not others and len(errors) == len(streams)):
+        return
+    other = (others or errors)[0]
+    advice = ""
+    if other.code.name == "STREAM_NOT_FOUND":
+        advice = "; BigQuery removes streams that aren't committed within days: start from an earlier savepoint"
+    raise SinkError(
+        f"{tables.label}: BigQuery's {table}: stream {other.entity} can't be committed: {other.code.name}: "
+        f"{other.error_message}{advice}"
+    )
+
+
+class _StreamWriter(SinkWriter[Any]):
+    """Appends the rows of one worker, with one stream for each table."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._streams: dict[str, RowStream] = {}
+
+    def write(self, bundle: Bundle) -> None:
+        streams = self._streams
+        for destination, fields in bundle.values:
+            stream = streams.get(destination)
+            if stream is None:
+                table = TableName.of(self._tables.label, destination)
+                stream = streams[destination] = RowStream(self._tables, table, self._tables.columns(table) or ())
+            stream.add(fields)
+
+    def stage(self) -> Any:
+        for stream in self._streams.values():
+            stream.finish()
+        return [(destination, stream.name, stream.rows) for destination, stream in self._streams.items()]
+
+    def discard(self) -> None:
+        for stream in self._streams.values():
+            stream.close()
+
+
+# Load jobs
+
+
+class LoadSink(TableSink):
+    """Rows through load jobs.
+
+    Args:
+      directory: of files, in Google Cloud Storage; None if the rows are sent with the jobs.
+      project: which pays for the jobs; None for that of the credentials.
+    """
+
+    creates = False
+
+    def __init__(self, target: Target, directory: str | None, project: str | None = None) -> None:
+        super().__init__(target)
+        self.directory = directory
+        self.project = project
+
+    def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
+        return _LoadWriter(self, context)
+
+    def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
+        tables = self.opened(context)
+        for table, parts in self.to_commit(tables, staged).items():
+            paths = [path for files, _ in parts for path in files]
+            blocks = [block for _, found in parts for block in found]
+            what = f"transaction {context.transaction!r} can't be loaded"
+            run_once(
+                tables,
+                table,
+                job_id(context, table),
+                what,
+                partial(self._load, tables, table, paths, blocks),
+                self.project,
+            )
+        self.abort(context)
+
+    def abort(self, context: SinkContext) -> None:
+        """Remove the files of a transaction."""
+        directory = self.directory_of(context)
+        if directory is not None:
+            self.reached(context, directory, lambda: filesystem_for(directory).delete(directory))
+
+    def directory_of(self, context: SinkContext) -> str | None:
+        """Return the directory of a transaction's files."""
+        if self.directory is None:
+            return None
+        return join_path(self.directory, f"penstock-loads-{_digest(context.label, context.transaction)}")
+
+    def reached(self, context: SinkContext, directory: str, call: Any) -> Any:
+        """Return the result of a call; wait for a store that doesn't answer.  Other errors become `SinkError`s."""
+        try:
+            return patiently(context.label, directory, call)
+        except PenstockError:
+            raise
+        except Exception as error:
+            said = redacted(text_or_class(error))
+            raise SinkError(f"{context.label}: {directory} can't be written to: {said}") from redacted_cause(error)
+
+    def _load(self, tables: Tables, table: TableName, paths: Sequence[str], blocks: Sequence[bytes], id: str) -> Any:
+        """Begin a load job, and return it."""
+        bigquery = package(tables.label)
+        config = bigquery.LoadJobConfig.from_api_repr({"load": self._settings(tables, table)})
+        given = {"job_id": id, "project": self.project, "job_config": config, "timeout": 60.0}
+        if paths:
+            return tables.client.load_table_from_uri(paths, _reference(bigquery, table), retry=None, **given)
+        with tempfile.TemporaryFile() as file:
+            for row in records_of(blocks):
+                file.write(row)
+                file.write(b"\n")
+            size = file.tell()
+            file.seek(0)
+            return tables.client.load_table_from_file(
+                file, _reference(bigquery, table), size=size, num_retries=0, **given
+            )
+
+    def _settings(self, tables: Tables, table: TableName) -> dict[str, Any]:
+        """Return the configuration of load jobs of a table, as the API has it."""
+        written = self.written
+        found: dict[str, Any] = {
+            "sourceFormat": "NEWLINE_DELIMITED_JSON",
+            "writeDisposition": written.disposition,
+            "createDisposition": "CREATE_IF_NEEDED" if written.create else "CREATE_NEVER",
+            **written.parameters_of(table),
+        }
+        columns = tables.columns(table)
+        if columns is not None:
+            found["schema"] = as_json(columns)
+        elif written.schema == AUTODETECT or callable(written.schema):
+            found["autodetect"] = True
+        if written.ignores_unknown:
+            found["ignoreUnknownValues"] = True
+        if written.kms_key:
+            found["destinationEncryptionConfiguration"] = {"kmsKeyName": written.kms_key}
+        return found
+
+
+class _LoadWriter(SinkWriter[Any]):
+    """Writes the rows of one worker as lines of JSON, with one file for each table, or into its token."""
+
+    def __init__(self, sink: LoadSink, context: SinkContext) -> None:
+        self._sink = sink
+        self._context = context
+        self._directory = sink.directory_of(context)
+        self._blocks: dict[str, BlockWriter] = {}
+        self._bytes: Counter[str] = Counter()
+        self._files: dict[str, list[str]] = {}
+
+    def write(self, bundle: Bundle) -> None:
+        blocks = self._blocks
+        for destination, fields in bundle.values:
+            found = blocks.get(destination)
+            if found is None:
+                found = blocks[destination] = BlockWriter()
+                self._files[destination] = []
+            line = json.dumps(fields, default=str, ensure_ascii=False, separators=(",", ":")).encode()
+            found.add(line)
+            self._bytes[destination] += len(line)
+            if self._bytes[destination] > _FILE_BYTES and self._directory is not None:
+                self._write_file(destination)
+
+    def stage(self) -> Any:
+        if self._directory is None:
+            return [(destination, [], found.blocks()) for destination, found in self._blocks.items()]
+        for destination in self._blocks:
+            if self._bytes[destination]:
+                self._write_file(destination)
+        return [(destination, files, []) for destination, files in self._files.items()]
+
+    def _write_file(self, destination: str) -> None:
+        files = self._files[destination]
+        files.append(self._written(destination, len(files), self._blocks[destination].blocks()))
+        self._bytes[destination] = 0
+
+    def _written(self, destination: str, number: int, blocks: Sequence[bytes]) -> str:
+        """Write the rows of a table to a file, and return its path."""
+        directory = self._directory
+        assert directory is not None
+        name = f"{_digest(destination, self._context.unit)}-{number}.json"
+        path = join_path(directory, name)
+
+        def write() -> None:
+            fs = filesystem_for(path)
+            fs.mkdirs(directory)
+            with fs.create(path) as file:
+                for row in records_of(blocks):
+                    file.write(row)
+                    file.write(b"\n")
+            fs.sync(path)
+
+        self._sink.reached(self._context, directory, write)
+        return path
+
+    def discard(self) -> None:
+        self._blocks = {}
+
+
+# Jobs whose ids are made of transactions
+
+
+def job_id(context: SinkContext, table: TableName) -> str:
+    """Return the beginning of the ids of the jobs of a transaction for a table."""
+    return f"penstock_{_digest(context.label, context.transaction, str(table))}"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2s("\0".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def _reference(bigquery: Any, table: TableName) -> Any:
+    return bigquery.TableReference(bigquery.DatasetReference(table.project, table.dataset), table.table)
+
+
+def _truncated(tables: Tables, table: TableName, id: str) -> Any:
+    query = f"TRUNCATE TABLE `{table.sql}`"
+    return tables.client.query(query, job_id=id, retry=None, job_retry=None, timeout=60.0)
+
+
+# Reasons of a job's failure after which another job may succeed, and how many are tried.
+_LATER = frozenset({"backendError", "internalError", "rateLimitExceeded", "jobBackendError", "jobInternalError"})
+_ATTEMPTS = 10
+
+
+def run_once(tables: Tables, table: TableName, id: str, what: str, begin: Any, project: str | None = None) -> str:
+    """Run a job, unless one of its name has succeeded, and return the id of the one that has.
+
+    BigQuery refuses an id that is used, so that a job whose answer was lost isn't run again.
+
+    Args:
+      begin: begins the job with an id.
+    """
+    for attempt in range(_ATTEMPTS):
+        name = f"{id}_{attempt}"
+        job = tables.reached(table, what, partial(_begun, tables, begin, name, project))
+        delay = 0.05
+        while job.state != "DONE":
+            paused(delay)
+            delay = min(2 * delay, 5.0)
+            tables.reached(table, what, partial(job.reload, retry=None, timeout=60.0))
+        error = job.error_result
+        if not error:
+            _logger.info("%s: job %s has written to %s", tables.label, name, table)
+            return name
+        if error.get("reason") not in _LATER:
+            details = "; ".join(str(each.get("message")) for each in (job.errors or [error])[:3])
+            raise SinkError(f"{tables.label}: BigQuery's {table}: {what}: job {name}: {error.get('reason')}: {details}")
+        _logger.warning("%s: job %s has failed, and is tried again: %s", tables.label, name, error.get("message"))
+    raise SinkError(f"{tables.label}: BigQuery's {table}: {what}: {_ATTEMPTS} jobs {id} have failed")
+
+
+def _begun(tables: Tables, begin: Any, id: str, project: str | None) -> Any:
+    """Begin a job, or return the one with the same id."""
+    try:
+        return begin(id)
+    except exceptions().Conflict:
+        location = tables.client.location
+        return tables.client.get_job(id, project=project, location=location, retry=None, timeout=60.0)

@@ -1,0 +1,223 @@
+"""The tables that a transform writes to: they are looked up, compared with the schema that is given, and created."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from ...sdk.errors import SinkError
+from ...sdk.options.value_provider import value_of
+from ..lost_connections import is_lost
+from ..waiting import patiently
+from .client import TableName, exceptions, explained, open_client, open_write_client, package
+from .schemas import Column, as_json, schema_of
+
+T = TypeVar("T")
+
+AUTODETECT: Final = "SCHEMA_AUTODETECT"
+
+TRUNCATE, APPEND, EMPTY = "WRITE_TRUNCATE", "WRITE_APPEND", "WRITE_EMPTY"
+
+# Of `additional_bq_parameters`, what only load jobs have.
+OF_LOADS = frozenset(
+    {"schemaUpdateOptions", "maxBadRecords", "ignoreUnknownValues", "projectionFields", "nullMarker", "sourceFormat"}
+)
+
+# Reasons of errors after which the same call may succeed.
+_LATER = frozenset({"rateLimitExceeded", "jobRateLimitExceeded", "backendError", "internalError", "jobBackendError"})
+
+
+def may_answer(error: BaseException) -> bool:
+    """Return True for an error of BigQuery that may answer later."""
+    details = getattr(error, "errors", None)
+    reasons = {each.get("reason") for each in details if isinstance(each, dict)} if isinstance(details, list) else set()
+    return is_lost(error) or not reasons.isdisjoint(_LATER)
+
+
+@attrs.frozen
+class Target:
+    """What a transform writes to, and how: what its arguments say.
+
+    Attributes:
+      table: None if a function of the element says the table.
+      dataset, project: those of names without.
+      schema: columns, a function from a table's name to a schema, AUTODETECT, or None for that of the table.
+      create: whether a missing table is created.
+      disposition: WRITE_APPEND, WRITE_TRUNCATE or WRITE_EMPTY.
+      parameters: of tables and load jobs, as the API has them, or a function from a table's name to them.
+      key: the columns of the primary key.
+      ignores_unknown, base64_bytes: as those of `Rows`.
+    """
+
+    table: TableName | None
+    dataset: str | None = None
+    project: str | None = None
+    schema: tuple[Column, ...] | Callable[[str], Any] | str | None = None
+    create: bool = True
+    disposition: str = APPEND
+    parameters: Mapping[str, Any] | Callable[[str], Any] = attrs.field(factory=dict)
+    kms_key: str | None = None
+    key: tuple[str, ...] = ()
+    ignores_unknown: bool = False
+    base64_bytes: bool = True
+
+    def parameters_of(self, table: TableName) -> dict[str, Any]:
+        """Return the parameters of a table and its load jobs."""
+        found = self.parameters(str(table)) if callable(self.parameters) else self.parameters
+        return dict(value_of(found) or {})
+
+
+class Tables:
+    """The tables of a transform, with the clients of this process.
+
+    Args:
+      creates: whether missing tables are created here; else a load job does so.
+    """
+
+    def __init__(self, label: str, target: Target, creates: bool = True) -> None:
+        self.label = label
+        self.target = target
+        self._creates = creates
+        self._client: Any = None
+        self._write_client: Any = None
+        self._columns: dict[TableName, tuple[Column, ...] | None] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_client": None, "_write_client": None, "_columns": {}}
+
+    @property
+    def client(self) -> Any:
+        """Google's client of tables and jobs."""
+        if self._client is None:
+            with explained(self.label, self.target.table or "service", "can't be reached", SinkError):
+                self._client = open_client(self.label, self.target.project)
+        return self._client
+
+    @property
+    def write_client(self) -> Any:
+        """Google's client of the Storage Write API."""
+        if self._write_client is None:
+            self._write_client = open_write_client()
+        return self._write_client
+
+    def close(self) -> None:
+        """Disconnect."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+        writer, self._write_client = self._write_client, None
+        if writer is not None:
+            writer.transport.close()
+
+    def reached(self, table: TableName, what: str, call: Callable[[], T]) -> T:
+        """Return the result of a call; wait for a service that doesn't answer.  Other errors become `SinkError`s."""
+        with explained(self.label, table, what, SinkError):
+            return patiently(self.label, f"BigQuery's {table}", call, may_answer=may_answer)
+
+    def named(self, given: Any) -> TableName:
+        """Return the whole name of a table that a program gives."""
+        name = TableName.of(self.label, given, self.target.dataset, self.target.project)
+        return name if name.project else name.within(self.client.project)
+
+    def columns(self, table: TableName) -> tuple[Column, ...] | None:
+        """Return the columns that rows of a table may have, None if a load job finds them out.
+
+        Creates a missing table, if the table is to be.  Raises `SinkError` for a table that can't be written to.
+        """
+        if table not in self._columns:
+            self._columns[table] = self.reached(table, "can't be written to", lambda: self._found(table))
+        return self._columns[table]
+
+    def _found(self, table: TableName) -> tuple[Column, ...] | None:
+        given = self._given(table)
+        existing = self.existing(table)
+        if existing is None:
+            if not self.target.create:
+                raise SinkError(
+                    f"{self.label}: there is no table {table}, and the create disposition is CREATE_NEVER; create it"
+                )
+            if self._creates:
+                if given is None:
+                    raise SinkError(
+                        f"{self.label}: there is no table {table}, and no schema to create it with; give `schema`"
+                    )
+                self._create(table, given)
+            return given
+        if given is None and self.target.schema == AUTODETECT:
+            return None
+        # A load job may add columns.
+        if given is not None and "schemaUpdateOptions" not in self.target.parameters_of(table):
+            self._check(table, given, existing)
+        return given or existing
+
+    def _given(self, table: TableName) -> tuple[Column, ...] | None:
+        schema: Any = self.target.schema
+        if callable(schema):
+            schema = value_of(schema(str(table)))
+            return None if schema in (None, AUTODETECT) else schema_of(self.label, schema)
+        return None if schema == AUTODETECT else schema
+
+    def existing(self, table: TableName) -> tuple[Column, ...] | None:
+        """Return the columns of a table as BigQuery has it; None if there is none."""
+        try:
+            found = self.client.get_table(table.sql.partition("$")[0], retry=None, timeout=60.0)
+        except exceptions().NotFound:
+            return None
+        return schema_of(self.label, found.schema) if found.schema else ()
+
+    def is_empty(self, table: TableName) -> bool:
+        """Return True if a table has no rows, and if there is none."""
+
+        def found() -> bool:
+            try:
+                return not list(self.client.list_rows(self.client.get_table(table.sql), max_results=1, retry=None))
+            except exceptions().NotFound:
+                return True
+
+        return self.reached(table, "can't be read", found)
+
+    def _create(self, table: TableName, columns: Sequence[Column]) -> None:
+        target, bigquery = self.target, package(self.label)
+        parameters = {key: value for key, value in target.parameters_of(table).items() if key not in OF_LOADS}
+        table_id = table.table.partition("$")[0]
+        made = {
+            "tableReference": {"projectId": table.project, "datasetId": table.dataset, "tableId": table_id},
+            "schema": as_json(columns),
+            **parameters,
+        }
+        if target.kms_key:
+            made["encryptionConfiguration"] = {"kmsKeyName": target.kms_key}
+        if target.key:
+            made["tableConstraints"] = {"primaryKey": {"columns": list(target.key)}}
+        # Another worker may be faster.
+        self.client.create_table(bigquery.Table.from_api_repr(made), exists_ok=True, retry=None, timeout=60.0)
+
+    def _check(self, table: TableName, given: Sequence[Column], existing: Sequence[Column]) -> None:
+        """Raise `SinkError` for a schema that an existing table doesn't have."""
+        columns = {column.name.lower(): column for column in existing}
+        for column in given:
+            found = columns.pop(column.name.lower(), None)
+            if found is None:
+                raise SinkError(f"{self.label}: table {table} has no column {column.name!r}, which the schema has")
+            differs = [name for name in ("type", "mode") if _differs(name, column, found)]
+            if differs:
+                name = differs[0]
+                raise SinkError(
+                    f"{self.label}: column {column.name!r} of table {table} has the {name} {getattr(found, name)}; the "
+                    f"schema says {getattr(column, name)}"
+                )
+            if column.fields:
+                self._check(table, column.fields, found.fields)
+        for column in columns.values():
+            if column.mode == "REQUIRED" and not column.others.get("defaultValueExpression"):
+                raise SinkError(
+                    f"{self.label}: column {column.name!r} of table {table} is REQUIRED, and the schema doesn't have it"
+                )
+
+
+def _differs(name: str, given: Column, found: Column) -> bool:
+    if name == "mode":
+        return (given.mode == "REPEATED") != (found.mode == "REPEATED")
+    return given.type != found.type

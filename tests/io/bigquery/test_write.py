@@ -1,0 +1,347 @@
+"""WriteToBigQuery: methods, dispositions, schemas, tables by element, rows that don't fit, and errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from servers.bigquery_server import DATASET, PROJECT, BigQueryServer
+from servers.gcs_server import BUCKET, GcsServer
+
+import penstock as beam
+from penstock.io.bigquery.client import TableName, error_of
+from penstock.io.bigquery.sinks import StreamSink
+from penstock.io.bigquery.tables import Target
+from penstock.sdk.errors import SinkError, UnsupportedError
+from penstock.sdk.sink import SinkContext
+from penstock.testing.util import assert_that, equal_to
+
+SCHEMA = "key:INTEGER,n:INTEGER"
+ROWS = [{"key": key, "n": key} for key in range(3)]
+OTHERS = [{"key": 7, "n": 8}]
+
+methods = pytest.mark.parametrize("method", ["STORAGE_WRITE_API", "FILE_LOADS", "STREAMING_INSERTS"])
+
+
+def written(rows: Any, name: Any, **arguments: Any) -> None:
+    """Run a pipeline that writes rows."""
+    table = name if callable(name) else f"{DATASET}.{name}"
+    with beam.Pipeline() as p:
+        _ = p | beam.Create(rows) | beam.io.WriteToBigQuery(table, **arguments)
+
+
+def found(bigquery: BigQueryServer, name: str) -> Any:
+    """The rows of a table, in the order of their keys."""
+    return sorted(bigquery.rows(name), key=lambda row: row["key"])
+
+
+@methods
+def test_rows_are_appended_to_a_table_that_is_created(bigquery: BigQueryServer, name: str, method: str) -> None:
+    written(ROWS, name, schema=SCHEMA, method=method)
+    written(OTHERS, name, schema=SCHEMA, method=method, create_disposition="CREATE_NEVER")
+    assert ROWS + OTHERS == found(bigquery, name)
+
+
+@methods
+def test_a_schema_is_that_of_the_table(bigquery: BigQueryServer, name: str, method: str) -> None:
+    bigquery.make(name, [("key", "INTEGER"), ("n", "INTEGER")])
+    written(ROWS, name, method=method)
+    assert ROWS == found(bigquery, name)
+
+
+@methods
+def test_rows_that_do_not_fit_are_outputs(bigquery: BigQueryServer, name: str, method: str) -> None:
+    """And nothing else is lost."""
+    wrong = [{"key": "x", "n": 1}, {"key": 1, "m": 2}]
+    with beam.Pipeline() as p:
+        result = (
+            p
+            | beam.Create([*ROWS, *wrong])
+            | beam.io.WriteToBigQuery(f"{DATASET}.{name}", None, None, SCHEMA, method=method)
+        )
+        table = f"{PROJECT}:{DATASET}.{name}"
+        rows: Any = wrong if method == "STORAGE_WRITE_API" else [(table, row) for row in wrong]
+        assert_that(result.failed_rows, equal_to(rows), "rows")
+        assert_that(result["FailedRows"], equal_to(rows), "by name")
+        messages = result.failed_rows_with_errors | beam.Map(_message)
+        assert_that(
+            messages, equal_to(["column key: expected a INTEGER, got 'x'", "column m: the table has no such column"])
+        )
+    assert ROWS == found(bigquery, name)
+
+
+def _message(failed: Any) -> str:
+    return str(failed["error_message"] if isinstance(failed, dict) else failed[2][0]["message"])
+
+
+@methods
+def test_a_table_is_chosen_by_its_element(bigquery: BigQueryServer, name: str, method: str) -> None:
+    written(ROWS, lambda row: f"{DATASET}.{name}_{row['n'] % 2}", schema=SCHEMA, method=method)
+    assert [ROWS[::2], ROWS[1::2]] == [found(bigquery, f"{name}_{number}") for number in range(2)]
+
+
+def test_a_table_is_chosen_with_side_inputs_and_a_schema_by_the_table(bigquery: BigQueryServer, name: str) -> None:
+    with beam.Pipeline() as p:
+        dataset = beam.pvalue.AsSingleton(p | "Dataset" >> beam.Create([DATASET]))
+        _ = (
+            p
+            | beam.Create(ROWS)
+            | beam.io.WriteToBigQuery(
+                lambda row, dataset: f"{dataset}.{name}",
+                schema=lambda table: SCHEMA if table.endswith(name) else None,
+                table_side_inputs=(dataset,),
+            )
+        )
+    assert ROWS == found(bigquery, name)
+
+
+@pytest.mark.parametrize("method", ["STORAGE_WRITE_API", "FILE_LOADS", "DEFAULT"])
+@pytest.mark.parametrize("rows", [OTHERS, []], ids=["rows", "none"])
+def test_rows_are_replaced_by_a_commit(bigquery: BigQueryServer, name: str, method: str, rows: Any) -> None:
+    """Also by no rows."""
+    written(ROWS, name, schema=SCHEMA)
+    written(rows, name, schema=SCHEMA, method=method, write_disposition="WRITE_TRUNCATE")
+    assert rows == found(bigquery, name)
+
+
+@pytest.mark.parametrize("method", ["STORAGE_WRITE_API", "FILE_LOADS"])
+def test_rows_of_a_run_that_fails_are_not_there(bigquery: BigQueryServer, name: str, method: str) -> None:
+    """And the table isn't truncated."""
+    written(ROWS, name, schema=SCHEMA)
+    p = beam.Pipeline()
+    rows = p | beam.Create([1, 0]) | beam.Map(lambda n: {"key": 1 // n, "n": n})
+    _ = rows | beam.io.WriteToBigQuery(
+        f"{DATASET}.{name}", schema=SCHEMA, method=method, write_disposition="WRITE_TRUNCATE"
+    )
+    with pytest.raises(ZeroDivisionError):
+        p.run()
+    assert ROWS == found(bigquery, name)
+
+
+def test_a_table_must_be_empty(bigquery: BigQueryServer, name: str) -> None:
+    written(ROWS, name, schema=SCHEMA, write_disposition="WRITE_EMPTY")
+    with pytest.raises(SinkError, match=f"{name} isn't empty"):
+        written(OTHERS, name, schema=SCHEMA, write_disposition="WRITE_EMPTY")
+    assert ROWS == found(bigquery, name)
+
+
+def test_columns_are_found_out(bigquery: BigQueryServer, name: str) -> None:
+    written(ROWS, name, schema="SCHEMA_AUTODETECT")
+    assert ROWS == found(bigquery, name)
+
+
+def test_a_table_is_partitioned_and_clustered(bigquery: BigQueryServer, name: str) -> None:
+    parameters = {"timePartitioning": {"type": "DAY", "field": "day"}, "clustering": {"fields": ["n"]}}
+    rows = [{"day": "2026-01-31", "n": 1}]
+    written(rows, name, schema="day:DATE,n:INTEGER", additional_bq_parameters=parameters)
+    table = bigquery.client().get_table(f"{PROJECT}.{DATASET}.{name}")
+    assert ("day", ["n"]) == (table.time_partitioning.field, table.clustering_fields)
+
+
+def test_unknown_columns_are_ignored(bigquery: BigQueryServer, name: str) -> None:
+    written([{"key": 1, "n": 2, "m": 3}], name, schema=SCHEMA, ignore_unknown_columns=True)
+    assert [{"key": 1, "n": 2}] == found(bigquery, name)
+
+
+def test_elements_are_lists_of_rows(bigquery: BigQueryServer, name: str) -> None:
+    written([ROWS, OTHERS], name, schema=SCHEMA, with_batched_input=True)
+    assert ROWS + OTHERS == found(bigquery, name)
+
+
+def test_bytes_are_as_in_beam(bigquery: BigQueryServer, name: str) -> None:
+    """In base64, but for the Storage Write API, if it is given."""
+    for method, given in (("FILE_LOADS", b"/w=="), ("STORAGE_WRITE_API", b"\xff"), (None, "/w==")):
+        written([{"raw": given}], name, schema="raw:BYTES", method=method)
+    assert [{"raw": b"\xff"}] * 3 == bigquery.rows(name)
+
+
+def test_files_are_staged_in_a_store(
+    gcs_server: GcsServer, name: str, monkeypatch: pytest.MonkeyPatch, bigquery_of_store: BigQueryServer
+) -> None:
+    """And removed after their load."""
+    from gcsfs.core import GCSFileSystem
+
+    for server in (gcs_server, bigquery_of_store):
+        for variable, value in server.environment.items():
+            monkeypatch.setenv(variable, value)
+    GCSFileSystem.clear_instance_cache()
+    directory = f"gs://{BUCKET}/{name}"
+    written(ROWS, name, schema=SCHEMA, method="FILE_LOADS", custom_gcs_temp_location=directory)
+    assert ROWS == found(bigquery_of_store, name)
+    assert [] == GCSFileSystem().find(directory)
+
+
+@pytest.fixture
+def bigquery_of_store(gcs_server: GcsServer) -> Iterator[BigQueryServer]:
+    """A server that loads files from the store."""
+    with BigQueryServer.running(STORAGE_EMULATOR_HOST=gcs_server.url) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def gcs_server() -> Iterator[GcsServer]:
+    """A store."""
+    with GcsServer.running() as server:
+        yield server
+
+
+# Changes
+
+
+def test_rows_are_changed_by_their_key(bigquery: BigQueryServer, name: str) -> None:
+    """As Beam gives changes; a change with a former number is dropped."""
+
+    def change(kind: str, number: str, row: Any) -> Any:
+        return {"row_mutation_info": {"mutation_type": kind, "change_sequence_number": number}, "record": row}
+
+    arguments: Any = {"schema": SCHEMA, "method": "STORAGE_WRITE_API", "use_cdc_writes": True, "primary_key": ["key"]}
+    written([change("UPSERT", "2", row) for row in ROWS], name, **arguments)
+    changes = [
+        change("DELETE", "3", ROWS[0]),
+        change("UPSERT", "1", {"key": 1, "n": 9}),
+        change("UPSERT", "4", {"key": 2, "n": 9}),
+    ]
+    written(changes, name, **arguments)
+    assert [ROWS[1], {"key": 2, "n": 9}] == found(bigquery, name)
+
+
+def test_a_change_is_that_of_a_function(bigquery: BigQueryServer, name: str) -> None:
+    for kind in ("UPSERT", "DELETE"):
+        written(
+            ROWS[:2] if kind == "UPSERT" else ROWS[:1],
+            name,
+            schema=SCHEMA,
+            use_cdc_writes=lambda row, kind=kind: {"mutation_type": kind},
+            primary_key=["key"],
+        )
+    assert ROWS[1:2] == found(bigquery, name)
+
+
+def test_a_row_without_its_key_is_an_error(bigquery: BigQueryServer, name: str) -> None:
+    with pytest.raises(SinkError, match="column 'key' is part of the primary key"):
+        written([{"n": 1}], name, schema=SCHEMA, use_cdc_writes=True, primary_key=["key"])
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"method": "LOADS"}, "method must be one of"),
+        ({"create_disposition": "CREATE"}, "create_disposition must be one of"),
+        ({"write_disposition": "TRUNCATE"}, "write_disposition must be one of"),
+        ({"insert_retry_strategy": "NEVER"}, "insert_retry_strategy must be one of"),
+        ({"schema": "SCHEMA_AUTODETECT", "method": "STREAMING_INSERTS"}, "SCHEMA_AUTODETECT is for FILE_LOADS"),
+        ({"method": "STREAMING_INSERTS", "write_disposition": "WRITE_TRUNCATE"}, "streaming inserts can't do"),
+        ({"method": "STORAGE_WRITE_API", "write_disposition": "WRITE_EMPTY"}, "use FILE_LOADS"),
+        ({"method": "FILE_LOADS", "use_cdc_writes": True, "primary_key": ["key"]}, "use_cdc_writes is for"),
+        ({"use_cdc_writes": True}, "needs primary_key"),
+        (
+            {"use_cdc_writes": True, "primary_key": ["key"], "write_disposition": "WRITE_TRUNCATE"},
+            "use_cdc_writes can't",
+        ),
+        ({"method": "FILE_LOADS", "custom_gcs_temp_location": "/tmp/x"}, "must begin with gs://"),
+    ],
+)
+def test_wrong_arguments_are_named_when_the_pipeline_is_built(arguments: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^WriteToBigQuery: .*{said}"):
+        beam.io.WriteToBigQuery("shop.orders", **{"schema": SCHEMA, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"method": "FILE_LOADS"}, "triggering_frequency"),
+        ({"write_disposition": "WRITE_TRUNCATE", "method": "STORAGE_WRITE_API"}, "a stream makes many"),
+    ],
+)
+def test_what_a_stream_can_not_do_is_named_when_the_pipeline_is_built(arguments: Any, said: str) -> None:
+    p = beam.Pipeline()
+    with pytest.raises(ValueError, match=f"^Save: .*{said}"):
+        _ = (
+            p
+            | beam.io.GenerateSequence(0)
+            | "Save" >> beam.io.WriteToBigQuery("shop.orders", schema=SCHEMA, **arguments)
+        )
+
+
+def test_results_of_jobs_are_refused_by_name() -> None:
+    p = beam.Pipeline()
+    result = p | beam.Create(ROWS) | beam.io.WriteToBigQuery("shop.orders", schema=SCHEMA)
+    with pytest.raises(UnsupportedError, match="destination_load_jobid_pairs isn't there"):
+        _ = result.destination_load_jobid_pairs
+
+
+@methods
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"create_disposition": "CREATE_NEVER"}, "there is no table .*CREATE_NEVER"),
+        ({}, "no schema to create it with"),
+    ],
+)
+def test_a_missing_table_is_named_before_the_run(
+    bigquery: BigQueryServer, name: str, method: str, arguments: Any, said: str
+) -> None:
+    if method == "FILE_LOADS" and not arguments:
+        arguments, said = {"create_disposition": "CREATE_NEVER", "schema": SCHEMA}, "there is no table"
+    p = beam.Pipeline()
+    write = beam.io.WriteToBigQuery(f"{DATASET}.{name}", method=method, **arguments)
+    _ = p | beam.Create(ROWS) | beam.Map(_unreachable) | write
+    with pytest.raises(SinkError, match=f"^WriteToBigQuery.*{said}"):
+        p.run()
+
+
+def _unreachable(row: Any) -> Any:
+    raise AssertionError("the run has started")
+
+
+@methods
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("key:STRING", "column 'key' .*has the type INTEGER; the schema says STRING"),
+        ("key:INTEGER,m:INTEGER", "has no column 'm'"),
+        ([{"name": "key", "type": "INTEGER", "mode": "REPEATED"}], "has the mode"),
+        ("n:INTEGER", "column 'key' .*is REQUIRED, and the schema doesn't have it"),
+    ],
+)
+def test_a_wrong_schema_is_named_before_the_run(
+    bigquery: BigQueryServer, name: str, method: str, schema: Any, said: str
+) -> None:
+    bigquery.make(name, [("key", "INTEGER", "REQUIRED"), ("n", "INTEGER")])  # type: ignore[list-item]
+    p = beam.Pipeline()
+    write = beam.io.WriteToBigQuery(f"{DATASET}.{name}", schema=schema, method=method)
+    _ = p | beam.Create(ROWS) | beam.Map(_unreachable) | write
+    with pytest.raises(SinkError, match=f"^WriteToBigQuery.*{said}"):
+        p.run()
+
+
+def test_an_error_of_rights_and_of_quotas_says_what_to_do() -> None:
+    exceptions = pytest.importorskip("google.api_core.exceptions")
+    table = TableName("shop", "sales", "orders")
+    denied = error_of("Save", table, "can't be written to", exceptions.Forbidden("Access Denied"), SinkError)
+    assert "Save: BigQuery's shop:sales.orders can't be written to: 403 Access Denied; do the credentials" in str(
+        denied
+    )
+    exhausted = exceptions.Forbidden("too many", errors=[{"reason": "quotaExceeded"}])
+    assert "a quota of the project is exhausted" in str(error_of("Save", table, "can't be written to", exhausted))
+
+
+def test_streaming_inserts_say_that_they_are_at_least_once(
+    bigquery: BigQueryServer, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        written(ROWS, name, schema=SCHEMA, method="STREAMING_INSERTS")
+    assert any("WriteToBigQuery: streaming inserts are at least once" in each for each in caplog.messages)
+
+
+def test_a_commit_of_streams_that_are_gone_says_what_to_do(bigquery: BigQueryServer, name: str) -> None:
+    table = TableName(PROJECT, DATASET, name)
+    bigquery.make(name, [("key", "INTEGER")])
+    staged = [[(str(table), f"{table.path}/streams/0123456789abcdef", 1)]]
+    with pytest.raises(SinkError, match="STREAM_NOT_FOUND.*start from an earlier savepoint"):
+        StreamSink(Target(table)).commit(SinkContext("Save", "t"), staged)
