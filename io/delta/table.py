@@ -173,12 +173,10 @@ class LoadedDelta(LoadedTable):
         import pyarrow
 
         # One source for both: a row to delete has its mark.
-        source = pyarrow.concat_tables(
-            [
-                table.append_column(GONE, pyarrow.repeat(pyarrow.scalar(is_gone), table.num_rows))
-                for table, is_gone in zip(net.whole(self._schema), (False, True), strict=True)
-            ]
-        )
+        # What netting has used, and the client can't.
+        pyarrow.default_memory_pool().release_unused()
+        marked = self._schema.append(pyarrow.field(GONE, pyarrow.bool_()))
+        source = pyarrow.RecordBatchReader.from_batches(marked, _marked(net, self._schema))
         on = " AND ".join(f"{_q('t', name)} = {_q('s', name)}" for name in net.key)
         nested = pyarrow.types.is_nested
         others = [field.name for field in self._schema if field.name not in net.key and not nested(field.type)]
@@ -190,8 +188,8 @@ class LoadedDelta(LoadedTable):
                 on,
                 source_alias="s",
                 target_alias="t",
-                # Files of the table without these keys aren't read.
-                streamed_exec=False,
+                # Of a source that is collected in memory, files of the table without these keys aren't read.
+                streamed_exec=net.nbytes > _COLLECTED_BYTES,
                 commit_properties=self._properties(commit),
             )
             (
@@ -242,11 +240,24 @@ class LoadedDelta(LoadedTable):
 _RULE = "delta.constraints."
 _COLUMN_RULES = {"delta.invariants": "invariant", "delta.generationExpression": "expression"}
 
+# The size of the rows of a commit, in bytes, up to which they are collected in memory.
+_COLLECTED_BYTES = 64 << 20
+
 # The application transaction of compactions.
 _COMPACTION = "penstock-compaction"
 
 # The mark of a row to delete.
 GONE = "_penstock_gone"
+
+
+def _marked(net: NetRows, schema: Any) -> Iterator[Any]:
+    """Yield record batches of rows to insert or update, and of those to delete, with their marks."""
+    import pyarrow
+
+    for part in net.parts(schema):
+        for table, is_gone in zip(part, (False, True), strict=True):
+            marks = pyarrow.repeat(pyarrow.scalar(is_gone), table.num_rows)
+            yield from table.append_column(GONE, marks).to_batches()
 
 
 def _q(alias: str, name: str) -> str:

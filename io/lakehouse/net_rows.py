@@ -36,6 +36,10 @@ class NetRows:
     Args:
       key: the columns that identify a row.
       is_whole: whether all rows are in the first partition.
+
+    Attributes:
+      is_empty: whether there are no rows.
+      nbytes: the size of the rows, in bytes.
     """
 
     def __init__(self, key: Sequence[str], is_whole: bool) -> None:
@@ -44,6 +48,7 @@ class NetRows:
         self._schema: Any = None
         # By partition, the rows to insert or update, each of another key, and those to delete.
         self._rows, self._gone = _partitions(), _partitions()
+        self.nbytes = 0
         self.is_empty = True
 
     def add(self, number: int, rows: Any, gone: Any) -> None:
@@ -52,6 +57,7 @@ class NetRows:
         for partitions, table in ((self._rows, rows), (self._gone, gone)):
             if table.num_rows:
                 partitions.add(number, table, table.nbytes)
+                self.nbytes += table.nbytes
                 self.is_empty = False
 
     def parts(self, schema: Any) -> Iterator[tuple[Any, Any]]:
@@ -61,13 +67,6 @@ class NetRows:
         """
         for number in range(1 if self._is_whole else PARTITIONS):
             yield self._part(number, schema)
-
-    def whole(self, schema: Any) -> tuple[Any, Any]:
-        """Return the rows to insert or update, and those to delete, of all partitions."""
-        import pyarrow
-
-        rows, gone = zip(*self.parts(schema), strict=True)
-        return pyarrow.concat_tables(rows), pyarrow.concat_tables(gone)
 
     def matching(self, data: Any) -> Any:
         """Return, as an array of truth values, which rows of a table are replaced or deleted."""

@@ -63,6 +63,11 @@ def transform_of(kind: str, server: str, place: str) -> tuple[Any, Callable[[str
             schema = pyarrow.schema([("key", pyarrow.string()), ("value", pyarrow.string())])
             catalog = {"warehouse": server}
             return beam.io.WriteToIceberg(place, catalog_properties=catalog, schema=schema, key="key"), row, True
+        case "delta":
+            import pyarrow
+
+            schema = pyarrow.schema([("key", pyarrow.string()), ("value", pyarrow.string())])
+            return beam.io.WriteToDelta(place, schema, key="key"), row, True
     raise ValueError(kind)
 
 

@@ -16,7 +16,7 @@ from kafka.broker import KafkaBroker
 from servers.mosquitto import Mosquitto
 from servers.nats_server import NatsServer, Stream
 from servers.redis_server import RedisServer
-from support.io.lakehouse_tables import ApacheIcebergTable
+from support.io.lakehouse_tables import ApacheIcebergTable, DeltaLakeTable
 
 PROGRAM = str(pathlib.Path(__file__).parent / "large_epoch.py")
 
@@ -84,3 +84,8 @@ def test_rows_of_iceberg(tmp_path: pathlib.Path) -> None:
     table = ApacheIcebergTable(tmp_path)
     records = written("iceberg", str(tmp_path), table.name, 200_000, 220)
     assert records // 2 == table.loaded().scan().count()
+
+
+def test_rows_of_delta(tmp_path: pathlib.Path) -> None:
+    table = DeltaLakeTable(tmp_path)
+    assert written("delta", "", table.name, 200_000, 220) // 2 == table.loaded().count()

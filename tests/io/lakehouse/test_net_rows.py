@@ -10,7 +10,7 @@ import pytest
 
 from penstock.io.lakehouse import net_rows as under_test
 from penstock.io.lakehouse.changes import SIGN, VERSION
-from penstock.io.lakehouse.net_rows import net_rows
+from penstock.io.lakehouse.net_rows import NetRows, net_rows
 from penstock.sdk import hash_partitions
 from penstock.sdk.errors import RejectedRecordError
 
@@ -34,6 +34,11 @@ def staged(rows: list[tuple[Any, ...]], at_once: int = 40) -> list[Any]:
     return [pyarrow.Table.from_pylist(columns[at : at + at_once], STAGED) for at in range(0, len(columns), at_once)]
 
 
+def whole(net: NetRows) -> Any:
+    """The rows to insert or update."""
+    return pyarrow.concat_tables([rows for rows, _ in net.parts(SCHEMA)])
+
+
 def listed(table: Any) -> list[tuple[Any, ...]]:
     return sorted((row["k"], row["word"], tuple(row["v"])) for row in table.to_pylist())
 
@@ -54,7 +59,7 @@ def test_rows_in_any_order_come_to_the_same(is_on_disk: bool, seed: int) -> None
     for _ in range(3):
         choose.shuffle(rows)
         net = net_rows(staged(rows), KEY, True, "Write", "t")
-        added, _ = net.whole(SCHEMA)
+        added = whole(net)
         left = before.filter(pyarrow.compute.invert(net.matching(before)))
         assert sorted((k, w, tuple(v)) for (k, w), v in now.items()) == listed(pyarrow.concat_tables([added, left]))
 
@@ -72,7 +77,7 @@ def test_the_latest_row_of_a_key_is_left(is_on_disk: bool) -> None:
     rows = [(n % 7, "a", [n], 1, n) for n in range(210)]
     random.Random(1).shuffle(rows)
     net = net_rows(staged(rows), KEY, False, "Write", "t")
-    assert [(n % 7, "a", (n,)) for n in range(203, 210)] == listed(net.whole(SCHEMA)[0])
+    assert [(n % 7, "a", (n,)) for n in range(203, 210)] == listed(whole(net))
     with pytest.raises(RejectedRecordError, match=r"Write: the key is not unique: .* rows are left for \{'k': 3, "):
         net_rows(staged([*rows, (3, "a", [-1], 1, 206)]), KEY, False, "Write", "t")
     with pytest.raises(RejectedRecordError, match="the key is not unique: 30 rows are left"):

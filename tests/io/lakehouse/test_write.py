@@ -17,6 +17,7 @@ import pytest
 from support.io.lakehouse_tables import WORDS, LakeTable
 
 import penstock as beam
+from penstock.io.delta import table as delta_table
 from penstock.io.lakehouse.sink import name_of
 from penstock.io.lakehouse.staging import INLINE_BYTES, token_of
 from penstock.sdk.elements.bundle import Bundle
@@ -283,6 +284,14 @@ def test_a_stream_of_retractions_leaves_the_rows_of_a_batch(table: LakeTable) ->
     assert [("0 0", 18), ("1 0", 22), ("2 0", 26)] == table.rows()
 
 
+@pytest.fixture(params=[False, True], ids=["collected", "streamed"])
+def streaming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Delta's client take the rows of a commit as a stream, as it does those of a large one."""
+    if request.param:
+        monkeypatch.setattr(delta_table, "_COLLECTED_BYTES", 0)
+
+
+@pytest.mark.usefixtures("streaming")
 def test_changes_by_key_are_netted_in_any_order(table: LakeTable) -> None:
     """A retraction deletes its own row only, and is cancelled by a later addition of the same."""
     first, second, third = names(3)
@@ -384,6 +393,7 @@ OF_ALL_TYPES = pyarrow.schema(
 )
 
 
+@pytest.mark.usefixtures("streaming")
 def test_rows_of_all_types_are_retracted_by_a_key_of_two_columns(table: LakeTable) -> None:
     """A row with another value stays; nulls and NaN are equal to themselves."""
     first, second = names(2)
