@@ -77,26 +77,31 @@ class Outage:
       label: the transform's, for the log.
       server: its name and address.
       said: returns what an error says, without secrets.
+      may_answer: tells the errors of a server that may answer later from others.
 
     >>> outage = Outage("ReadFromSQL", "shop.db")
-    >>> outage.poll(lambda: [5], is_lost, close=lambda: None, waits=False)
+    >>> outage.poll(lambda: [5], close=lambda: None, waits=False)
     [5]
     """
 
-    def __init__(self, label: str, server: str, said: Callable[[BaseException], str] = text_or_class) -> None:
+    def __init__(
+        self,
+        label: str,
+        server: str,
+        said: Callable[[BaseException], str] = text_or_class,
+        may_answer: Callable[[BaseException], bool] = is_lost,
+    ) -> None:
         self._label = label
         self._server = redacted(server)
         self._said = said
+        self._may_answer = may_answer
         self._began: float | None = None
         self._retry_at = 0.0
 
-    def poll(
-        self, call: Callable[[], T], is_lost: Callable[[BaseException], bool], close: Callable[[], None], waits: bool
-    ) -> T | None:
+    def poll(self, call: Callable[[], T], close: Callable[[], None], waits: bool) -> T | None:
         """Return the result of a call; None while the server doesn't answer.
 
         Args:
-          is_lost: tells the errors of a server that may answer later from others.
           close: closes the lost connection.
           waits: calls again until the server answers, instead of returning None.
         """
@@ -106,7 +111,7 @@ class Outage:
             try:
                 result = call()
             except Exception as error:
-                if not is_lost(error) or (waits and self._seconds() > WAITS):
+                if not self._may_answer(error) or (waits and self._seconds() > WAITS):
                     raise
                 close()
                 self.lost(error)
@@ -154,11 +159,10 @@ def patiently(
     A store that is `Busy` is waited for as long as `WAITS_WHILE_BUSY` says, at most.
 
     Args:
-      label, store, said: as those of `Outage`.
+      label, store, said, may_answer: as those of `Outage`.
       seconds: how long the store is waited for.
-      may_answer: tells the errors of a store that may answer later from others.
     """
-    outage = Outage(label, store, said)
+    outage = Outage(label, store, said, may_answer)
     delays: Iterator[float] = iter(FuzzedExponentialIntervals(0.1, 10_000, max_delay_secs=5.0))
     began = time.monotonic()
     while True:

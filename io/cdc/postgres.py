@@ -102,7 +102,7 @@ class ReadFromPostgresChanges(PTransform):
         of_row = None if timestamp_fn is None else OfRow(timestamp_fn)
         times = EventTimes.of(name, of_row, watermark_estimator, idle_after, monotonic)
         self._reading = Reading(
-            ReplicationSlot(PostgresServer(url, name), slot, publication or slot),
+            ReplicationSlot(PostgresServer.of(name, url), slot, publication or slot),
             tables,
             tuple(self._maker(name, kind) for kind in self._types),
             times,
@@ -121,7 +121,7 @@ class ReadFromPostgresChanges(PTransform):
     def expand(self, pbegin: PBegin) -> Any:
         reading = copy.copy(self._reading)
         slot = reading.slot
-        server = slot.server.of(pbegin.pipeline.full_label)
+        server = slot.server.labelled(pbegin.pipeline.full_label)
         reading = attrs.evolve(reading, slot=ReplicationSlot(server, slot.name, slot.publication))
         streams = pbegin.pipeline.runner.supports(Capability.UNBOUNDED_SOURCES)
         bounded = not streams if self._bounded is None else self._bounded
@@ -142,7 +142,7 @@ class ReadFromPostgresChanges(PTransform):
 
     def display_data(self) -> dict[str, Any]:
         reading = self._reading
-        return {"database": str(reading.server), "tables": ", ".join(reading.tables), "slot": reading.slot.name}
+        return {"database": reading.server.server, "tables": ", ".join(reading.tables), "slot": reading.slot.name}
 
 
 def _same(row: Any) -> Any:

@@ -58,7 +58,7 @@ class PostgresRows(BoundedSource[RowChange]):
                 finally:
                     connection.close()
         except psycopg_of(server.transform).Error as error:
-            raise server.error(f"the server doesn't answer: {server.said(error)}", error) from None
+            raise server.error("the server doesn't answer", error) from None
 
 
 def _all_rows(connection: Any, reader: RowReader) -> Iterator[list[Any]]:

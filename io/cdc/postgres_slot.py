@@ -211,8 +211,8 @@ class ReplicationSlot:
 
     def in_use(self, error: Any) -> Exception:
         """Return the error for a slot that another process reads."""
-        said = self.server.said(error)
-        return self.server.error(f"{self} is in use: {said}. Another program reads it; stop that, or name another slot")
+        what = f"{self} is in use: another program reads it; stop that, or name another slot"
+        return self.server.error(what, error)
 
     def peek(self, connection: Any, upto: int, limit: int | None) -> Peeked:
         """Return the messages of committed transactions from the slot's position on, which stays.

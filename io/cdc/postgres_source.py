@@ -14,7 +14,6 @@ from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import Timestamp
 from ..lost_connections import is_lost_connection
-from ..waiting import Outage
 from .postgres_log import ChangeLog, Offset
 from .postgres_server import PostgresServer, psycopg_of
 from .postgres_slot import IN_USE_WITHIN, ReplicationSlot, lsn_text
@@ -80,7 +79,7 @@ class PostgresSource(UnboundedSource[RowChange], Claimant):
 
     def claims(self) -> Sequence[Claim]:
         slot, server = self.reading.slot, self.reading.server
-        what = f"it reads the replication {slot} of {server}"
+        what = f"it reads the replication {slot} of {server.server}"
         advice = "a slot gives each change once; give one of them another slot, or read all tables by one transform"
         return [Claim(what, advice, ("postgresql", server.identity, slot.name))]
 
@@ -112,7 +111,7 @@ class PostgresSource(UnboundedSource[RowChange], Claimant):
                         connection.close()
             except psycopg_of(server.transform).Error as error:
                 if time.monotonic() > until:
-                    raise server.error(f"the server doesn't answer: {server.said(error)}", error) from None
+                    raise server.error("the server doesn't answer", error) from None
             time.sleep(0.2)
 
     def _begin(self, connection: Any) -> Offset:
@@ -153,7 +152,7 @@ class PostgresReader(EventTimeReader[RowChange]):
         self._readers: list[RowReader] = []
         self._snapshot: TableSnapshot | None = None
         self._log: ChangeLog | None = None
-        self._outage = Outage(self._server.transform, str(self._server), self._server.said)
+        self._outage = self._server.outage()
         # Before this, in microseconds, no new changes are looked for.
         self._look_at: int | None = None
         # The time up to which there are no more changes to read.
@@ -176,14 +175,10 @@ class PostgresReader(EventTimeReader[RowChange]):
                 self._connect()
                 return self._elements(max_elements, now)
 
-        def is_lost(error: BaseException) -> bool:
-            # Others are explained.
-            return isinstance(error, psycopg.Error)
-
         try:
-            found = self._outage.poll(elements, is_lost, self.close, waits=self.end is not None)
+            found = self._outage.poll(elements, self.close, waits=self.end is not None)
         except psycopg.Error as error:
-            raise self._server.error(f"the server doesn't answer: {self._server.said(error)}", error) from None
+            raise self._server.error("the server doesn't answer", error) from None
         return ([], None) if found is None else found
 
     def offset(self) -> Offset:
@@ -290,7 +285,7 @@ class PostgresReader(EventTimeReader[RowChange]):
                 _logger.warning(
                     "%s: %s: transactions are open that were begun before the slot; waiting for their end before rows "
                     "are read",
-                    *(self._server.transform, self._server),
+                    *(self._server.transform, self._server.server),
                 )
             if self.end is None:
                 return False

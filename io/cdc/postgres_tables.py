@@ -160,7 +160,7 @@ class RowReader:
                 fields[name] = None if text is None else load(text)
         except Exception as error:
             raise self.server.error(
-                f"a value of column {name!r} of table {self.table.name!r} can't be read: {self.server.said(error)}"
+                f"a value of column {name!r} of table {self.table.name!r} can't be read", error
             ) from None
         try:
             return self._make(fields)

@@ -7,11 +7,10 @@ from typing import Any
 
 from ...sdk.elements.row import Row
 from ...sdk.redaction import redacted
-from ...sdk.user_code.error_text import text_or_class
 from ...transforms.enrichment import EnrichmentSourceHandler
 from ...transforms.request_response import UserCodeExecutionException, UserCodeRemoteSystemException
 from ..optional_package import optional_package
-from ..redis.server import address_of, check_url, is_lost_connection
+from ..redis.server import RedisServer
 
 
 class RedisEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
@@ -28,18 +27,17 @@ class RedisEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
     """
 
     def __init__(self, url: str, key: str | Callable[[Row], str], default: dict[str, Any] | None = None) -> None:
-        check_url(url, "RedisEnrichmentHandler")
-        self._url = url
+        self._server = RedisServer.of("RedisEnrichmentHandler", url)
         self._key = key
         self._default = default
         self._client: Any = None
 
     def __repr__(self) -> str:
-        return f"<RedisEnrichmentHandler {address_of(self._url)}>"
+        return f"<RedisEnrichmentHandler {self._server.shown}>"
 
     async def __aenter__(self) -> RedisEnrichmentHandler:
         package = optional_package("redis.asyncio", extra="redis", needed_for="RedisEnrichmentHandler")
-        self._client = package.Redis.from_url(self._url, decode_responses=True)
+        self._client = package.Redis.from_url(self._server.url, decode_responses=True)
         return self
 
     async def __aexit__(self, *error: Any) -> None:
@@ -54,11 +52,11 @@ class RedisEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
         try:
             fields = await self._client.hgetall(key) or self._default
         except Exception as error:
-            if not is_lost_connection(error):
+            if not self._server.may_answer(error):
                 raise
             raise UserCodeRemoteSystemException(
-                f"{address_of(self._url)} doesn't answer ({redacted(text_or_class(error))})"
+                f"{self._server.shown} doesn't answer ({redacted(self._server.said(error))})"
             ) from error
         if fields is None:
-            raise UserCodeExecutionException(f"{address_of(self._url)}: there is no hash {key!r}; give a default")
+            raise UserCodeExecutionException(f"{self._server.shown}: there is no hash {key!r}; give a default")
         return request, Row(**fields)

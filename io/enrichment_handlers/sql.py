@@ -10,7 +10,7 @@ from ...sdk.redaction import redacted
 from ...transforms.enrichment import EnrichmentSourceHandler
 from ...transforms.request_response import UserCodeExecutionException, UserCodeRemoteSystemException
 from ..lost_connections import is_lost_connection
-from ..sql.database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile
+from ..sql.database import database_of
 from ..sql.dialect import MARK
 
 
@@ -40,13 +40,8 @@ class SqlEnrichmentHandler(EnrichmentSourceHandler[Row, Row]):
                 f"SqlEnrichmentHandler: the query has {query.count('?')} parameters, and fields are {fields!r}; "
                 "name a field for each `?`"
             )
-        self._database: SqlDatabase
-        if callable(connection):
-            self._database = SqlConnector(connection, None)
-        elif "://" in str(connection):
-            self._database = SqlAlchemyUrl(connection, "SqlEnrichmentHandler")
-        else:
-            self._database = SqliteFile(str(connection), 60.0)
+        given = connection if callable(connection) else str(connection)
+        self._database = database_of("SqlEnrichmentHandler", given)
         self._query = query
         self._fields = tuple(fields)
         self._default = default

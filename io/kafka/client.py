@@ -12,13 +12,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import attrs
 
-from ...sdk.errors import MissingExtraError, SinkError, SourceError
-from ...sdk.redaction import redacted, redacted_cause
+from ...sdk.redaction import redacted
 from ..optional_package import optional_package
 from ..server_connection import ServerConnection
 from ..waiting import Outage, is_stopping
@@ -130,14 +128,20 @@ class Connection(ServerConnection):
     _outage: Outage = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._outage = Outage(self.transform, self.server)
+        self._outage = self.outage()
 
     @property
     def shown(self) -> str:
         return self.settings.servers
 
     def said(self, error: Any) -> str:
+        if isinstance(error, SystemError):
+            # As `Producer` has it, from another client.
+            error = fatal()
         return redacted(_without(str(_first(error)), self.settings.all))
+
+    def is_own(self, error: Exception) -> bool:
+        return isinstance(error, (package(self.transform).KafkaException, ValueError, SystemError))
 
     def advice(self, error: Any) -> str:
         found = error_of(error)
@@ -354,27 +358,6 @@ def error_of(exception: BaseException) -> Any:
 def _first(exception: BaseException) -> Any:
     error = error_of(exception)
     return error.str() if error is not None else exception
-
-
-@contextmanager
-def explained(
-    connection: Connection, what: str, kind: type[SourceError] | type[SinkError] = SourceError
-) -> Iterator[None]:
-    """Convert the client's errors into `SourceError`s or `SinkError`s that name the servers, without secrets.
-
-    Args:
-      what: such as "topic 'clicks' can't be read".
-    """
-    kafka = package(connection.transform)
-    try:
-        yield
-    except MissingExtraError:
-        raise
-    except SystemError as exception:
-        # As `Producer` has it, from another client.
-        raise connection.error(what, fatal(), kind) from exception
-    except (kafka.KafkaException, ValueError) as exception:
-        raise connection.error(what, exception, kind) from redacted_cause(exception)
 
 
 def metadata(connection: Connection, client: Any, topic: str | None = None, seconds: float | None = None) -> Any:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import partial
 from itertools import chain
@@ -22,7 +22,7 @@ from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
 from ..net_changes import NetChanges
 from ..opened_sink import OpenedSink
 from ..records import as_dict, is_record
-from .client import Connection, closed, described, error_of, explained, metadata, package, waits
+from .client import Connection, closed, described, error_of, metadata, package, waits
 from .limits import CLIENT_BYTES, DEFAULT_BYTES, is_topic, limits_of, size_of
 from .publisher import TOKENS, Publisher, Series, create_topic
 from .registry.formats import RegistryFormat, RegistryWriter
@@ -165,11 +165,9 @@ class Writing:
             raise SinkError(f"{self.label}: {what}_serializer must return bytes, got {type(data).__name__}")
         return data
 
-    @contextmanager
-    def explained(self, what: str) -> Iterator[None]:
+    def explained(self, what: str) -> AbstractContextManager[None]:
         """Convert the client's errors into `SinkError`s."""
-        with explained(self.connection, what, SinkError):
-            yield
+        return self.connection.explained(what, SinkError)
 
 
 class KafkaSink(OpenedSink["Publishing"]):

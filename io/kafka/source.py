@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import attrs
@@ -26,7 +26,6 @@ from .client import (
     closed,
     described,
     error_of,
-    explained,
     fetched,
     metadata,
     package,
@@ -115,11 +114,9 @@ class Reading:
         """Return their event times in microseconds; None for the time of reading."""
         return micros_of(messages, self.policy, self.label)
 
-    @contextmanager
-    def explained(self, what: str) -> Iterator[None]:
+    def explained(self, what: str) -> AbstractContextManager[None]:
         """Convert the client's errors into `SourceError`s."""
-        with explained(self.connection, what):
-            yield
+        return self.connection.explained(what)
 
     def partitions(self, seconds: float | None = None) -> list[TopicPartition]:
         """Return the partitions of the topics.  Raises `SourceError` for a missing topic."""

@@ -23,7 +23,6 @@ from ...sdk.user_code.error_text import text_or_class
 from ..optional_package import optional_package
 from ..server_connection import ServerConnection, hidden
 from ..tls import Tls
-from ..waiting import Outage
 
 # How long a broker is looked for, in seconds, before a run starts.
 REACHED_WITHIN = 60.0
@@ -153,7 +152,7 @@ class Client:
         self._max_in_flight = max_in_flight
         self._has_connected = threading.Event()
         self._said: str | None = None
-        self._outage = Outage(connection.transform, connection.server)
+        self._outage = connection.outage()
         self._connected_at = 0.0
         self._soon_lost = 0
         self.is_closed = False

@@ -26,7 +26,7 @@ from ...sdk.user_code.error_text import text_or_class
 from ..optional_package import optional_package
 from ..server_connection import ServerConnection, hidden
 from ..tls import Tls
-from ..waiting import Busy, is_stopping, patiently
+from ..waiting import Busy, is_stopping
 
 T = TypeVar("T")
 
@@ -174,19 +174,11 @@ class Connection(ServerConnection):
                 raise Lost(text_or_class(error)) from error
             raise
 
-    @contextmanager
-    def explained(self, what: str, kind: type[SourceError] | type[SinkError] = SourceError) -> Iterator[None]:
-        """Convert the client's errors into errors that name the servers, without secrets.
+    def is_own(self, error: Exception) -> bool:
+        return isinstance(error, (package(self.transform).errors.Error, OSError, ValueError))
 
-        Args:
-          what: such as "stream 'orders' can't be read".
-        """
-        try:
-            yield
-        except (SourceError, SinkError):
-            raise
-        except (package(self.transform).errors.Error, OSError, ValueError) as error:
-            raise self.error(what, error, kind) from None
+    def cause(self, error: BaseException | None) -> None:
+        """Return None: the client's errors are about its own event loop."""
 
     def said(self, error: BaseException) -> str:
         said = redacted(str(getattr(error, "description", None) or error) or type(error).__name__)
@@ -296,12 +288,7 @@ def called(
     loop = EventLoopThread()
     try:
         with connection.explained(what, kind):
-            return patiently(
-                connection.transform,
-                connection.server,
-                lambda: _result(connection, loop.start(once())),
-                seconds,
-            )
+            return connection.patiently(lambda: _result(connection, loop.start(once())), seconds)
     finally:
         loop.close()
 

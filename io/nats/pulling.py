@@ -20,7 +20,6 @@ import attrs
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
 from ...sdk.retry import FuzzedExponentialIntervals
-from ..waiting import Outage
 from .client import Connection, EventLoopThread, Lost, is_refusal, js_errors
 from .messages import NatsMessage, delivered
 
@@ -166,7 +165,7 @@ class Pull:
 
     async def _run(self, position: int) -> None:
         self._room = asyncio.Event()
-        reading, outage = self.reading, Outage(self.reading.label, self.reading.connection.server)
+        reading, outage = self.reading, self.reading.connection.outage()
         delays: Iterator[float] | None = None
         while True:
             try:

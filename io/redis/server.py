@@ -1,18 +1,24 @@
 """Connections to a Redis server, for its source and sinks.
 
->>> address_of("redis://user:secret@localhost:6379/0")
-'localhost:6379/0'
+>>> RedisServer("ReadFromRedisStream", "redis://user:secret@localhost:6379/0?username=ann&password=secret")
+RedisServer('localhost:6379/0?username=ann&password=***')
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager
+from typing import Any, TypeVar
+
+import attrs
 
 from ...sdk.claims import server_key
 from ...sdk.redaction import HIDDEN, redacted
+from ...sdk.user_code.error_text import text_or_class
 from ..optional_package import optional_package
+from ..server_connection import ServerConnection
+
+T = TypeVar("T")
 
 
 def package(needed_for: str) -> Any:
@@ -20,68 +26,90 @@ def package(needed_for: str) -> Any:
     return optional_package("redis", extra="redis", needed_for=needed_for)
 
 
-def check_url(url: Any, transform: str) -> None:
-    """Raise `ValueError` for an invalid URL, without showing its password."""
-    if not isinstance(url, str) or "://" not in url:
-        raise ValueError(f"{transform}: expected a URL such as 'redis://localhost:6379/0', got another text")
-    try:
-        package(transform).connection.parse_url(url)
-    except ValueError as error:
-        # The error may repeat a part of the password.
-        raise ValueError(
-            f"{transform}: expected a URL such as 'redis://localhost:6379/0', got {redacted(url)!r}, which the client "
-            f"can't read ({type(error).__name__}); quote a password as urllib.parse.quote does"
-        ) from None
+@attrs.define(repr=False, eq=False)
+class RedisServer(ServerConnection):
+    """A server by its URL.  Its text shows the address only."""
 
+    service = "Redis"
 
-def address_of(url: str) -> str:
-    """Return the server's address without secrets.
+    transform: str
+    url: str
 
-    >>> address_of("redis://localhost:6379/0?username=ann&password=secret")
-    'localhost:6379/0?username=ann&password=***'
-    """
-    return redacted(url).partition("://")[2].removeprefix(f"{HIDDEN}@")
+    @staticmethod
+    def of(transform: str, url: Any) -> RedisServer:
+        """Return the server of a transform's argument.  Raises `ValueError`, without showing the password."""
+        expected = f"{transform}: expected a URL such as 'redis://localhost:6379/0'"
+        if not isinstance(url, str) or "://" not in url:
+            raise ValueError(f"{expected}, got another text")
+        try:
+            package(transform).connection.parse_url(url)
+        except ValueError as error:
+            # The error may repeat a part of the password.
+            raise ValueError(
+                f"{expected}, got {redacted(url)!r}, which the client can't read ({type(error).__name__}); quote a "
+                "password as urllib.parse.quote does"
+            ) from None
+        return RedisServer(transform, url)
 
+    @property
+    def shown(self) -> str:
+        return redacted(self.url).partition("://")[2].removeprefix(f"{HIDDEN}@")
 
-def identity_of(url: str) -> tuple[Any, ...]:
-    """Return the server and its database, equal for the same ones.
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """The server and its database, equal for the same ones.
 
-    >>> identity_of("redis://localhost") == identity_of("redis://ann:secret@127.0.0.1:6379/0?socket_timeout=5")
-    True
-    """
-    found = package("Redis").connection.parse_url(url)
-    if "path" in found:
-        return found["path"], int(found.get("db") or 0)
-    return server_key(found.get("host") or "", found.get("port") or 6379), int(found.get("db") or 0)
+        >>> one, two = (RedisServer("Read", f"redis://{rest}") for rest in ("localhost", "ann:secret@127.0.0.1:6379/0"))
+        >>> one.identity == two.identity
+        True
+        """
+        found = package(self.transform).connection.parse_url(self.url)
+        if "path" in found:
+            return found["path"], int(found.get("db") or 0)
+        return server_key(found.get("host") or "", found.get("port") or 6379), int(found.get("db") or 0)
+
+    def connect(self) -> Any:
+        """Return a client.  A lost connection is made again once, at once: the caller decides how long it waits."""
+        redis = package(self.transform)
+        return redis.Redis.from_url(
+            self.url,
+            decode_responses=False,
+            retry=redis.retry.Retry(redis.backoff.NoBackoff(), 1),
+            socket_connect_timeout=_CONNECTS_WITHIN,
+            socket_timeout=_ANSWERS_WITHIN,
+        )
+
+    def called(self, what: str, call: Callable[[Any], T]) -> T:
+        """Return the result of a call with a connection of its own; see `reached`."""
+
+        def once() -> T:
+            with closing(self.connect()) as client:
+                return call(client)
+
+        return self.reached(what, once)
+
+    def said(self, error: Any) -> str:
+        return error if isinstance(error, str) else text_or_class(error)
+
+    def is_own(self, error: Exception) -> bool:
+        return isinstance(error, package(self.transform).RedisError)
+
+    def may_answer(self, error: BaseException) -> bool:
+        """Return True for an error of a server that is stopped, starts, or is a replica for a while.
+
+        >>> import redis
+        >>> server = RedisServer("Read", "redis://localhost")
+        >>> server.may_answer(redis.ConnectionError("refused")), server.may_answer(redis.AuthenticationError("no"))
+        (True, False)
+        """
+        errors = package(self.transform).exceptions
+        refusals = (errors.AuthenticationError, errors.AuthorizationError)
+        lost = (errors.ConnectionError, errors.TimeoutError, errors.ReadOnlyError, errors.MasterDownError)
+        return isinstance(error, lost) and not isinstance(error, refusals)
 
 
 # How long the server may take to accept a connection, and to answer a command, in seconds; the URL may say otherwise.
 _CONNECTS_WITHIN, _ANSWERS_WITHIN = 5.0, 60.0
-
-
-def connected(url: str, needed_for: str) -> Any:
-    """Return a client.  A lost connection is made again once, at once: the caller decides how long it waits."""
-    redis = package(needed_for)
-    return redis.Redis.from_url(
-        url,
-        decode_responses=False,
-        retry=redis.retry.Retry(redis.backoff.NoBackoff(), 1),
-        socket_connect_timeout=_CONNECTS_WITHIN,
-        socket_timeout=_ANSWERS_WITHIN,
-    )
-
-
-def is_lost_connection(error: BaseException) -> bool:
-    """Return True for an error of a server that may answer later: it is stopped, starts, or is a replica for a while.
-
-    >>> import redis
-    >>> is_lost_connection(redis.ConnectionError("refused")), is_lost_connection(redis.AuthenticationError("no"))
-    (True, False)
-    """
-    errors = optional_package("redis.exceptions", extra="redis", needed_for="Redis")
-    refusals = (errors.AuthenticationError, errors.AuthorizationError)
-    lost = (errors.ConnectionError, errors.TimeoutError, errors.ReadOnlyError, errors.MasterDownError)
-    return isinstance(error, lost) and not isinstance(error, refusals)
 
 
 @contextmanager

@@ -14,23 +14,21 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
-from ...sdk.errors import RejectedRecordError, SinkError
-from ...sdk.redaction import redacted_cause
-from ...sdk.sink import Sink, SinkContext, SinkSpec, SinkWriter
+from ...sdk.errors import SinkError
+from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
 from ...sdk.transaction_series import pattern_of
-from ...sdk.user_code.error_text import text_or_class
 from ..dead_letters import Rejected, raise_for, tell
+from ..opened_sink import OpenedSink
 from ..records import as_dict, is_record
-from ..waiting import WAITS, patiently
 from ..write_into import WriteInto
 from .changes import Change, Effect, Stored, commands, decode_change, encode_change, net_effects
-from .server import address_of, check_url, connected, is_lost_connection, package, queueing
+from .server import RedisServer, package, queueing
 
 T = TypeVar("T")
 
@@ -52,89 +50,51 @@ return 1
 """
 
 
-class RedisSink(Sink[Any]):
+class RedisSink(OpenedSink[RedisServer]):
     """Keys of Redis; see `WriteToRedis`."""
 
     spec = SinkSpec(accepts_retractions=True, has_dead_letters=True)
 
     def __init__(
-        self, url: str, prefix: str, key: Callable[[Any], Any] | None, value: Callable[[Any], Any] | None
+        self, server: RedisServer, prefix: str, key: Callable[[Any], Any] | None, value: Callable[[Any], Any] | None
     ) -> None:
-        self.url = url
+        super().__init__()
+        self.server = server
         self.prefix = prefix
         self.key = key
         self.value = value
-        # True if this process has reached the server.
-        self._is_known = False
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_is_known": False}
+    def open_for(self, label: str) -> RedisServer:
+        return self.server.labelled(label)
 
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
-        return {"server": self.server, "prefix": self.prefix}
+        return {"server": self.server.shown, "prefix": self.prefix}
 
     def target(self) -> str:
-        return f"{self.prefix!r} at {self.server}"
-
-    @property
-    def server(self) -> str:
-        """The server, without a password."""
-        return address_of(self.url)
-
-    def client(self, label: str) -> Any:
-        """Return a new connection for the transform with this label."""
-        return connected(self.url, label)
+        return f"{self.prefix!r} at {self.server.shown}"
 
     def own(self, label: str, *parts: str) -> str:
         """Return a key of the bookkeeping of the transform with this label."""
         digest = hashlib.blake2s(f"{self.prefix}\0{label}".encode(), digest_size=8).hexdigest()
         return ":".join(("penstock", digest, *parts))
 
-    def reached(self, label: str, what: str, call: Callable[[Any], T]) -> T:
-        """Return the result of a call with a connection, whose errors name the server without its password.
-
-        Once this process has reached the server, a lost one is waited for.  The call is made again with a new
-        connection, though it may have had its effect.
-        """
-
-        def once() -> T:
-            with closing(self.client(label)) as client:
-                return call(client)
-
-        with self.explained(label, what):
-            found = self.patiently(label, once, WAITS if self._is_known else 0)
-            self._is_known = True
-            return found
-
-    def patiently(self, label: str, call: Callable[[], T], seconds: float = WAITS) -> T:
-        """Return the result of a call; while the server doesn't answer, call again; see `waiting.patiently`."""
-        return patiently(label, f"Redis at {self.server}", call, seconds, is_lost_connection)
-
-    @contextmanager
-    def explained(self, label: str, what: str) -> Iterator[None]:
-        """Convert the client's errors into `SinkError`s that name the server without its password."""
-        try:
-            yield
-        except RejectedRecordError as error:
-            rejection = RejectedRecordError(f"{label}: Redis at {self.server} {what}: {text_or_class(error)}")
-            rejection.record, rejection.transform = error.record, label
-            raise rejection from error.__cause__
-        except package("WriteToRedis").RedisError as error:
-            raise SinkError(f"{label}: Redis at {self.server} {what}: {text_or_class(error)}") from redacted_cause(
-                error
-            )
+    def failed(self, verb: str) -> str:
+        """Return what failed, such as "keys 'count:*' can't be committed"."""
+        return f"keys {self.prefix + '*'!r} can't be {verb}"
 
     # Two phases
 
     def prepare(self, context: SinkContext) -> None:
+        server = self.opened(context)
+
         def prepared(client: Any) -> None:
-            self.check(client, context.label)
+            self.check(client, server)
             client.sadd(self.own(context.label, "open", context.transaction), "")
 
-        self.reached(context.label, "can't be written to", prepared)
+        server.called(self.failed("written"), prepared)
 
-    def check(self, client: Any, label: str) -> None:
+    def check(self, client: Any, server: RedisServer) -> None:
         """Raise `SinkError` if the existing data can't be written to."""
 
     def open_writer(self, context: SinkContext) -> RedisSinkWriter:
@@ -153,7 +113,7 @@ class RedisSink(Sink[Any]):
                     if not context.dead_letters:
                         raise_for(rejected)
 
-        self.reached(next(iter(staged)).label, "can't be committed to", checked)
+        self.opened(next(iter(staged))).called(self.failed("committed"), checked)
 
     def commit(self, context: SinkContext, staged: Sequence[tuple[str, int]]) -> None:
         own, transaction = partial(self.own, context.label), context.transaction
@@ -192,7 +152,7 @@ class RedisSink(Sink[Any]):
                         queue("DEL", is_open, *filter(None, lists))
                     return
 
-        self.reached(context.label, "can't be committed to", committed)
+        self.opened(context).called(self.failed("committed"), committed)
         tell(rejected, context.label, f"list {own('dead_letters')!r}")
 
     def _is_committed(self, client: Any, context: SinkContext) -> bool:
@@ -218,14 +178,14 @@ class RedisSink(Sink[Any]):
             if any(lists):
                 client.delete(*filter(None, lists))
 
-        self.reached(context.label, "can't be cleaned up", aborted)
+        self.opened(context).called(self.failed("cleaned up"), aborted)
 
     def _effects(
         self, client: Any, context: SinkContext, staged: Sequence[tuple[str, int]], rejected: list[Rejected]
     ) -> Iterator[Effect]:
         """Yield the effects of staged changes, and add those that are rejected to a list."""
         # A failing command doesn't stop the others of a transaction in Redis, so this is checked before.
-        self.check(client, context.label)
+        self.check(client, self.opened(context))
         return self.net(self._changes(client, context, staged), rejected)
 
     def _changes(self, client: Any, context: SinkContext, staged: Sequence[tuple[str, int]]) -> Iterator[Change]:
@@ -241,7 +201,7 @@ class RedisSink(Sink[Any]):
             if self._is_committed(client, context):
                 raise package(context.label).WatchError("another process has committed the transaction")
             raise SinkError(
-                f"{context.label}: Redis at {self.server}: {count - found} of {count} staged changes of "
+                f"{context.label}: {self.server.server}: {count - found} of {count} staged changes of "
                 f"transaction {context.transaction!r} are gone. Another client removed them before the commit; "
                 "run the pipeline again"
             )
@@ -319,12 +279,11 @@ class WriteToRedis(WriteInto):
         key: Callable[[Any], Any] | None = None,
         value: Callable[[Any], Any] | None = None,
     ) -> None:
-        package("WriteToRedis")
-        check_url(url, "WriteToRedis")
+        server = RedisServer.of("WriteToRedis", url)
         for name, function in (("key", key), ("value", value)):
             if function is not None and not callable(function):
                 raise TypeError(f"WriteToRedis: {name} must be a function, got {function!r}")
-        super().__init__(RedisSink(url, prefix, key, value))
+        super().__init__(RedisSink(server, prefix, key, value))
 
 
 class RedisSinkWriter(SinkWriter[Any]):
@@ -333,6 +292,7 @@ class RedisSinkWriter(SinkWriter[Any]):
     def __init__(self, sink: RedisSink, context: SinkContext) -> None:
         self._sink = sink
         self._context = context
+        self._server = sink.opened(context)
         self._open = sink.own(context.label, "open", context.transaction)
         self._list = sink.own(context.label, "staged", context.transaction, context.unit)
         self._pending: list[bytes] = []
@@ -356,22 +316,22 @@ class RedisSinkWriter(SinkWriter[Any]):
         self._pending.clear()
         try:
             if self._staged:
-                sink, label = self._sink, self._context.label
-                with sink.explained(label, "can't be cleaned up"), closing(sink.client(label)) as client:
+                server = self._server
+                with server.explained(self._sink.failed("cleaned up"), SinkError), closing(server.connect()) as client:
                     client.delete(self._list)
         finally:
             self._close()
 
     def _flush(self) -> None:
-        sink, label, now = self._sink, self._context.label, self._pending[:STAGE_CHANGES]
+        server, now = self._server, self._pending[:STAGE_CHANGES]
         if self._client is None:
-            self._client = sink.client(label)
+            self._client = server.connect()
         client = self._client
-        with sink.explained(label, "can't be written to"):
-            is_open = sink.patiently(label, lambda: client.eval(_APPEND, 2, self._open, self._list, self._staged, *now))
+        with server.explained(self._sink.failed("written"), SinkError):
+            is_open = server.patiently(lambda: client.eval(_APPEND, 2, self._open, self._list, self._staged, *now))
         if not is_open:
             raise SinkError(
-                f"{label}: transaction {self._context.transaction!r} isn't prepared in Redis at {sink.server}; "
+                f"{server.transform}: transaction {self._context.transaction!r} isn't prepared in {server.server}; "
                 "it was committed or aborted already"
             )
         del self._pending[: len(now)]

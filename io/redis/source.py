@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import closing
 from typing import Any
 
 import attrs
@@ -14,15 +14,12 @@ from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
-from ...sdk.redaction import redacted_cause
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
-from ...sdk.user_code.error_text import text_or_class
 from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
 from ...transforms.read import Read
 from ...windowing.timestamp import Timestamp
-from ..waiting import Outage
-from .server import address_of, check_url, connected, identity_of, is_lost_connection, package
+from .server import RedisServer, package
 
 # The id of the last entry that was read, and the number of entries added to the stream up to it, removed ones included;
 # None if the server is too old to tell.
@@ -63,12 +60,16 @@ class RedisStreamEntry:
 class RedisStreamSource(UnboundedSource[RedisStreamEntry], Claimant):
     """Source of Redis Streams.  A partition is a stream, and an offset is the id of an entry."""
 
-    transform = "ReadFromRedisStream"
-
     def __init__(
-        self, url: str, streams: Sequence[str], group: str | None, trim: bool, decode: bool, times: EventTimes
+        self,
+        server: RedisServer,
+        streams: Sequence[str],
+        group: str | None,
+        trim: bool,
+        decode: bool,
+        times: EventTimes,
     ) -> None:
-        self.url = url
+        self.server = server
         self.streams = tuple(streams)
         self.group = group
         self.trim = trim
@@ -76,19 +77,15 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry], Claimant):
         self.times = times
 
     def partitions(self) -> Sequence[str]:
-        with self.explained("*"):
-            client = self.client()
-            try:
-                client.ping()
-            finally:
-                client.close()
+        with self.server.explained("streams can't be read"), closing(self.server.connect()) as client:
+            client.ping()
         return self.streams
 
     def claims(self) -> Sequence[Claim]:
-        server = identity_of(self.url)
+        server = self.server.identity
         found = []
         for stream in self.streams:
-            at = f"stream {stream!r} of Redis at {address_of(self.url)}"
+            at = f"stream {stream!r} of {self.server.server}"
             what = f"it {'trims' if self.trim else 'reads'} the {at}"
             advice = (
                 "trim=True removes entries that the other one hasn't read; read the stream once, or without trim=True"
@@ -101,29 +98,15 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry], Claimant):
         return found
 
     def identity(self) -> Mapping[str, Any]:
-        return {"url": address_of(self.url).partition("?")[0], "streams": sorted(self.streams)}
+        return {"url": self.server.shown.partition("?")[0], "streams": sorted(self.streams)}
 
     def rescalable_from(self, before: Mapping[str, Any]) -> Set[str]:
         # A new stream is read from its beginning.  A missing stream may be created later.
         return {"streams"} if set(before["streams"]) <= set(self.streams) else frozenset()
 
     def open(self, partition: str, offset: Offset | None) -> RedisStreamReader:
-        with self.explained(partition):
+        with self.server.explained(f"stream {partition!r} can't be read"):
             return RedisStreamReader(self, partition, None if offset is None else tuple(offset))  # type: ignore[arg-type]
-
-    def client(self) -> Any:
-        """Return a new connection."""
-        return connected(self.url, self.transform)
-
-    @contextmanager
-    def explained(self, stream: str) -> Iterator[None]:
-        """Convert a server's errors into `SourceError`s without its password."""
-        try:
-            yield
-        except _package().RedisError as error:
-            where = address_of(self.url)
-            message = f"{self.transform}: {stream!r} in Redis at {where} can't be read: {text_or_class(error)}"
-            raise SourceError(message) from redacted_cause(error)
 
 
 class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
@@ -133,18 +116,17 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
         super().__init__(source.times)
         self.source = source
         self.stream = stream
-        self._client = source.client()
+        self._what = f"stream {stream!r} can't be read"
+        self._client = source.server.connect()
         self._backlog: int | None = None
-        self._outage = Outage(source.transform, f"Redis at {address_of(source.url)}")
+        self._outage = source.server.outage()
         if offset is None:
             offset = self._beginning()
         self._last, self._added = offset
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[RedisStreamEntry], list[int] | int | None]:
-        with self.source.explained(self.stream):
-            looked = self._outage.poll(
-                lambda: self._look(max_elements), is_lost_connection, self._client.close, waits=self.end is not None
-            )
+        with self.source.server.explained(self._what):
+            looked = self._outage.poll(lambda: self._look(max_elements), self._client.close, waits=self.end is not None)
         if looked is None:
             return [], None
         found, exists, information = looked
@@ -191,9 +173,9 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
                 milliseconds, _, number = last.partition("-")
                 self._client.xtrim(self.stream, minid=f"{milliseconds}-{int(number) + 1}", approximate=False)
 
-        with self.source.explained(self.stream):
+        with self.source.server.explained(self._what):
             # During an outage the next checkpoint does it.
-            self._outage.poll(acknowledged, is_lost_connection, self._client.close, waits=False)
+            self._outage.poll(acknowledged, self._client.close, waits=False)
 
     def close(self) -> None:
         self._client.close()
@@ -217,7 +199,7 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
         """Set the position of the consumer group, so that its lag can be monitored."""
         try:
             self._client.xgroup_setid(self.stream, self.source.group, last)
-        except _package().ResponseError as error:
+        except package("ReadFromRedisStream").ResponseError as error:
             if "NOGROUP" not in str(error):
                 raise
             self._client.xgroup_create(self.stream, self.source.group, last)
@@ -263,7 +245,7 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
 
     @property
     def _label(self) -> str:
-        return f"{self.source.transform}: {self.stream!r}"
+        return f"{self.source.server.transform}: {self.stream!r}"
 
 
 class ReadFromRedisStream(PTransform):
@@ -301,25 +283,20 @@ class ReadFromRedisStream(PTransform):
         idle_after: Any = None,
     ) -> None:
         super().__init__()
-        _package()
-        check_url(url, "ReadFromRedisStream")
+        server = RedisServer.of("ReadFromRedisStream", url)
         names = [streams] if isinstance(streams, str) else list(streams)
         if not names:
             raise ValueError("ReadFromRedisStream: expected the name of a stream, got none")
         monotonic = MonotonicWatermarkEstimator.default_provider()
         times = EventTimes.of("ReadFromRedisStream", timestamp_fn, watermark_estimator, idle_after, monotonic)
-        self.source = RedisStreamSource(url, names, group, trim, decode, times)
+        self.source = RedisStreamSource(server, names, group, trim, decode, times)
 
     def expand(self, pbegin: PBegin) -> PCollection[RedisStreamEntry]:
         source = copy.copy(self.source)
-        source.transform = pbegin.pipeline.full_label
+        source.server = source.server.labelled(pbegin.pipeline.full_label)
         read = Read(source).with_output_types(RedisStreamEntry)
         entries: PCollection[RedisStreamEntry] = pbegin | read
         return entries
-
-
-def _package() -> Any:
-    return package("ReadFromRedisStream")
 
 
 def _text(value: Any) -> str:

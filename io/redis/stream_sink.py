@@ -12,7 +12,7 @@ from ..dead_letters import Rejected
 from ..records import as_dict, is_record
 from ..write_into import WriteInto
 from .changes import Change, Effect
-from .server import check_url, package
+from .server import RedisServer
 from .sink import RedisSink
 
 
@@ -21,20 +21,23 @@ class RedisStreamSink(RedisSink):
 
     spec = SinkSpec(has_dead_letters=True)
 
-    def __init__(self, url: str, stream: str, fields: Callable[[Any], Any] | None, max_length: int | None) -> None:
-        super().__init__(url, stream, None, None)
+    def __init__(
+        self, server: RedisServer, stream: str, fields: Callable[[Any], Any] | None, max_length: int | None
+    ) -> None:
+        super().__init__(server, stream, None, None)
         self.fields = fields
         self.max_length = max_length
 
     def display_data(self) -> dict[str, Any]:
-        return {"server": self.server, "stream": self.prefix}
+        return {"server": self.server.shown, "stream": self.prefix}
 
-    def check(self, client: Any, label: str) -> None:
+    def check(self, client: Any, server: RedisServer) -> None:
         found = client.type(self.prefix).decode()
         if found not in ("none", "stream"):
-            raise SinkError(
-                f"{label}: {self.prefix!r} of Redis at {self.server} holds a {found}; expected a stream, or no value"
-            )
+            raise server.error(self.failed("written"), f"it holds a {found}; expected a stream, or no value", SinkError)
+
+    def failed(self, verb: str) -> str:
+        return f"stream {self.prefix!r} can't be {verb}"
 
     def net(self, changes: Iterable[Change], rejected: list[Rejected]) -> Iterator[Effect]:
         """Yield an entry to add for each element, in the order of its worker's elements; none is rejected."""
@@ -92,12 +95,11 @@ class WriteToRedisStream(WriteInto):
         fields: Callable[[Any], Any] | None = None,
         max_length: int | None = None,
     ) -> None:
-        package("WriteToRedisStream")
-        check_url(url, "WriteToRedisStream")
+        server = RedisServer.of("WriteToRedisStream", url)
         if not isinstance(stream, str) or not stream:
             raise ValueError(f"WriteToRedisStream: expected the key of a stream, got {stream!r}")
         if fields is not None and not callable(fields):
             raise TypeError(f"WriteToRedisStream: fields must be a function, got {fields!r}")
         if max_length is not None and max_length < 1:
             raise ValueError(f"WriteToRedisStream: max_length has to be at least 1, got {max_length}")
-        super().__init__(RedisStreamSink(url, stream, fields, max_length))
+        super().__init__(RedisStreamSink(server, stream, fields, max_length))

@@ -13,14 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
-from urllib.parse import quote, quote_plus
 
 from ...sdk.errors import missing_extra
-from ...sdk.redaction import HIDDEN, looks_secret, redacted, redacted_cause
+from ...sdk.redaction import looks_secret, redacted, redacted_cause
 from ...sdk.working_directory import absolute
-from ..lost_connections import is_lost_connection
+from ..files.filesystem import path_string
 from ..optional_package import optional_package
-from ..waiting import WAITS, patiently
+from ..server_connection import as_in_urls, hidden
 from .dialect import MARK, SqlDialect, dialect_of
 
 T = TypeVar("T")
@@ -62,10 +61,6 @@ class SqlDatabase(ABC):
             yield session
         finally:
             session.close()
-
-    def patiently(self, label: str, call: Callable[[], T], seconds: float = WAITS) -> T:
-        """Return the result of a call; while the database doesn't answer, call again; see `waiting.patiently`."""
-        return patiently(label, str(self), call, seconds, is_lost_connection)
 
 
 class SqlSession:
@@ -257,7 +252,12 @@ class SqliteFile(SqlDatabase):
 
 
 def check_path(path: str, transform: str) -> None:
-    """Raise `ValueError` for a path that is the settings of a connection, such as 'host=db password=secret'."""
+    """Raise `ValueError` for what is no path, such as the settings of a connection, 'host=db password=secret'."""
+    if path in ("", ":memory:"):
+        raise ValueError(
+            f"{transform}: expected the path of a local file, got {path!r}; a database in memory is visible to its own "
+            "process only"
+        )
     if _PASSWORD.search(path):
         raise ValueError(
             f"{transform}: expected the path of a database file, got settings of a connection, {redacted(path)!r}; "
@@ -287,10 +287,8 @@ class SqlAlchemyUrl(SqlDatabase):
             parsed = parsed.set(drivername="postgresql+psycopg")
         self._url: str = parsed.render_as_string(hide_password=False)
         self._shown = redacted(self._url)
-        # Drivers repeat secrets quoted as in the URL, or unquoted.
         secrets = [str(parsed.password)] if parsed.password else []
-        secrets += [str(value) for name, value in parsed.query.items() if looks_secret(name)]
-        self._secrets = [*secrets, *map(quote, secrets), *map(quote_plus, secrets)]
+        self._secrets = as_in_urls(secrets + [str(value) for name, value in parsed.query.items() if looks_secret(name)])
         self.dialect = parsed.get_backend_name()
         self._engine()
 
@@ -314,9 +312,7 @@ class SqlAlchemyUrl(SqlDatabase):
         return connection
 
     def without_secrets(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        return redacted(text)
+        return redacted(hidden(text, self._secrets))
 
     def __str__(self) -> str:
         return repr(self._shown)
@@ -334,3 +330,23 @@ class SqlConnector(SqlDatabase):
 
     def __str__(self) -> str:
         return f"the connection of {getattr(self._connector, '__qualname__', type(self._connector).__qualname__)}()"
+
+
+def database_of(transform: str, connection: Any, dialect: str | None = None) -> SqlDatabase:
+    """Return the database of a transform's argument: a URL, a path of SQLite, or a function that connects.
+
+    Raises `TypeError` and `ValueError`, naming the transform.
+    """
+    # A connection of SQLite is callable too.
+    if callable(connection) and not hasattr(connection, "cursor"):
+        return SqlConnector(connection, dialect)
+    if not isinstance(connection, (str, os.PathLike)):
+        raise TypeError(
+            f"{transform}: expected a database's URL, a path, or a function that connects to it, "
+            f"got a {type(connection).__name__}; did you forget the lambda?"
+        )
+    path = path_string(connection)
+    if "://" in path:
+        return SqlAlchemyUrl(path, transform)
+    check_path(path, transform)
+    return SqliteFile(path, timeout=60.0)

@@ -1,85 +1,79 @@
-"""NamedTable: a table that a sink writes into, whose errors name the transform, the table and the database."""
+"""NamedTable: a table or a query of a database as one transform uses it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from ...sdk.errors import RejectedRecordError, SinkError
-from ..waiting import WAITS
+import attrs
+
+from ...sdk.errors import PenstockError, SinkError
+from ..lost_connections import is_lost_connection
+from ..server_connection import ServerConnection
 from .database import SqlDatabase, SqlSession
 from .dialect import is_database_error
 
 T = TypeVar("T")
 
 
-class NamedTable:
-    """A table of a database, which is waited for if it is lost.
-
-    The label of the transform that writes is an argument of the methods.
+@attrs.define(repr=False, eq=False)
+class NamedTable(ServerConnection):
+    """A table or a query, whose errors name the transform, the table and the database.
 
     Attributes:
+      name: "table 'words'", or "the query".
       key: the columns that identify a row.
     """
 
-    def __init__(self, database: SqlDatabase, table: str, key: tuple[str, ...]) -> None:
-        self.database = database
-        self.table = table
-        self.key = key
-        # True if this process has reached the database.
-        self._is_known = False
+    service = "database"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_is_known": False}
+    transform: str
+    database: SqlDatabase
+    name: str
+    key: tuple[str, ...] = ()
 
-    def reached(self, label: str, what: str, call: Callable[[SqlSession], T]) -> T:
-        """Return the result of a call with a connection, whose errors name the table and the database.
+    @property
+    def shown(self) -> str:
+        return str(self.database)
 
-        Once this process has reached the database, a lost one is waited for.
-        """
+    @property
+    def server(self) -> str:
+        return f"{self.name} in {self.shown}"
 
-        def connected() -> T:
+    def called(self, what: str, call: Callable[[SqlSession], T]) -> T:
+        """Return the result of a call with a connection of its own; see `reached`."""
+
+        def once() -> T:
             with self.database.session() as session:
                 return call(session)
 
-        with self.naming_the_table(label, what):
-            found = self.database.patiently(label, connected, WAITS if self._is_known else 0)
-            self._is_known = True
-            return found
+        return self.reached(what, once)
 
-    @contextmanager
-    def naming_the_table(self, label: str, what: str) -> Iterator[None]:
-        """Convert a database's errors into a `SinkError` that names the transform and the table."""
-        try:
-            yield
-        except SinkError as error:
-            if error.transform:
-                raise
-            self._raise(label, what, str(error), error.__cause__, getattr(error, "record", None))
-        except Exception as error:
-            if not is_database_error(error):
-                raise
-            self._raise(label, what, self.found(error), error)
+    def failed(self, what: str) -> str:
+        """Return what failed, such as "can't be written", with the table."""
+        return f"{self.server} {what}"
 
-    def found(self, error: Exception) -> str:
-        """Return the text of a database's error, with advice."""
+    def said(self, error: Any) -> str:
         # SQLAlchemy wraps the driver's errors, and adds lines.
         original = getattr(error, "orig", None) or error
-        found = self.database.without_secrets(" ".join(str(original).split())) or type(original).__name__
-        if "locked" in found:
-            found += "; another process is writing to it: end that first, or wait longer by timeout=..."
-        if "ON CONFLICT" in found:
-            found += f"; give it a primary key or a unique constraint on ({', '.join(self.key)})"
-        return found
+        return self.database.without_secrets(" ".join(str(original).split())) or type(original).__name__
 
-    def _raise(
-        self, label: str, what: str, found: str, cause: BaseException | None, record: str | None = None
-    ) -> NoReturn:
-        text = f"{label}: table {self.table!r} in {self.database} {what}: {found}"
-        error = SinkError(text)
-        if record is not None:
-            error = rejection = RejectedRecordError(text)
-            rejection.record = record
-        error.transform = label
-        raise error from self.database.shown_cause(cause)
+    def advice(self, error: Any) -> str:
+        found = self.said(error)
+        if "ON CONFLICT" in found:
+            return f"; give it a primary key or a unique constraint on ({', '.join(self.key)})"
+        if "locked" in found:
+            return "; another process is writing to it: end that first, or wait longer by timeout=..."
+        return ""
+
+    def cause(self, error: BaseException | None) -> BaseException | None:
+        return self.database.shown_cause(error)
+
+    def is_own(self, error: Exception) -> bool:
+        return is_database_error(error)
+
+    def is_unnamed(self, error: PenstockError) -> bool:
+        return isinstance(error, SinkError) and not error.transform
+
+    def may_answer(self, error: BaseException) -> bool:
+        return is_lost_connection(error)

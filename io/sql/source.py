@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...sdk.elements.row import Row
-from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
@@ -18,45 +16,38 @@ from ...sdk.watermark_estimators import EstimatorTypes
 from ...transforms.read import Read
 from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import Timestamp
-from ..files.filesystem import AnyPath, path_string
-from ..lost_connections import is_lost_connection
-from ..waiting import Outage
-from .database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile, SqlSession, check_path
-from .dialect import MARK, is_database_error
+from ..files.filesystem import AnyPath
+from .database import SqliteFile, SqlSession, database_of
+from .dialect import MARK
+from .named_table import NamedTable
 
 
 class SqlSource(UnboundedSource[Row]):
     """Rows in the order of an increasing column.  The offset is the column's value in the last row.
 
     Args:
-      database: the database of the table.
-      relation: the table, or a query in brackets.
+      relation: the table or the query, with its database.
+      table, query: one of them.
       column: the increasing column.
       poll_interval: microseconds between two queries, once all rows are read.
       times: the event times of rows.
     """
 
-    transform = "ReadFromSQL"
-
     def __init__(
         self,
-        database: SqlDatabase,
+        relation: NamedTable,
         table: str | None,
         query: str | None,
         column: str,
         poll_interval: int,
         times: EventTimes,
     ) -> None:
-        self.database = database
+        self.relation = relation
         self.table = table
         self.query = query
         self.column = column
         self.poll_interval = poll_interval
         self.times = times
-
-    def __str__(self) -> str:
-        what = f"table {self.table!r}" if self.table is not None else "the query"
-        return f"{self.transform}: {what} in {self.database}"
 
     def partitions(self) -> Sequence[str]:
         self._check()
@@ -64,7 +55,7 @@ class SqlSource(UnboundedSource[Row]):
 
     def identity(self) -> Mapping[str, Any]:
         return {
-            "database": str(self.database),
+            "database": self.relation.shown,
             "table": self.table,
             "query": self.query,
             "increasing_column": self.column,
@@ -82,26 +73,16 @@ class SqlSource(UnboundedSource[Row]):
         limited = f" LIMIT {limit}" if dialect.name in ("sqlite", "postgresql", "mysql", "mariadb") else ""
         return f"SELECT * FROM {relation} WHERE {where} ORDER BY {column}{limited}"
 
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Convert a database's errors into `SourceError`s without passwords."""
-        try:
-            yield
-        except Exception as error:
-            if not is_database_error(error):
-                raise
-            shown = self.database.without_secrets(str(error)).strip()
-            raise SourceError(f"{self} can't be read: {shown}") from self.database.shown_cause(error)
-
     def _check(self) -> None:
-        path = self.database.path if isinstance(self.database, SqliteFile) else None
+        database = self.relation.database
+        path = database.path if isinstance(database, SqliteFile) else None
         if path is not None and not os.path.exists(path):
             # SQLite would create an empty file.
-            raise SourceError(f"{self} can't be read: there is no such file")
-        with self.explained(), self.database.session() as session:
+            raise self.relation.error("can't be read: there is no such file")
+        with self.relation.explained("can't be read"), database.session() as session:
             columns, _rows = session.select(self.statement(session, False, False, 1), (), 0)
         if self.column not in columns:
-            raise SourceError(f"{self}: expected a column {self.column!r}, found {', '.join(columns)}")
+            raise self.relation.error(f"can't be read: expected a column {self.column!r}, found {', '.join(columns)}")
 
 
 class SqlReader(EventTimeReader[Row]):
@@ -112,18 +93,15 @@ class SqlReader(EventTimeReader[Row]):
         self.source = source
         self._last = last
         self._session: SqlSession | None = None
-        database = source.database
-        self._outage = Outage(source.transform, str(database), lambda error: database.without_secrets(str(error)))
+        self._outage = source.relation.outage()
         self._next_look: int | None = None
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[Row], list[int] | int | None]:
         if self.end is None and self._next_look is not None and now.micros < self._next_look:
             return [], None
         source = self.source
-        with source.explained():
-            selected = self._outage.poll(
-                lambda: self._select(max_elements), is_lost_connection, self.close, waits=self.end is not None
-            )
+        with source.relation.explained("can't be read"):
+            selected = self._outage.poll(lambda: self._select(max_elements), self.close, waits=self.end is not None)
         if selected is None:
             return [], None
         columns, rows = selected
@@ -140,7 +118,8 @@ class SqlReader(EventTimeReader[Row]):
         source = self.source
         end = None if self.end is None else self.end[0]
         if self._session is None:
-            self._session = SqlSession(source.database.connect(), source.database.dialect)
+            database = source.relation.database
+            self._session = SqlSession(database.connect(), database.dialect)
         parameters = [value for value in (self._last, end) if value is not None]
         statement = source.statement(self._session, self._last is not None, end is not None, limit)
         return self._session.select(statement, parameters, limit)
@@ -157,8 +136,8 @@ class SqlReader(EventTimeReader[Row]):
         before = self._last
         for value in values:
             if value == before:
-                raise SourceError(
-                    f"{self.source}: expected each row to have a greater {self.source.column!r} than the one before, "
+                raise self.source.relation.error(
+                    f"can't be read: expected each row to have a greater {self.source.column!r} than the one before, "
                     f"found two with {value!r}, of which one might be missed; use a column that is unique, such as "
                     "an identity or a sequence"
                 )
@@ -215,27 +194,12 @@ class ReadFromSQL(PTransform):
         if micros_of_span(poll_interval) < 0:
             raise ValueError(f"{name}: poll_interval must be 0 seconds or more, got {poll_interval!r}")
         times = EventTimes.of(name, timestamp_fn, watermark_estimator, idle_after)
-        database = _database(name, connection, dialect)
-        self.source = SqlSource(database, table, query, increasing_column, micros_of_span(poll_interval), times)
+        what = "the query" if table is None else f"table {table!r}"
+        relation = NamedTable(name, database_of(name, connection, dialect), what)
+        self.source = SqlSource(relation, table, query, increasing_column, micros_of_span(poll_interval), times)
 
     def expand(self, pbegin: PBegin) -> PCollection[Row]:
         source = copy.copy(self.source)
-        source.transform = pbegin.pipeline.full_label
+        source.relation = source.relation.labelled(pbegin.pipeline.full_label)
         rows: PCollection[Row] = pbegin | Read(source).with_output_types(Row)
         return rows
-
-
-def _database(name: str, connection: Any, dialect: str | None) -> SqlDatabase:
-    # A connection of SQLite is callable too.
-    if callable(connection) and not hasattr(connection, "cursor"):
-        return SqlConnector(connection, dialect)
-    if not isinstance(connection, (str, os.PathLike)):
-        raise TypeError(
-            f"{name}: expected a database's URL, a path, or a function that connects to it, "
-            f"got a {type(connection).__name__}; did you forget the lambda?"
-        )
-    path = path_string(connection)
-    if "://" in path:
-        return SqlAlchemyUrl(path, name)
-    check_path(path, name)
-    return SqliteFile(path, timeout=60.0)

@@ -59,7 +59,7 @@ class TableSinkWriter(SinkWriter[Any]):
         self._was_lost = False
 
     def write(self, bundle: Bundle) -> None:
-        with self._table.naming_the_table(self._context.label, "can't be written"):
+        with self._table.explained("can't be written", SinkError):
             dialect = self._patiently(self._opened).dialect
             for change in self._rows.changes(bundle, dialect):
                 self._pending.append((self._unit, change.sign, change.window, change.order, *change.values))
@@ -67,7 +67,7 @@ class TableSinkWriter(SinkWriter[Any]):
                 self._patiently(self._flush)
 
     def stage(self) -> tuple[str, int]:
-        with self._table.naming_the_table(self._context.label, "can't be written"):
+        with self._table.explained("can't be written", SinkError):
             while self._pending:
                 self._patiently(self._flush)
         self._close()
@@ -115,7 +115,7 @@ class TableSinkWriter(SinkWriter[Any]):
                     self._was_lost = True
                 raise
 
-        return self._table.database.patiently(self._context.label, connected)
+        return self._table.patiently(connected)
 
     def _flush(self) -> None:
         session = self._opened()
@@ -132,6 +132,9 @@ class TableSinkWriter(SinkWriter[Any]):
         with session.transaction():
             ((found,),) = session.run(f"SELECT COUNT(*) FROM {table} WHERE {unit} = {MARK}", (self._unit,))
         return int(found)
+
+    def _found(self, error: Exception) -> str:
+        return self._table.said(error) + self._table.advice(error)
 
     def _stage_rows(self, session: SqlSession, rows: list[tuple[Any, ...]]) -> None:
         insert = self._changes.insert_staged()
@@ -158,7 +161,7 @@ class TableSinkWriter(SinkWriter[Any]):
                 except Exception as error:
                     if not _is_about_values(error):
                         raise
-                    refused = Rejected(dict(zip(self._changes.columns, row[4:])), row[1], self._table.found(error))
+                    refused = Rejected(dict(zip(self._changes.columns, row[4:])), row[1], self._found(error))
                     why = refused.why.encode(errors="backslashreplace").decode().replace("\0", "\\0")
                     session.run(self._changes.insert_apart(), (row[0], refused.sign, refused.as_json(), why))
 
@@ -172,9 +175,7 @@ class TableSinkWriter(SinkWriter[Any]):
                 if not _is_about_values(error):
                     return
                 found = dict(zip(self._changes.columns, row[4:]))
-                rejection = RejectedRecordError(
-                    f"the row {shortened(found, 200)} doesn't fit: {self._table.found(error)}"
-                )
+                rejection = RejectedRecordError(f"the row {shortened(found, 200)} doesn't fit: {self._found(error)}")
                 rejection.record = shortened(found, 200)
                 raise rejection from error
 

@@ -23,8 +23,9 @@ from functools import partial
 from typing import Any
 
 from ...sdk.errors import SinkError
-from ...sdk.sink import Sink, SinkContext, SinkSpec
+from ...sdk.sink import SinkContext, SinkSpec
 from ..dead_letters import Rejected, raise_for, tell
+from ..opened_sink import OpenedSink
 from .changes import PREFIX, TableChanges, in_schema_of, staging_table
 from .committed_transactions import CommittedTransactions
 from .database import SqlDatabase, SqlSession
@@ -34,7 +35,7 @@ from .rows import WINDOW_COLUMNS, Columns, TableRows
 from .staging import TableSinkWriter
 
 
-class TableSink(NamedTable, Sink[Any]):
+class TableSink(OpenedSink[NamedTable]):
     """A table, one row for each key.
 
     An element adds its row, which replaces the row with the same key.  A retraction deletes its row, if the table still
@@ -80,8 +81,10 @@ class TableSink(NamedTable, Sink[Any]):
         retracting: bool = False,
         transform: str = "",
     ) -> None:
-        keys = (key,) if isinstance(key, str) else tuple(key or ())
-        super().__init__(database, table, keys)
+        super().__init__()
+        self.database = database
+        self.table = table
+        self.key = (key,) if isinstance(key, str) else tuple(key or ())
         self.columns = _with_types(columns)
         self.row = row
         self.with_window = with_window
@@ -122,6 +125,9 @@ class TableSink(NamedTable, Sink[Any]):
         if self.row is not None and not callable(self.row):
             raise TypeError(f"{transform}: row must be a function from an element to a record, got {self.row!r}")
 
+    def open_for(self, label: str) -> NamedTable:
+        return NamedTable(label, self.database, f"table {self.table!r}", self.key)
+
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
         return {"database": str(self.database), "table": self.table, "key": ", ".join(self.key)}
@@ -149,12 +155,12 @@ class TableSink(NamedTable, Sink[Any]):
             with session.rehearsal():
                 changes.apply(session)
 
-        self.reached(context.label, "can't be written to", prepare)
+        self.opened(context).called("can't be written to", prepare)
 
     def open_writer(self, context: SinkContext) -> TableSinkWriter:
         changes = partial(self.changes, context=context)
         own = f"{context.unit} {os.urandom(8).hex()}"
-        return TableSinkWriter(self, changes, self.rows, context, own)
+        return TableSinkWriter(self.opened(context), changes, self.rows, context, own)
 
     def precommit(self, staged: Mapping[SinkContext, Sequence[tuple[str, int]]]) -> None:
         """Apply the staged rows and roll back."""
@@ -170,7 +176,7 @@ class TableSink(NamedTable, Sink[Any]):
 
         first = next(iter(staged))
         if not first.dead_letters:
-            self.reached(first.label, "can't be committed to", apply)
+            self.opened(first).called("can't be committed to", apply)
 
     def commit(self, context: SinkContext, staged: Sequence[tuple[str, int]]) -> None:
         """Apply the staged rows, and record the transaction."""
@@ -195,7 +201,7 @@ class TableSink(NamedTable, Sink[Any]):
                 self.changes_to(session, context, ()).drop_tables(session)
             return rejected
 
-        rejected = self.reached(context.label, "can't be committed to", commit)
+        rejected = self.opened(context).called("can't be committed to", commit)
         tell(rejected, context.label, f"table {self.dead_letters!r}")
 
     def _apply(self, session: SqlSession, context: SinkContext, staged: Sequence[tuple[str, int]]) -> list[Rejected]:
@@ -238,7 +244,7 @@ class TableSink(NamedTable, Sink[Any]):
         )
 
     def abort(self, context: SinkContext) -> None:
-        naming = self.naming_the_table(context.label, "can't be cleaned up")
+        naming = self.opened(context).explained("can't be cleaned up", SinkError)
         with naming, self.database.session() as session, session.transaction():
             self.changes_to(session, context, ()).drop_tables(session)
 

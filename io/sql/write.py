@@ -13,7 +13,7 @@ from ...sdk.redaction import redacted
 from ...windowing.duration import DurationTypes, seconds_of_span
 from ..files.filesystem import AnyPath, path_string
 from ..write_into import WriteInto
-from .database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile, check_path
+from .database import SqlAlchemyUrl, SqlDatabase, SqliteFile, check_path, database_of
 from .rows import Columns
 from .table_sink import TableSink
 
@@ -86,17 +86,9 @@ class WriteToSQL(WriteToTable):
         dialect: str | None = None,
         **arguments: Unpack[TableArguments],
     ) -> None:
-        database: SqlDatabase
-        # A connection of SQLite is callable too.
-        if callable(connection) and not hasattr(connection, "cursor"):
-            database = SqlConnector(connection, dialect)
-        elif isinstance(connection, str):
-            database = SqlAlchemyUrl(connection, type(self).__name__)
-        else:
-            raise TypeError(
-                f"{type(self).__name__}: expected a database's URL, or a function that connects to it, "
-                f"got a {type(connection).__name__}; did you forget the lambda?"
-            )
+        name = type(self).__name__
+        is_url = isinstance(connection, str)
+        database = SqlAlchemyUrl(connection, name) if is_url else database_of(name, connection, dialect)
         super().__init__(database, table, key, columns, **arguments)
 
 
@@ -138,10 +130,5 @@ class WriteToSQLite(WriteToTable):
             raise ValueError(
                 f"{type(self).__name__}: expected the path of a local file, got the URL {redacted(file)!r}; "
                 "WriteToSQL takes URLs"
-            )
-        if file == ":memory:" or not file:
-            raise ValueError(
-                f"{type(self).__name__}: expected the path of a local file, got {file!r}; "
-                "a database in memory is visible to its own process only"
             )
         super().__init__(SqliteFile(file, seconds_of_span(timeout)), table, key, columns, **arguments)

@@ -11,11 +11,10 @@ import attrs
 import pytest
 import redis
 
+from penstock.io import WriteToRedis, WriteToRedisStream
 from penstock.io.files.dynamic_write import WriteToFiles
 from penstock.io.files.text import TextFormat
 from penstock.io.files.write import FileSink
-from penstock.io.redis.sink import RedisSink
-from penstock.io.redis.stream_sink import RedisStreamSink
 from penstock.io.sql.database import SqlSession
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import RejectedRecordError, SinkError
@@ -309,9 +308,9 @@ def test_a_commit_that_finds_no_names_can_be_repeated(tmp_path: pathlib.Path, tr
 def test_a_key_with_two_values_is_found_before_the_commit(redis_server: Any, transactions: Any) -> None:
     """And with dead letters both go into a list."""
     client = redis.Redis.from_url(redis_server.url)
-    sink = LabelledSink(RedisSink(redis_server.url, "refused:", None, None), "save")
+    sink = LabelledSink(WriteToRedis(redis_server.url, "refused:").sink, "save")
     tokens = staged(transactions, sink, "1", Bundle([("ann", 1), ("bob", 2), ("bob", {"n": 3})]))
-    with pytest.raises(RejectedRecordError, match=r"save: Redis at .*: it refuses .*'refused:bob' has two values") as e:
+    with pytest.raises(RejectedRecordError, match="save: .*: it refuses .*'refused:bob' has two values") as e:
         sink.precommit({"1": tokens})
     assert "bob" in e.value.record
     with pytest.raises(RejectedRecordError):
@@ -330,11 +329,11 @@ def test_a_key_with_two_values_is_found_before_the_commit(redis_server: Any, tra
 def test_a_stream_whose_key_holds_something_else_by_now_loses_nothing(redis_server: Any, transactions: Any) -> None:
     """Redis goes on with a transaction of which one command fails, and the entries would be gone."""
     client = redis.Redis.from_url(redis_server.url)
-    sink = LabelledSink(RedisStreamSink(redis_server.url, "clicks", None, None), "save")
+    sink = LabelledSink(WriteToRedisStream(redis_server.url, "clicks").sink, "save")
     tokens = staged(transactions, sink, "1", Bundle([{"a": 1}]))
     client.set("clicks", "text")
     for attempt in (sink.precommit, lambda staged: sink.commit("1", staged["1"])):
-        with pytest.raises(SinkError, match="'clicks' of Redis at .* holds a string; expected a stream"):
+        with pytest.raises(SinkError, match="stream 'clicks' can't be written: .*: it holds a string; expected"):
             attempt({"1": tokens})
     client.delete("clicks")
     sink.commit("1", tokens)

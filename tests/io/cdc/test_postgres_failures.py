@@ -181,7 +181,7 @@ def test_a_server_that_does_not_answer_is_an_error_when_the_run_starts(
     p = beam.Pipeline(options=PipelineOptions(max_restarts=0))
     url = "postgresql://ann:secret@127.0.0.1:1/shop"
     _ = p | "Orders" >> ReadFromPostgresChanges(url, "orders", "s", bounded=bounded)
-    message = r"Orders: the server doesn't answer: .*refused.* \(database 'shop' at 127.0.0.1:1\)"
+    message = r"Orders: the server doesn't answer \(database 'shop' at 127.0.0.1:1\): .*refused"
     with pytest.raises(SourceError, match=message) as raised:
         p.run().wait_until_finish()
     assert "secret" not in "".join(traceback.format_exception(raised.value))
@@ -341,7 +341,7 @@ def test_a_slot_in_use_is_waited_for_and_then_an_error(tables: Tables, monkeypat
     monkeypatch.setattr(postgres_source, "IN_USE_WITHIN", 0)
     monkeypatch.setattr(postgres_slot, "IN_USE_WITHIN", 0)
     for read in (lambda: read_all(reader), tables.open):
-        with pytest.raises(SourceError, match=r"is in use: .*active for PID \d+.*Another program reads it; stop that"):
+        with pytest.raises(SourceError, match=r"is in use: another program reads it; stop that.*active for PID \d+"):
             read()
     monkeypatch.undo()
     replication.close()

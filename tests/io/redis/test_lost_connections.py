@@ -14,8 +14,8 @@ from servers.redis_server import RedisServer
 
 from penstock.io import ReadFromRedisStream, WriteToRedisStream, waiting
 from penstock.io.redis import changes
+from penstock.io.redis import server as redis_connection
 from penstock.io.redis import sink as redis_sink
-from penstock.io.redis.server import is_lost_connection
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.sink import LabelledSink
 from penstock.windowing import Timestamp
@@ -144,4 +144,4 @@ def test_each_entry_is_read_once(redis_server: RedisServer, loss: Loss, caplog: 
     ],
 )
 def test_errors_of_lost_connections_are_told_from_others(error: Exception, expected: bool) -> None:
-    assert expected == is_lost_connection(error)
+    assert expected == redis_connection.RedisServer("Read", "redis://localhost").may_answer(error)

@@ -102,7 +102,7 @@ def test_the_latest_window_and_pane_stay(keys):
     """Wherever they were written; two of the same are an error."""
     keys.write("1", Bundle([("a", 2)], 5, NEXT_MINUTE), Bundle([("a", 1)], 7, MINUTE), Bundle([("b", 1)], 5, MINUTE))
     assert {"a": "2", "b": "1"} == keys.found()
-    with pytest.raises(SinkError, match=r"WriteToRedis: Redis at .* key 'test\d+:b' has two values of one window"):
+    with pytest.raises(SinkError, match=r"WriteToRedis: .* Redis at .* key 'test\d+:b' has two values of one window"):
         keys.write("2", Bundle([("b", 3), ("b", 4)], 5, MINUTE))
     keys.sink().abort("2")
     assert ({"a": "2", "b": "1"}, []) == (keys.found(), keys.left())
@@ -283,7 +283,7 @@ def test_what_redis_can_not_keep_is_named(keys):
 def test_a_server_that_can_not_be_reached_is_named_without_its_password(redis_server):
     """Before anything runs."""
     sink = LabelledSink(WriteToRedis(f"redis://:hush@127.0.0.1:{redis_server.port}/0").sink, "WriteToRedis")
-    with pytest.raises(SinkError, match=r"Redis at 127.0.0.1:\d+/0 can't be written to: .*password") as error:
+    with pytest.raises(SinkError, match=r"keys '\*' can't be written: Redis at 127.0.0.1:\d+/0: .*password") as error:
         sink.prepare("1")
     assert "hush" not in str(error.value)
 

@@ -167,7 +167,7 @@ def test_a_server_that_can_not_be_reached_is_named_without_its_password(redis_se
     wrong = f"redis://:hush@127.0.0.1:{redis_server.port}/0"
 
     with pytest.raises(
-        SourceError, match=f"Redis at 127.0.0.1:{redis_server.port}/0 can't be read: .*password"
+        SourceError, match=f"streams can't be read: Redis at 127.0.0.1:{redis_server.port}/0: .*password"
     ) as error:
         ReadFromRedisStream(wrong, "clicks").source.partitions()
     assert "hush" not in f"{error.value} {error.value.__cause__}"
