@@ -21,7 +21,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py $(PACKAGES)
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills epochs deployments shop shop_kills kafka beam simulate starts servers brokers types floors docs links release changelog clean
+.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills epochs deployments shop shop_kills kafka beam without_beam simulate starts servers brokers types floors docs links release changelog clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -47,6 +47,7 @@ help:
 	@echo 'make deployments   run two examples on clusters, YARN, Spark Connect, a service and a container'
 	@echo 'make kafka         fetch a Kafka broker, and read from it, with drivers that are killed'
 	@echo 'make beam          install Apache Beam, and compare what it and penstock print for the same programs'
+	@echo "make without_beam  run the core's tests in a copy without Beam's package"
 	@echo 'make clean         remove .venv and all caches'
 
 demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
@@ -170,6 +171,10 @@ BEAM := $(ROOT)/.beam/2.77.0
 
 beam: $(FULL) $(BEAM)/installed
 	@$(BIN)/python tests/against_beam --beam=$(BEAM)/venv/bin/python
+
+# ARGS are pytest's: make without_beam ARGS='-k words'
+without_beam: $(FULL) brokers
+	@$(BIN)/python tests/support/programs/without_beam.py $(ARGS)
 
 $(BEAM)/installed:
 	@echo 'Installing Apache Beam $(notdir $(BEAM)) into .beam'

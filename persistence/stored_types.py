@@ -61,10 +61,8 @@ class _Namespace(ModuleType):
         tag, slash, version = name.rpartition("/")
         if not slash:
             raise AttributeError(f"module {NAMESPACE!r} has no attribute {name!r}")
-        if tag in _lazy:
-            import_module(_lazy[tag])
-            if name in vars(self):
-                return vars(self)[name]
+        if tag in _lazy and _registered(_lazy[tag]) and name in vars(self):
+            return vars(self)[name]
         raise UnknownTypeError(tag, version)
 
 
@@ -197,8 +195,19 @@ def full_name(name: str) -> str:
 def tags() -> dict[str, tuple[int, ...]]:
     """Return all tags with their readable versions."""
     for module in _lazy.values():
-        import_module(module)
+        _registered(module)
     return {tag: tuple(sorted(versions)) for tag, versions in _versions.items()}
+
+
+def _registered(module: str) -> bool:
+    """Import a module that registers tags.  Return False if its package isn't there: it is an extension's."""
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
+        return False
+    return True
 
 
 def _fields_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:

@@ -15,8 +15,14 @@ import cloudpickle
 import hypothesis
 import pytest
 from servers import archived_java
-from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
-from servers.redis_server import RedisServer, why_there_is_no_redis
+from servers.fixtures import bigquery_server as bigquery_server
+from servers.fixtures import broker as broker
+from servers.fixtures import gcs_server as gcs_server
+from servers.fixtures import mosquitto as mosquitto
+from servers.fixtures import nats_server as nats_server
+from servers.fixtures import postgresql as postgresql
+from servers.fixtures import pubsub_server as pubsub_server
+from servers.fixtures import redis_server as redis_server
 from servers.spark_connect import running_connect_server
 from servers.spark_standalone import running_cluster
 from support.programs import spark_programs
@@ -205,27 +211,6 @@ def pickle_tests_by_value(pickler: Any) -> None:
     for name, module in list(sys.modules.items()):
         if (getattr(module, "__file__", None) or "").startswith(here) and module.__name__ == name:
             pickler.register_pickle_by_value(module)
-
-
-# --- Databases
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgreSQL]:
-    """A real PostgreSQL server, started by the first test that uses it."""
-    if reason := why_there_is_no_postgresql():
-        pytest.skip(reason)
-    with PostgreSQL.running() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def redis_server() -> Iterator[RedisServer]:
-    """A real Redis, started by the first test that uses it."""
-    if reason := why_there_is_no_redis():
-        pytest.skip(reason)
-    with RedisServer.running() as server:
-        yield server
 
 
 # --- The run

@@ -41,12 +41,12 @@ def printed_by(side: list[str], section: str) -> tuple[Printed, str]:
 
 
 def examples_printed_by(side: list[str]) -> Printed:
-    """Run each example for Beam that tests/examples has the expected lines of, without arguments, on a side.
+    """Run each example for Beam that tests/beam/examples has the expected lines of, without arguments, on a side.
 
     Returns the lines of each, sorted.
     """
     printed = {}
-    for expected in sorted((HERE.parent / "examples" / "beam").glob("*.txt")):
+    for expected in sorted((HERE.parent / "beam" / "examples").glob("*.txt")):
         command = [*side, str(EXAMPLES / f"{expected.stem}.py")]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         failed = [f"exited with status {ran.returncode}: {ran.stderr[-500:]}"] if ran.returncode else []

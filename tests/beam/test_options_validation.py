@@ -99,3 +99,20 @@ def test_a_matcher_is_an_option_by_its_pickle() -> None:
     (flag,) = TestPipeline().get_full_options_as_args(on_success_matcher=Matcher())
     assert [] == errors(flag, runner="local")
     assert "expected a matcher of PyHamcrest" in errors(f"--on_success_matcher={pickler.dumps(5).decode()}")[0]
+
+
+def test_views_validate_themselves():
+    """Beam's validator collects their errors."""
+
+    class Positive(PipelineOptions):
+        @classmethod
+        def _add_argparse_args(cls, parser):
+            parser.add_argument("--my_count", type=int, default=1)
+
+        def validate(self, validator):
+            return [] if self.my_count > 0 else [f"--my_count is {self.my_count} on {validator.runner}"]
+
+    assert [] == PipelineOptionsValidator(PipelineOptions(["--my_count=2"]), "local").validate()
+    assert ["--my_count is 0 on local"] == PipelineOptionsValidator(
+        PipelineOptions(["--my_count=0"]), "local"
+    ).validate()

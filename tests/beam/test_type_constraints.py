@@ -12,6 +12,7 @@ import typing
 import pytest
 
 import penstock as beam
+from penstock import typehints
 from penstock.beam.typehints import native_types
 from penstock.beam.typehints.constraints import (
     CompositeTypeHintError,
@@ -35,6 +36,7 @@ from penstock.beam.typehints.subscripts import (
     key_value_types,
     normalize,
 )
+from penstock.sdk.typehints.compatibility import is_compatible
 from penstock.sdk.typehints.schema import with_schema
 from penstock.typehints import (
     KV,
@@ -392,3 +394,9 @@ def test_a_mapping_is_an_iterable_of_its_keys():
 def test_bare_unions_are_refused():
     with pytest.raises(ValueError, match="needs types"):
         normalize(typing.Union)
+
+
+def test_beams_names_for_types_are_there():
+    assert typehints.KV[str, int] == typehints.Tuple[str, int]
+    assert [] == [name for name in typehints.__all__ if not hasattr(typehints, name)]
+    assert is_compatible(typehints.Dict[str, typehints.List[int]], typehints.Mapping[str, typehints.Iterable[int]])

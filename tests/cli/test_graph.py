@@ -54,16 +54,6 @@ with beam.Pipeline() as p:
     assert "Mine" in ran.stdout
 
 
-def test_a_beam_program_can_be_drawn(penstock: Penstock) -> None:
-    """With --beam."""
-    program = "import apache_beam as beam\nwith beam.Pipeline() as p:\n    p | beam.Create([1])\n"
-
-    ran = penstock("graph", "--beam", "pipeline.py", program=program)
-
-    assert 0 == ran.returncode, ran.stderr
-    assert "Create" in ran.stdout
-
-
 def test_a_program_that_fails_for_want_of_results_is_drawn_all_the_same(penstock: Penstock) -> None:
     """The error is shown after the drawing."""
     ran = penstock("graph", "pipeline.py", program=TWO_PIPELINES + 'open("results")\n')

@@ -19,7 +19,6 @@ from penstock.dataframe.frames import DeferredDataFrame
 from penstock.dataframe.io import read_csv, read_parquet
 from penstock.dataframe.transforms import DataframeTransform
 from penstock.sdk.errors import SourceError, TypeHintError
-from penstock.sdk.namespaces import namespace
 from penstock.sdk.typehints.schema import with_schema
 from penstock.testing import assert_that, equal_to
 
@@ -275,11 +274,3 @@ def test_columns_are_chosen_by_their_names() -> None:
         df.filter()
     with pytest.raises(WontImplementError, match="filter rows by a mask"):
         df.filter(like="a", axis=0)
-
-
-def test_beams_names_are_those() -> None:
-    """As programs import them."""
-    assert to_dataframe is namespace("dataframe.convert").to_dataframe
-    assert WontImplementError is namespace("dataframe.frame_base").WontImplementError
-    assert NonParallelOperation is namespace("dataframe.expressions").NonParallelOperation
-    assert DataframeTransform is namespace("dataframe.transforms").DataframeTransform

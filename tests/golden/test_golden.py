@@ -91,11 +91,14 @@ def test_a_stored_type_is_found_by_its_tag_alone() -> None:
     assert [] == ran.stdout.splitlines()
 
 
+OF_BEAM = {"generated-row/1", "unbounded-part/1"}
+
+
 def test_every_stored_type_has_a_golden_value() -> None:
-    """In each version that can be read."""
+    """In each version that can be read.  Those of Beam's package are in tests/beam."""
     kept = json.loads((FILES / "values.json").read_text())
     names = {f"{tag}/{version}" for tag, versions in tags().items() for version in versions}
-    assert {name for name in names if not name.startswith("doctest-")} == set(kept)
+    assert {name for name in names if not name.startswith("doctest-")} - OF_BEAM == set(kept)
 
 
 @pytest.mark.parametrize("name", sorted(CHUNKS))

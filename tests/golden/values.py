@@ -11,8 +11,6 @@ import numpy
 import pyarrow
 
 import penstock as beam
-from penstock.beam.io.unbounded_source import Part
-from penstock.beam.typehints.row_type import RowTypeConstraint
 from penstock.io.cdc.postgres_log import Offset
 from penstock.io.cdc.postgres_tables import Table
 from penstock.io.cdc.row_change import RowChange
@@ -148,7 +146,6 @@ VALUES: dict[str, Any] = {
     "coded-key/1": CodedKey(b"k", "key"),
     "distinct-sketch/1": _distinct(),
     "duration/1": Duration(1.5),
-    "generated-row/1": RowTypeConstraint.from_fields([("name", str), ("count", int)], "golden")("tea", 2),
     "early-retraction/1": _Early(("a", 1)),
     "file-metadata/1": FileMetadata("a.txt", 5, 1.5),
     "file-range/1": FileRange("a.txt", 5, 10, 20, 1.5),
@@ -156,7 +153,6 @@ VALUES: dict[str, Any] = {
     "frame-stream-position/1": _Position(3, 5, 7, False, True, {"query": "q"}),
     "global-window/1": GLOBAL_WINDOW,
     "group-by-key/1": named_tuple("Key", ("a", "b"))(1, 2),
-    "unbounded-part/1": Part(1, "source"),
     "initial-restriction/1": InitialRestriction(1, 2, "element", OffsetRange(0, 5)),
     "interval-window/1": WINDOW,
     "kafka-header/1": KafkaHeader("a", b"1"),

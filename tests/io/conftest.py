@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from kafka.broker import KafkaBroker
-from kafka.packages import why_there_is_no_broker
-from servers.bigquery_server import BigQueryServer, why_there_is_no_bigquery
 from servers.crashing_connections import Connector, PostgreSQLConnector, SqliteConnector
-from servers.mosquitto import Mosquitto, why_there_is_no_mosquitto
-from servers.nats_server import NatsServer, why_there_is_no_nats
-from servers.pubsub_server import PubsubServer, why_there_is_no_pubsub
 
 from penstock.io.sql.database import SqlConnector, SqlDatabase, SqliteFile
 from penstock.io.sql.table_sink import TableSink
@@ -99,51 +93,6 @@ def sqlite(request: pytest.FixtureRequest, tmp_path: Any) -> Database:
     made = database_of(request, tmp_path, "sqlite")
     made.database = SqliteFile(str(tmp_path / "test.db"), timeout=0.1)
     return made
-
-
-@pytest.fixture(scope="session")
-def broker() -> Iterator[KafkaBroker]:
-    """A real Kafka broker, fetched from Maven Central and started for the first test that asks."""
-    if reason := why_there_is_no_broker():
-        pytest.skip(reason)
-    with KafkaBroker.running() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def nats_server() -> Iterator[NatsServer]:
-    """A real NATS server, started for the first test that asks."""
-    if reason := why_there_is_no_nats():
-        pytest.skip(reason)
-    with NatsServer.running() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def mosquitto() -> Iterator[Mosquitto]:
-    """A real MQTT broker, started for the first test that asks."""
-    if reason := why_there_is_no_mosquitto():
-        pytest.skip(reason)
-    with Mosquitto.running() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def pubsub_server() -> Iterator[PubsubServer]:
-    """A real Pub/Sub server, built and started for the first test that asks."""
-    if reason := why_there_is_no_pubsub():
-        pytest.skip(reason)
-    with PubsubServer.running() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def bigquery_server() -> Iterator[BigQueryServer]:
-    """A server with BigQuery's API, started for the first test that asks."""
-    if reason := why_there_is_no_bigquery():
-        pytest.skip(reason)
-    with BigQueryServer.running() as server:
-        yield server
 
 
 class Transactions:

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.options.pipeline_options_validator import PipelineOptionsValidator
 from penstock.sdk.errors import OptionsError
 from penstock.sdk.options import (
     DebugOptions,
@@ -168,23 +167,6 @@ def test_a_flag_with_a_wrong_value_shows_the_usage_and_exits_with_2(capsys):
     assert usage.startswith("usage: ")
     assert "--my_mode {fast,slow}" in usage
     assert "option --my_mode: expected one of 'fast', 'slow', got 'wrong'" == message
-
-
-def test_views_validate_themselves():
-    """Beam's validator collects their errors."""
-
-    class Positive(PipelineOptions):
-        @classmethod
-        def _add_argparse_args(cls, parser):
-            parser.add_argument("--my_count", type=int, default=1)
-
-        def validate(self, validator):
-            return [] if self.my_count > 0 else [f"--my_count is {self.my_count} on {validator.runner}"]
-
-    assert [] == PipelineOptionsValidator(PipelineOptions(["--my_count=2"]), "local").validate()
-    assert ["--my_count is 0 on local"] == PipelineOptionsValidator(
-        PipelineOptions(["--my_count=0"]), "local"
-    ).validate()
 
 
 def test_a_bool_is_what_it_says():

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import unittest
 from typing import Any
 
 import pytest
 
-import penstock as beam
 from penstock.sdk.retry import FuzzedExponentialIntervals, no_retries
-from penstock.testing import test_utils
 from penstock.utils import retry
 
 
@@ -78,14 +75,3 @@ def test_delays_are_fuzzed() -> None:
 
 def test_a_function_may_be_left_as_it_is() -> None:
     assert len is no_retries(len)
-
-
-def test_the_module_is_beams() -> None:
-    """As are the helpers of tests."""
-    assert retry is beam.utils.retry
-    case = unittest.TestCase()
-    with test_utils.TempDir() as directory:
-        path = test_utils.create_file(f"{directory.get_path()}/a", "text")
-        assert "text" == test_utils.read_files_from_pattern(path)
-        test_utils.delete_files([path])
-    case.doCleanups()

@@ -86,16 +86,6 @@ def test_markers_take_the_right_kind_of_spec() -> None:
         on_timer(BagStateSpec("bag"))  # type: ignore[arg-type]
 
 
-def test_beams_modules_have_them() -> None:
-    """Under Beam's paths."""
-    from penstock.sdk import namespaces
-
-    assert BagStateSpec is namespaces.namespace("transforms.userstate").BagStateSpec
-    assert BagStateSpec is beam.transforms.userstate.BagStateSpec
-    assert beam.TimeDomain is namespaces.namespace("transforms.timeutil").TimeDomain
-    assert beam.Deduplicate is namespaces.namespace("transforms.deduplicate").Deduplicate
-
-
 # --- DoFns
 
 

@@ -106,12 +106,13 @@ def test_lists_are_sorted_within_tuples_and_dictionaries() -> None:
 
 def test_flags_of_a_test_pipeline_can_be_asked_for() -> None:
     """Those of `--test-pipeline-options`, and additional ones."""
-    options = ["--test-pipeline-options=--job_name 'a b' --streaming"]
+    options = ["--test-pipeline-options=--checkpoint_dir 'a b' --streaming"]
     p = TestPipeline(argv=options, additional_pipeline_args=["--parallelism=2"])
 
-    assert ("a b", "2", None) == (p.get_option("job_name"), p.get_option("--parallelism"), p.get_option("none"))
+    assert ("a b", "2", None) == (p.get_option("checkpoint_dir"), p.get_option("--parallelism"), p.get_option("none"))
     assert (True, False) == (p.get_option("streaming", bool_option=True), p.get_option("none", bool_option=True))
-    assert ["--job_name", "a b", "--streaming", "--parallelism=2", "--x=1"] == p.get_full_options_as_args(x=1, y=None)
+    expected = ["--checkpoint_dir", "a b", "--streaming", "--parallelism=2", "--x=1"]
+    assert expected == p.get_full_options_as_args(x=1, y=None)
 
 
 def test_shards_are_opened_as_one_file(tmp_path: Path) -> None:
@@ -135,8 +136,8 @@ def test_an_assertion_after_the_run_is_refused() -> None:
 
 def test_an_integration_test_is_skipped_without_options_of_tests() -> None:
     """It needs a service that only the options tell."""
-    options = ["--test-pipeline-options=--job_name=a"]
-    assert "a" == TestPipeline(argv=options, is_integration_test=True).get_option("job_name")
+    options = ["--test-pipeline-options=--parallelism=3"]
+    assert "3" == TestPipeline(argv=options, is_integration_test=True).get_option("parallelism")
     with pytest.raises(SkipTest, match="--test-pipeline-options"):
         TestPipeline(argv=[], is_integration_test=True)
 

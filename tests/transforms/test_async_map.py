@@ -369,22 +369,6 @@ def test_no_pane_has_a_row_without_what_it_replaces(step: Any) -> None:
         check([(((1, 1), 1), 41), (((1, 1), -1), 40)], counts)
 
 
-def test_types_are_checked_at_run_time_if_asked_for() -> None:
-    """Of elements, and of each output of a coroutine or an async generator."""
-
-    async def wrong(n: int) -> list[str]:
-        return [n]  # type: ignore[list-item]
-
-    for transform, message in [(beam.ParDo(wrong), "Ask: .*str.*received"), (beam.ParDo(Both(), 2), None)]:
-        p = beam.Pipeline(options=PipelineOptions([], runtime_type_check=True))
-        _ = p | beam.Create([TimestampedValue(1, 1)]) | "Ask" >> transform
-        if message is None:
-            p.run()
-        else:
-            with pytest.raises(PenstockError, match=message):
-                p.run()
-
-
 def test_workers_of_a_batch_have_an_event_loop_each() -> None:
     """Forked after a run in this process."""
     assert [2] == ([1] | beam.AsyncMap(double))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import pickle
 import sys
+from collections.abc import Iterable
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, Tuple  # noqa: UP035
 
 import pytest
 from cryptography.fernet import Fernet
@@ -18,7 +19,6 @@ from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.transforms import group_by_encrypted_key
 from penstock.transforms.secret import GcpSecret, RawSecret, Secret
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
-from penstock.typehints import Iterable, Tuple
 from penstock.windowing import FixedWindows
 
 KEY = Secret.generate_secret_bytes()
@@ -36,10 +36,9 @@ class Counted(Secret):
 
 
 def test_groups_have_the_type_of_a_grouping() -> None:
-    """In Beam's words."""
     groups = beam.Pipeline() | beam.Create(PAIRS) | beam.GroupByEncryptedKey(RawSecret(KEY))
 
-    assert Tuple[str, Iterable[str]] == groups.element_type
+    assert Tuple[str, Iterable[str]] == groups.hint  # noqa: UP006
 
 
 def test_what_is_grouped_is_encrypted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from support.pipelines.unbounded_readers import check_replay, elements, polled
 
 import penstock as beam
-from penstock.io.iobase import RestrictionProgress, RestrictionTracker
 from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from penstock.io.watermark_estimators import ManualWatermarkEstimator, MonotonicWatermarkEstimator
+from penstock.sdk.dofn.splittable_dofn import RestrictionProgress, RestrictionTracker
 from penstock.sdk.errors import PipelineError, UnsupportedError, UserCodeError
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.transforms.core import RestrictionProvider

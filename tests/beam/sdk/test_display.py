@@ -66,3 +66,22 @@ def test_options_show_what_differs_from_the_default() -> None:
 
     assert {} == Own().display_data()
     assert [] == DisplayData.create_from(Own()).items
+
+
+def test_transforms_of_files_tell_their_settings():
+    """As in Beam."""
+
+    def shown(transform):
+        return {item.key: item.value for item in DisplayData.create_from(transform).items}
+
+    schema = {"type": "record", "name": "A", "fields": [{"name": "a", "type": "int"}]}
+    names = {"file_pattern": "out-%(shard_num)05d-of-%(num_shards)05d.avro", "compression": "uncompressed"}
+    write = beam.io.WriteToAvro("out", schema, file_name_suffix=".avro", num_shards=2)
+    assert {**names, "schema": str(schema), "codec": "deflate", "shards": 2} == shown(write)
+    read = beam.io.ReadFromText("in*.gz", validate=False)
+    assert {"file_pattern": "in*.gz", "compression": "auto"} == shown(read)
+    pyarrow = pytest.importorskip("pyarrow")
+    fields = pyarrow.schema([("a", pyarrow.int64())])
+    parquet = {**names, "file_pattern": names["file_pattern"][:-5], "schema": str(fields), "codec": "none"}
+    assert {**parquet, "row_group_buffer_size": str(64 * 1024 * 1024)} == shown(beam.io.WriteToParquet("out", fields))
+    assert parquet == shown(beam.io.WriteToParquetBatched("out", fields))

@@ -28,25 +28,6 @@ def content(directory):
     }
 
 
-class Lines(beam.io.FileBasedSink):
-    """A user's own format, as in Beam."""
-
-    def open(self, temp_path):
-        """With a header."""
-        handle = super().open(temp_path)
-        handle.write(b"[begin]")
-        return handle
-
-    def write_encoded_record(self, file_handle, encoded_value):
-        """One value."""
-        file_handle.write(b"[" + encoded_value + b"]")
-
-    def close(self, file_handle):
-        """With a footer."""
-        file_handle.write(b"[end]")
-        super().close(file_handle)
-
-
 def test_text_is_read_as_it_was_written(tmp_path):
     """Word for word, compressed or not."""
     for suffix in ("", ".gz"):
@@ -192,16 +173,6 @@ def test_files_can_be_elements(tmp_path):
         p | beam.Create([f"{tmp_path}/directory"]) | fileio.ReadMatches(skip_directories=False)
     with pytest.raises(SourceError, match="no file matches"), TestPipeline() as p:
         p | fileio.MatchFiles(f"{tmp_path}/none*", "DISALLOW")
-
-
-def test_a_format_of_the_users_own_has_the_same_guarantee(tmp_path):
-    """Beam's FileBasedSink, written by Write, sharded or not."""
-    sink = Lines(str(tmp_path / "a"), beam.coders.ToBytesCoder(), ".x")
-    with TestPipeline() as p:
-        values = p | beam.Create(["a", "b"])
-        _ = values | "a" >> beam.io.Write(sink)
-        _ = values | "b" >> beam.io.Write(Lines(str(tmp_path / "b"), beam.coders.ToBytesCoder(), num_shards=1))
-    assert {"a-00000-of-00001.x": "[begin][a][b][end]", "b-00000-of-00001": "[begin][a][b][end]"} == content(tmp_path)
 
 
 @pytest.mark.parametrize("shards", [None, 1, 2])

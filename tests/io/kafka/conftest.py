@@ -8,6 +8,7 @@ import pytest
 from kafka.broker import KafkaBroker
 from kafka.registry import Registry, why_there_is_no_registry
 from kafka.topics import Topic
+from servers.fixtures import topic as topic
 
 
 @pytest.fixture(scope="session")
@@ -17,11 +18,6 @@ def registry() -> Iterator[Registry]:
         pytest.skip(reason)
     with Registry.running() as server:
         yield server
-
-
-@pytest.fixture
-def topic(broker: KafkaBroker) -> Topic:
-    return Topic(broker)
 
 
 @pytest.fixture

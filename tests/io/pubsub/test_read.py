@@ -11,7 +11,6 @@ from support.runners.local_variants import EVERY_RUNNER
 from support.runners.micro_batches import runner_of
 
 import penstock as beam
-from penstock.beam.io.pubsub import MultipleReadFromPubSub, PubSubSourceDescriptor
 from penstock.io import PubsubMessage, ReadFromPubSub, ReadStringsFromPubSub
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.errors import PipelineError, SourceError
@@ -220,18 +219,6 @@ def test_a_stream_goes_on_from_its_checkpoint(
     assert numbers(0, 100) == lines()
     # The last acknowledgements come after the commit, before which a cancelled run may end.
     assert runner != "local" or [] == pubsub.pull(name)
-
-
-def test_several_are_read_at_once(pubsub: PubsubServer, name: str, tmp_path: Any) -> None:
-    other = pubsub.make(f"{name}-other")
-    pubsub.publish(name, [b"1"])
-    pubsub.publish(other, [b"2"])
-    read = MultipleReadFromPubSub([PubSubSourceDescriptor(pubsub.subscription(each)) for each in (name, other)])
-    p = beam.Pipeline(options=PipelineOptions(checkpoint_dir=str(tmp_path / "kept"), checkpoint_interval=0.1))
-    _ = p | read | beam.Map(bytes.decode) | beam.io.WriteToText(tmp_path / "out", ".txt")
-    result = p.run()
-    wait_until(lambda: {"1", "2"} == lines_of(tmp_path), "the files have both messages")
-    result.cancel()
 
 
 def lines_of(directory: Any) -> set[str]:

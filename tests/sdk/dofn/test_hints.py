@@ -177,7 +177,7 @@ def test_side_inputs_are_checked_against_the_types_of_the_function():
 
     p = beam.Pipeline()
     numbers = p | beam.Create([1])
-    with pytest.raises(TypeHintError, match="requires Iterable.*str.* but got List.*int.* for items"):
+    with pytest.raises(TypeHintError, match="requires .*Iterable.*str.* but got (List|list).*int.* for items"):
         p | "Glue" >> beam.Create(["-"]) | beam.Map(joined, beam.pvalue.AsIter(numbers))
     with pytest.raises(TypeHintError, match="requires <class 'str'> but got <class 'int'> for item"):
         (
@@ -192,9 +192,7 @@ def test_all_arguments_are_checked_together():
     def repeat(text, *times):
         return text * times[0]
 
-    with pytest.raises(
-        TypeHintError, match=r"requires Tuple\[<class 'int'>, ...\] but got Tuple\[<class 'str'>, ...\]"
-    ):
+    with pytest.raises(TypeHintError, match=r"requires (T|t)uple\[.*int.*, ...\] but got (T|t)uple\[.*str.*, ...\]"):
         ["a"] | beam.Map(repeat, "z")
     with pytest.raises(TypeHintError, match="the arguments don't fit its typed function: missing a required argument"):
         ["a"] | beam.Map(Repeat.declared)

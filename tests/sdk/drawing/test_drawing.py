@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as beam
-from penstock.beam.sdk.display import DisplayDataItem
 from penstock.sdk.drawing import drawing
 from penstock.sdk.drawing.layout import Box, Group, Leaf, layout
 from penstock.sdk.graph import Graph
@@ -241,7 +240,7 @@ def test_without_groups_what_consumes_lies_below_what_produces(n: int, data: st.
 class Limited(beam.DoFn):
     def display_data(self):
         return {
-            "limit": DisplayDataItem(5, label="Upper limit"),
+            "limit": 5,
             "url": "redis://:secret@host",
             "api_key": "abc",
         }
@@ -267,12 +266,12 @@ def test_display_data_of_the_users_transforms_is_shown_without_secrets():
         "Create/Values: Read",
         "Sampled: rate: 0.5",
         "Sampled/Limit: ParDo of Create/Values",
-        "    Upper limit: 5",
+        "    limit: 5",
         "    url: redis://***@host",
         "    api_key: ***",
     ] == drawn["text/plain"].splitlines()
-    assert 't1["Limit<br/>Upper limit: 5<br/>url: redis://#42;#42;#42;#64;host<br/>' in drawn["text/vnd.mermaid"]
+    assert 't1["Limit<br/>limit: 5<br/>url: redis://#42;#42;#42;#64;host<br/>' in drawn["text/vnd.mermaid"]
     assert 'subgraph g1["Sampled<br/>rate: 0.5"]' in drawn["text/vnd.mermaid"]
-    assert 'label="Limit\\nUpper limit: 5\\nurl: redis://***@host\\napi_key: ***"' in drawn["text/vnd.graphviz"]
-    assert "<title>Sampled/Limit (ParDo)\nUpper limit: 5\n" in drawn["text/html"]
+    assert 'label="Limit\\nlimit: 5\\nurl: redis://***@host\\napi_key: ***"' in drawn["text/vnd.graphviz"]
+    assert "<title>Sampled/Limit (ParDo)\nlimit: 5\n" in drawn["text/html"]
     assert "secret" not in "".join(drawn.values())

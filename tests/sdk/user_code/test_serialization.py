@@ -155,33 +155,6 @@ def test_the_root_directory_is_not_the_programs(tmp_path: pathlib.Path) -> None:
     assert ("beside\n\n", "") == (done.stdout, done.stderr)
 
 
-_PROGRAM_OF_BEAM = """
-import cloudpickle
-from penstock.beam.import_hook import install_import_hook
-from penstock.sdk.user_code.serialization import local_modules_by_value
-
-install_import_hook()
-import apache_beam.io, apache_beam.examples.shouting
-with local_modules_by_value():
-    print(*sorted(cloudpickle.list_registry_pickle_by_value()))
-"""
-
-
-def test_examples_of_the_installed_beam_go_by_value(tmp_path: pathlib.Path) -> None:
-    """An executor would import Beam itself with them."""
-    _written(tmp_path, "site-packages/apache_beam/__init__.py", "site-packages/apache_beam/examples/__init__.py")
-    _written(tmp_path, "site-packages/apache_beam/examples/shouting.py")
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM_OF_BEAM],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "site-packages")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ("apache_beam.examples.shouting\n", "") == (done.stdout, done.stderr)
-
-
 def test_a_module_that_can_not_be_imported_can_not_be_pickled_by_value() -> None:
     """The flag is named, and what it takes."""
     message = "--pickle_by_value: expected names of modules.*'no_such_module'"

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
+import pytest
+
 Penstock: TypeAlias = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -23,3 +25,9 @@ def command_in(directory: pathlib.Path) -> Penstock:
         return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
 
     return run
+
+
+@pytest.fixture
+def penstock(tmp_path: pathlib.Path) -> Penstock:
+    """The command line in a directory of its own; see `command_in`."""
+    return command_in(tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -177,19 +176,23 @@ def test_every_combiner_can_be_spread_out(fanout: int) -> None:
 @pytest.mark.parametrize(
     ("values", "transform", "expected"),
     [
-        (["a"], combiners.Mean.Globally(), "at Mean.Globally: expected <class 'numbers.Number'>, got <class 'str'>"),
-        ([("a", "b")], combiners.Mean.PerKey(), "at Mean.PerKey: expected Tuple[Any, <class 'numbers.Number'>], got"),
-        ([("a", "b")], combiners.Mean.PerKey().with_hot_key_fanout(2), "at Mean.PerKey: expected Tuple[Any, <class"),
-        ([("a", ["b"])], beam.CombineValues(combiners.MeanCombineFn()), "expected Tuple[Any, Iterable[<class 'num"),
-        ([1], combiners.ToDict(), "at ToDict: expected Tuple[Any, Any], got <class 'int'>"),
-        ([(1, 2, 3)], combiners.ToDict(), "at ToDict: expected Tuple[Any, Any], got Tuple[<class 'int'>, <class"),
+        (["a"], combiners.Mean.Globally(), "at Mean.Globally: expected .*Number.*, got .*str"),
+        ([("a", "b")], combiners.Mean.PerKey(), "at Mean.PerKey: expected .*uple.*Any, .*Number.*, got"),
+        (
+            [("a", "b")],
+            combiners.Mean.PerKey().with_hot_key_fanout(2),
+            "at Mean.PerKey: expected .*uple.*Any, .*Number",
+        ),
+        ([("a", ["b"])], beam.CombineValues(combiners.MeanCombineFn()), "expected .*uple.*Any, .*Iterable.*Number"),
+        ([1], combiners.ToDict(), "at ToDict: expected .*uple.*Any.*Any.*, got .*int"),
+        ([(1, 2, 3)], combiners.ToDict(), "at ToDict: expected .*uple.*Any.*Any.*, got .*uple.*int.*, .*int"),
     ],
 )
 def test_combiners_refuse_inputs_of_another_type_when_the_pipeline_is_built(
     values: list[Any], transform: beam.PTransform, expected: str
 ) -> None:
     p = beam.Pipeline()
-    with pytest.raises(TypeHintError, match=re.escape(expected)):
+    with pytest.raises(TypeHintError, match=expected):
         _ = p | beam.Create(values) | transform
 
 

@@ -176,15 +176,6 @@ def test_only_columns_of_the_query_are_read(query: str, tmp_path: Path) -> None:
     assert ("a", "b") == source.source.used
 
 
-def test_results_are_tuples_under_beams_name() -> None:
-    """As Beam's tests compare them."""
-    from penstock.sdk.namespaces import namespace
-
-    with beam.Pipeline() as p:
-        found = p | POINTS | namespace("transforms.sql").SqlTransform("SELECT `x`, `name` FROM PCOLLECTION")
-        assert_that(found, equal_to([(1, "a"), (2, "b")]))
-
-
 def test_fields_of_structs_are_read(tmp_path: Path) -> None:
     """Of other columns with dots in their names, too."""
     places = {"place": [{"city": "Rome", "at": {"x": 1}}], "a.b": [{"c": 5}], "x": [1]}

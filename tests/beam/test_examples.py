@@ -1,6 +1,6 @@
 """The classic examples of Beam: under Beam's name and under penstock's they print what Beam prints.
 
-beam/*.txt are the outputs under Beam 2.77. `EXAMPLES` are run in one process for each of the two names.
+examples/*.txt are the outputs under Beam 2.77. `EXAMPLES` are run in one process for each of the two names.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def printed_under_penstocks_name(under_penstocks_name: pathlib.Path) -> dict[str
 @pytest.mark.parametrize("example", [path.stem for path in EXAMPLES])
 def test_under_beams_name_an_example_prints_what_it_prints_under_beam(example: str) -> None:
     """`penstock run --beam`."""
-    assert (HERE / "beam" / f"{example}.txt").read_text() == printed_under_beams_name()[example]
+    assert (HERE / "examples" / f"{example}.txt").read_text() == printed_under_beams_name()[example]
 
 
 @pytest.mark.parametrize("example", [path.stem for path in EXAMPLES])
@@ -62,12 +62,12 @@ def test_with_its_imports_changed_an_example_prints_the_same(
     example: str, printed_under_penstocks_name: dict[str, str]
 ) -> None:
     """`import penstock as beam`, and Beam's modules below penstock."""
-    assert (HERE / "beam" / f"{example}.txt").read_text() == printed_under_penstocks_name[example]
+    assert (HERE / "examples" / f"{example}.txt").read_text() == printed_under_penstocks_name[example]
 
 
 def test_each_example_has_its_output() -> None:
     """No output is left without its example."""
-    assert [path.stem for path in EXAMPLES] == sorted(path.stem for path in (HERE / "beam").glob("*.txt"))
+    assert [path.stem for path in EXAMPLES] == sorted(path.stem for path in (HERE / "examples").glob("*.txt"))
 
 
 def test_output_is_the_prefix_of_the_files_that_hold_the_lines(
@@ -79,7 +79,7 @@ def test_output_is_the_prefix_of_the_files_that_hold_the_lines(
 
     lines = [line for path in tmp_path.glob("counts-*") for line in path.read_text().splitlines()]
     assert "" == written
-    assert (HERE / "beam" / "wordcount_minimal.txt").read_text().splitlines() == sorted(lines)
+    assert (HERE / "examples" / "wordcount_minimal.txt").read_text().splitlines() == sorted(lines)
 
 
 def test_the_injectors_file_is_what_it_generates() -> None:

@@ -1,13 +1,15 @@
 """`--runtime_type_check`: each element is checked against the hints of functions, DoFns and transforms."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Literal
 
 import pytest
 
 import penstock as beam
 from penstock.options import PipelineOptions
-from penstock.typehints import KV, TypeCheckError
+from penstock.sdk.errors import PenstockError, TypeHintError
+from penstock.windowing import TimestampedValue
 
 
 def run(transform, values=(1, 2), checked=True):
@@ -69,7 +71,7 @@ def of_output(label, expected, received):
             of_output("Named", "<class 'int'>", "'a', an instance of <class 'str'>"),
         ),
         (
-            "Named" >> beam.Map(lambda n: (n, n)).with_output_types(KV[int, str]),
+            "Named" >> beam.Map(lambda n: (n, n)).with_output_types(tuple[int, str]),
             [1],
             of_output("Named", "Tuple[<class 'int'>, <class 'str'>]", "(1, 1), an instance of <class 'tuple'>"),
         ),
@@ -91,7 +93,7 @@ def of_output(label, expected, received):
     ],
 )
 def test_an_element_of_another_type_is_an_error(transform, values, told):
-    with pytest.raises(TypeCheckError) as error:
+    with pytest.raises(TypeHintError) as error:
         run(transform, values)
     assert told in str(error.value)
 
@@ -101,7 +103,7 @@ def test_an_element_of_another_type_is_an_error(transform, values, told):
     [
         beam.Map(lambda n: n).with_input_types(int).with_output_types(int),
         beam.Map(lambda n: n),
-        beam.Map(lambda n: (n, [n])).with_output_types(KV[int, list[int]]),
+        beam.Map(lambda n: (n, [n])).with_output_types(tuple[int, list[int]]),
         beam.Filter(lambda n: n > 1).with_input_types(int),
         beam.FlatMap(lambda n: [n, n]).with_output_types(int),
         beam.Map(lambda n, by, also=0: n * by, 2, also=3).with_input_types(int),
@@ -127,3 +129,35 @@ def test_a_checked_dofn_keeps_its_parameters_and_callbacks(capsys):
         stamped = p | beam.Create([1]) | beam.Map(lambda n: beam.window.TimestampedValue(n, 5))
         _ = stamped | beam.ParDo(Stamps(), 3) | beam.Map(print)
     assert "at 5.0: 3\n" == capsys.readouterr().out
+
+
+def test_types_are_checked_at_run_time_if_asked_for() -> None:
+    """Of elements, and of each output of a coroutine or an async generator."""
+
+    async def wrong(n: int) -> list[str]:
+        return [n]  # type: ignore[list-item]
+
+    for transform, message in [(beam.ParDo(wrong), "Ask: .*str.*received"), (beam.ParDo(Both(), 2), None)]:
+        p = beam.Pipeline(options=PipelineOptions([], runtime_type_check=True))
+        _ = p | beam.Create([TimestampedValue(1, 1)]) | "Ask" >> transform
+        if message is None:
+            p.run()
+        else:
+            with pytest.raises(PenstockError, match=message):
+                p.run()
+
+
+class Both(beam.DoFn):
+    """Each element and the next one; tagged text of the time and window."""
+
+    async def setup(self) -> None:
+        await asyncio.sleep(0)
+        self.step = 1
+
+    async def process(
+        self, n: int, factor: int, at: Any = beam.DoFn.TimestampParam, window: Any = beam.DoFn.WindowParam
+    ) -> AsyncIterator[Any]:
+        yield factor * n
+        await asyncio.sleep(0.001)
+        yield factor * (n + self.step)
+        yield beam.TaggedOutput("when", (n, float(at), float(window.end)))
