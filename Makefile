@@ -139,8 +139,8 @@ shop_kills: servers $(FULL)
 # Of the local runner, and then of micro-batches.
 connector_kills: export KILLS ?= 20
 connector_kills: $(FULL) servers
-	@$(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/s3/test_s3_kills.py tests/io/gcs/test_gcs_kills.py tests/io/cdc/test_kills.py tests/io/pubsub/test_kills.py
-	@RUNNER=spark-microbatch $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/s3/test_s3_kills.py tests/io/cdc/test_kills.py tests/io/pubsub/test_kills.py
+	@$(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/s3/test_s3_kills.py tests/io/gcs/test_gcs_kills.py tests/io/bigquery/test_bigquery_kills.py tests/io/cdc/test_kills.py tests/io/pubsub/test_kills.py
+	@RUNNER=spark-microbatch $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/io/lakehouse/test_kills.py tests/io/s3/test_s3_kills.py tests/io/bigquery/test_bigquery_kills.py tests/io/cdc/test_kills.py tests/io/pubsub/test_kills.py
 
 epochs: export RECORDS ?= 5000000
 epochs: export BOUND ?= 500
