@@ -44,6 +44,8 @@ _MODULES_OF_BEAM: Final[dict[str, tuple[str, ...]]] = {
     "io.gcp.gcsfilesystem": ("beam.io.file_system",),
     "io.gcp.gcsio": ("beam.io.gcs",),
     "io.gcp.pubsub": ("beam.io.pubsub", "io.pubsub.read", "io.pubsub.write", "io.pubsub.messages"),
+    "io.gcp.bigquery": ("beam.io.bigquery",),
+    "io.gcp.bigquery_tools": ("beam.io.bigquery_schemas",),
     "io.gcp.internal.clients.bigquery": ("beam.io.bigquery_schemas",),
     "io.unbounded_source": ("beam.io.unbounded_source",),
     "io.utils": ("beam.io.counting_source", "beam.io.range_trackers", "beam.io.bounded_source"),
@@ -138,13 +140,8 @@ RENAMED.update(
 APART.update(
     {("io", name): "dataframe.row_files" for name in ("ReadFromCsv", "ReadFromJson", "WriteToCsv", "WriteToJson")}
 )
-APART.update(
-    {
-        ("io.gcp.bigquery", "BigQueryDisposition"): "beam.io.service_values",
-        ("io.gcp.bigquery_tools", "RetryStrategy"): "beam.io.bigquery_schemas",
-        ("io.gcp.bigquery_tools", "parse_table_schema_from_json"): "beam.io.bigquery_schemas",
-    }
-)
+# With Beam's parameters.
+APART[("io", "WriteToBigQuery")] = "beam.io.bigquery"
 
 # The latest Beam whose names are listed.
 BEAM_VERSION: Final = "2.77.0"

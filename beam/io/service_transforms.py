@@ -45,7 +45,7 @@ class ServiceTransformMeta(AbsentMeta):
         return type.__call__(cls, *args, **kwargs)
 
     def __getattr__(cls, name: str) -> Any:
-        # Nested classes and constants, such as WriteToBigQuery.Method.
+        # Nested classes and constants.
         if not name[0].isupper():
             raise AttributeError(f"{cls.__name__} has no attribute {name!r}")
         return absent(f"{path_of(cls)}.{name}")
@@ -70,11 +70,9 @@ class ServiceTransform(PTransform, metaclass=ServiceTransformMeta):
         pipeline.add_check(_Refusal(f"{pipeline.full_label}: {described(type(self))}"))
         path = path_of(type(self))
         if isinstance(input_or_inputs, PCollection):
-            output = pipeline.add(graph.Flatten(), [input_or_inputs], input_or_inputs.windowing)[None]
-        else:
-            bounded = not path.startswith(_UNBOUNDED)
-            output = pipeline.add(graph.Read(ValuesSource([])), [], DEFAULT_WINDOWING, is_bounded=bounded)[None]
-        return OutputsByName(output) if path == "io.gcp.bigquery.WriteToBigQuery" else output
+            return pipeline.add(graph.Flatten(), [input_or_inputs], input_or_inputs.windowing)[None]
+        bounded = not path.startswith(_UNBOUNDED)
+        return pipeline.add(graph.Read(ValuesSource([])), [], DEFAULT_WINDOWING, is_bounded=bounded)[None]
 
 
 @attrs.frozen
@@ -85,18 +83,3 @@ class _Refusal:
 
     def __call__(self) -> None:
         raise UnsupportedError(self.message)
-
-
-@attrs.frozen
-class OutputsByName:
-    """The result of a write with several outputs: `result.failed_rows`, `result["FailedRows"]`."""
-
-    output: PCollection[Any]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return self.output
-
-    def __getitem__(self, name: str) -> Any:
-        return self.output

@@ -23,7 +23,8 @@ class Stamp(beam.DoFn):
 options = PipelineOptions(["--runner", "UnheardRunner", "--project=p"])
 with beam.Pipeline(options=options) as p:
     lines = p | ReadFromText("in.txt", unheard_of=1) | beam.WindowInto(window.FixedWindows(60))
-    lines | bigquery.WriteToBigQuery("t", create_disposition=beam.io.BigQueryDisposition.CREATE_NEVER)
+    lines | bigquery.WriteToBigQuery("d.t", create_disposition=beam.io.BigQueryDisposition.CREATE_NEVER)
+    lines | beam.io.WriteToMongoDB("mongodb://host")
     lines | beam.ParDo(Stamp()) | window.Unheard()
 """
 
@@ -41,8 +42,8 @@ def test_everything_that_is_missing_is_reported_with_its_line(penstock: Penstock
             "Installed: local, spark, spark-batch, spark-microbatch"
         ),
         "13: ReadFromText has no parameter 'unheard_of' in ",
-        "14: apache_beam.io.gcp.bigquery.WriteToBigQuery: ",
-        "15: window.Unheard: apache_beam.transforms.window has no name 'Unheard', neither in ",
+        "15: apache_beam.io.mongodbio.WriteToMongoDB: ",
+        "16: window.Unheard: apache_beam.transforms.window has no name 'Unheard', neither in ",
     ] == lines
 
 

@@ -25,7 +25,7 @@ def test_beam_has_them_in_the_modules_of_the_services_and_in_io(monkeypatch: pyt
 
     assert (PubsubMessage, PubsubMessage) == (pubsub.PubsubMessage, io.PubsubMessage)
     assert (BigQueryDisposition, BigQueryDisposition) == (bigquery.BigQueryDisposition, io.BigQueryDisposition)
-    assert "penstock doesn't have" in repr(bigquery.BigQuerySink)
+    assert "penstock doesn't have" in repr(bigquery.TableRowJsonCoder)
 
 
 def test_schemas_of_tables_are_plain_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,128 @@
+"""Beam's names of BigQuery: a program for Beam writes, and its helpers are there."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from servers.bigquery_server import DATASET, PROJECT, BigQueryServer
+
+import penstock as beam
+from penstock.beam.import_hook import install_import_hook
+from penstock.sdk.errors import UnsupportedError
+from penstock.sdk.options import PipelineOptions
+
+ROWS = [{"key": key, "n": key} for key in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def _beam(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.meta_path", list(sys.meta_path))
+    install_import_hook()
+
+
+@pytest.mark.parametrize("method", ["STREAMING_INSERTS", "FILE_LOADS", "STORAGE_WRITE_API"])
+def test_a_program_for_beam_writes(bigquery: BigQueryServer, name: str, method: str) -> None:
+    """The project is that of the options; parameters without effect are accepted."""
+    from apache_beam.io import BigQueryDisposition  # type: ignore[import-not-found]
+    from apache_beam.io.gcp.bigquery import BigQueryWriteFn, WriteToBigQuery  # type: ignore[import-not-found]
+    from apache_beam.io.gcp.bigquery_tools import RetryStrategy  # type: ignore[import-not-found]
+    from apache_beam.io.gcp.internal.clients import bigquery as messages  # type: ignore[import-not-found]
+
+    schema = messages.TableSchema()
+    for column in ("key", "n"):
+        schema.fields.append(messages.TableFieldSchema(name=column, type="INTEGER", mode="NULLABLE"))
+    reference = messages.TableReference(datasetId=DATASET, tableId=name)
+    with beam.Pipeline(options=PipelineOptions(["--project", PROJECT])) as p:
+        result = (
+            p
+            | beam.Create(ROWS)
+            | WriteToBigQuery(
+                reference,
+                schema=schema,
+                create_disposition=BigQueryDisposition.CREATE_IF_NEEDED,
+                write_disposition=BigQueryDisposition.WRITE_APPEND,
+                method=getattr(WriteToBigQuery.Method, method),
+                insert_retry_strategy=RetryStrategy.RETRY_ON_TRANSIENT_ERROR,
+                batch_size=10,
+                max_file_size=1 << 20,
+                num_storage_api_streams=2,
+            )
+        )
+        _ = result[BigQueryWriteFn.FAILED_ROWS] | beam.Map(str)
+    assert ROWS == sorted(bigquery.rows(name), key=lambda row: row["key"])
+
+
+def test_a_table_is_named_by_its_parts(bigquery: BigQueryServer, name: str) -> None:
+    from apache_beam.io import BigQuerySink, Write  # type: ignore[import-not-found]
+
+    with beam.Pipeline() as p:
+        _ = p | beam.Create(ROWS) | Write(BigQuerySink(name, DATASET, PROJECT, "key:INTEGER,n:INTEGER"))
+    assert ROWS == sorted(bigquery.rows(name), key=lambda row: row["key"])
+
+
+def test_options_of_a_schema_s_update_are_those_of_load_jobs() -> None:
+    from apache_beam.io.gcp.bigquery import BigQuerySchemaUpdateOption, WriteToBigQuery
+
+    write = WriteToBigQuery(
+        "shop.orders",
+        method=WriteToBigQuery.Method.FILE_LOADS,
+        additional_bq_parameters={"clustering": {"fields": ["n"]}},
+        schema_update_options=[BigQuerySchemaUpdateOption.ALLOW_FIELD_ADDITION],
+    )
+    expected = {"clustering": {"fields": ["n"]}, "schemaUpdateOptions": ["ALLOW_FIELD_ADDITION"]}
+    assert expected == write.written.parameters
+
+
+@pytest.mark.parametrize("argument", ["test_client", "big_lake_configuration"])
+def test_what_is_not_supported_is_refused_by_name(argument: str) -> None:
+    from apache_beam.io.gcp.bigquery import WriteToBigQuery
+
+    with pytest.raises(UnsupportedError, match=f"^WriteToBigQuery: {argument} isn't supported; "):
+        WriteToBigQuery("shop.orders", **{argument: object()})
+
+
+def test_schemas_are_text_dicts_and_objects() -> None:
+    """And other things, such as functions, stay as they are."""
+    from apache_beam.io.gcp import bigquery_tools as tools
+
+    expected = {"fields": [{"name": "n", "type": "INTEGER", "mode": "NULLABLE"}]}
+    schema = tools.get_bq_tableschema("n:INTEGER")
+    assert [expected] * 2 == [tools.get_dict_table_schema(each) for each in ("n:INTEGER", schema)]
+    assert schema == tools.get_bq_tableschema(expected)
+    assert [None, len] == [tools.get_dict_table_schema(None), tools.get_bq_tableschema(len)]
+    with pytest.raises(TypeError, match="Unexpected schema argument: 7"):
+        tools.get_dict_table_schema(7)
+
+
+def test_references_of_tables_are_parsed() -> None:
+    from apache_beam.io.gcp.bigquery_tools import parse_table_reference
+    from apache_beam.io.gcp.internal.clients.bigquery import TableReference
+
+    found = parse_table_reference("shop:sales.orders$20260101")
+    assert TableReference("shop", "sales", "orders$20260101") == found == parse_table_reference(found)
+    assert TableReference("shop", "sales", "orders") == parse_table_reference("orders", "sales", "shop")
+    with pytest.raises(ValueError, match="Expected a table reference"):
+        parse_table_reference("orders")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [("RETRY_ALWAYS", [True, True]), ("RETRY_NEVER", [False, False]), ("RETRY_ON_TRANSIENT_ERROR", [False, True])],
+)
+def test_a_strategy_says_what_is_tried_again(strategy: str, expected: list[bool]) -> None:
+    from apache_beam.io.gcp.bigquery_tools import RetryStrategy
+
+    assert expected == [RetryStrategy.should_retry(strategy, error) for error in ("invalid", "backendError")]
+
+
+def test_a_wrapper_has_tables_and_datasets(bigquery: BigQueryServer, name: str) -> None:
+    from apache_beam.io.gcp.bigquery_tools import BigQueryWrapper
+
+    wrapper: Any = BigQueryWrapper()
+    wrapper.get_or_create_dataset(PROJECT, DATASET)
+    bigquery.make(name, [("n", "INTEGER")])
+    assert ["n"] == [column.name for column in wrapper.get_table(PROJECT, DATASET, name).schema]
+    wrapper._delete_table(PROJECT, DATASET, name)
+    assert [] == bigquery.rows(name)
