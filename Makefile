@@ -213,6 +213,13 @@ servers:
 brokers: servers $(FULL)
 	@PYTHONPATH=tests $(BIN)/python -m kafka.fetch
 	@PYTHONPATH=tests $(BIN)/python -m servers.pubsub_server
+	@if command -v npm >/dev/null; then $(MAKE) $(PYODIDE); fi
+
+# CPython 3.14 as npm has it, compiled to WebAssembly: types inferred from code are the same there.
+PYODIDE := $(VENV)/pyodide/node_modules/pyodide
+
+$(PYODIDE):
+	@npm install --silent --no-save --prefix $(VENV)/pyodide pyodide@314
 
 # Debian has Python's venv in a package of its own.  What fails half-way is removed, or it would pass for done.
 $(BIN)/python:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -275,6 +276,9 @@ def _of_class(kind: Any, args: list[Any]) -> Any:
 
 def _makes_instances(kind: type) -> bool:
     """Return whether a class is a user's, without a `__new__` or a metaclass of its own, or a named tuple."""
-    if type(kind) is not type:
+    # Other versions of Python may have another `__new__` of a class of its own.
+    constructor = inspect.getattr_static(kind, "__init__")
+    is_written_in_c = constructor is not object.__init__ and not inspect.isfunction(constructor)
+    if type(kind) is not type or is_written_in_c:
         return False
     return kind.__new__ is object.__new__ or (issubclass(kind, tuple) and hasattr(kind, "_fields"))  # type: ignore[comparison-overlap]

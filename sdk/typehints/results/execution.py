@@ -6,10 +6,11 @@ is too large.  Inference calls no function of the user, and raises no error.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, Never
 
@@ -33,12 +34,16 @@ from .instructions import (
     type_of,
 )
 
-_IS_SUPPORTED = (3, 11) <= sys.version_info < (3, 14)
+_IS_SUPPORTED = (3, 11) <= sys.version_info < (3, 15)
 _POPS_ITERATOR = sys.version_info < (3, 12)
 
-# Limits of the depth of calls, and of the number of instructions that are executed for one function, calls included.
+# Limits of the depth of calls, and of the lines of a function and of those that it calls.
 DEPTH = 5
-_STEPS = 1000
+_LINES = 150
+# A limit of the types that variables take one after the other, where branches meet, for loops in which types grow.
+_CHANGES = 20
+# A limit of executed instructions, which few functions of so many lines reach: it depends on the version of Python.
+_STEPS = 10_000
 
 # The last instructions of branches.  A context manager is assumed to raise the exceptions that it is given.
 _ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "WITH_EXCEPT_START", "CLEANUP_THROW")
@@ -61,7 +66,7 @@ def infer_result(fn: Any, inputs: Iterable[Any], depth: int = DEPTH) -> Any:
         return Any
     try:
         return _finished(
-            _Calls(depth, [_STEPS]).result(fn, [one if schemas_of(one) else simplified(one) for one in inputs], {})
+            _Calls(depth, _Budget()).result(fn, [one if schemas_of(one) else simplified(one) for one in inputs], {})
         )
     except Exception:
         # Objects of user code may raise anything when an attribute is read, and hints when they are compared.
@@ -105,22 +110,36 @@ class _State(NamedTuple):
         )
 
 
+class _Budget:
+    """The lines and the instructions that are left for a function, which the functions that it calls share."""
+
+    def __init__(self) -> None:
+        self.lines = _LINES
+        self.steps = _STEPS
+
+    def spend(self, lines: int = 0, steps: int = 0) -> None:
+        """Raise `UnknownInstructionError` if there aren't as many."""
+        self.lines -= lines
+        self.steps -= steps
+        if self.lines < 0 or self.steps < 0:
+            raise UnknownInstructionError("the code is too large")
+
+
 class _Calls:
     """Results of calls, followed to a depth.
 
     Args:
-      steps: a list with the number of instructions that are left, which nested calls share.
       callers: the functions around, the outermost first.
     """
 
-    def __init__(self, depth: int, steps: list[int], callers: tuple[FunctionType, ...] = ()) -> None:
+    def __init__(self, depth: int, budget: _Budget, callers: tuple[FunctionType, ...] = ()) -> None:
         self.depth = depth
-        self.steps = steps
+        self.budget = budget
         self.callers = callers
 
     def result(self, fn: Any, args: list[Any], keywords: Mapping[str, Any]) -> Any:
         """Return the type of the result of a function; arguments are entries of the stack."""
-        if isinstance(fn, partial):
+        if isinstance(fn, functools.partial):
             bound = [infer_type([arg]) for arg in fn.args]
             named = {name: infer_type([value]) for name, value in fn.keywords.items()}
             return self.result(fn.func, [*bound, *args], named | dict(keywords))
@@ -164,8 +183,10 @@ class _Calls:
             except ValueError:
                 # Not assigned yet.
                 cells[name] = Any
-        calls = _Calls(self.depth, self.steps, (*self.callers, fn))
-        return _Run(code, fn.__globals__, cells, calls).run(args, keywords, defaults)
+        calls = _Calls(self.depth, self.budget, (*self.callers, fn))
+        run = _Run(code, fn.__globals__, cells, calls)
+        self.budget.spend(lines=run.decoded.lines)
+        return run.run(args, keywords, defaults)
 
     def inside(self, fn: Any, args: list[Any], keywords: Mapping[str, Any]) -> Any:
         """Return the type of the result of a function that another one calls."""
@@ -185,7 +206,7 @@ class _Calls:
                 return declared
             if self.depth == 0 or not self._is_followed(fn.value):
                 return Any
-        return _Calls(max(0, self.depth - 1), self.steps, self.callers).result(fn.value, args, keywords)
+        return _Calls(max(0, self.depth - 1), self.budget, self.callers).result(fn.value, args, keywords)
 
 
 class _Run(Instructions):
@@ -195,7 +216,8 @@ class _Run(Instructions):
         super().__init__(code, scope, cells)
         self.code = code
         self.calls = calls
-        self.returned: list[Any] = []
+        # By the instruction, as those that are yielded.
+        self.returned: dict[int, Any] = {}
 
     def call(self, fn: Any, args: list[Any], keywords: Mapping[str, Any]) -> Any:
         if isinstance(fn, Made):
@@ -217,34 +239,35 @@ class _Run(Instructions):
             local = {name: Any if members(type_of(entry)) else entry for name, entry in local.items()}
         self._execute(_State((), local))
         if code.co_flags & inspect.CO_GENERATOR:
-            return Iterable[union_of(self.yielded)] if self.yielded else Any  # type: ignore[misc]
-        result: Any = self.returned[0] if self.returned else Any
-        for other in self.returned[1:]:
-            result = joined(result, other)
-        return result
+            return Iterable[union_of(list(self.yielded.values()))] if self.yielded else Any  # type: ignore[misc]
+        return functools.reduce(joined, self.returned.values()) if self.returned else Any
 
     def _execute(self, start: _State) -> None:
         states = {0: start}
-        todo = [0]
+        changes: Counter[int] = Counter()
+        todo = {0}
         code = self.code
         others = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
         parameters = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + others])
         while todo:
-            for target, state in self._branches(todo.pop(), states):
+            # A loop before what is behind it, which then has the types of all rounds.
+            at = min(todo)
+            todo.discard(at)
+            for target, state in self._branches(at, states):
                 before = states.get(target)
                 after = state if before is None else before.joined(state, parameters)
                 if after != before:
                     states[target] = after
-                    if target not in todo:
-                        todo.append(target)
+                    changes[target] += 1
+                    if changes[target] > _CHANGES:
+                        raise UnknownInstructionError("types that grow in a loop")
+                    todo.add(target)
 
     def _branches(self, at: int, states: dict[int, _State]) -> list[tuple[int, _State]]:
         """Execute instructions up to the next branch or jump target; return where it leads, with the states there."""
         state = states[at]
         while True:
-            self.calls.steps[0] -= 1
-            if self.calls.steps[0] < 0:
-                raise UnknownInstructionError("the code is too large")
+            self.calls.budget.spend(steps=1)
             following = list(self._step(at, state))
             if len(following) != 1 or self.decoded.instructions[following[0][0]].is_jump_target:
                 return following
@@ -261,9 +284,9 @@ class _Run(Instructions):
         name = instruction.opname
         if name in _ENDS:
             if name == "RETURN_CONST":
-                self.returned.append(infer_type([instruction.argval]))
+                self.returned[at] = infer_type([instruction.argval])
             elif name == "RETURN_VALUE":
-                self.returned.append(type_of(stack[-1]))
+                self.returned[at] = type_of(stack[-1])
         elif name in ("FOR_ITER", "SEND"):
             yield from self._iterate(at, instruction, stack, local)
         elif "JUMP" in name:
@@ -309,8 +332,10 @@ class _Run(Instructions):
 
 
 def _narrowed(tested: Any, stack: list[Any], local: dict[str, Any]) -> _State:
-    if tested.opname == "LOAD_FAST" and tested.argval in local:
-        return _State(tuple(stack), local | {tested.argval: not_none(local[tested.argval])})
+    # Instructions that load several variables load the tested one last.
+    name = tested.argval[-1] if isinstance(tested.argval, tuple) else tested.argval
+    if ("LOAD_FAST" in tested.opname or tested.opname == "LOAD_DEREF") and name in local:
+        return _State(tuple(stack), local | {name: not_none(local[name])})
     if tested.opname == "COPY" and tested.arg == 1:
         return _State((*stack[:-1], not_none(stack[-1])), local)
     return _State(tuple(stack), local)

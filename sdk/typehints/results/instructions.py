@@ -9,11 +9,12 @@ import builtins
 import dis
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, Never
 
+from ..describe import describe
 from ..inference import infer_type
 from ..parts import element_of
 from ..simplified import NoneType, class_and_args, members, simplified, union_of
@@ -30,6 +31,8 @@ _ALTERNATIVES = 6
 _CONSTANTS = (int, float, complex, str, bytes, bool)
 _MUTATORS = frozenset(["append", "extend", "insert", "add", "update", "setdefault", "appendleft", "extendleft"])
 _MUTABLE = (list, dict, set)
+# Classes with parts, whose union is of one class.
+_PARTED = (tuple, list, dict, set, frozenset, Iterator, Iterable)
 
 
 class Known(NamedTuple):
@@ -50,6 +53,18 @@ class Made(NamedTuple):
 
     code: CodeType
     cells: Mapping[str, Any]
+
+
+class Cells(NamedTuple):
+    """The entries of the variables that a function encloses."""
+
+    entries: tuple[Any, ...]
+
+
+class Changing(NamedTuple):
+    """The present value of a variable of inner functions, which may have another one when these are called."""
+
+    entry: Any
 
 
 class UnknownInstructionError(Exception):
@@ -76,18 +91,31 @@ def joined(one: Any, other: Any) -> Any:
 
 
 def _union(hints: list[Any]) -> Any:
-    """Return the union of types.  A container without elements (of `Never`) is one of the others of its class."""
-    distinct = [one for one in dict.fromkeys(hints) if one is not Never]
-    if not distinct:
+    """Return the union of types; of tuples or containers of one class, the one with the unions of their parts.
+
+    Versions of Python differ in where branches meet: before a tuple is made of two values, or behind it.
+    """
+    by_shape: dict[Any, list[tuple[Any, tuple[Any, ...]]]] = {}
+    for one in dict.fromkeys(part for hint in hints for part in members(hint) or (hint,)):
+        if one is not Never:
+            kind, args = class_and_args(one)
+            is_plain = kind in _PARTED and args and not {(), Ellipsis} & set(args)
+            by_shape.setdefault((kind, len(args)) if is_plain else one, []).append((one, args))
+    if not by_shape:
         return Never
-    full = {class_and_args(one)[0] for one in distinct if not _is_empty(one)}
-    hint = union_of([one for one in distinct if not (_is_empty(one) and class_and_args(one)[0] in full)])
+    parts = [_with_unions(alike) for alike in by_shape.values()]
+    # The order of branches depends on the version of Python, too.
+    hint = union_of(sorted(parts, key=lambda one: (one is NoneType, describe(one))) if len(parts) > 1 else parts)
     alternatives = members(hint)
     return Any if alternatives and len(alternatives) > _ALTERNATIVES else hint
 
 
-def _is_empty(hint: Any) -> bool:
-    return Never in class_and_args(hint)[1]
+def _with_unions(alike: list[tuple[Any, tuple[Any, ...]]]) -> Any:
+    """Return one type for types of one class, given with their parts."""
+    hint = alike[0][0]
+    if len(alike) == 1:
+        return hint
+    return class_and_args(hint)[0][tuple(_union(list(parts)) for parts in zip(*(args for _, args in alike)))]
 
 
 def not_none(entry: Any) -> Any:
@@ -144,15 +172,19 @@ class Decoded(NamedTuple):
     Attributes:
       indices: the index of each instruction by its offset.
       handlers: the entries of the exception table.
+      lines: the number of its lines, comments and documentation included.
       changes: whether it may change containers that it made.
-      assigned: enclosed variables that it assigns.
+      reassigned: variables of inner functions that have several values while these may be called.
+      unknown: variables that inner functions assign.
     """
 
     instructions: list[dis.Instruction]
     indices: dict[int, int]
     handlers: list[Any]
+    lines: int
     changes: bool
-    assigned: frozenset[str]
+    reassigned: frozenset[str]
+    unknown: frozenset[str]
 
 
 # Functions that are made in one place have equal code.
@@ -165,14 +197,32 @@ def decoded(code: CodeType) -> Decoded:
         instructions,
         {one.offset: i for i, one in enumerate(instructions)},
         list(table.exception_entries) if code.co_exceptiontable else [],
+        max((line for _, _, line in code.co_lines() if line), default=0) - code.co_firstlineno + 1,
         any(
             one.opname in ("STORE_SUBSCR", "STORE_SLICE")
             or (one.opname in ("LOAD_ATTR", "LOAD_METHOD") and one.argval in _MUTATORS)
             or (one.opname == "BINARY_OP" and one.argrepr.endswith("="))
             for one in instructions
         ),
-        frozenset(one.argval for one in instructions if one.opname == "STORE_DEREF"),
+        _reassigned(code, instructions),
+        frozenset(name for inner in _inner(code) for name in _assigned_outside(inner)),
     )
+
+
+def _inner(code: CodeType) -> list[CodeType]:
+    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def _reassigned(code: CodeType, instructions: list[dis.Instruction]) -> frozenset[str]:
+    stored = [one.argval for one in instructions if one.opname == "STORE_DEREF"]
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return frozenset(name for name in stored if name in parameters or stored.count(name) > 1)
+
+
+def _assigned_outside(code: CodeType) -> set[str]:
+    """Return the variables of enclosing functions that a function and its inner functions assign (`nonlocal`)."""
+    own = {one.argval for one in dis.get_instructions(code) if one.opname == "STORE_DEREF"}
+    return own.union(*map(_assigned_outside, _inner(code))) & set(code.co_freevars)
 
 
 class Instructions:
@@ -187,8 +237,11 @@ class Instructions:
         self.scope = scope
         self.cells = cells
         self.constants = code.co_consts
+        self.enclosed = {*code.co_cellvars, *code.co_freevars}
+        self.own_cells = frozenset(code.co_cellvars)
         self.decoded = decoded(code)
-        self.yielded: list[Any] = []
+        # By the instruction, whose last execution is with the types of all branches.
+        self.yielded: dict[int, Any] = {}
         self.keyword_names: tuple[str, ...] = ()
 
     def call(self, fn: Any, args: list[Any], keywords: Mapping[str, Any]) -> Any:
@@ -201,7 +254,7 @@ class Instructions:
         pass
 
     op_nop = op_resume = op_precall = op_cache = op_copy_free_vars = op_make_cell = op_to_bool = _ignore
-    op_extended_arg = op_delete_fast = op_setup_annotations = _ignore
+    op_extended_arg = op_delete_fast = op_setup_annotations = op_not_taken = _ignore
 
     def _load(self, name: str, local: dict[str, Any]) -> Any:
         return local.get(name, Any)
@@ -213,11 +266,18 @@ class Instructions:
     def op_load_const(self, at: Any, stack: Stack, local: Locals) -> None:
         stack.append(Known(at.argval))
 
+    op_load_small_int = op_load_const
+
     def op_load_fast(self, at: Any, stack: Stack, local: Locals) -> None:
         names = at.argval if isinstance(at.argval, tuple) else (at.argval,)
-        stack.extend(self._load(name, local) for name in names)
+        stack.extend(
+            # Python 3.13 loads a closure as any other variable.
+            self._closure(at, name, local) if name in self.enclosed else self._load(name, local)
+            for name in names
+        )
 
     op_load_fast_check = op_load_fast_load_fast = op_load_fast
+    op_load_fast_borrow = op_load_fast_borrow_load_fast_borrow = op_load_fast
 
     def op_load_fast_and_clear(self, at: Any, stack: Stack, local: Locals) -> None:
         stack.append(local.pop(at.argval, NULL))
@@ -239,15 +299,37 @@ class Instructions:
         stack.append(self._load(loaded, local))
 
     def op_load_deref(self, at: Any, stack: Stack, local: Locals) -> None:
-        is_parameter = at.argval in local and at.argval not in self.decoded.assigned
-        stack.append(local[at.argval] if is_parameter else self.cells.get(at.argval, Any))
+        stack.append(self._enclosed(at.argval, local))
 
-    op_load_closure = op_load_deref
+    def _enclosed(self, name: str, local: Locals) -> Any:
+        is_known = name in local and name not in self.decoded.unknown
+        entry = local[name] if is_known else self.cells.get(name, Any)
+        return entry.entry if isinstance(entry, Changing) else entry
+
+    def op_load_closure(self, at: Any, stack: Stack, local: Locals) -> None:
+        stack.append(self._closure(at, at.argval, local))
+
+    def _closure(self, at: Any, name: str, local: Locals) -> Any:
+        entry = self._enclosed(name, local)
+        if name not in self.decoded.reassigned and not isinstance(self.cells.get(name), Changing):
+            return entry
+        return Changing(entry) if self._is_of_comprehension(at) else Any
+
+    def _is_of_comprehension(self, at: Any) -> bool:
+        """Return whether a closure is of a comprehension, which is a function in Python 3.11, and called at once."""
+        following = self.decoded.instructions[self.decoded.indices[at.offset] :]
+        made = next((one.argval for one in following if isinstance(one.argval, CodeType)), None)
+        return made is not None and made.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>")
 
     def op_store_deref(self, at: Any, stack: Stack, local: Locals) -> None:
+        entry = stack.pop()
+        if at.argval in self.own_cells:
+            self._store(at.argval, entry, local)
+
+    def op_store_global(self, at: Any, stack: Stack, local: Locals) -> None:
         stack.pop()
 
-    op_store_global = op_pop_top = op_pop_except = op_store_deref
+    op_pop_top = op_pop_except = op_pop_iter = op_store_global
 
     def op_load_global(self, at: Any, stack: Stack, local: Locals) -> None:
         name = at.argval
@@ -267,6 +349,10 @@ class Instructions:
 
     op_load_method = op_load_attr
 
+    def op_load_super_attr(self, at: Any, stack: Stack, local: Locals) -> None:
+        del stack[-3:]
+        self._push_callable(stack, Any, at.arg & 1)
+
     def op_store_attr(self, at: Any, stack: Stack, local: Locals) -> None:
         del stack[-2:]
 
@@ -274,6 +360,9 @@ class Instructions:
 
     def op_store_subscr(self, at: Any, stack: Stack, local: Locals) -> None:
         del stack[-3:]
+
+    def op_store_slice(self, at: Any, stack: Stack, local: Locals) -> None:
+        del stack[-4:]
 
     def op_copy(self, at: Any, stack: Stack, local: Locals) -> None:
         stack.append(stack[-at.arg])
@@ -284,6 +373,9 @@ class Instructions:
     # Operators
 
     def op_binary_op(self, at: Any, stack: Stack, local: Locals) -> None:
+        if at.argrepr == "[]":
+            self.op_binary_subscr(at, stack, local)
+            return
         right, left = type_of(stack.pop()), type_of(stack.pop())
         stack.append(of_operator(at.argrepr.removesuffix("="), left, right))
 
@@ -335,6 +427,11 @@ class Instructions:
         return parts
 
     def op_build_tuple(self, at: Any, stack: Stack, local: Locals) -> None:
+        before = self.decoded.instructions[self.decoded.indices[at.offset] - 1]
+        loaded = before.argval if isinstance(before.argval, tuple) else (before.argval,)
+        if before.opname == "LOAD_CLOSURE" or ("LOAD_FAST" in before.opname and self.enclosed.issuperset(loaded)):
+            stack[-at.arg :] = [Cells(tuple(stack[-at.arg :]))]
+            return
         stack.append(tuple[tuple(self._popped(stack, at.arg))])  # type: ignore[misc]
 
     def op_build_list(self, at: Any, stack: Stack, local: Locals) -> None:
@@ -377,7 +474,7 @@ class Instructions:
     # The container is below the other entries.
     def _add(self, stack: Stack, added: list[Any], depth: int) -> None:
         kind, args = class_and_args(type_of(stack[-depth]))
-        stack[-depth] = kind[tuple(_union([old, new]) for old, new in zip(args, added))] if args else kind
+        stack[-depth] = kind[tuple(_union([old, new]) for old, new in zip(args, added))] if args else kind or Any
 
     def op_list_to_tuple(self, at: Any, stack: Stack, local: Locals) -> None:
         stack[-1] = tuple[element_of(stack[-1]), ...]  # type: ignore[misc]
@@ -414,7 +511,7 @@ class Instructions:
         stack.append(Any)
 
     def op_yield_value(self, at: Any, stack: Stack, local: Locals) -> None:
-        self.yielded.append(type_of(stack.pop()))
+        self.yielded[at.offset] = type_of(stack.pop())
         stack.append(Any)
 
     # Exceptions and contexts
@@ -432,6 +529,12 @@ class Instructions:
         stack.append(Any)
 
     op_load_build_class = op_load_assertion_error
+
+    def op_load_common_constant(self, at: Any, stack: Stack, local: Locals) -> None:
+        stack.append(Known(getattr(builtins, at.argrepr, None)))
+
+    def op_load_special(self, at: Any, stack: Stack, local: Locals) -> None:
+        stack[-1:] = [Any, NULL]
 
     def op_import_name(self, at: Any, stack: Stack, local: Locals) -> None:
         stack[-2:] = [Any]
@@ -472,13 +575,14 @@ class Instructions:
         stack.append(self.call(fn, positional, dict(zip(names, args[len(positional) :]))))
 
     def op_call_function_ex(self, at: Any, stack: Stack, local: Locals) -> None:
-        named = stack.pop() if at.arg & 1 else None
+        has_named = sys.version_info >= (3, 14) or at.arg & 1
+        named = stack.pop() if has_named else NULL
         items = class_and_args(simplified(type_of(stack.pop())))[1]
         second, first = stack.pop(), stack.pop()
         fn = second if first is NULL else first
-        is_known = named is None and items and not {(), Ellipsis} & set(items)
+        is_known = named is NULL and items and not {(), Ellipsis} & set(items)
         stack.append(self.call(fn, list(items), {}) if is_known else Any)
 
 
-def _made(code: CodeType, cells: Any) -> Made:
-    return Made(code, dict(zip(code.co_freevars, class_and_args(cells)[1] if cells is not None else ())))
+def _made(code: CodeType, cells: Cells | None) -> Made:
+    return Made(code, dict(zip(code.co_freevars, cells.entries if cells is not None else ())))
