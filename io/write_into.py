@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.type_variables import A
 from ..transforms.write import WriteAs
 
 
-class WriteInto(PTransform):
-    """Base class of the transforms that write into a sink.  Its errors name the transform's full label.
+class WriteInto(PTransform[PCollection[A], Any]):
+    """Base class of the transforms that write elements of type A into a sink.
+
+    Its errors name the transform's full label.
 
     Args:
       sink: the sink.
@@ -20,6 +23,10 @@ class WriteInto(PTransform):
     def __init__(self, sink: Any) -> None:
         super().__init__()
         self.sink = sink
+
+    if TYPE_CHECKING:
+        # The class says what it takes, not `expand`.
+        _expands: None  # type: ignore[assignment]
 
     # `Any` for type checkers, so that `_ = ... | Write(...)` fits the other assignments to `_`.
     def expand(self, pcoll: PCollection[Any]) -> Any:

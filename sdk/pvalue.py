@@ -18,7 +18,7 @@ from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
 
 if TYPE_CHECKING:
     from ..windowing.timestamped_value import TimestampedValue
-    from .static_types import Applicable, ApplicableToElements, Elementwise
+    from .static_types import Applicable, ApplicableToElements, Elementwise, OfWholeInput, Unannotated
 
     OutputT = TypeVar("OutputT")
 
@@ -142,7 +142,11 @@ class PBegin(_WithoutElements):
 
     if TYPE_CHECKING:
 
+        @overload
+        def __or__(self, transform: Unannotated[PBegin, OutputT]) -> OutputT: ...
+        @overload
         def __or__(self, transform: Applicable[PBegin, OutputT]) -> OutputT: ...
+        def __or__(self, transform: Any) -> Any: ...
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -225,13 +229,15 @@ class PCollection(PValue, Generic[T_co]):
     if TYPE_CHECKING:
 
         @overload
+        def __or__(self, transform: Unannotated[PCollection[T_co], OutputT]) -> OutputT: ...
+        @overload
         def __or__(self, transform: ApplicableToElements[T_co, PCollection[T_co], OutputT]) -> OutputT: ...
         @overload
         def __or__(
             self, transform: Elementwise[PCollection[T_co], PCollection[TimestampedValue[OutputT]]]
         ) -> PCollection[OutputT]: ...
         @overload
-        def __or__(self, transform: Applicable[PCollection[T_co], OutputT]) -> OutputT: ...
+        def __or__(self, transform: OfWholeInput[PCollection[T_co], OutputT]) -> OutputT: ...
         def __or__(self, transform: Any) -> Any: ...
 
     @property

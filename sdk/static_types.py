@@ -28,6 +28,23 @@ class Applicable(Protocol[InputT_contra, OutputT_co]):
     def expand(self, input_or_inputs: InputT_contra, /) -> OutputT_co: ...
 
 
+class Unannotated(Protocol[InputT_contra, OutputT_co]):
+    """A transform whose `expand` says nothing of its result, so that its class does: `PTransform[Input, Output]`.
+
+    Only a result of an unknown type passes for one of `Never`.
+    """
+
+    def expand(self, input_or_inputs: Any, /) -> Never: ...
+
+    def _declares(self, input_or_inputs: InputT_contra, /) -> OutputT_co: ...
+
+
+class OfWholeInput(Applicable[InputT_contra, OutputT_co], Protocol):
+    """A transform that isn't `ApplicableToElements`."""
+
+    def _expands(self) -> None: ...
+
+
 class ApplicableToElements(Protocol[ElementT_contra, InputT_contra, OutputT_co]):
     """A transform whose output is made of its input's type, by a function of its elements: Filter, WithKeys, Partition.
 
@@ -49,6 +66,20 @@ class Process(Protocol[ElementT_contra, P, ResultT_co]):
     """A DoFn whose `process` takes this element and these further arguments."""
 
     def process(self, element: ElementT_contra, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...
+
+
+class UnannotatedProcess(Protocol[ElementT_contra, ResultT_co]):
+    """A DoFn whose `process` says nothing of its result, so that its class does: `DoFn[Element, Output]`."""
+
+    def process(self, element: Any, /, *args: Any, **kwargs: Any) -> Never: ...
+
+    def _declares(self, element: ElementT_contra, /) -> ResultT_co: ...
+
+
+class DoFnOf(Protocol[ElementT_contra]):
+    """A DoFn of such elements, in messages of mypy."""
+
+    def process(self, element: ElementT_contra, /) -> Outputs[Any]: ...
 
 
 # What `process` returns for outputs of a type.
@@ -88,6 +119,10 @@ class Lambda(Protocol):
     def __call__(self, element: Any, /, *args: Any, **kwargs: Any) -> Any: ...
 
 
+class Result:
+    """A stand-in for the result of a function, in messages of mypy."""
+
+
 # A function of an element of type A and further arguments P, with a result of type B.  Mypy takes each name `MYPY` as
 # true, and infers the parameter of a lambda from the left side of `|`.
 MYPY = False
@@ -102,6 +137,11 @@ if MYPY:
 else:
     Function: TypeAlias = Lambda | Callable[Concatenate[A, P], B]
     WithDefault: TypeAlias = Callable[[A], B]
+
+
+# Elements whose items are arguments of a function: pairs, whose types count, and others.  With `tuple[Any, ...]` mypy
+# wouldn't infer them.
+Items: TypeAlias = tuple[A, B] | tuple[Any, Any, Any] | tuple[Any, Any, Any, Any] | list[Any]
 
 
 class Combiner(Protocol[ElementT_contra, ResultT_co]):

@@ -20,18 +20,18 @@ from ..sdk.dofn.dofn import (
 from ..sdk.dofn.hints import hints_of_dofn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.type_variables import A, B, R
+from ..sdk.type_variables import A, B, R, T
 from .filled_collections import warn_of_filled
 from .pardo import ParDo
 
 if TYPE_CHECKING:
-    from typing import ParamSpec
+    from typing import Concatenate, ParamSpec
 
     from ..sdk.elements.element_wrappers import TaggedOutput
-    from ..sdk.static_types import Function
+    from ..sdk.static_types import Function, Items, Result
 
     P = ParamSpec("P")
-    T = TypeVar("T")
+    Element = TypeVar("Element")
     X = TypeVar("X")
     Y = TypeVar("Y")
 
@@ -41,23 +41,24 @@ if MYPY:
     from ..sdk.static_types import WithArgumentAndDefault, WithDefault, WithDefaults
 
 
-class _CallableParDo(ParDo[A, B], Generic[A, B, R]):
-    """A ParDo around a plain function with results of type R."""
+class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
+    """A ParDo around a plain function with results of type R, which messages show as T."""
 
     dofn: type[CallableDoFn] = FlatMapDoFn
     # Makes the operation on columns of an expression.
     operation: Callable[[Column], ColumnOperation] | None = None
 
     if MYPY:
-        # Mypy infers the parameters of a lambda, and says which argument is wrong, if their number is known.
+
         @overload
         def __init__(self) -> None: ...
+        # No function has a `Result`.  By the first signature with as many arguments mypy says which one is wrong.
         @overload
-        def __init__(self, fn: Callable[[A], R]) -> None: ...
+        def __init__(self, fn: Callable[[A], T]) -> None: ...
         @overload
-        def __init__(self, fn: Callable[[A, X], R], argument: X, /) -> None: ...
+        def __init__(self, fn: Callable[[A, X], T], argument: X, /) -> None: ...
         @overload
-        def __init__(self, fn: Callable[[A, X, Y], R], argument: X, second: Y, /) -> None: ...
+        def __init__(self, fn: Callable[[A, X, Y], T], argument: X, second: Y, /) -> None: ...
         @overload
         def __init__(self, fn: Function[A, P, R], *args: P.args, **kwargs: P.kwargs) -> None: ...
         @overload
@@ -100,7 +101,7 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R]):
         ParDo.__init__(self, dofn, *args, **kwargs)
 
 
-class Map(_CallableParDo[A, B, B]):
+class Map(_CallableParDo[A, B, B, "Result"]):
     """One output for each element: the function's result, or the value of an expression of `col`.
 
     A tuple of expressions gives tuples: `Map((col("user"), col("value")))` pairs of a key and a value, and
@@ -144,7 +145,7 @@ def _tuples(item: Any, fields: list[tuple[str, Column]]) -> Elements:
     return of_columns if isinstance(item, tuple) else as_values
 
 
-class FlatMap(_CallableParDo[A, B, Iterable[B] | None]):
+class FlatMap(_CallableParDo[A, B, Iterable[B] | None, "Iterable[Result] | None"]):
     """Any number of outputs for each element: the items of the function's result.
 
     >>> import penstock as beam
@@ -160,7 +161,7 @@ class FlatMap(_CallableParDo[A, B, Iterable[B] | None]):
             super().__init__(fn, *args, **kwargs)
 
 
-class Filter(_CallableParDo[A, A, object]):
+class Filter(_CallableParDo[A, A, object, "Result"]):
     """The elements for which the function returns true, or an expression of `col` is true.
 
     >>> import penstock as beam
@@ -175,9 +176,10 @@ class Filter(_CallableParDo[A, A, object]):
 
     if TYPE_CHECKING:
         _unwraps: None  # type: ignore[assignment]
+        _expands: None  # type: ignore[assignment]
 
         def _takes(self, element: A, /) -> None: ...
-        def _gives(self, pcoll: PCollection[T], /) -> PCollection[T]: ...
+        def _gives(self, pcoll: PCollection[Element], /) -> PCollection[Element]: ...
 
     def get_type_hints(self) -> Any:
         """Return the types of its elements as Beam's `IOTypeHints`: those that the function takes are its outputs."""
@@ -186,7 +188,7 @@ class Filter(_CallableParDo[A, A, object]):
         return hints if taken is None or hints.output_types else hints.with_output_types(taken)
 
 
-class MapTuple(_CallableParDo[Any, B, B]):
+class MapTuple(_CallableParDo["Items[A, B]", R, R, "Result"], Generic[A, B, R]):
     """Map, with the items of each element as the function's arguments.
 
     >>> import penstock as beam
@@ -196,12 +198,27 @@ class MapTuple(_CallableParDo[Any, B, B]):
 
     dofn = MapTupleDoFn
 
-    if TYPE_CHECKING:
+    if MYPY:
 
-        def __init__(self, fn: Callable[..., B], *args: Any, **kwargs: Any) -> None: ...
+        @overload
+        def __init__(self, fn: Callable[[A, B], Result]) -> None: ...
+        @overload
+        def __init__(self, fn: Callable[Concatenate[A, B, P], R], *args: P.args, **kwargs: P.kwargs) -> None: ...
+        @overload
+        def __init__(self, fn: Callable[[Any, Any, Any], R]) -> None: ...
+        @overload
+        def __init__(self, fn: Callable[[Any, Any, Any, Any], R], *args: Any, **kwargs: Any) -> None: ...
+        @overload
+        def __init__(  # type: ignore[overload-cannot-match]
+            self, fn: Callable[Concatenate[Any, Any, Any, ...], R], *args: Any, **kwargs: Any
+        ) -> None: ...
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    elif TYPE_CHECKING:
+
+        def __init__(self, fn: Callable[..., R], *args: Any, **kwargs: Any) -> None: ...
 
 
-class FlatMapTuple(_CallableParDo[Any, B, Iterable[B] | None]):
+class FlatMapTuple(_CallableParDo["Items[A, B]", R, Iterable[R] | None, "Iterable[Result] | None"], Generic[A, B, R]):
     """FlatMap, with the items of each element as the function's arguments.
 
     >>> import penstock as beam
@@ -211,6 +228,25 @@ class FlatMapTuple(_CallableParDo[Any, B, Iterable[B] | None]):
 
     dofn = FlatMapTupleDoFn
 
-    if TYPE_CHECKING:
+    if MYPY:
 
-        def __init__(self, fn: Callable[..., Iterable[B] | None], *args: Any, **kwargs: Any) -> None: ...
+        @overload
+        def __init__(self, fn: Callable[[A, B], Iterable[Result] | None]) -> None: ...
+        @overload
+        def __init__(
+            self, fn: Callable[Concatenate[A, B, P], Iterable[R] | None], *args: P.args, **kwargs: P.kwargs
+        ) -> None: ...
+        @overload
+        def __init__(self, fn: Callable[[Any, Any, Any], Iterable[R] | None]) -> None: ...
+        @overload
+        def __init__(
+            self, fn: Callable[[Any, Any, Any, Any], Iterable[R] | None], *args: Any, **kwargs: Any
+        ) -> None: ...
+        @overload
+        def __init__(  # type: ignore[overload-cannot-match]
+            self, fn: Callable[Concatenate[Any, Any, Any, ...], Iterable[R] | None], *args: Any, **kwargs: Any
+        ) -> None: ...
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    elif TYPE_CHECKING:
+
+        def __init__(self, fn: Callable[..., Iterable[R] | None], *args: Any, **kwargs: Any) -> None: ...

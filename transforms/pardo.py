@@ -49,7 +49,15 @@ if TYPE_CHECKING:
 
     from ..sdk.elements.element_wrappers import TaggedOutput
     from ..sdk.pvalue import MainAndOne, MainAndThree, MainAndTwo
-    from ..sdk.static_types import Applicable, Function, Outputs, Process, WithDefault
+    from ..sdk.static_types import (
+        Applicable,
+        DoFnOf,
+        Function,
+        Outputs,
+        Process,
+        UnannotatedProcess,
+        WithDefault,
+    )
 
     P = ParamSpec("P")
     C = TypeVar("C")
@@ -74,11 +82,16 @@ class ParDo(PTransform[PCollection[A], PCollection[B]]):
     """
 
     @overload
+    def __init__(self, fn: UnannotatedProcess[A, B], *args: Any, **kwargs: Any) -> None: ...
+    @overload
     def __init__(self, fn: Process[A, P, Outputs[B]], *args: P.args, **kwargs: P.kwargs) -> None: ...
     @overload
     def __init__(self, fn: Function[A, P, Outputs[B]], *args: P.args, **kwargs: P.kwargs) -> None: ...
     @overload
     def __init__(self, fn: WithDefault[A, Outputs[B]]) -> None: ...
+    # It takes nothing else, but mypy says by it what is wrong.
+    @overload
+    def __init__(self, fn: DoFnOf[A]) -> None: ...
     def __init__(self, fn: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         if isinstance(fn, type) and issubclass(fn, DoFn):

@@ -60,6 +60,7 @@ class Partition(PTransform, Generic[A]):
     """
 
     if TYPE_CHECKING:
+        _expands: None  # type: ignore[assignment]
 
         def _takes(self, element: A, /) -> None: ...
         def _gives(self, pcoll: PCollection[T], /) -> tuple[PCollection[T], ...]: ...

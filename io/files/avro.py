@@ -366,7 +366,7 @@ class ReadAllFromAvroContinuously(PTransform):
         return records
 
 
-class WriteToAvro(WriteFiles):
+class WriteToAvro(WriteFiles["Record"]):
     """Records (dicts, Rows, named tuples, dataclasses) into Avro files of one schema.
 
     The arguments are Beam's; see `FileSink` and `AvroFormat`.  Without a schema, the fields of the elements' class are
@@ -385,10 +385,6 @@ class WriteToAvro(WriteFiles):
     ...     list(fastavro.reader(file))
     [{'name': 'Ada'}]
     """
-
-    if TYPE_CHECKING:
-
-        def expand(self, pcoll: PCollection[Record]) -> Any: ...
 
     def __init__(
         self,

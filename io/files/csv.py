@@ -11,7 +11,7 @@ import io
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, BinaryIO, Literal, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 
 from ...sdk.coders.coder import shortened
 from ...sdk.columns.column_bundle import ColumnBundle, as_dicts, as_rows
@@ -28,6 +28,9 @@ from .format import FileFormat, RecordWriter
 from .source import FileRange, FileSource, FileSplit, ReadFiles, bundles_of
 from .text import TextSource
 from .write import FileSink, WriteFiles
+
+if TYPE_CHECKING:
+    from ...sdk.static_types import Record
 
 # The default limit of 128 KiB guards against unclosed quotes, which strict=True finds.
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
@@ -385,7 +388,7 @@ class ReadFromCsv(ReadFiles[A]):
         super().__init__(source, validate)
 
 
-class WriteToCsv(WriteFiles):
+class WriteToCsv(WriteFiles["Record"]):
     r"""One line for each record, below a line with the names of the fields.
 
     See `FileSink` and `CsvFormat`.

@@ -309,7 +309,7 @@ class ReadAllFromParquetBatched(ReadAllFromParquet):
     _batched = True
 
 
-class WriteToParquet(WriteFiles):
+class WriteToParquet(WriteFiles["Record"]):
     """Records (dicts, Rows, named tuples, dataclasses) into Parquet files of one schema.
 
     The arguments are Beam's; see `FileSink` and `ParquetFormat`.  Without a schema, the fields of the elements' class
@@ -327,10 +327,6 @@ class WriteToParquet(WriteFiles):
     >>> pyarrow.parquet.read_table(directory / "people-00000-of-00001").to_pylist()
     [{'name': 'Ada'}]
     """
-
-    if TYPE_CHECKING:
-
-        def expand(self, pcoll: PCollection[Record]) -> Any: ...
 
     _batched = False
 
@@ -401,5 +397,9 @@ class WriteToParquetBatched(WriteToParquet):
     {'name': 'Ada'}
     {'name': 'Bo'}
     """
+
+    if TYPE_CHECKING:
+
+        def _declares(self, pcoll: PCollection[Any], /) -> Any: ...
 
     _batched = True

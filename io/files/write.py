@@ -7,6 +7,7 @@ from typing import Any
 
 from ...sdk.pvalue import PCollection, PDone
 from ...sdk.sink import ComposedSink
+from ...sdk.type_variables import A
 from ...transforms.write import Stage, WriteAs
 from ..write_into import WriteInto
 from .published_files import PublishedFiles, published_by_demand, sharded
@@ -44,7 +45,7 @@ class FileSink(StagedFileSink, ComposedSink):
         return output
 
 
-class WriteFiles(WriteInto):
+class WriteFiles(WriteInto[A]):
     """Base class of the transforms that write files of one format."""
 
     def expand(self, pcoll: PCollection[Any]) -> Any:

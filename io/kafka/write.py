@@ -13,7 +13,6 @@ from .serialization import Encoder, encoder_of
 from .sink import KafkaSink, Retractions, Writing
 
 if TYPE_CHECKING:
-    from ...sdk.pvalue import PCollection
     from ...sdk.static_types import Record
 
 _OWN_SETTINGS = {
@@ -25,7 +24,7 @@ _OWN_SETTINGS = {
 }
 
 
-class WriteToKafka(WriteInto):
+class WriteToKafka(WriteInto["tuple[Any, Any] | Record"]):
     """A record of a topic for each element, which is a pair of a key and a value; exactly once.
 
     Records are staged until a checkpoint is complete, and then published in one transaction of Kafka, together with a
@@ -60,10 +59,6 @@ class WriteToKafka(WriteInto):
     >>> beam.io.WriteToKafka(config, "counts").display_data()
     {'servers': 'localhost:9092', 'topic': 'counts'}
     """
-
-    if TYPE_CHECKING:
-
-        def expand(self, pcoll: PCollection[tuple[Any, Any]] | PCollection[Record]) -> Any: ...
 
     byte_array_serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...sdk.pvalue import PCollection
 from ...sdk.typehints.arrow_schema import schema_of
@@ -11,8 +11,11 @@ from ..write_into import WriteInto
 from .sink import LakehouseSink
 from .table import LakehouseTable
 
+if TYPE_CHECKING:
+    from ...sdk.static_types import Record
 
-class WriteToTable(WriteInto):
+
+class WriteToTable(WriteInto["Record"]):
     """Base class of the transforms that write into a table of a lakehouse.
 
     The columns are those of `schema`, or else the fields of the elements' class, or else those of the table.

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, overload
 
 import attrs
 
@@ -15,6 +15,7 @@ from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
 from ...sdk.sink import SinkContext
+from ...sdk.type_variables import A
 from ..message_sink import MessageSink
 from ..waiting import WAITS, is_stopping
 from ..write_into import WriteInto
@@ -198,7 +199,7 @@ def _properties(id: str) -> Any:
     return properties
 
 
-class WriteToMqtt(WriteInto):
+class WriteToMqtt(WriteInto[A]):
     """A message for each element, at least once: a commit that is interrupted is repeated, and doubles messages.
 
     Messages are part of a checkpoint until it is complete, and are published then: nothing that a failure takes back is
@@ -222,6 +223,34 @@ class WriteToMqtt(WriteInto):
     {'server': 'mqtt://***@localhost', 'topic': 'alarms'}
     """
 
+    @overload
+    def __init__(
+        self: WriteToMqtt[bytes],
+        server: str,
+        topic: str | Callable[[Any], str],
+        *,
+        payload: None = None,
+        qos: int = 1,
+        retain: bool = False,
+        username: str | None = None,
+        password: str | None = None,
+        tls: Mapping[str, str] | None = None,
+        protocol: str = "5",
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        server: str,
+        topic: str | Callable[[Any], str],
+        *,
+        payload: Callable[[A], bytes],
+        qos: int = 1,
+        retain: bool = False,
+        username: str | None = None,
+        password: str | None = None,
+        tls: Mapping[str, str] | None = None,
+        protocol: str = "5",
+    ) -> None: ...
     def __init__(
         self,
         server: str,

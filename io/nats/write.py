@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, overload
 
 import attrs
 
@@ -14,6 +14,7 @@ from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import SinkContext
+from ...sdk.type_variables import A
 from ..message_sink import MessageSink
 from ..waiting import WAITS, Busy
 from ..write_into import WriteInto
@@ -266,7 +267,7 @@ class Streams:
         return error
 
 
-class WriteToNats(WriteInto):
+class WriteToNats(WriteInto[A]):
     """A message of a JetStream stream for each element: once within the stream's duplicate window.
 
     Messages are part of a checkpoint until it is complete.  Then they are published, each with an id in the header
@@ -291,6 +292,38 @@ class WriteToNats(WriteInto):
     {'servers': 'nats://***@localhost:4222', 'subject': 'counts.words'}
     """
 
+    @overload
+    def __init__(
+        self: WriteToNats[bytes],
+        servers: str | Sequence[str],
+        subject: str | Callable[[Any], str],
+        *,
+        data: None = None,
+        headers: Callable[[Any], Mapping[str, str]] | None = None,
+        stream: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        token: str | None = None,
+        user_credentials: str | None = None,
+        nkeys_seed: str | None = None,
+        tls: bool | Mapping[str, str] | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        subject: str | Callable[[Any], str],
+        *,
+        data: Callable[[A], bytes],
+        headers: Callable[[Any], Mapping[str, str]] | None = None,
+        stream: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        token: str | None = None,
+        user_credentials: str | None = None,
+        nkeys_seed: str | None = None,
+        tls: bool | Mapping[str, str] | None = None,
+    ) -> None: ...
     def __init__(
         self,
         servers: str | Sequence[str],

@@ -180,7 +180,7 @@ class Publishing:
             client.transport.close()
 
 
-class WriteToPubSub(WriteInto):
+class WriteToPubSub(WriteInto["bytes | PubsubMessage"]):
     """A message for each element, at least once: a commit that is interrupted is repeated, and doubles messages.
 
     Messages are part of a checkpoint until it is complete, and are published then: nothing that a failure takes back is

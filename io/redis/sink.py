@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
 from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
 from ...sdk.transaction_series import pattern_of
+from ...sdk.type_variables import A
 from ..dead_letters import Rejected, raise_for, tell
 from ..opened_sink import OpenedSink
 from ..records import as_dict, is_record
@@ -246,7 +247,7 @@ class RedisSink(OpenedSink[RedisServer]):
         )
 
 
-class WriteToRedis(WriteInto):
+class WriteToRedis(WriteInto[A]):
     """A key of Redis for each key: text, or a hash where the value is a record.
 
     An element sets its key.  Of several values, the value of the latest window, pane and timestamp is stored.  A
@@ -271,6 +272,24 @@ class WriteToRedis(WriteInto):
     {'server': 'localhost:6379/0', 'prefix': 'count:'}
     """
 
+    @overload
+    def __init__(
+        self: WriteToRedis[tuple[Any, Any]],
+        url: str,
+        prefix: str = "",
+        *,
+        key: None = None,
+        value: Callable[[Any], Any] | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        url: str,
+        prefix: str = "",
+        *,
+        key: Callable[[A], Any],
+        value: Callable[[Any], Any] | None = None,
+    ) -> None: ...
     def __init__(
         self,
         url: str,

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ...sdk.coders.coder import shortened
 from ...sdk.errors import SinkError
 from ...sdk.sink import SinkSpec
+from ...sdk.type_variables import A
 from ..dead_letters import Rejected
 from ..records import as_dict, is_record
 from ..write_into import WriteInto
 from .changes import Change, Effect
 from .server import RedisServer
 from .sink import RedisSink
+
+if TYPE_CHECKING:
+    from ...sdk.static_types import Record
 
 
 class RedisStreamSink(RedisSink):
@@ -64,7 +68,7 @@ class RedisStreamSink(RedisSink):
         return Change(self.prefix.encode(), entry, sign, version)
 
 
-class WriteToRedisStream(WriteInto):
+class WriteToRedisStream(WriteInto[A]):
     """An entry of a Redis Stream for each element, exactly once.
 
     A commit adds all its entries in one transaction of the server, which assigns their ids: a reader sees all of them
@@ -87,6 +91,24 @@ class WriteToRedisStream(WriteInto):
     {'server': 'localhost:6379/0', 'stream': 'clicks'}
     """
 
+    @overload
+    def __init__(
+        self: WriteToRedisStream[Record],
+        url: str,
+        stream: str,
+        *,
+        fields: None = None,
+        max_length: int | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        url: str,
+        stream: str,
+        *,
+        fields: Callable[[A], Any],
+        max_length: int | None = None,
+    ) -> None: ...
     def __init__(
         self,
         url: str,

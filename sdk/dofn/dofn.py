@@ -189,6 +189,9 @@ class DoFn(Generic[InputT, OutputT]):
     DynamicTimerTagParam: ClassVar[Any] = DoFnParam("DynamicTimerTagParam")
     BundleFinalizerParam: ClassVar[Any] = DoFnParam("BundleFinalizerParam")
     if TYPE_CHECKING:
+        # For `UnannotatedProcess`.
+        def _declares(self, element: InputT, /) -> OutputT: ...
+
         # A parameter with this default has the state, or the timer.
         @staticmethod
         def StateParam(state_spec: SpecOf[StateT]) -> StateT: ...

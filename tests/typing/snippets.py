@@ -131,7 +131,7 @@ FUNCTIONS: list[tuple[str, str | Less | Error]] = [
     (
         'nums | beam.Map(scaled, "2")',
         Error(
-            '"Callable[[int, float, str], float]"; expected "Callable[[int, str], float]"',
+            '"Callable[[int, float, str], float]"; expected "Callable[[int, str], Result]"',
             'cannot be assigned to parameter "by" of type "float"',
         ),
     ),
@@ -141,7 +141,7 @@ FUNCTIONS: list[tuple[str, str | Less | Error]] = [
     ),
     (
         "nums | beam.Map(scaled)",
-        Error('expected "Callable[[int], float]"', 'Argument missing for parameter "by"'),
+        Error('expected "Callable[[int], Result]"', 'Argument missing for parameter "by"'),
     ),
     ("nums | beam.FlatMap(half)", Error('Argument 1 to "FlatMap" has incompatible type', "cannot be assigned to")),
 ]
@@ -249,15 +249,11 @@ DOFNS: list[tuple[str, str | Less | Error]] = [
     ("(nums | beam.Map(lambda x: x).with_exception_handling())[0]", "PCollection[Any]"),
     (
         "nums | beam.ParDo(Split())",
-        Error(
-            'No overload variant of "ParDo" matches argument type "Split"', '"PCollection[int]" and "ParDo[str, str]"'
-        ),
+        Error('incompatible type "Split"; expected "DoFnOf[int]"', '"PCollection[int]" and "ParDo[str, str]"'),
     ),
     (
         "nums | beam.ParDo(Words())",
-        Error(
-            'No overload variant of "ParDo" matches argument type "Words"', '"PCollection[int]" and "ParDo[str, str]"'
-        ),
+        Error('incompatible type "Words"; expected "DoFnOf[int]"', '"PCollection[int]" and "ParDo[str, str]"'),
     ),
     (
         "lines | beam.ParDo(Split(), 3)",
@@ -277,23 +273,23 @@ SIDE_INPUTS: list[tuple[str, str | Less | Error]] = [
     ("nums | beam.Map(lambda x, others: x in others, AsList(nums))", "PCollection[bool]"),
     (
         "nums | beam.Filter(is_kept, AsList(lines), AsSingleton(floats))",
-        Error('expected "Callable[[int, list[str], float], object]"', '"list[str]"'),
+        Error('expected "Callable[[int, list[str], float], Result]"', '"list[str]"'),
     ),
     (
         "nums | beam.Filter(is_kept, AsList(nums), AsSingleton(lines))",
-        Error('expected "Callable[[int, list[int], str], object]"', 'parameter "limit" of type "float"'),
+        Error('expected "Callable[[int, list[int], str], Result]"', 'parameter "limit" of type "float"'),
     ),
     (
         "nums | beam.Map(named, AsList(pairs))",
         Error(
-            'expected "Callable[[int, list[tuple[str, int]]], str]"',
+            'expected "Callable[[int, list[tuple[str, int]]], Result]"',
             '"list[tuple[str, int]]"',
         ),
     ),
     (
         "nums | beam.Map(named, pairs)",
         Error(
-            'expected "Callable[[int, PCollection[tuple[str, int]]], str]"',
+            'expected "Callable[[int, PCollection[tuple[str, int]]], Result]"',
             '"PCollection[tuple[str, int]]"',
         ),
     ),
