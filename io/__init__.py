@@ -171,10 +171,12 @@ _LAZY = {
     "WriteToSQLite": "sql.write",
 }
 
+if TYPE_CHECKING:
+    from . import fileio as fileio
+
 # Namespaces, which the package above sets: `beam.io.textio.ReadFromText`.
 avroio: Any
 csvio: Any
-fileio: Any
 filesystem: Any
 filesystems: Any
 iobase: Any

@@ -30,7 +30,7 @@ from .windowing_strategy import WindowingStrategy
 if TYPE_CHECKING:
     from ..windowing.timestamped_value import TimestampedValue
     from .drawing.drawing import MimeBundle
-    from .static_types import Applicable, Elementwise
+    from .static_types import Applicable, Elementwise, Unannotated
 
     OutputT = TypeVar("OutputT")
 
@@ -109,6 +109,8 @@ class Pipeline:
     def __or__(
         self, transform: Elementwise[PBegin, PCollection[TimestampedValue[OutputT]]]
     ) -> PCollection[OutputT]: ...
+    @overload
+    def __or__(self, transform: Unannotated[PBegin, OutputT]) -> OutputT: ...
     @overload
     def __or__(self, transform: Applicable[PBegin, OutputT]) -> OutputT: ...
     @overload

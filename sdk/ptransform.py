@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec, TypeVar
 
     from .pvalue import PCollection
-    from .static_types import Applicable, ApplicableToElements
+    from .static_types import Applicable, ApplicableToElements, Unannotated
 
     A = TypeVar("A")
     B = TypeVar("B")
@@ -237,6 +237,14 @@ class PTransform(Generic[InputT, OutputT]):
         named: Any = _NamedPTransform(self, label)
         return named  # type: ignore[no-any-return]
 
+    @overload
+    def __ror__(self: Unannotated[dict[str, PCollection[A]], B], left: dict[str, PCollection[A]]) -> B: ...
+    @overload
+    def __ror__(self: Applicable[dict[str, PCollection[A]], B], left: dict[str, PCollection[A]]) -> B: ...
+    @overload
+    def __ror__(self: Applicable[tuple[PCollection[A], ...], B], left: tuple[PCollection[A], ...]) -> B: ...
+    @overload
+    def __ror__(self: Applicable[list[PCollection[A]], B], left: list[PCollection[A]]) -> B: ...
     @overload
     def __ror__(self: Applicable[PCollection[A], PCollection[B]], left: Iterable[A]) -> list[B]: ...
     @overload

@@ -6,7 +6,11 @@ No module imports this one at run time.  `docs/howto/types.md` describes what is
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from datetime import date, timedelta
+from decimal import Decimal
+from enum import Enum
 from typing import Any, ClassVar, Concatenate, Literal, Never, ParamSpec, Protocol, TypeAlias, TypeVar
+from uuid import UUID
 
 from .elements.element_wrappers import Retracted, TaggedOutput, WindowedValue
 from .elements.row import Row
@@ -184,6 +188,12 @@ class StructRecord(Protocol):
 
 # A value with named fields, which sinks of tables take.
 Record: TypeAlias = dict[str, Any] | NamedTupleRecord | DataclassRecord | AttrsRecord | StructRecord | Row
+
+
+# A key that is no function.
+ConstantKey: TypeAlias = (
+    str | bytes | complex | tuple[Any, ...] | frozenset[Any] | date | timedelta | Decimal | Enum | UUID | Record | None
+)
 
 
 class SpecOf(Protocol[ResultT_co]):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from .elements.row import Row
+
     # An element, an output, and a key.
     A = TypeVar("A", default=Any)
     B = TypeVar("B", default=Any)
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     # A combiner, and the key of `GroupBy`: a function or a field.
     CombinerT_co = TypeVar("CombinerT_co", covariant=True, default=Any)
     KeyingT_co = TypeVar("KeyingT_co", covariant=True, default=Any)
+    # The elements of a source whose type a class gives.
+    RowT = TypeVar("RowT", default=Row)
     # The input and the output of a transform or a DoFn.
     InputT = TypeVar("InputT", contravariant=True, default=Any)
     OutputT = TypeVar("OutputT", covariant=True, default=Any)
@@ -25,6 +29,7 @@ else:
     from typing import TypeVar
 
     A, B, K, R, T = map(TypeVar, "ABKRT")
+    RowT = TypeVar("RowT")
     T_co = TypeVar("T_co", covariant=True)
     CombinerT_co = TypeVar("CombinerT_co", covariant=True)
     KeyingT_co = TypeVar("KeyingT_co", covariant=True)

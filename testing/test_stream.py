@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from ..sdk import graph
 from ..sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from ..sdk.elements.element_wrappers import WindowedValue, unwrapped
 from ..sdk.errors import PenstockError
 from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PBegin
+from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources import scripted_source
 from ..sdk.sources.scripted_source import (
     ClockMoves,
@@ -20,11 +20,17 @@ from ..sdk.sources.scripted_source import (
     SignalArrives,
     WatermarkMoves,
 )
+from ..sdk.type_variables import OutputT
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 from ..windowing import MAX_TIMESTAMP, TimestampedValue
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from .stream_events import ElementEvent, Event, ProcessingTimeEvent, WatermarkEvent, WindowedValueHolder
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 
 class TestStreamError(PenstockError, ValueError, AssertionError):
@@ -34,7 +40,7 @@ class TestStreamError(PenstockError, ValueError, AssertionError):
     __test__ = False
 
 
-class TestStream(PTransform):
+class TestStream(PTransform[PBegin, OutputT]):
     """A script of elements, watermarks and processing times.
 
     All work that an event makes due is complete before the next event.  The clock starts at zero, and only
@@ -94,7 +100,21 @@ class TestStream(PTransform):
         else:
             raise TypeError(f"TestStream: expected an event, such as WatermarkEvent(10), got {event!r}")
 
-    def add_elements(self, elements: Iterable[Any], tag: str | None = None, event_timestamp: Any = None) -> TestStream:
+    @overload
+    def add_elements(
+        self, elements: Iterable[TimestampedValue[T]], tag: None = None, event_timestamp: Any = None
+    ) -> TestStream[PCollection[T]]: ...
+    @overload
+    def add_elements(
+        self, elements: Iterable[T], tag: None = None, event_timestamp: Any = None
+    ) -> TestStream[PCollection[T]]: ...
+    @overload
+    def add_elements(
+        self, elements: Iterable[Any], tag: str | None, event_timestamp: Any = None
+    ) -> TestStream[Any]: ...
+    def add_elements(
+        self, elements: Iterable[Any], tag: str | None = None, event_timestamp: Any = None
+    ) -> TestStream[Any]:
         """Add the arrival of elements as one bundle.
 
         `TimestampedValue`s and `WindowedValue`s have their own event times.  Other elements have `event_timestamp`, or
@@ -115,7 +135,7 @@ class TestStream(PTransform):
         self.events.append(ElementsArrive(tag, Bundle(*columns).unshared()))
         return self
 
-    def advance_watermark_to(self, new_watermark: Any, tag: str | None = None) -> TestStream:
+    def advance_watermark_to(self, new_watermark: Any, tag: str | None = None) -> Self:
         """Advance the watermark, which can't go back."""
         micros = Timestamp.of(new_watermark).micros
         current = self._watermarks.get(tag, MIN_MICROS)
@@ -128,11 +148,11 @@ class TestStream(PTransform):
         self.events.append(WatermarkMoves(tag, micros))
         return self
 
-    def advance_watermark_to_infinity(self, tag: str | None = None) -> TestStream:
+    def advance_watermark_to_infinity(self, tag: str | None = None) -> Self:
         """Complete the input."""
         return self.advance_watermark_to(MAX_TIMESTAMP, tag)
 
-    def advance_percentile_watermark_to(self, percentile: float, watermark: Any, tag: str | None = None) -> TestStream:
+    def advance_percentile_watermark_to(self, percentile: float, watermark: Any, tag: str | None = None) -> Self:
         """Advance the watermark for a share of the elements, above 0 and up to 1.
 
         `AfterWatermarkPercentile` of the same share fires by it.
@@ -146,7 +166,7 @@ class TestStream(PTransform):
         self.events.append(PercentileMoves(tag, percentile, Timestamp.of(watermark).micros))
         return self
 
-    def advance_processing_time(self, advance_by: Any) -> TestStream:
+    def advance_processing_time(self, advance_by: Any) -> Self:
         """Advance the clock by a number of seconds."""
         micros = micros_of_span(advance_by)
         if micros < 0:
@@ -154,7 +174,7 @@ class TestStream(PTransform):
         self.events.append(ClockMoves(micros))
         return self
 
-    def signal(self, name: str) -> TestStream:
+    def signal(self, name: str) -> Self:
         """Send a signal to the pipeline: see `AfterSignal`."""
         self.events.append(SignalArrives(name))
         return self

@@ -40,7 +40,7 @@ class Flatten(PTransform):
 
     if TYPE_CHECKING:
 
-        @overload
+        @overload  # type: ignore[override]
         def __ror__(self, left: Iterable[PCollection[T]]) -> PCollection[T]: ...
         @overload
         def __ror__(self, left: Iterable[Any]) -> Any: ...

@@ -16,14 +16,26 @@ from ..sdk.dofn.signature import check_signature
 from ..sdk.elements.bundle import Bundle
 from ..sdk.elements.defensive_copy import IMMUTABLE
 from ..sdk.pvalue import PCollection
-from ..sdk.type_variables import K
+from ..sdk.type_variables import A, K
 from ..sdk.user_code.signatures import label_of
 from .group_by_key import pair_types
 from .pardo import ParDo
 
 if TYPE_CHECKING:
+    from typing import ParamSpec
+
+    from ..sdk.elements.element_wrappers import TaggedOutput
+    from ..sdk.static_types import ConstantKey, Function
+
+    C = TypeVar("C", bound=ConstantKey)
+    P = ParamSpec("P")
     T = TypeVar("T")
     V = TypeVar("V")
+
+# Mypy takes it as true.
+MYPY = False
+if MYPY:
+    from ..sdk.static_types import Result
 
 
 class _OfPairs(ParDo[Any, Any]):
@@ -138,7 +150,7 @@ class Keying(OfFields):
         return keyed.with_values(list(zip(keys.values, bundle.values, strict=True)))
 
 
-class WithKeys(ParDo[Any, Any], Generic[K]):
+class WithKeys(ParDo[A, Any], Generic[A, K]):
     """Pairs of a key and each value.  The key is a constant, or the result of a function or an expression of the value.
 
     Further arguments, side inputs among them, are passed to the function.
@@ -152,23 +164,55 @@ class WithKeys(ParDo[Any, Any], Generic[K]):
     [('fig', Row(name='fig', price=3))]
     """
 
-    @overload
-    def __init__(self, k: Callable[..., K], *args: Any, **kwargs: Any) -> None: ...
-    @overload
-    def __init__(self, k: K) -> None: ...
-    def __init__(self, k: Any, *args: Any, **kwargs: Any) -> None:
+    if TYPE_CHECKING:
+        _unwraps: None  # type: ignore[assignment]
+
+        def _takes(self, element: A, /) -> None: ...
+        def _gives(self, pcoll: PCollection[T], /) -> PCollection[tuple[K, T]]: ...
+
+    if MYPY:
+        # As those of `Map`.
+        @overload
+        def __init__(self, k: Callable[[A], Result]) -> None: ...
+        @overload
+        def __init__(self, k: Function[A, P, K], *args: P.args, **kwargs: P.kwargs) -> None: ...
+        # Mypy doesn't compare a function with the bound of a type variable.
+        @overload
+        def __init__(self: WithKeys[object, str], k: str) -> None: ...
+        @overload
+        def __init__(self: WithKeys[object, bytes], k: bytes) -> None: ...
+        @overload
+        def __init__(self: WithKeys[object, int], k: int) -> None: ...
+        @overload
+        def __init__(self: WithKeys[object, None], k: None) -> None: ...
+        @overload
+        def __init__(self: WithKeys[object, Any], k: ConstantKey) -> None: ...
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    elif TYPE_CHECKING:
+
+        @overload
+        def __init__(self, k: Function[A, P, K | TaggedOutput], *args: P.args, **kwargs: P.kwargs) -> None: ...
+        @overload
+        def __init__(self: WithKeys[object, C], k: C) -> None: ...
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    else:
+
+        def __init__(self, k, *args, **kwargs):
+            self._pair_by(k, *args, **kwargs)
+
+    def _pair_by(self, k: Any, *args: Any, **kwargs: Any) -> None:
         if not callable(k) and (args or kwargs):
             kind = "an expression" if isinstance(k, Column) else "a constant"
             raise TypeError(f"WithKeys: the key {k!r} is {kind} and takes no arguments")
         dofn: Any = _pairing(k, bool(args or kwargs))
-        super().__init__(dofn, *args, **kwargs)
+        ParDo.__init__(self, dofn, *args, **kwargs)
         self.key: Any = k
 
     def default_label(self) -> str:
         shown = self.key.text if isinstance(self.key, Column) else str(self.key)
         return f"WithKeys({label_of(self.key) if callable(self.key) else shown[:40]})"
 
-    def expand(self, pcoll: PCollection[T]) -> PCollection[tuple[K, T]]:
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         if callable(self.key):
             check_signature(MapDoFn(self.key), self.args, self.kwargs, pcoll.pipeline.full_label)
         return super().expand(pcoll)

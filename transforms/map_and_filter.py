@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec
 
     from ..sdk.elements.element_wrappers import TaggedOutput
-    from ..sdk.static_types import Function, Items, Result
+    from ..sdk.static_types import Function, Items, Result  # noqa: F401 (in parameters of classes)
 
     P = ParamSpec("P")
     Element = TypeVar("Element")
@@ -176,7 +176,6 @@ class Filter(_CallableParDo[A, A, object, "Result"]):
 
     if TYPE_CHECKING:
         _unwraps: None  # type: ignore[assignment]
-        _expands: None  # type: ignore[assignment]
 
         def _takes(self, element: A, /) -> None: ...
         def _gives(self, pcoll: PCollection[Element], /) -> PCollection[Element]: ...

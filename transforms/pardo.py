@@ -119,6 +119,7 @@ class ParDo(PTransform[PCollection[A], PCollection[B]]):
         return {"fn": type(self.fn), "fn_dd": self.fn}
 
     if TYPE_CHECKING:
+        _expands: None  # type: ignore[assignment]
 
         def _unwraps(self) -> None: ...
         @overload

@@ -23,6 +23,8 @@ class _Reify(ParDo[Any, Any]):
     if TYPE_CHECKING:
         _unwraps: None  # type: ignore[assignment]
 
+        def _expands(self) -> None: ...  # type: ignore[override]
+
     fn: Any
 
     def __init__(self, label: str | None = None) -> None:

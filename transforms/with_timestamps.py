@@ -36,7 +36,6 @@ class WithTimestamps(ParDo[A, A]):
 
     if TYPE_CHECKING:
         _unwraps: None  # type: ignore[assignment]
-        _expands: None  # type: ignore[assignment]
 
         def _takes(self, element: A, /) -> None: ...
         def _gives(self, pcoll: PCollection[T], /) -> PCollection[T]: ...

@@ -15,6 +15,7 @@ from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ...sdk.task_name import worker_id
+from ...sdk.type_variables import RowT
 from ...sdk.typehints.describe import describe
 from ...transforms.map_and_filter import Map
 from ...transforms.pardo import ParDo
@@ -46,7 +47,7 @@ class _Wrapped(msgspec.Struct):
     schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class FromDebezium(PTransform):
+class FromDebezium(PTransform[PCollection[Any], PCollection[RowT]]):
     """The rows of a changing table: each is an element from its insert on, and is retracted by its update or delete.
 
     So a pipeline behind it maintains its results as a database maintains a view.  An element of the input is an
@@ -89,7 +90,7 @@ class FromDebezium(PTransform):
 
     def __init__(
         self,
-        type: Any = None,
+        type: type[RowT] | None = None,
         *,
         table: str | None = None,
         key: str | Sequence[str] | None = None,
@@ -118,7 +119,9 @@ class FromDebezium(PTransform):
         self.timestamp_fn = timestamp_fn
         self._dead_letters: Mapping[str, Any] | None = None
 
-    def with_exception_handling(self, **options: Any) -> FromDebezium:
+    def with_exception_handling(
+        self, **options: Any
+    ) -> PTransform[PCollection[Any], tuple[PCollection[RowT], PCollection[Any]]]:
         """Return the transform with a second output, of the elements that can't be decoded.
 
         Args:
@@ -130,9 +133,9 @@ class FromDebezium(PTransform):
         ...     _ = bad | beam.MapTuple(lambda element, error: print(element))
         b'{'
         """
-        transform = copy.copy(self)
+        transform: Any = copy.copy(self)
         transform._dead_letters = options
-        return transform
+        return transform  # type: ignore[no-any-return]
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         # Of a bounded input several workers may read parts, and later changes may reach the state of a key first.
@@ -193,7 +196,7 @@ class Envelopes(DoFn):
       is_sequenced: True for `SequencedChange`s, False for `RowChange`s.
     """
 
-    def __init__(self, label: str, options: FromDebezium, is_sequenced: bool = False) -> None:
+    def __init__(self, label: str, options: FromDebezium[Any], is_sequenced: bool = False) -> None:
         self.label = label
         self.is_sequenced = is_sequenced
         self.table = options.table

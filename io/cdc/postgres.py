@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import attrs
 
@@ -13,6 +13,7 @@ from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.runner import Capability
 from ...sdk.sources.event_time_reader import EventTimes
+from ...sdk.type_variables import OutputT, RowT
 from ...sdk.typehints.describe import describe
 from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
 from ...transforms.map_and_filter import Map
@@ -27,7 +28,7 @@ from .postgres_source import PostgresSource, Reading
 from .row_change import OfRow, RowChange, SignedRows
 
 
-class ReadFromPostgresChanges(PTransform):
+class ReadFromPostgresChanges(PTransform[PBegin, OutputT]):
     """The rows of changing tables: each is an element from its insert on, and is retracted by its update or delete.
 
     So a pipeline behind it maintains its results as a database maintains a view.  First come the rows that the tables
@@ -68,6 +69,54 @@ class ReadFromPostgresChanges(PTransform):
     {'database': "database 'shop' at localhost:5432", 'tables': 'orders', 'slot': 'orders_slot'}
     """
 
+    @overload
+    def __init__(
+        self: ReadFromPostgresChanges[PCollection[Row]],
+        url: str,
+        table: str,
+        slot: str,
+        publication: str | None = None,
+        *,
+        type: None = None,
+        snapshot: bool = True,
+        bounded: bool | None = None,
+        poll_interval: DurationTypes = 0.2,
+        timestamp_fn: Callable[[Any], Any] | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
+        idle_after: Any = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromPostgresChanges[PCollection[RowT]],
+        url: str,
+        table: str,
+        slot: str,
+        publication: str | None = None,
+        *,
+        type: type[RowT],
+        snapshot: bool = True,
+        bounded: bool | None = None,
+        poll_interval: DurationTypes = 0.2,
+        timestamp_fn: Callable[[Any], Any] | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
+        idle_after: Any = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromPostgresChanges[dict[str, PCollection[Any]]],
+        url: str,
+        table: Sequence[str],
+        slot: str,
+        publication: str | None = None,
+        *,
+        type: Any = None,
+        snapshot: bool = True,
+        bounded: bool | None = None,
+        poll_interval: DurationTypes = 0.2,
+        timestamp_fn: Callable[[Any], Any] | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
+        idle_after: Any = None,
+    ) -> None: ...
     def __init__(
         self,
         url: str,

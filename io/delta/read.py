@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -21,8 +21,11 @@ from .package import package, uri_of
 from .source import DeltaSource, Reading
 from .stream import DeltaStream
 
+if TYPE_CHECKING:
+    from ...sdk.elements.row import Row  # noqa: F401 (in parameters of classes)
 
-class ReadFromDelta(PTransform):
+
+class ReadFromDelta(PTransform[PBegin, PCollection["Row"]]):
     """A Row for each row of a Delta table, as columns; or, with `streaming`, also for those that are added later.
 
     Files are left out by the table's partitions and statistics, and row groups by theirs, if no row fits the `filter`.
@@ -93,7 +96,7 @@ class ReadFromDelta(PTransform):
         self._skips_changes = skip_change_commits
         self._poll_interval = seconds_of_span(poll_interval)
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> Any:
         reading = self._chosen.reading(pbegin.pipeline.full_label, self._version)
         source: Any = DeltaSource(reading, self._version)
         if self._streaming:
@@ -105,7 +108,7 @@ class ReadFromDelta(PTransform):
         return self._chosen.display_data() | version
 
 
-class ReadFromDeltaChanges(PTransform):
+class ReadFromDeltaChanges(PTransform[PBegin, PCollection["Row"]]):
     """The rows of a changing Delta table: each is an element from its insert on, and retracted by its update or delete.
 
     So a pipeline behind it maintains its results as a database maintains a view.  First come the rows of the last
@@ -156,7 +159,7 @@ class ReadFromDeltaChanges(PTransform):
         self._poll_interval = seconds_of_span(poll_interval)
         self._times = times_of_changes(name, timestamp_fn, watermark_estimator, idle_after)
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> Any:
         reading = self._chosen.reading(pbegin.pipeline.full_label, None)
         source = DeltaChanges(reading, self._times, self._starting_version, self._poll_interval)
         return rows_of_changes(pbegin, source, reading.schema, reading.columns)

@@ -31,7 +31,7 @@ from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, ReadAllFiles, Re
 from .write import FileSink, WriteFiles
 
 if TYPE_CHECKING:
-    from ...sdk.static_types import Record
+    from ...sdk.static_types import Record  # noqa: F401 (in parameters of classes)
 
 CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
 
@@ -308,7 +308,7 @@ class ReadFromAvro(ReadFiles[A]):
         super().__init__(source, validate)
 
 
-class ReadAllFromAvro(ReadAllFiles):
+class ReadAllFromAvro(ReadAllFiles[A]):
     """A dict for each record of the Avro files that match the patterns of its input.
 
     >>> import pathlib, tempfile
@@ -322,6 +322,34 @@ class ReadAllFromAvro(ReadAllFiles):
     {'name': 'Ada'}
     """
 
+    @overload
+    def __init__(
+        self: ReadAllFromAvro[dict[str, Any]],
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        use_fastavro: bool = True,
+        with_filename: Literal[False] = False,
+        label: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadAllFromAvro[tuple[str, dict[str, Any]]],
+        *,
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        use_fastavro: bool = True,
+        with_filename: Literal[True],
+        label: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadAllFromAvro[Any],
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        use_fastavro: bool = True,
+        with_filename: bool = False,
+        label: str | None = None,
+    ) -> None: ...
     def __init__(
         self,
         min_bundle_size: int = 0,

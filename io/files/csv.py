@@ -30,7 +30,7 @@ from .text import TextSource
 from .write import FileSink, WriteFiles
 
 if TYPE_CHECKING:
-    from ...sdk.static_types import Record
+    from ...sdk.static_types import Record  # noqa: F401 (in parameters of classes)
 
 # The default limit of 128 KiB guards against unclosed quotes, which strict=True finds.
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))

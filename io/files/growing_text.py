@@ -312,7 +312,7 @@ def _status(path: str, file: BinaryIO) -> tuple[Any, int]:
     return (status.st_dev, status.st_ino), status.st_size
 
 
-class ReadContinuouslyFromText(PTransform):
+class ReadContinuouslyFromText(PTransform[PBegin, PCollection[str]]):
     r"""The lines of all present and future files that match a pattern.
 
     A file is followed as it is appended to, a new file from its beginning.  A line is read once it is terminated.  A
@@ -371,7 +371,7 @@ class ReadContinuouslyFromText(PTransform):
         kind = coder.to_type_hint()
         self.element_type = tuple[str, kind] if with_filename else kind  # type: ignore[valid-type]
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> Any:
         source = copy.copy(self.source)
         source.transform = pbegin.pipeline.full_label
         lines: PCollection[Any] = pbegin | Read(source).with_output_types(self.element_type)
@@ -381,7 +381,7 @@ class ReadContinuouslyFromText(PTransform):
         return {"file_pattern": redacted(self.source.pattern)}
 
 
-class ReadAllFromTextContinuously(PTransform):
+class ReadAllFromTextContinuously(PTransform[PBegin, PCollection[str]]):
     """The lines of each file that matches a pattern.  A file is read once and whole, when it is first seen.
 
     For directories into which complete files are moved, compressed files included.  `ReadContinuouslyFromText` reads
@@ -424,6 +424,6 @@ class ReadAllFromTextContinuously(PTransform):
         )
         self._read = ReadAllFromText(**kwargs)
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> Any:
         lines: PCollection[Any] = pbegin | self._match | self._read
         return lines

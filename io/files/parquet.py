@@ -25,7 +25,7 @@ from .source import DESIRED_BUNDLE_SIZE, ReadAllFiles, ReadFiles
 from .write import FileSink, WriteFiles
 
 if TYPE_CHECKING:
-    from ...sdk.static_types import Record
+    from ...sdk.static_types import Record  # noqa: F401 (in parameters of classes)
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 
@@ -260,7 +260,7 @@ class ReadFromParquetBatched(ReadFiles):
         super().__init__(source, validate)
 
 
-class ReadAllFromParquet(ReadAllFiles):
+class ReadAllFromParquet(ReadAllFiles[A]):
     """A dict for each record of the Parquet files that match the patterns of its input.
 
     >>> import pathlib, tempfile
@@ -275,6 +275,31 @@ class ReadAllFromParquet(ReadAllFiles):
 
     _batched = False
 
+    @overload
+    def __init__(
+        self: ReadAllFromParquet[dict[str, Any]],
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        columns: Sequence[str] | None = None,
+        with_filename: Literal[False] = False,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadAllFromParquet[tuple[str, dict[str, Any]]],
+        *,
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        columns: Sequence[str] | None = None,
+        with_filename: Literal[True],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadAllFromParquet[Any],
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        columns: Sequence[str] | None = None,
+        with_filename: bool = False,
+    ) -> None: ...
     def __init__(
         self,
         min_bundle_size: int = 0,
@@ -292,7 +317,7 @@ class ReadAllFromParquet(ReadAllFiles):
         super().__init__(source, desired_bundle_size=desired_bundle_size, with_filename=with_filename)
 
 
-class ReadAllFromParquetBatched(ReadAllFromParquet):
+class ReadAllFromParquetBatched(ReadAllFromParquet[Any]):
     """A `pyarrow.Table` for each row group of the Parquet files that match the patterns of its input.
 
     >>> import pathlib, tempfile
@@ -305,6 +330,10 @@ class ReadAllFromParquetBatched(ReadAllFromParquet):
     ...     _ = tables | beam.Map(lambda table: print(table.num_rows, table.column_names))
     2 ['name']
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     _batched = True
 

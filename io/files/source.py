@@ -316,7 +316,7 @@ class ReadFiles(PTransform[PBegin, PCollection[A]]):
         return {"file_pattern": redacted(source.pattern), "compression": compression}
 
 
-class ReadAllFiles(PTransform):
+class ReadAllFiles(PTransform[PCollection[Any], PCollection[A]]):
     """The elements of the files that match the patterns of its input.
 
     The files are cut, and the ranges are spread over the workers before they are read.  An input may also be a
@@ -345,7 +345,7 @@ class ReadAllFiles(PTransform):
         self.with_filename = with_filename
         self.element_type = element_type
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[A]:
         source = copy.copy(self.source)
         source.transform = pcoll.pipeline.full_label
         expand = _ExpandIntoRanges(source, self.desired_bundle_size, self.empty_match_treatment)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO, Literal, overload
 
 from ...sdk.coders.primitive import StrUtf8Coder, ToBytesCoder
 from ...sdk.errors import SinkError, SourceError
@@ -391,7 +391,7 @@ class ReadFromTextWithFilename(ReadFromText[Any]):
     _with_filename = True
 
 
-class ReadAllFromText(ReadAllFiles):
+class ReadAllFromText(ReadAllFiles[A]):
     r"""The lines of the files that match the patterns of its input.
 
     >>> import penstock as beam
@@ -403,6 +403,52 @@ class ReadAllFromText(ReadAllFiles):
     to be
     """
 
+    @overload
+    def __init__(
+        self: ReadAllFromText[str],
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        compression_type: str = CompressionTypes.AUTO,
+        strip_trailing_newlines: bool = True,
+        validate: bool = False,
+        coder: Any = StrUtf8Coder(),
+        skip_header_lines: int = 0,
+        with_filename: Literal[False] = False,
+        delimiter: bytes | None = None,
+        escapechar: bytes | None = None,
+        empty_match_treatment: str = EmptyMatchTreatment.ALLOW_IF_WILDCARD,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadAllFromText[tuple[str, str]],
+        *,
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        compression_type: str = CompressionTypes.AUTO,
+        strip_trailing_newlines: bool = True,
+        validate: bool = False,
+        coder: Any = StrUtf8Coder(),
+        skip_header_lines: int = 0,
+        with_filename: Literal[True],
+        delimiter: bytes | None = None,
+        escapechar: bytes | None = None,
+        empty_match_treatment: str = EmptyMatchTreatment.ALLOW_IF_WILDCARD,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadAllFromText[Any],
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        compression_type: str = CompressionTypes.AUTO,
+        strip_trailing_newlines: bool = True,
+        validate: bool = False,
+        coder: Any = StrUtf8Coder(),
+        skip_header_lines: int = 0,
+        with_filename: bool = False,
+        delimiter: bytes | None = None,
+        escapechar: bytes | None = None,
+        empty_match_treatment: str = EmptyMatchTreatment.ALLOW_IF_WILDCARD,
+    ) -> None: ...
     def __init__(
         self,
         min_bundle_size: int = 0,

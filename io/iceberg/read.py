@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -23,8 +23,11 @@ from .source import IcebergSource, Reading, schema_at
 from .stream import IcebergStream
 from .write import checked_name
 
+if TYPE_CHECKING:
+    from ...sdk.elements.row import Row  # noqa: F401 (in parameters of classes)
 
-class ReadFromIceberg(PTransform):
+
+class ReadFromIceberg(PTransform[PBegin, PCollection["Row"]]):
     """A Row for each row of an Iceberg table, as columns; or, with `streaming`, also for those that are added later.
 
     Files are left out by the table's partitions and statistics if no row fits the `filter`.  Only columns that are used
@@ -97,7 +100,7 @@ class ReadFromIceberg(PTransform):
         self._skips_changes = skip_change_snapshots
         self._poll_interval = seconds_of_span(poll_interval_seconds)
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> Any:
         reading, schema, snapshot_id = self._chosen.reading(
             pbegin.pipeline.full_label, self._snapshot_id, self._timestamp
         )
@@ -110,7 +113,7 @@ class ReadFromIceberg(PTransform):
         return self._chosen.display_data()
 
 
-class ReadFromIcebergChanges(PTransform):
+class ReadFromIcebergChanges(PTransform[PBegin, PCollection["Row"]]):
     """The rows of a changing Iceberg table: each is an element until a snapshot removes it, which retracts it.
 
     So a pipeline behind it maintains its results as a database maintains a view.  First come the rows of the last
@@ -159,7 +162,7 @@ class ReadFromIcebergChanges(PTransform):
         self._poll_interval = seconds_of_span(poll_interval_seconds)
         self._times = times_of_changes(name, timestamp_fn, watermark_estimator, idle_after)
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> Any:
         reading, schema, _ = self._chosen.reading(pbegin.pipeline.full_label, None, None)
         source = IcebergChanges(reading, self._times, self._from_snapshot, self._poll_interval)
         return rows_of_changes(pbegin, source, schema, reading.columns)

@@ -13,7 +13,7 @@ from .serialization import Encoder, encoder_of
 from .sink import KafkaSink, Retractions, Writing
 
 if TYPE_CHECKING:
-    from ...sdk.static_types import Record
+    from ...sdk.static_types import Record  # noqa: F401 (in parameters of classes)
 
 _OWN_SETTINGS = {
     "transactional.id": "each start of the pipeline has one of its own",

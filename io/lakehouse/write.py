@@ -12,7 +12,7 @@ from .sink import LakehouseSink
 from .table import LakehouseTable
 
 if TYPE_CHECKING:
-    from ...sdk.static_types import Record
+    from ...sdk.static_types import Record  # noqa: F401 (in parameters of classes)
 
 
 class WriteToTable(WriteInto["Record"]):

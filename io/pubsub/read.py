@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import attrs
 
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.sources.event_time_reader import EventTimes
+from ...sdk.type_variables import A
 from ...sdk.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator
 from ...sdk.watermark_estimators.estimator import EstimatorTypes
 from ...transforms import Map
@@ -24,7 +25,7 @@ from .source import Input, PubsubSource
 _OUT_OF_ORDER = 10
 
 
-class ReadFromPubSub(PTransform):
+class ReadFromPubSub(PTransform[PBegin, PCollection[A]]):
     """The messages of a Pub/Sub topic or subscription, each once: bytes, or `PubsubMessage`s.
 
     A message is acknowledged once a checkpoint that covers it is durable; its lease is extended meanwhile.  Pub/Sub
@@ -59,6 +60,57 @@ class ReadFromPubSub(PTransform):
     {'subscription': 'projects/shop/subscriptions/orders'}
     """
 
+    @overload
+    def __init__(
+        self: ReadFromPubSub[bytes],
+        topic: str | None = None,
+        subscription: str | None = None,
+        id_label: str | None = None,
+        with_attributes: Literal[False] = False,
+        timestamp_attribute: str | None = None,
+        *,
+        max_in_flight: int = 10_000,
+        max_ids: int = 100_000,
+        max_num_records: int | None = None,
+        max_read_time: float | None = None,
+        timestamp_fn: Callable[[Any], Any] | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
+        idle_after: Any = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromPubSub[PubsubMessage],
+        *,
+        topic: str | None = None,
+        subscription: str | None = None,
+        id_label: str | None = None,
+        with_attributes: Literal[True],
+        timestamp_attribute: str | None = None,
+        max_in_flight: int = 10_000,
+        max_ids: int = 100_000,
+        max_num_records: int | None = None,
+        max_read_time: float | None = None,
+        timestamp_fn: Callable[[Any], Any] | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
+        idle_after: Any = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromPubSub[Any],
+        topic: str | None = None,
+        subscription: str | None = None,
+        id_label: str | None = None,
+        with_attributes: bool = False,
+        timestamp_attribute: str | None = None,
+        *,
+        max_in_flight: int = 10_000,
+        max_ids: int = 100_000,
+        max_num_records: int | None = None,
+        max_read_time: float | None = None,
+        timestamp_fn: Callable[[Any], Any] | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
+        idle_after: Any = None,
+    ) -> None: ...
     def __init__(
         self,
         topic: str | None = None,
@@ -100,7 +152,7 @@ class ReadFromPubSub(PTransform):
         reading = Reading(name, of, id_label, max_in_flight, max_ids)
         self._input = Input(reading, None if topic is None else of, timestamp_attribute, with_attributes)
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> PCollection[A]:
         label = pbegin.pipeline.full_label
         reading = attrs.evolve(self._input.reading, transform=label)
         source: Any = PubsubSource(attrs.evolve(self._input, reading=reading), self._times)

@@ -45,7 +45,7 @@ _ARROW_TYPES = {
 _PLACES = {"path", "subscribe", "subscribepattern", "assign", "topic", "host", "port", "rowspersecond", "numpartitions"}
 
 
-class FromSpark(PTransform):
+class FromSpark(PTransform[PBegin, PCollection[Row]]):
     """A DataFrame's rows as `Row`s, read in Spark's tasks.
 
     For `--runner=spark-batch`, and for a bounded side of a pipeline on `--runner=spark-microbatch`.
@@ -69,11 +69,11 @@ class FromSpark(PTransform):
         _check(frame, "FromSpark", is_streaming=False)
         self.source = DataFrameSource(frame, timestamp)
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> Any:
         return _read(pbegin, self.source, is_bounded=True)
 
 
-class FromSparkStream(PTransform):
+class FromSparkStream(PTransform[PBegin, PCollection[Row]]):
     """The rows of a streaming DataFrame as `Row`s, from any source of Spark, such as files or Kafka.
 
     For `--runner=spark-microbatch`.  A Structured Streaming query decides the content of each batch, and stores its
@@ -110,7 +110,7 @@ class FromSparkStream(PTransform):
                 raise ValueError(f"FromSparkStream: watermark: expected 0 or more seconds, got {watermark!r}")
         self.source = DataFrameStream(frame, timestamp, watermark)
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> Any:
         return _read(pbegin, self.source, is_bounded=False)
 
 

@@ -379,7 +379,7 @@ STATE_AND_TESTS: list[tuple[str, str | Less | Error]] = [
     ("DoFn.TimerParam(Buffered.END)", "RuntimeTimer"),
     ("pairs | beam.ParDo(Buffered()) | beam.combiners.Count.Globally()", "PCollection[int]"),
     ("assert_that(nums, equal_to([1, 2, 3]))", "None"),
-    ("p | TestStream().add_elements([1, 2])", "Any"),
+    ("p | TestStream().add_elements([1, 2])", "PCollection[int]"),
     ("TestPipeline() | beam.Create([1])", "PCollection[int]"),
     ("p.run()", "PipelineResult"),
     ("beam.collect(lines)", "list[str]"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -30,11 +30,14 @@ from ..keys import Keying
 from ..pardo import ParDo
 from .query import Query, conformed, planned, rows_of_elements
 
+if TYPE_CHECKING:
+    from ...sdk.elements.row import Row  # noqa: F401 (in parameters of classes)
+
 # Elements that are converted to columns together.
 _CHUNK = 10_000
 
 
-class SqlTransform(PTransform):
+class SqlTransform(PTransform[Any, PCollection["Row"]]):
     """The rows of a SQL query over the elements of one or several PCollections, as named tuples.
 
     Elements are rows: Rows, named tuples, dataclasses, attrs classes, `msgspec.Struct`s or dicts whose fields are known
@@ -84,7 +87,7 @@ class SqlTransform(PTransform):
             raise UnsupportedError(f"SqlTransform: ddl={ddl!r:.60} isn't supported; give the tables as PCollections")
         self.query = query
 
-    def expand(self, inputs: Any) -> PCollection[Any]:
+    def expand(self, inputs: Any) -> Any:
         if isinstance(inputs, PBegin):
             single = inputs | "Impulse" >> Create([0])
             query = planned(self.query, {}, single.pipeline.full_label)
