@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import pathlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from penstock.beam.io.bigquery_schemas import TableReference, parse_table_schema_from_json
 from penstock.io.bigquery.client import TableName
 from penstock.io.bigquery.schemas import Column, as_json, schema_of
 
-NESTED = {
+
+def _objects(columns: Any) -> Any:
+    """Columns as objects, as Beam has them."""
+    found = [SimpleNamespace(**{**column, "fields": _objects(column.get("fields", ())).fields}) for column in columns]
+    return SimpleNamespace(fields=found)
+
+
+NESTED: dict[str, Any] = {
     "fields": [
         {"name": "n", "type": "INTEGER", "mode": "REQUIRED"},
         {"name": "inner", "type": "RECORD", "mode": "REPEATED", "fields": [{"name": "day", "type": "DATE"}]},
@@ -28,7 +35,7 @@ def _google_schema() -> Any:
 
 @pytest.mark.parametrize(
     "given",
-    [NESTED, NESTED["fields"], json.dumps(NESTED), parse_table_schema_from_json(json.dumps(NESTED)), _google_schema()],
+    [NESTED, NESTED["fields"], json.dumps(NESTED), _objects(NESTED["fields"]), _google_schema()],
     ids=["dict", "list", "json", "beam", "google"],
 )
 def test_a_schema_is_given_in_many_ways(given: Any) -> None:
@@ -76,14 +83,14 @@ def test_a_wrong_schema_is_named(given: Any, said: str) -> None:
         ("shop.sales.orders", TableName("shop", "sales", "orders")),
         ("sales.orders$20260101", TableName(None, "sales", "orders$20260101")),
         ("example.com:shop.sales.orders", TableName("example.com:shop", "sales", "orders")),
-        (TableReference("shop", "sales", "orders"), TableName("shop", "sales", "orders")),
+        (SimpleNamespace(projectId="shop", datasetId="sales", tableId="orders"), TableName("shop", "sales", "orders")),
     ],
 )
 def test_a_table_has_many_names(given: Any, expected: TableName) -> None:
     assert expected == TableName.of("Write", given)
 
 
-@pytest.mark.parametrize("given", ["orders", "", 7, "a.b.c.d:e", TableReference(None, None, "orders")])
+@pytest.mark.parametrize("given", ["orders", "", 7, "a.b.c.d:e", SimpleNamespace(tableId="orders")])
 def test_a_wrong_name_is_an_error(given: Any) -> None:
     with pytest.raises(ValueError, match="^Write: expected a table such as"):
         TableName.of("Write", given)

@@ -180,13 +180,6 @@ def bigquery_of_store(gcs_server: GcsServer) -> Iterator[BigQueryServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def gcs_server() -> Iterator[GcsServer]:
-    """A store."""
-    with GcsServer.running() as server:
-        yield server
-
-
 # Changes
 
 

@@ -45,8 +45,9 @@ def copy_to(directory: pathlib.Path) -> pathlib.Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, path)
     # What was fetched.
-    if (fetched := ROOT / ".kafka").is_dir():
-        (directory / "penstock" / fetched.name).symlink_to(fetched)
+    for fetched in (ROOT / ".kafka", ROOT / ".bigquery"):
+        if fetched.is_dir():
+            (directory / "penstock" / fetched.name).symlink_to(fetched)
     (directory / "sitecustomize.py").write_text(_NO_INSTALLATION)
     return directory / "penstock"
 

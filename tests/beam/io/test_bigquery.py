@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -13,6 +14,8 @@ from penstock.beam.import_hook import install_import_hook
 from penstock.sdk.errors import UnsupportedError
 from penstock.sdk.options import PipelineOptions
 
+_numbers = itertools.count()
+
 ROWS = [{"key": key, "n": key} for key in range(3)]
 
 
@@ -20,6 +23,12 @@ ROWS = [{"key": key, "n": key} for key in range(3)]
 def _beam(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.meta_path", list(sys.meta_path))
     install_import_hook()
+
+
+@pytest.fixture
+def name() -> str:
+    """The name of a table."""
+    return f"of_beam{next(_numbers)}"
 
 
 @pytest.mark.parametrize("method", ["STREAMING_INSERTS", "FILE_LOADS", "STORAGE_WRITE_API"])
