@@ -259,6 +259,19 @@ def not_a_pair(element: Any) -> NotAPairError:
     return NotAPairError(f"expected a (key, value) pair, got {got}; did you forget WithKeys, or a Map to a pair?")
 
 
+def has_hash(key: Any) -> bool:
+    """Return False for a key that can't be hashed, or whose part can't.
+
+    >>> has_hash(("a", 1)), has_hash(("a", [1]))
+    (True, False)
+    """
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
+
+
 def unhashable(key: Any) -> InvalidKeyError:
     """Return the error for a key without a hash, with advice for the part that has none.
 

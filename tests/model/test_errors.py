@@ -6,12 +6,16 @@ import inspect
 import re
 import traceback
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Any
 
+import attrs
 import pytest
 
 import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.errors import InvalidKeyError, NotAPairError, PenstockError, SerializationError, UserCodeError
+from penstock.transforms.userstate import BagStateSpec
 from penstock.windowing import FixedWindows, TimestampedValue
 
 
@@ -238,6 +242,48 @@ def test_an_unhashable_key_can_not_be_grouped_by(pipeline: Any) -> None:
     error = failure(pipeline)
     assert "by letters: ['b', 'a'] (a list) is unhashable, so it can't be a key: use a tuple" == str(error)
     assert (InvalidKeyError, "by letters") == (type(error), error.transform)
+
+
+@attrs.frozen
+class Tags:
+    """Equal to others of the same names; its hash is that of the list."""
+
+    names: list[str]
+
+
+class Kept(beam.DoFn):
+    SEEN = BagStateSpec("seen")
+
+    def process(self, pair: Any, seen: Any = beam.DoFn.StateParam(SEEN)) -> Any:
+        seen.add(pair[1])
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (Decimal("sNaN"), "not equal to itself"),
+        (beam.Row(a={"x": 1}), r"\{'x': 1\} \(a dict\) inside it is unhashable"),
+        (Tags(["a"]), r"\['a'\] \(a list\) inside it is unhashable"),
+    ],
+    ids=["signaling NaN", "Row", "attrs"],
+)
+def test_a_key_with_a_part_without_a_hash_is_told_by_each_transform_alike(
+    key: Any, told: str, make_pipeline: Any, runner_name: str
+) -> None:
+    """In this process, and in workers."""
+    transforms = {
+        "group": lambda pairs: pairs | "Of" >> beam.GroupByKey(),
+        "combine": lambda pairs: pairs | "Of" >> beam.CombinePerKey(sum),
+        "state": lambda pairs: pairs | "Of" >> beam.ParDo(Kept()),
+        "distinct": lambda pairs: pairs | beam.Keys() | "Of" >> beam.Distinct(),
+    }
+    for settings in [{}, {"parallelism": 2}] if runner_name == "local" else [{}]:
+        for name, applied in transforms.items():
+            p = make_pipeline(options=PipelineOptions([], **settings))
+            _ = applied(p | beam.Create([(key, 1)]))
+            error = failure(p)
+            assert type(error) is InvalidKeyError, name
+            assert re.match(rf"Of[^:]*: .* \(a [\w.]+\) can't be a key, for .*{told}", str(error)), str(error)
 
 
 @pytest.mark.parametrize("shuffle", [beam.GroupByKey, beam.Reshuffle], ids=["group", "reshuffle"])

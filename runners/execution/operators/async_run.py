@@ -23,7 +23,7 @@ from ..counters import Counts
 from ..plan.fusion import Stage
 from ..stages.executor import Emit
 from ..stages.side_input_views import SideInputViews
-from ..user_errors import guarded, pair_type, unhashable
+from ..user_errors import guarded, has_hash, pair_type, unhashable
 from .async_executor import AsyncExecutor
 from .dataflow import Pending, PendingStep, StageRun
 from .running_calls import Call
@@ -196,10 +196,8 @@ def _set_lanes(calls: list[Call]) -> None:
 def _key_of(element: Any) -> Any:
     pair_type(element)
     key = element[0]
-    try:
-        hash(key)
-    except TypeError:
-        raise unhashable(key) from None
+    if not has_hash(key):
+        raise unhashable(key)
     return key
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from ....sdk.coders.key_encoding import KEY_GROUPS, encode_key, key_group, key_groups
 from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.elements.bundle import Bundle
-from ..user_errors import Attribution, attributed, not_a_pair, pair_type, reraise, shortened, unhashable
+from ..user_errors import Attribution, attributed, has_hash, not_a_pair, pair_type, reraise, shortened, unhashable
 
 # The number of keys whose owner is cached.
 _REMEMBERED = 16_384
@@ -158,9 +158,8 @@ def _explained(elements: list[Any]) -> tuple[Exception, str | None] | None:
         except Exception as error:
             return error, None
         try:
-            hash(element[0])
-        except Exception as error:
-            if isinstance(error, TypeError) and "unhashable" in str(error):
+            if not has_hash(element[0]):
                 return unhashable(element[0]), None
+        except Exception as error:
             return error, shortened(element)
     return None

@@ -33,7 +33,17 @@ from ..kernels.descriptions import Operation, ParDoOperation, operation_of
 from ..kernels.stages import StageDescription, StageKernel, labels_of, stage_kernel
 from ..plan import fusion
 from ..plan.coded_keys import ENCODE
-from ..user_errors import Attribution, attributed, guarded, not_a_pair, reraise, shortened, start_bundle, unhashable
+from ..user_errors import (
+    Attribution,
+    attributed,
+    guarded,
+    has_hash,
+    not_a_pair,
+    reraise,
+    shortened,
+    start_bundle,
+    unhashable,
+)
 from .batches import bundles_of
 from .columns import ColumnOperations
 from .recorded_outputs import OutputMemory
@@ -468,10 +478,10 @@ class Chain:
         label = operations[index].label if index < len(operations) else fold.label if fold else ""
         frame = tb.tb_frame.f_locals
         element = frame.get(variable)
-        if index == len(operations) and tb.tb_next is None:
-            if isinstance(error, ValueError) and "unpack" in str(error):
+        if index == len(operations):
+            if isinstance(error, ValueError) and tb.tb_next is None and "unpack" in str(error):
                 error = not_a_pair(element)
-            elif isinstance(error, TypeError) and "unhashable" in str(error):
+            elif isinstance(error, TypeError) and not has_hash(frame.get("k")):
                 error = unhashable(frame.get("k"))
         if isinstance(error, (NotAPairError, InvalidKeyError)):
             # An encoding step reports its errors as those of the grouping behind it.

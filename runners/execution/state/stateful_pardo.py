@@ -44,6 +44,7 @@ from ..user_errors import (
     Attribution,
     attributed,
     guarded,
+    has_hash,
     not_a_pair,
     pair_type,
     reraise,
@@ -214,9 +215,7 @@ class StatefulExecutor(StageExecutor):
                     pair_type(element)
                     if len(element) != 2:
                         raise not_a_pair(element) from None
-                    try:
-                        hash(element[0])
-                    except TypeError:
+                    if not has_hash(element[0]):
                         raise unhashable(element[0]) from None
                 raise
         except (NotAPairError, InvalidKeyError) as error:
