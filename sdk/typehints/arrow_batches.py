@@ -277,12 +277,21 @@ def _series(values: list[Any]) -> Any:
         is_none = numpy.array([value is None for value in values])
         numbers = numpy.array([0.0 if value is None else value for value in values])
         return pandas.Series(pandas.arrays.FloatingArray(numbers, is_none))
-    nullable = {int: "Int64", bool: "boolean"}
-    if None in values and len(kinds) == 1 and (dtype := nullable.get(*kinds)):
-        return pandas.Series(values, dtype=dtype)
+    if None in values and kinds == {bool}:
+        return pandas.Series(values, dtype="boolean")
+    if None in values and kinds == {int}:
+        return pandas.Series(values, dtype=_nullable_integers([value for value in values if value is not None]))
     if kinds <= {str} or (len(kinds) > 1 and not kinds <= {int, float}):
         return pandas.Series(values, dtype=object)
     return pandas.Series(values)
+
+
+def _nullable_integers(numbers: list[int]) -> Any:
+    """Return the type of a Series of numbers and None."""
+    least, most = min(numbers), max(numbers)
+    if -(2**63) <= least and most < 2**63:
+        return "Int64"
+    return "UInt64" if least >= 0 and most < 2**64 else object
 
 
 def _of_series(series: Any) -> list[Any]:

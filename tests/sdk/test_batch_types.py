@@ -67,6 +67,13 @@ def test_numbers_that_arrow_has_no_type_for_are_a_column_error() -> None:
         converter.produce_batch([2**64 - 1, -1])
 
 
+@pytest.mark.parametrize("values", [[None, 2**63], [-1, None, 2**63], [None, 2**64], [-1, 2**63], [-(2**63), None]])
+def test_a_series_has_whole_numbers_of_any_size(values: list[Any]) -> None:
+    """As they are, with None among them."""
+    converter = BatchConverter.from_typehints(element_type=Any, batch_type=pandas.Series)
+    assert same(values, list(converter.explode_batch(converter.produce_batch(values))))
+
+
 def test_a_series_of_nanoseconds_keeps_them() -> None:
     """As pandas' Timestamps, with None for NaT."""
     converter = BatchConverter.from_typehints(element_type=Any, batch_type=pandas.Series)
