@@ -70,10 +70,8 @@ class SignedRows(DoFn):
         yield TaggedOutput(self.tags[change.table], output) if self.tags else output
 
 
-class LatestRows(DoFn):
-    """The rows of changes by key, each of which replaces the key's former row, kept in state.
-
-    Elements are pairs of a key and a `RowChange` whose row is a dict of fields.
+class RowsByKey(DoFn):
+    """Base class of the rows of changes by key: a key's row is retracted before the next one is added.
 
     Args:
       made: returns an element for a dict of fields.
@@ -81,11 +79,28 @@ class LatestRows(DoFn):
     """
 
     retracts = True
-    LATEST = ReadModifyWriteStateSpec("latest")
 
     def __init__(self, made: Callable[[dict[str, Any]], Any], times: Callable[[Any], int] | None) -> None:
         self.made = made
         self.times = times
+
+    def outputs(self, change: RowChange, before: dict[str, Any] | None, after: dict[str, Any] | None) -> Iterator[Any]:
+        """Yield the outputs of a change, given the fields of the key's row before and after it; None without one."""
+        if before == after:
+            return
+        for sign, fields in ((-1, before), (+1, after)):
+            if fields is not None:
+                row = self.made(dict(fields))
+                yield RowChange(sign, row, change.micros if self.times is None else self.times(row)).output()
+
+
+class LatestRows(RowsByKey):
+    """The rows of changes by key, each of which replaces the key's former row, kept in state.
+
+    Elements are pairs of a key and a `RowChange` whose row is a dict of fields.
+    """
+
+    LATEST = ReadModifyWriteStateSpec("latest")
 
     def process(self, keyed: tuple[Any, RowChange], latest: Any = DoFn.StateParam(LATEST)) -> Iterator[Any]:
         _, change = keyed
@@ -100,16 +115,8 @@ class LatestRows(DoFn):
                         "none; begin with a snapshot of the table"
                     )
                 after = {name: before[name] if name in change.missing else after[name] for name in after}
-            if before == after:
-                return
-        if before is not None:
-            yield self._change(-1, before, change.micros).output()
         if after is None:
             latest.clear()
-        else:
+        elif before != after:
             latest.write(after)
-            yield self._change(+1, after, change.micros).output()
-
-    def _change(self, sign: int, fields: dict[str, Any], micros: int | None) -> RowChange:
-        row = self.made(dict(fields))
-        return RowChange(sign, row, micros if self.times is None else self.times(row))
+        yield from self.outputs(change, before, after)

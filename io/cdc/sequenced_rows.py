@@ -6,7 +6,7 @@ tells which change is later: the position in its log, or the time of the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -16,7 +16,7 @@ from ...sdk.coders.coder import shortened
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.errors import SourceError
 from ...sdk.userstate import ReadModifyWriteStateSpec, on_window_expiration
-from .row_change import RowChange
+from .row_change import RowChange, RowsByKey
 
 # A place in a database's log, with the name of its kind; places of one kind can be compared.
 Sequence = tuple[str, tuple[Any, ...]]
@@ -95,22 +95,13 @@ class LatestSequencedRow:
         return None if None in self.filled.values() else self.row
 
 
-class LatestSequencedRows(DoFn):
+class LatestSequencedRows(RowsByKey):
     """The latest row of each key, in any order of its changes.
 
     Elements are pairs of a key and a `SequencedChange`.
-
-    Args:
-      made: returns an element for a dict of fields.
-      times: returns the event time of an element, in microseconds; None for that of the change.
     """
 
-    retracts = True
     LATEST = ReadModifyWriteStateSpec("latest")
-
-    def __init__(self, made: Callable[[dict[str, Any]], Any], times: Callable[[Any], int] | None) -> None:
-        self.made = made
-        self.times = times
 
     def process(self, keyed: tuple[Any, SequencedChange], latest: Any = DoFn.StateParam(LATEST)) -> Iterator[Any]:
         key, change = keyed
@@ -122,15 +113,7 @@ class LatestSequencedRows(DoFn):
         if after == before:
             return
         latest.write(after)
-        yield from self._outputs(change.change, None if before is None else before.shown, after.shown)
-
-    def _outputs(self, change: RowChange, before: dict[str, Any] | None, after: dict[str, Any] | None) -> Iterator[Any]:
-        if before == after:
-            return
-        for sign, fields in ((-1, before), (+1, after)):
-            if fields is not None:
-                row = self.made(dict(fields))
-                yield RowChange(sign, row, change.micros if self.times is None else self.times(row)).output()
+        yield from self.outputs(change.change, None if before is None else before.shown, after.shown)
 
     @on_window_expiration
     def check(self, latest: Any = DoFn.StateParam(LATEST), key: Any = DoFn.KeyParam) -> None:
