@@ -289,7 +289,7 @@ def _series(values: list[Any]) -> Any:
 def _nullable_integers(numbers: list[int]) -> Any:
     """Return the type of a Series of numbers and None."""
     least, most = min(numbers), max(numbers)
-    if -(2**63) <= least and most < 2**63:
+    if least >= -(2**63) and most < 2**63:
         return "Int64"
     return "UInt64" if least >= 0 and most < 2**64 else object
 
