@@ -110,7 +110,7 @@ class Changes:
     ) -> None:
         stream = RowStream(self.tables, table, columns, pseudocolumns, is_default=True)
         for row in rows:
-            stream.add(row)
+            stream.add_fields(row)
         stream.finish()
 
     def _netted(self, changes: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:

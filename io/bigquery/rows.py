@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 from typing import Any, Final
+
+import msgspec
 
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.element_wrappers import TaggedOutput, WindowedValue
@@ -23,15 +26,27 @@ _CHANGE, _RECORD = "row_mutation_info", "record"
 UPSERT, DELETE = "UPSERT", "DELETE"
 
 
+# Of values that a schema hasn't checked, the text.
+_line = msgspec.json.Encoder(enc_hook=str).encode
+
+
+class Form(StrEnum):
+    """What rows are converted to."""
+
+    MESSAGE = "messages of the Storage Write API, as bytes"
+    FIELDS = "the fields of these"
+    LINE = "lines of JSON"
+    JSON = "values as JSON has them"
+
+
 class ConvertRows(DoFn):
-    """Rows as pairs of a table and the row's fields; with changes, as four: then the kind and the sequence number.
+    """Rows as pairs of a table and the row; with changes, as four: then the kind and the sequence number.
 
     A row that doesn't fit its table is an output with the tag FAILED: its table, the row, and errors.
 
     Args:
       table: a function of the element and side inputs; None for the table of the target.
-      as_json: whether fields are those of JSON, instead of those of messages.
-      creates: as of `Tables`; without it, rows are for load jobs.
+      form: of the rows.
       changes: returns the change of a row, or True: an element has the row and its change.
     """
 
@@ -40,14 +55,12 @@ class ConvertRows(DoFn):
         label: str,
         target: Target,
         table: Callable[..., Any] | None,
-        as_json: bool,
-        creates: bool = True,
+        form: Form,
         changes: bool | Callable[[Any], Any] = False,
     ) -> None:
-        self._tables = Tables(label, target, creates)
+        self._tables = Tables(label, target, creates=form is not Form.LINE)
         self._table = table
-        self._as_json = as_json
-        self._creates = creates
+        self._form = form
         self._changes = changes
         self._by_given: dict[Any, tuple[str, Callable[[Any], Any]]] = {}
 
@@ -79,7 +92,7 @@ class ConvertRows(DoFn):
         """Return the name of a table, and the function that converts its rows."""
         table = self._tables.named(given)
         columns = self._tables.columns(table)
-        found = str(table), (_as_it_is if columns is None else self._converter(columns))
+        found = str(table), (_as_it_is if columns is None else self._converter(table, columns))
         try:
             self._by_given[given] = found
         except TypeError:
@@ -87,10 +100,15 @@ class ConvertRows(DoFn):
             self._by_given[str(table)] = found
         return found
 
-    def _converter(self, columns: Any) -> Callable[[Any], Any]:
-        target = self._tables.target
-        rows = Rows(columns, target.ignores_unknown, target.base64_bytes, parsed_json=not self._creates)
-        return rows.as_json if self._as_json else rows.as_fields
+    def _converter(self, table: TableName, columns: Any) -> Callable[[Any], Any]:
+        target, form = self._tables.target, self._form
+        rows = Rows(columns, target.ignores_unknown, target.base64_bytes, parsed_json=form is Form.LINE)
+        if form is Form.LINE:
+            return lambda row: _line(rows.as_json(row))
+        if form is not Form.MESSAGE:
+            return rows.as_json if form is Form.JSON else rows.as_fields
+        _, message = self._tables.message_class(table, columns)
+        return lambda row: message(**rows.as_fields(row)).SerializeToString()
 
     def teardown(self) -> None:
         self._tables.close()
@@ -99,9 +117,9 @@ class ConvertRows(DoFn):
         return self.__dict__ | {"_by_given": {}}
 
 
-def _as_it_is(row: Any) -> Any:
-    """Return a row whose columns BigQuery finds out."""
-    return dict(row)
+def _as_it_is(row: Any) -> bytes:
+    """Return the line of a row whose columns BigQuery finds out."""
+    return _line(dict(row))
 
 
 def _change_of(given: Any) -> tuple[str, str | None]:

@@ -1,4 +1,4 @@
-"""The sinks of a write, each of pairs of a table and the fields of a row.
+"""The sinks of a write, each of pairs of a table and a row: a message, or a line of JSON.
 
 1. Workers append rows to PENDING streams, or write files for load jobs.  No reader sees them.
 2. A commit commits the streams of a table at once, or runs one load job for each table.  A stream can be committed only
@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -145,12 +144,12 @@ class _StreamWriter(SinkWriter[Any]):
 
     def write(self, bundle: Bundle) -> None:
         streams = self._streams
-        for destination, fields in bundle.values:
+        for destination, row in bundle.values:
             stream = streams.get(destination)
             if stream is None:
                 table = TableName.of(self._tables.label, destination)
                 stream = streams[destination] = RowStream(self._tables, table, self._tables.columns(table) or ())
-            stream.add(fields)
+            stream.add(row)
 
     def stage(self) -> Any:
         for stream in self._streams.values():
@@ -272,12 +271,11 @@ class _LoadWriter(SinkWriter[Any]):
 
     def write(self, bundle: Bundle) -> None:
         blocks = self._blocks
-        for destination, fields in bundle.values:
+        for destination, line in bundle.values:
             found = blocks.get(destination)
             if found is None:
                 found = blocks[destination] = BlockWriter()
                 self._files[destination] = []
-            line = json.dumps(fields, default=str, ensure_ascii=False, separators=(",", ":")).encode()
             found.add(line)
             self._bytes[destination] += len(line)
             if self._bytes[destination] > _FILE_BYTES and self._directory is not None:

@@ -18,7 +18,6 @@ from ..waiting import Busy
 from .client import TableName, exceptions
 from .schemas import Column
 from .tables import Tables
-from .values import message_class
 
 # The bytes of rows of a request, which may have ten million; and the requests that aren't acknowledged.
 _REQUEST_BYTES = 1 << 20
@@ -61,10 +60,7 @@ class RowStream:
         self._tables = tables
         self._table = table
         self._is_default = is_default
-        try:
-            self._descriptor, self._message = message_class(columns, pseudocolumns)
-        except ValueError as error:
-            raise SinkError(f"{tables.label}: table {table}: {error}") from None
+        self._descriptor, self._message = tables.message_class(table, columns, pseudocolumns)
         self._waiting: list[bytes] = []
         self._bytes = 0
         # What is sent and not acknowledged: the offsets of requests, and their rows.
@@ -74,13 +70,16 @@ class RowStream:
         self.name = f"{table.path}/streams/_default" if is_default else ""
         self.rows = 0
 
-    def add(self, fields: Mapping[str, Any]) -> None:
+    def add_fields(self, fields: Mapping[str, Any]) -> None:
         """Append a row, which `Rows.as_fields` has made."""
-        row = self._message(**fields).SerializeToString()
+        self.add(self._message(**fields).SerializeToString())
+
+    def add(self, row: bytes) -> None:
+        """Append a row, as the bytes of its message."""
         if len(row) > _MOST_BYTES:
             raise SinkError(
                 f"{self._tables.label}: a row of {len(row):,} bytes for table {self._table}; the Storage Write API "
-                f"permits {_MOST_BYTES:,}. It begins with {shortened(dict(fields), 100)}"
+                f"permits {_MOST_BYTES:,}. It is {shortened(str(self._message.FromString(row)), 100)}"
             )
         if self._bytes + len(row) > _REQUEST_BYTES and self._waiting:
             self._send()
@@ -137,13 +136,11 @@ class RowStream:
     def _request(self, offset: int, rows: list[bytes], is_first: bool = False) -> Any:
         types = _types()
         data = types.AppendRowsRequest.ProtoData(rows=types.ProtoRows(serialized_rows=rows))
-        request = types.AppendRowsRequest(proto_rows=data)
+        if is_first:
+            data.writer_schema = types.ProtoSchema(proto_descriptor=self._descriptor)
+        request = types.AppendRowsRequest(write_stream=self.name, proto_rows=data)
         if not self._is_default:
             request.offset = offset
-        if is_first:
-            request.write_stream = self.name
-            data.writer_schema = types.ProtoSchema(proto_descriptor=self._descriptor)
-            request.proto_rows = data
         return request
 
     def _connect(self) -> None:

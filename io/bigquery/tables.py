@@ -13,6 +13,7 @@ from ..lost_connections import is_lost
 from ..waiting import patiently
 from .client import TableName, exceptions, explained, open_client, open_write_client, package
 from .schemas import Column, as_json, schema_of
+from .values import message_class
 
 T = TypeVar("T")
 
@@ -158,6 +159,13 @@ class Tables:
             schema = value_of(schema(str(table)))
             return None if schema in (None, AUTODETECT) else schema_of(self.label, schema)
         return None if schema == AUTODETECT else schema
+
+    def message_class(self, table: TableName, columns: Sequence[Column], pseudocolumns: Sequence[str] = ()) -> Any:
+        """Return the descriptor and the class of the messages of a table's rows; see `values.message_class`."""
+        try:
+            return message_class(columns, pseudocolumns)
+        except ValueError as error:
+            raise SinkError(f"{self.label}: table {table}: {error}; use FILE_LOADS") from None
 
     def existing(self, table: TableName) -> tuple[Column, ...] | None:
         """Return the columns of a table as BigQuery has it; None if there is none."""

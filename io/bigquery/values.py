@@ -59,6 +59,7 @@ class Rows:
     parsed_json: bool = False
     _json: dict[str, tuple[str, Callable[[Any], Any]]] = attrs.field(init=False)
     _proto: dict[str, tuple[str, Callable[[Any], Any]]] = attrs.field(init=False)
+    _required: Sequence[str] = attrs.field(init=False)
 
     @_json.default
     def _json_converters(self) -> dict[str, tuple[str, Callable[[Any], Any]]]:
@@ -68,19 +69,23 @@ class Rows:
     def _proto_converters(self) -> dict[str, tuple[str, Callable[[Any], Any]]]:
         return {column.name.lower(): (column.name, self._converter(column, _AS_PROTO)) for column in self.columns}
 
+    @_required.default
+    def _required_columns(self) -> Sequence[str]:
+        return _required_of(self.columns)
+
     def as_json(self, row: Any) -> dict[str, Any]:
         """Return a row as `tabledata.insertAll` and load jobs take it.  Raises `WrongValueError`."""
-        return self._converted(row, self._json, self.columns)
+        return self._converted(row, self._json, self._required)
 
     def as_fields(self, row: Any) -> dict[str, Any]:
         """Return a row as the fields of a message.  Raises `WrongValueError`."""
-        return self._converted(row, self._proto, self.columns)
+        return self._converted(row, self._proto, self._required)
 
     def _converted(
-        self, row: Any, converters: Mapping[str, tuple[str, Callable[[Any], Any]]], columns: Sequence[Column]
+        self, row: Any, converters: Mapping[str, tuple[str, Callable[[Any], Any]]], required: Sequence[str]
     ) -> dict[str, Any]:
         found = {}
-        for name, value in _as_mapping(row).items():
+        for name, value in (row if type(row) is dict else _as_mapping(row)).items():
             converter = converters.get(name) or converters.get(str(name).lower())
             if converter is None:
                 if self.ignores_unknown:
@@ -88,15 +93,17 @@ class Rows:
                 raise WrongValueError(f"column {name}: the table has no such column")
             if value is not None:
                 found[converter[0]] = converter[1](value)
-        for column in columns:
-            if column.mode == "REQUIRED" and column.name not in found:
-                raise WrongValueError(f"column {column.name}: it is REQUIRED, and has no value")
+        for name in required:
+            if name not in found:
+                raise WrongValueError(f"column {name}: it is REQUIRED, and has no value")
         return found
 
     def _converter(self, column: Column, kinds: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
         if column.type == "RECORD":
             inner = {each.name.lower(): (each.name, self._converter(each, kinds)) for each in column.fields}
-            convert: Callable[[Any], Any] = partial(self._converted, converters=inner, columns=column.fields)
+            convert: Callable[[Any], Any] = partial(
+                self._converted, converters=inner, required=_required_of(column.fields)
+            )
         else:
             convert = kinds[column.type]
             if column.type == "BYTES" and self.base64_bytes:
@@ -122,6 +129,10 @@ class Rows:
             return [named(value) for value in values]
 
         return repeated
+
+
+def _required_of(columns: Sequence[Column]) -> Sequence[str]:
+    return [column.name for column in columns if column.mode == "REQUIRED"]
 
 
 def _as_mapping(row: Any) -> Mapping[str, Any]:

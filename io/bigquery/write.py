@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from ...triggers import AccumulationMode, AfterProcessingTime, Repeatedly
 from ...windowing import GlobalWindows
 from .changes import ChangeSink
 from .client import TableName, package
-from .rows import FAILED, ConvertRows, InsertRows
+from .rows import FAILED, ConvertRows, Form, InsertRows
 from .schemas import schema_of
 from .sinks import LoadSink, StreamSink
 from .tables import APPEND, AUTODETECT, EMPTY, TRUNCATE, Tables, Target
@@ -31,6 +32,8 @@ _METHODS = ("DEFAULT", "STREAMING_INSERTS", "FILE_LOADS", "STORAGE_WRITE_API")
 _CREATE = ("CREATE_IF_NEEDED", "CREATE_NEVER")
 _WRITE = (APPEND, TRUNCATE, EMPTY)
 _RETRY: Final = ("RETRY_ALWAYS", "RETRY_NEVER", "RETRY_ON_TRANSIENT_ERROR")
+
+_FORMS = {"STORAGE_WRITE_API": Form.MESSAGE, "FILE_LOADS": Form.LINE, "STREAMING_INSERTS": Form.JSON}
 
 # Between how many workers rows are distributed that are collected for a time.
 _SHARDS = 16
@@ -203,14 +206,8 @@ class WriteToBigQuery(PTransform):
             self._check_stream(label)
         rows = pcoll | "Rows" >> FlatMap(_each) if self._is_batched else pcoll
         inserts = self.method == "STREAMING_INSERTS"
-        convert = ConvertRows(
-            label,
-            self.written,
-            self.function,
-            as_json=self.method != "STORAGE_WRITE_API",
-            creates=self.method != "FILE_LOADS",
-            changes=self._changes,
-        )
+        form = Form.FIELDS if self._changes else _FORMS[self.method]
+        convert = ConvertRows(label, self.written, self.function, form, self._changes)
         converted = rows | "Convert" >> ParDo(convert, *self._side_inputs).with_outputs(FAILED, main="rows")
         failed = [converted[FAILED]]
         fit = converted["rows"]
@@ -278,7 +275,8 @@ def _collected(rows: PCollection[Any], seconds: float) -> PCollection[Any]:
 
 
 def _shard(row: Any) -> int:
-    return hash(repr(row)) % _SHARDS
+    # The same in each process.
+    return zlib.crc32(repr(row).encode()) % _SHARDS
 
 
 def _values(group: tuple[Any, Any]) -> Any:

@@ -120,6 +120,18 @@ def test_rows_of_a_run_that_fails_are_not_there(bigquery: BigQueryServer, name: 
     assert ROWS == found(bigquery, name)
 
 
+def test_rows_of_many_requests_are_written(
+    bigquery: BigQueryServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than are unanswered at a time; of a stream, and of changes."""
+    monkeypatch.setattr("penstock.io.bigquery.streams._REQUEST_BYTES", 100)
+    rows = [{"key": key, "n": key} for key in range(1_000)]
+    written(rows, name, schema=SCHEMA)
+    assert rows == found(bigquery, name)
+    written(rows[:300], f"{name}_changes", schema=SCHEMA, use_cdc_writes=True, primary_key=["key"])
+    assert rows[:300] == found(bigquery, f"{name}_changes")
+
+
 def test_a_table_must_be_empty(bigquery: BigQueryServer, name: str) -> None:
     written(ROWS, name, schema=SCHEMA, write_disposition="WRITE_EMPTY")
     with pytest.raises(SinkError, match=f"{name} isn't empty"):
