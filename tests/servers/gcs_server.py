@@ -11,10 +11,12 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from http.server import HTTPServer
 from typing import Any
@@ -22,6 +24,30 @@ from typing import Any
 from servers.commanded_server import CommandedServer
 
 BUCKET = "lake"
+
+
+def parts_of(kind: str, data: bytes) -> dict[str, Any]:
+    """Return the object and its content from the body of an upload, as the emulator has them."""
+    found = re.search(r'boundary="?([^";]+)"?', kind)
+    assert found is not None, kind
+    mark = b"--" + found[1].encode()
+    newline = b"\r\n" if data.startswith(mark + b"\r\n") else b"\n"
+    _, meta, content = data[: data.rindex(newline + mark + b"--")].split(mark, 2)
+    header, _, content = content.partition(2 * newline)
+    type_of = re.search(rb"content-type:\s*([^\r\n;]+)", header, re.IGNORECASE)
+    return {
+        "meta": json.loads(meta.partition(2 * newline)[2]),
+        "content": content,
+        "content-type": "application/octet-stream" if type_of is None else type_of[1].decode(),
+    }
+
+
+def _read_data(emulator: Any, read: Any, handler: Any, query: Any) -> Any:
+    """Read a request; the parts of an upload as they are: the emulator converts line breaks in them."""
+    kind = handler.headers.get("Content-Type") or ""
+    if not kind.startswith("multipart/related"):
+        return read(handler, query)
+    return parts_of(kind, emulator._decode_raw_data(emulator._read_raw_data(handler), handler))
 
 
 def serve(port: int) -> None:
@@ -47,6 +73,7 @@ def serve(port: int) -> None:
             return
         response.json(moved)
 
+    emulator._read_data = partial(_read_data, emulator, emulator._read_data)
     path = r"^/storage/v1/b/(?P<bucket_name>[-.\w]+)/o/(?P<object_id>.*[^/]+)/moveTo/o/(?P<dest_object_id>.*[^/]+)$"
     emulator.HANDLERS = ((path, {emulator.POST: move}), *emulator.HANDLERS)
 

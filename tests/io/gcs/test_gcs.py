@@ -38,6 +38,16 @@ def lines_of(pattern: str) -> list[str]:
     return found
 
 
+def test_the_server_keeps_all_bytes(directory: str, gcs: GcsServer) -> None:
+    """Line breaks of each kind, and what looks like the end of a part."""
+    data = b"\r\n\r--==0==\n\x00\r" + bytes(range(256)) + b"\n--==0==--\r"
+    fs = filesystem_for(directory)
+    with fs.create(f"{directory}/bytes") as file:
+        file.write(data)
+    with fs.open(f"{directory}/bytes") as file:
+        assert data == file.read()
+
+
 def test_files_are_written_and_read_on_each_runner(
     directory: str, gcs: GcsServer, make_pipeline: Any, on_spark: Any
 ) -> None:
