@@ -29,7 +29,7 @@ INSTEAD: Final[dict[str, str]] = {
     "io.external": "cross-language transforms need Java; write the source as a beam.io.UnboundedSource in Python",
     "io.flink": "read with a beam.io.UnboundedSource, such as beam.io.GenerateSequence",
     "io.gcp": _OWN_CLIENT,
-    "io.gcp.bigquery": "export the table to Parquet files for beam.io.ReadFromParquet; beam.io.WriteToBigQuery writes",
+    "io.gcp.bigquery": "use beam.io.ReadFromBigQuery and beam.io.WriteToBigQuery",
     "io.hadoopfilesystem": _FILES.format("pyarrow for hdfs://"),
     "io.jdbc": "use beam.io.ReadFromSQL and beam.io.WriteToSQL",
     "io.kafka": "use beam.io.ReadFromKafka and beam.io.WriteToKafka, which need no Java",

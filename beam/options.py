@@ -78,7 +78,7 @@ class GoogleCloudOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: Any) -> None:
         accept(
             parser,
-            "project job_name staging_location temp_location region service_account_email no_auth? template_location "
+            "job_name staging_location temp_location region service_account_email no_auth? template_location "
             "labels,label* update? transform_name_mapping{} enable_streaming_engine?True dataflow_kms_key "
             "create_from_snapshot flexrs_goal dataflow_service_options,dataflow_service_option+ "
             "enable_hot_key_logging? enable_artifact_caching? impersonate_service_account "
@@ -86,6 +86,7 @@ class GoogleCloudOptions(PipelineOptions):
             "enable_gcsio_blob_generation? gcs_custom_audit_entries,gcs_custom_audit_entry*",
         )
         accept(parser, "dataflow_endpoint", default=cls.DATAFLOW_ENDPOINT)
+        parser.add_argument("--project", help="The Google Cloud project of tables of BigQuery without one.")
         accept(parser, "gcp_oauth_scopes,gcp_oauth_scope*", default=cls.OAUTH_SCOPES)
 
 

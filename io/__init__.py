@@ -5,7 +5,7 @@ sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
 kafka/      ReadFromKafka, WriteToKafka
 mqtt/       ReadFromMqtt, WriteToMqtt
 pubsub/     ReadFromPubSub, WriteToPubSub
-bigquery/   WriteToBigQuery
+bigquery/   ReadFromBigQuery, ReadAllFromBigQuery, WriteToBigQuery
 nats/       ReadFromNats, WriteToNats: streams of JetStream
 cdc/        FromDebezium, ReadFromPostgresChanges: the changes of tables, with retractions
 delta/      ReadFromDelta, ReadFromDeltaChanges, WriteToDelta
@@ -63,6 +63,7 @@ from ..transforms.read import Read
 from ..transforms.write import Write
 
 if TYPE_CHECKING:
+    from .bigquery.read import ReadAllFromBigQuery, ReadFromBigQuery, ReadFromBigQueryRequest
     from .bigquery.write import WriteToBigQuery
     from .cdc.debezium import FromDebezium
     from .cdc.postgres import ReadFromPostgresChanges
@@ -152,6 +153,9 @@ _LAZY = {
     "NatsMessage": "nats.messages",
     "ReadFromNats": "nats.read",
     "WriteToNats": "nats.write",
+    "ReadAllFromBigQuery": "bigquery.read",
+    "ReadFromBigQuery": "bigquery.read",
+    "ReadFromBigQueryRequest": "bigquery.read",
     "WriteToBigQuery": "bigquery.write",
     "PubsubMessage": "pubsub.messages",
     "ReadFromPubSub": "pubsub.read",
@@ -238,6 +242,9 @@ __all__ = [
     "MqttMessage",
     "ReadFromNats",
     "NatsMessage",
+    "ReadAllFromBigQuery",
+    "ReadFromBigQuery",
+    "ReadFromBigQueryRequest",
     "ReadFromPubSub",
     "ReadStringsFromPubSub",
     "PubsubMessage",

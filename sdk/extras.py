@@ -119,8 +119,8 @@ EXTRAS = (
     Extra(
         "bigquery",
         ("google-cloud-bigquery", "google-cloud-bigquery-storage", "pyarrow"),
-        "`WriteToBigQuery`: google-cloud-bigquery, google-cloud-bigquery-storage and PyArrow",
-        ("io.WriteToBigQuery",),
+        "`ReadFromBigQuery` and `WriteToBigQuery`: google-cloud-bigquery, google-cloud-bigquery-storage and PyArrow",
+        ("io.ReadFromBigQuery", "io.WriteToBigQuery"),
     ),
     Extra("gcs", ("gcsfs",), "files and checkpoints in Google Cloud Storage: gcsfs"),
     Extra("s3", ("s3fs",), "files, tables and checkpoints in S3 and stores with its API: s3fs"),

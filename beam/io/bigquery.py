@@ -1,4 +1,4 @@
-"""Beam's names of BigQuery beside those that penstock has: the write with Beam's parameters, and its constants."""
+"""Beam's names of BigQuery beside those that penstock has: the write with Beam's parameters, and constants."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 
 from ...io.bigquery.client import TableName
+from ...io.bigquery.read import ReadAllFromBigQuery, ReadFromBigQuery, ReadFromBigQueryRequest
 from ...io.bigquery.tables import AUTODETECT, Target
 from ...io.bigquery.write import WriteResult
 from ...io.bigquery.write import WriteToBigQuery as Write
@@ -23,9 +24,14 @@ __all__ = [
     "MAX_INSERT_RETRIES",
     "SCHEMA_AUTODETECT",
     "BigQueryDisposition",
+    "BigQueryQueryPriority",
     "BigQuerySchemaUpdateOption",
     "BigQuerySink",
+    "BigQuerySource",
     "BigQueryWriteFn",
+    "ReadAllFromBigQuery",
+    "ReadFromBigQuery",
+    "ReadFromBigQueryRequest",
     "RetryStrategy",
     "TableReference",
     "WriteResult",
@@ -43,6 +49,13 @@ class BigQueryWriteFn:
 
     FAILED_ROWS: Final = "FailedRows"
     FAILED_ROWS_WITH_ERRORS: Final = "FailedRowsWithErrors"
+
+
+class BigQueryQueryPriority:
+    """How soon a query is run."""
+
+    INTERACTIVE: Final = "INTERACTIVE"
+    BATCH: Final = "BATCH"
 
 
 class BigQuerySchemaUpdateOption(StrEnum):
@@ -170,3 +183,33 @@ def BigQuerySink(*args: Any, **kwargs: Any) -> WriteToBigQuery:
     Args: those of `WriteToBigQuery`.
     """
     return WriteToBigQuery(*args, **kwargs)
+
+
+def BigQuerySource(
+    table: Any = None,
+    dataset: str | None = None,
+    project: str | None = None,
+    query: Any = None,
+    validate: bool = False,
+    coder: Any = None,
+    use_standard_sql: bool = False,
+    flatten_results: bool = True,
+    kms_key: str | None = None,
+    use_dataflow_native_source: bool = False,
+) -> ReadFromBigQuery:
+    """Return the read that has replaced Beam's source, which `beam.io.Read` takes.
+
+    Args: those of `ReadFromBigQuery`; `use_dataflow_native_source` has no effect.
+    """
+    return ReadFromBigQuery(
+        table=table,
+        dataset=dataset,
+        project=project,
+        query=query,
+        validate=validate,
+        coder=coder,
+        use_standard_sql=use_standard_sql,
+        flatten_results=flatten_results,
+        kms_key=kms_key,
+        use_json_exports=True,
+    )

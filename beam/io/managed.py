@@ -18,6 +18,7 @@ from typing import Any
 from ...sdk.elements.row import Row, fields_of
 from ...sdk.errors import UnsupportedError
 from ...sdk.ptransform import PTransform
+from ...sdk.typehints.arrow_schema import declared_schema
 from ...transforms import FlatMap, Map
 
 ICEBERG = "iceberg"
@@ -223,6 +224,46 @@ def _write_kafka(settings: _Settings) -> PTransform:
     return _Chain(Map(make), _io("WriteToKafka")(config, settings.require("topic")))
 
 
+def _read_bigquery(settings: _Settings) -> PTransform:
+    given = settings.given(
+        table="table", query="query", row_restriction="row_restriction", selected_fields="fields", kms_key="kms_key"
+    )
+    if "query" in given:
+        return _Chain(_io("ReadFromBigQuery")(use_standard_sql=True, **given), Map(_row_of_dict))
+    return _io("ReadFromBigQuery")(output_type="BEAM_ROW", **given)  # type: ignore[no-any-return]
+
+
+def _row_of_dict(row: Mapping[str, Any]) -> Row:
+    return Row(**row)
+
+
+class _WriteRows(PTransform):
+    """Rows into a table of BigQuery, which has the columns of the rows' type."""
+
+    def __init__(self, table: str, given: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._table = table
+        self._given = given
+
+    def expand(self, rows: Any) -> Any:
+        label = rows.pipeline.full_label
+        schema = declared_schema(rows.hint, label, "give the rows types, such as beam.Row(n=int(...))")
+        columns = import_module(f"{_PACKAGE}.io.bigquery.schemas").columns_of_arrow(label, schema)
+        write = import_module(f"{_PACKAGE}.io.bigquery.write").WriteToBigQuery(
+            self._table,
+            project=import_module(f"{_PACKAGE}.io.bigquery.read").project_of(rows.pipeline),
+            schema=[column.as_json() for column in columns],
+            method="STORAGE_WRITE_API",
+            **self._given,
+        )
+        return rows | write
+
+
+def _write_bigquery(settings: _Settings) -> PTransform:
+    given = settings.given(kms_key="kms_key", triggering_frequency="triggering_frequency_seconds")
+    return _WriteRows(settings.require("table"), given)
+
+
 class _Chain(PTransform):
     """Transforms, one after the other."""
 
@@ -244,7 +285,7 @@ class Read(_Managed):
     """
 
     _verb = "reads"
-    _made = {ICEBERG: _read_iceberg, KAFKA: _read_kafka}
+    _made = {ICEBERG: _read_iceberg, KAFKA: _read_kafka, BIGQUERY: _read_bigquery}
 
 
 class Write(_Managed):
@@ -254,4 +295,4 @@ class Write(_Managed):
     """
 
     _verb = "writes"
-    _made = {ICEBERG: _write_iceberg, KAFKA: _write_kafka}
+    _made = {ICEBERG: _write_iceberg, KAFKA: _write_kafka, BIGQUERY: _write_bigquery}

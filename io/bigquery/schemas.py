@@ -155,3 +155,71 @@ def _parameters(kind: str) -> tuple[str, dict[str, Any]]:
 def as_json(columns: Sequence[Column]) -> dict[str, Any]:
     """Return a schema as BigQuery's API has it."""
     return {"fields": [column.as_json() for column in columns]}
+
+
+def columns_of_arrow(transform: str, schema: Any) -> tuple[Column, ...]:
+    """Return the columns of a table for a `pyarrow.Schema`.
+
+    Raises `ValueError`, naming the transform, for a type that BigQuery doesn't have.
+    """
+    return tuple(_column_of_arrow(transform, field) for field in schema)
+
+
+def _column_of_arrow(transform: str, field: Any) -> Column:
+    from pyarrow import types
+
+    kind, mode = field.type, "NULLABLE" if field.nullable else "REQUIRED"
+    if types.is_list(kind) or types.is_large_list(kind):
+        kind, mode = kind.value_type, "REPEATED"
+    if types.is_struct(kind):
+        return Column(field.name, "RECORD", mode, tuple(_column_of_arrow(transform, each) for each in kind))
+    if types.is_timestamp(kind):
+        return Column(field.name, "DATETIME" if kind.tz is None else "TIMESTAMP", mode)
+    for predicate, name in _OF_ARROW:
+        if getattr(types, f"is_{predicate}")(kind):
+            return Column(field.name, name, mode)
+    raise ValueError(f"{transform}: the field {field.name!r} is of type {kind}, which BigQuery doesn't have")
+
+
+# By the names of pyarrow's predicates.
+_OF_ARROW = (
+    ("boolean", "BOOLEAN"),
+    ("integer", "INTEGER"),
+    ("floating", "FLOAT"),
+    ("string", "STRING"),
+    ("large_string", "STRING"),
+    ("binary", "BYTES"),
+    ("large_binary", "BYTES"),
+    ("decimal128", "NUMERIC"),
+    ("decimal256", "BIGNUMERIC"),
+    ("date", "DATE"),
+    ("time", "TIME"),
+)
+
+
+def arrow_schema_of(columns: Sequence[Column]) -> Any:
+    """Return the `pyarrow.Schema` of rows that are read."""
+    import pyarrow as pa
+
+    return pa.schema([_field(column) for column in columns])
+
+
+def _field(column: Column) -> Any:
+    import pyarrow as pa
+
+    kinds = {
+        "BYTES": pa.binary(),
+        "INTEGER": pa.int64(),
+        "FLOAT": pa.float64(),
+        "NUMERIC": pa.decimal128(38, 9),
+        "BIGNUMERIC": pa.decimal256(76, 38),
+        "BOOLEAN": pa.bool_(),
+        "TIMESTAMP": pa.timestamp("us", "UTC"),
+        "DATE": pa.date32(),
+        "TIME": pa.time64("us"),
+        "DATETIME": pa.timestamp("us"),
+    }
+    kind = pa.struct([_field(each) for each in column.fields]) if column.fields else kinds.get(column.type, pa.string())
+    if column.mode == "REPEATED":
+        kind = pa.list_(kind)
+    return pa.field(column.name, kind, nullable=column.mode != "REQUIRED")

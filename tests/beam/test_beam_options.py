@@ -57,13 +57,13 @@ def test_options_without_effect_are_accepted_with_one_warning(caplog: pytest.Log
     (record,) = caplog.records
     before, _, names = record.getMessage().partition(": ")
     assert before == "Options of Beam that have no effect in penstock"
-    accepted = ["project", "temp_location", "sdk_container_image", "labels", "update", "pickle_library", "job_name"]
+    accepted = ["temp_location", "sdk_container_image", "labels", "update", "pickle_library", "job_name"]
     assert {f"--{name}" for name in [*accepted, "save_main_session"]} == set(names.split(", "))
 
 
 def test_keys_without_a_deterministic_encoding_are_refused_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
     """With one warning that says what to do, apart from that of other options."""
-    options = PipelineOptions(["--allow_non_deterministic_key_coders", "--project=p"])
+    options = PipelineOptions(["--allow_non_deterministic_key_coders", "--region=r"])
     p = beam.Pipeline(options=options)
     beam.Pipeline(options=options)
     _ = p | beam.Create([(["a"], 1)]).with_output_types(tuple[Any, int]) | beam.GroupByKey()
@@ -71,7 +71,7 @@ def test_keys_without_a_deterministic_encoding_are_refused_all_the_same(caplog: 
     reason, others = (record.getMessage() for record in caplog.records)
     assert reason.startswith("--allow_non_deterministic_key_coders has no effect in penstock: a key whose encoding")
     assert "register a deterministic coder for its type by coders.registry.register_coder" in reason
-    assert "Options of Beam that have no effect in penstock: --project" == others
+    assert "Options of Beam that have no effect in penstock: --region" == others
     with pytest.raises(InvalidKeyError, match="GroupByKey: .* can't be a key: use a tuple"):
         p.run()
 

@@ -38,6 +38,7 @@ from bqemulator.storage.engine import DuckDBEngine
 from bqemulator.storage.sql_identifiers import quoted_table_ref, register_name
 from bqemulator.streaming import proto_deserializer
 from google.cloud.bigquery_storage_v1 import types
+from servers import bigquery_results
 
 # The id of the job of a request, which the emulator forgets for uploads.
 _job: ContextVar[str | None] = ContextVar("job", default=None)
@@ -216,6 +217,7 @@ async def _answer(send: Any, status: int, content: Any) -> None:
 
 
 def _mend() -> None:
+    bigquery_results.mend()
     # DuckDB has 38 digits at most.
     type_map._BQ_TO_DUCKDB["BIGNUMERIC"] = "DECIMAL(38, 18)"
     of_scalar = tabledata._bq_type_to_arrow

@@ -84,6 +84,14 @@ def bigquery_server() -> Iterator[BigQueryServer]:
         yield server
 
 
+@pytest.fixture
+def bigquery(bigquery_server: BigQueryServer, monkeypatch: pytest.MonkeyPatch) -> BigQueryServer:
+    """The server, whose address is in the environment."""
+    for name, value in bigquery_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return bigquery_server
+
+
 @pytest.fixture(scope="session")
 def gcs_server() -> Iterator[GcsServer]:
     """A server, started for the first test that asks."""

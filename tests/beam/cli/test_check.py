@@ -12,7 +12,7 @@ from penstock.beam.check import missing_of_beam
 PROGRAM = """\
 import apache_beam as beam
 from apache_beam.io.gcp import bigquery
-from apache_beam.io import ReadFromBigQuery, ReadFromText
+from apache_beam.io import ReadFromMongoDB, ReadFromText
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
 
@@ -36,7 +36,7 @@ def test_everything_that_is_missing_is_reported_with_its_line(penstock: Penstock
     lines = [line.removeprefix("pipeline.py:").partition("penstock")[0] for line in ran.stdout.splitlines()]
     assert ran.returncode == 1, ran.stderr
     assert [
-        "3: apache_beam.io.gcp.bigquery.ReadFromBigQuery: ",
+        "3: apache_beam.io.mongodbio.ReadFromMongoDB: ",
         (
             "11: --runner=UnheardRunner: there is no such runner; did you mean 'sparkrunner'? "
             "Installed: local, spark, spark-batch, spark-microbatch"

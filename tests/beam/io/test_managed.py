@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from kafka.topics import Topic
+from servers.bigquery_server import BigQueryServer
 
 import penstock as beam
+from penstock.beam.io.bigquery import BigQuerySource
 from penstock.beam.io.managed import BIGQUERY, ICEBERG, KAFKA, Read, Write
+from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.errors import UnsupportedError
 from penstock.testing import TestPipeline, assert_that, equal_to
 
@@ -28,6 +31,28 @@ def test_a_table_of_iceberg_is_written_and_read(table: dict[str, Any]) -> None:
     with TestPipeline() as p:
         read = p | Read("Iceberg", config={**table, "keep": ["item"]}) | beam.Map(lambda row: row.item)
         assert_that(read, equal_to(["tea", "milk"]))
+
+
+def test_a_table_of_bigquery_is_written_and_read(bigquery: BigQueryServer) -> None:
+    """It is created with the columns of the rows' type."""
+    options = PipelineOptions(["--project=penstock"])
+    with TestPipeline(options=options) as p:
+        _ = p | beam.Create(ROWS) | Write(BIGQUERY, config={"table": "shop.managed"})
+    assert [{"item": "tea", "cups": 2}, {"item": "milk", "cups": 1}] == bigquery.rows("managed")
+    with TestPipeline(options=options) as p:
+        some = p | Read(BIGQUERY, config={"table": "shop.managed", "row_restriction": "cups > 1", "fields": ["item"]})
+        assert_that(some, equal_to([beam.Row(item="tea")]))
+    with TestPipeline(options=options) as p:
+        query = "SELECT SUM(cups) AS cups FROM `penstock.shop.managed`"
+        assert_that(p | Read(BIGQUERY, config={"query": query}), equal_to([beam.Row(cups=3)]))
+
+
+def test_the_source_of_beam_reads(bigquery: BigQueryServer) -> None:
+    """As it did from files of JSON."""
+    table = bigquery.make("of_source", [("day", "DATE")])
+    assert [] == bigquery.client().insert_rows_json(table.replace(":", "."), [{"day": "2026-01-31"}], retry=None)
+    with TestPipeline() as p:
+        assert_that(p | beam.io.Read(BigQuerySource(table=table)), equal_to([{"day": "2026-01-31"}]))
 
 
 @pytest.mark.parametrize("text", ['{"table": "shop.sales"}', "table: shop.sales\n"])
@@ -65,9 +90,9 @@ def test_records_of_kafka_are_written_and_read(topic: Topic, kind: str, rows: li
     ("make", "error", "message"),
     [
         (
-            lambda: Read(BIGQUERY, config={}),
+            lambda: Read("spanner", config={}),
             UnsupportedError,
-            r"managed.Read\('bigquery'\): penstock reads iceberg, kafka",
+            r"managed.Read\('spanner'\): penstock reads bigquery, iceberg, kafka",
         ),
         (lambda: Read(ICEBERG), ValueError, "expected either config or config_url"),
         (lambda: Read(ICEBERG, config={}), ValueError, "the setting 'table' is missing"),
