@@ -35,7 +35,6 @@ from . import testing as testing
 from . import transforms as transforms
 from . import triggers as triggers
 from . import windowing as windowing
-from .persistence import lazily_stored as _lazily_stored
 from .sdk import extensions as _extensions
 from .sdk import namespaces as _namespaces
 from .sdk.applied import PipelineVisitor as PipelineVisitor
@@ -89,7 +88,6 @@ for _module in (io, runners, testing, transforms):
 
 # What is imported when something is looked for that the packages below don't have.
 _extensions.declare(f"{__name__}.beam")
-_lazily_stored(f"{__name__}.beam", {"generated-row": "typehints.row_type", "unbounded-part": "io.unbounded_source"})
 
 __version__ = "0.2.0"
 

@@ -15,6 +15,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from ..sdk import foreign_programs
 from ..sdk.extensions import import_in_workers
 from ..sdk.namespaces import AT_ROOT, MODULES, Namespace, namespace
 from ..sdk.options import pipeline_options
@@ -104,3 +105,11 @@ def is_hook_installed() -> bool:
 # Programs for Beam have flags of Beam's runners, and their functions import Beam in workers.
 pipeline_options.ignores_unknown_flags = is_hook_installed
 import_in_workers(f"{__package__}.as_apache_beam", is_hook_installed)
+
+
+def _is_example(module: ModuleType) -> bool:
+    """Return True for an example of Beam's distribution."""
+    return module.__name__.startswith("apache_beam.examples.") and type(module) is ModuleType and is_hook_installed()
+
+
+foreign_programs.by_value.append(_is_example)

@@ -124,11 +124,14 @@ _MODULES_OF_BEAM: Final[dict[str, tuple[str, ...]]] = {
     "utils.processes": ("beam.sdk.processes",),
 }
 MODULES.update(_MODULES_OF_BEAM)
+MODULES["transforms.core"] += ("beam.sdk.windowing",)
 
 RENAMED.update(
     {
         # Beam's sink has writers; that of `penstock.io` has two-phase commit.
         ("io", "Sink"): "SinkOfWriters",
+        ("error", "BeamError"): "PenstockError",
+        ("options.pipeline_options", "_BeamArgumentParser"): "OptionsParser",
         ("testing.util", "BeamAssertException"): "PenstockAssertionError",
         ("metrics.cells", "_BoundedTrieNode"): "BoundedTrieNode",
         ("runners", "PipelineRunner"): "Runner",

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from ..dataframe.pandas_rows import rows_of_pandas
+from ..persistence import lazily_stored
 from ..sdk import foreign_programs
 from ..sdk.applied import AppliedPTransform
 from ..sdk.coders import row
@@ -53,6 +54,7 @@ for _point, _path in _POINTS:
     _point.provided_by(_function(_path))
 
 have_fixed_flags(options.__name__)
+lazily_stored(_PACKAGE, {"generated-row": "typehints.row_type", "unbounded-part": "io.unbounded_source"})
 add_names(f"{_PACKAGE.rpartition('.')[0]}.io", {"FileBasedSink": f"{_PACKAGE}.io.file_based_sink"})
 
 # By class of the core, the methods and properties that only Beam has.

@@ -9,6 +9,7 @@ stored_types.py  the tags and versions of types: their registration beside the c
 
 from .stored_types import NAMESPACE as NAMESPACE
 from .stored_types import UnknownTypeError as UnknownTypeError
+from .stored_types import before_unknown as before_unknown
 from .stored_types import full_name as full_name
 from .stored_types import lazily_stored as lazily_stored
 from .stored_types import name_of as name_of

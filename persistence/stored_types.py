@@ -61,7 +61,11 @@ class _Namespace(ModuleType):
         tag, slash, version = name.rpartition("/")
         if not slash:
             raise AttributeError(f"module {NAMESPACE!r} has no attribute {name!r}")
-        if tag in _lazy and _registered(_lazy[tag]) and name in vars(self):
+        if tag not in _lazy:
+            _load_extensions()
+        if tag in _lazy:
+            import_module(_lazy[tag])
+        if name in vars(self):
             return vars(self)[name]
         raise UnknownTypeError(tag, version)
 
@@ -70,6 +74,9 @@ _namespace = sys.modules[NAMESPACE] = _Namespace(NAMESPACE, "Restoring functions
 
 # By tag, the module that registers it, if `import penstock` doesn't import that module.
 _lazy: dict[str, str] = {}
+
+# Import what may register more tags.
+_extensions: list[Callable[[], Any]] = []
 
 # By tag, the readable versions.
 _versions: dict[str, list[int]] = {}
@@ -161,6 +168,16 @@ def lazily_stored(package: str, modules: Mapping[str, str]) -> None:
     _lazy.update((tag, f"{package}.{module}") for tag, module in modules.items())
 
 
+def before_unknown(load: Callable[[], Any]) -> None:
+    """Have a function called before a tag is taken for unknown: it imports extensions, which may register the tag."""
+    _extensions.append(load)
+
+
+def _load_extensions() -> None:
+    for load in _extensions:
+        load()
+
+
 def restorer(name: str) -> Callable[..., Any]:
     """Return the function that restores a value of a tag and version, such as `row/1`, from its fields.
 
@@ -194,20 +211,10 @@ def full_name(name: str) -> str:
 
 def tags() -> dict[str, tuple[int, ...]]:
     """Return all tags with their readable versions."""
+    _load_extensions()
     for module in _lazy.values():
-        _registered(module)
-    return {tag: tuple(sorted(versions)) for tag, versions in _versions.items()}
-
-
-def _registered(module: str) -> bool:
-    """Import a module that registers tags.  Return False if its package isn't there: it is an extension's."""
-    try:
         import_module(module)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise
-        return False
-    return True
+    return {tag: tuple(sorted(versions)) for tag, versions in _versions.items()}
 
 
 def _fields_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:

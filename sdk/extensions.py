@@ -22,6 +22,7 @@ from functools import update_wrapper
 from importlib import import_module
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+from ..persistence import before_unknown
 from .errors import UnsupportedError
 
 P = ParamSpec("P")
@@ -55,6 +56,9 @@ def load() -> bool:
                     raise
                 _absent.add(module)
     return len(_absent) < len(_declared)
+
+
+before_unknown(load)
 
 
 def advice(what: str) -> str:

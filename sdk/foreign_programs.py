@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from .extensions import extension_point
+
+# Return True for a module of another SDK that runs on penstock here: elsewhere its import would import that SDK.
+by_value: list[Callable[[ModuleType], bool]] = []
 
 
 @extension_point

@@ -166,11 +166,8 @@ RENAMED: Final[dict[tuple[str, str], str]] = {
     ("transforms.ptransform", "label_from_callable"): "label_of",
     ("utils.windowed_value", "create"): "windowed_value_of_micros",
     ("utils.windowed_value", "_IntervalWindowBase"): "IntervalWindow",
-    ("transforms.core", "Windowing"): "windowing_of_beam",
-    ("error", "BeamError"): "PenstockError",
     ("metrics.metricbase", "Histogram"): "HistogramMetric",
     ("runners.trivial_runner", "TrivialRunner"): "LocalStreamingRunner",
-    ("options.pipeline_options", "_BeamArgumentParser"): "OptionsParser",
 }
 
 # Names that are found in one module only, apart from the others of their namespace.

@@ -68,31 +68,3 @@ class WindowingStrategy:
 
 
 DEFAULT_WINDOWING = WindowingStrategy()
-
-
-def windowing_of_beam(
-    windowfn: WindowFn,
-    triggerfn: Trigger | None = None,
-    accumulation_mode: AccumulationMode | None = None,
-    timestamp_combiner: Any = None,
-    allowed_lateness: Any = 0,
-    environment_id: str | None = None,
-) -> WindowingStrategy:
-    """Return a strategy: Beam's class `Windowing`.
-
-    Raises `ValueError` for a trigger without a mode.
-
-    >>> windowing_of_beam(GlobalWindows()).is_default()
-    True
-    """
-    if accumulation_mode is None:
-        if triggerfn not in (None, DefaultTrigger()):
-            raise ValueError(f"Windowing: the trigger {triggerfn!r} needs an accumulation_mode")
-        accumulation_mode = AccumulationMode.DISCARDING
-    return WindowingStrategy(
-        windowfn,
-        triggerfn or DefaultTrigger(),
-        accumulation_mode,
-        timestamp_combiner or TimestampCombiner.OUTPUT_AT_EOW,
-        lateness_of(allowed_lateness),
-    )

@@ -15,4 +15,5 @@ pickler.py         Beam's functions that pickle objects
 resources.py       resource hints
 strategies.py      strategies of hypothesis for types of rows' fields
 urns.py            the names of Beam's logical types, as attributes with an `urn`
+windowing.py       Beam's class `Windowing`
 """

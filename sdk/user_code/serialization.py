@@ -17,6 +17,7 @@ import attrs
 import cloudpickle
 
 from ..errors import OptionsError, SerializationError
+from ..foreign_programs import by_value
 from .error_text import text_or_class
 from .pickler import pickled
 from .signatures import is_bare
@@ -276,18 +277,12 @@ def _is_own(name: str, file: str, own: tuple[str, ...], installed: tuple[str, ..
     return _is_in(own, name, path) and not _is_installed(name, path, installed)
 
 
-def _is_example_of_beam(module: ModuleType) -> bool:
-    """Return True for an example whose `import apache_beam` has imported penstock; elsewhere it would import Beam."""
-    root = type(sys.modules.get("apache_beam")).__module__.partition(".")[0]
-    return module.__name__.startswith("apache_beam.examples.") and type(module) is ModuleType and root == _PACKAGE
-
-
 @contextmanager
 def local_modules_by_value() -> Iterator[None]:
     """Pickle functions and classes of the program's own modules by value, within the block.
 
     These are the modules beside the program and under the working directory, which another machine, or a process
-    started in another directory, doesn't have, and Beam's examples that run on penstock.  Installed packages are
+    started in another directory, doesn't have, and those of another SDK that run on penstock.  Installed packages are
     imported there.
     """
     own, installed = _program_roots(), _installed_roots()
@@ -298,7 +293,7 @@ def local_modules_by_value() -> Iterator[None]:
         is_ours = name == _PACKAGE or name.startswith(_PACKAGE + ".")
         if name == "__main__" or file is None or module.__name__ != name or is_ours:
             continue
-        if not _is_own(name, file, own, installed) and not _is_example_of_beam(module):
+        if not _is_own(name, file, own, installed) and not any(goes(module) for goes in by_value):
             continue
         if name not in cloudpickle.list_registry_pickle_by_value():
             cloudpickle.register_pickle_by_value(module)

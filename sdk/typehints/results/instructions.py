@@ -140,7 +140,7 @@ def attribute(entry: Any, name: str) -> Any:
     of = entry.value
     if isinstance(of, ModuleType):
         # Other modules may import on access what isn't installed or takes long.
-        is_own = of.__name__.partition(".")[0] in ("penstock", "apache_beam")
+        is_own = "penstock" in (of.__name__.partition(".")[0], type(of).__module__.partition(".")[0])
         return of_variable(getattr(of, name) if is_own else vars(of)[name]) if is_own or name in vars(of) else Any
     if isinstance(of, type):
         found = inspect.getattr_static(of, name, None)
