@@ -132,13 +132,5 @@ def name(pubsub: PubsubServer) -> str:
 
 
 @pytest.fixture
-def bigquery(bigquery_server: BigQueryServer, monkeypatch: pytest.MonkeyPatch) -> BigQueryServer:
-    """The server, whose address is in the environment."""
-    for name, value in bigquery_server.environment.items():
-        monkeypatch.setenv(name, value)
-    return bigquery_server
-
-
-@pytest.fixture
 def topic(broker: KafkaBroker) -> Topic:
     return Topic(broker)
