@@ -111,16 +111,22 @@ class Summable:
         raise NotImplementedError
 
 
-class Lambda(Protocol):
-    """The type that Pyright checks a lambda by: nothing else has it.
-
-    Pyright infers an operand of `|` without its left side, so the type of a lambda's parameter is unknown.  With
-    `Callable` alone it would be a type variable, each use of which is an error.
-    """
-
+class _OnlyLambdas(Protocol):
     _only_lambdas: Never
 
+
+class _LambdaOfFew(_OnlyLambdas, Protocol):
     def __call__(self, element: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class _LambdaOfMany(_OnlyLambdas, Protocol):
+    def __call__(self, element: Any, a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+
+# The types that Pyright checks a lambda by: nothing else has them.  One of them is for up to two parameters.
+# Pyright infers an operand of `|` without its left side, so the type of a lambda's parameter is unknown.  With
+# `Callable` alone it would be a type variable, each use of which is an error.
+Lambda: TypeAlias = _LambdaOfFew | _LambdaOfMany
 
 
 class Result:
@@ -137,7 +143,11 @@ if MYPY:
     # Mypy infers a lambda only from a function with as many defaults.
     WithDefault: TypeAlias = Callable[[A, DefaultArg(Any)], B]
     WithDefaults: TypeAlias = Callable[[A, DefaultArg(Any), DefaultArg(Any)], B]
+    WithThreeDefaults: TypeAlias = Callable[[A, DefaultArg(Any), DefaultArg(Any), DefaultArg(Any)], B]
+    WithArgumentAndDefaults: TypeAlias = Callable[[A, X, DefaultArg(Any), DefaultArg(Any)], B]
     WithArgumentAndDefault: TypeAlias = Callable[[A, X, DefaultArg(Any)], B]
+    PairWithDefault: TypeAlias = Callable[[Any, Any, DefaultArg(Any)], B]
+    PairWithDefaults: TypeAlias = Callable[[Any, Any, DefaultArg(Any), DefaultArg(Any)], B]
 else:
     Function: TypeAlias = Lambda | Callable[Concatenate[A, P], B]
     WithDefault: TypeAlias = Callable[[A], B]

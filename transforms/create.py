@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, TypeVar, overload
 
 from ..sdk import typehints
 from ..sdk.elements.defensive_copy import defensive_copies
@@ -48,6 +48,9 @@ class Create(PTransform[PBegin, PCollection[A]]):
 
         def _unwraps(self) -> None: ...
 
+    # Only values of any type pass for `Never`.
+    @overload
+    def __init__(self: Create[Any], values: Never, reshuffle: bool = True) -> None: ...
     @overload
     def __init__(self: Create[tuple[K, V]], values: Mapping[K, V], reshuffle: bool = True) -> None: ...
     @overload

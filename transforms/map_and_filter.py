@@ -38,7 +38,15 @@ if TYPE_CHECKING:
 # Mypy takes it as true.
 MYPY = False
 if MYPY:
-    from ..sdk.static_types import WithArgumentAndDefault, WithDefault, WithDefaults
+    from ..sdk.static_types import (
+        PairWithDefault,
+        PairWithDefaults,
+        WithArgumentAndDefault,
+        WithArgumentAndDefaults,
+        WithDefault,
+        WithDefaults,
+        WithThreeDefaults,
+    )
 
 
 class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
@@ -66,7 +74,11 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
         @overload
         def __init__(self, fn: WithDefaults[A, R], **kwargs: Any) -> None: ...  # type: ignore[overload-cannot-match]
         @overload
+        def __init__(self, fn: WithThreeDefaults[A, R], **kwargs: Any) -> None: ...  # type: ignore[overload-cannot-match]
+        @overload
         def __init__(self, fn: WithArgumentAndDefault[A, X, R], argument: X, /, **kwargs: Any) -> None: ...
+        @overload
+        def __init__(self, fn: WithArgumentAndDefaults[A, X, R], argument: X, /, **kwargs: Any) -> None: ...
         @overload
         def __init__(self, fn: tuple[Column | tuple[Column, ...], ...]) -> None: ...
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...  # type: ignore[misc]
@@ -206,6 +218,10 @@ class MapTuple(_CallableParDo["Items[A, B]", R, R, "Result"], Generic[A, B, R]):
         @overload
         def __init__(self, fn: Callable[[Any, Any, Any], R]) -> None: ...
         @overload
+        def __init__(self, fn: PairWithDefault[R], *args: Any, **kwargs: Any) -> None: ...
+        @overload
+        def __init__(self, fn: PairWithDefaults[R], *args: Any, **kwargs: Any) -> None: ...  # type: ignore[overload-cannot-match]
+        @overload
         def __init__(self, fn: Callable[[Any, Any, Any, Any], R], *args: Any, **kwargs: Any) -> None: ...
         @overload
         def __init__(  # type: ignore[overload-cannot-match]
@@ -237,6 +253,10 @@ class FlatMapTuple(_CallableParDo["Items[A, B]", R, Iterable[R] | None, "Iterabl
         ) -> None: ...
         @overload
         def __init__(self, fn: Callable[[Any, Any, Any], Iterable[R] | None]) -> None: ...
+        @overload
+        def __init__(self, fn: PairWithDefault[Iterable[R] | None], *args: Any, **kwargs: Any) -> None: ...
+        @overload
+        def __init__(self, fn: PairWithDefaults[Iterable[R] | None], *args: Any, **kwargs: Any) -> None: ...  # type: ignore[overload-cannot-match]
         @overload
         def __init__(
             self, fn: Callable[[Any, Any, Any, Any], Iterable[R] | None], *args: Any, **kwargs: Any
