@@ -44,9 +44,11 @@ class Unannotated(Protocol[InputT_contra, OutputT_co]):
 
 
 class OfWholeInput(Applicable[InputT_contra, OutputT_co], Protocol):
-    """A transform that isn't `ApplicableToElements`."""
+    """A transform that isn't `ApplicableToElements`.  Its class takes the input as well as its `expand`."""
 
     def _expands(self) -> None: ...
+
+    def _declares(self, input_or_inputs: InputT_contra, /) -> object: ...
 
 
 class ApplicableToElements(Protocol[ElementT_contra, InputT_contra, OutputT_co]):
@@ -67,7 +69,9 @@ class Elementwise(Applicable[InputT_contra, OutputT_co], Protocol):
 
 
 class Process(Protocol[ElementT_contra, P, ResultT_co]):
-    """A DoFn whose `process` takes this element and these further arguments."""
+    """A DoFn whose `process` takes this element and these further arguments, and whose class takes the element."""
+
+    def _declares(self, element: ElementT_contra, /) -> object: ...
 
     def process(self, element: ElementT_contra, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...
 
@@ -82,6 +86,8 @@ class UnannotatedProcess(Protocol[ElementT_contra, ResultT_co]):
 
 class DoFnOf(Protocol[ElementT_contra]):
     """A DoFn of such elements, in messages of mypy."""
+
+    def _declares(self, element: ElementT_contra, /) -> object: ...
 
     def process(self, element: ElementT_contra, /) -> Outputs[Any]: ...
 
@@ -140,12 +146,13 @@ if MYPY:
     from mypy_extensions import DefaultArg
 
     Function: TypeAlias = Callable[Concatenate[A, P], B]
-    # Mypy infers a lambda only from a function with as many defaults.
-    WithDefault: TypeAlias = Callable[[A, DefaultArg(Any)], B]
-    WithDefaults: TypeAlias = Callable[[A, DefaultArg(Any), DefaultArg(Any)], B]
-    WithThreeDefaults: TypeAlias = Callable[[A, DefaultArg(Any), DefaultArg(Any), DefaultArg(Any)], B]
-    WithArgumentAndDefaults: TypeAlias = Callable[[A, X, DefaultArg(Any), DefaultArg(Any)], B]
-    WithArgumentAndDefault: TypeAlias = Callable[[A, X, DefaultArg(Any)], B]
+    # Mypy infers a lambda only from a function with as many defaults.  Where nothing says what A is, `A | Any` is `Any`,
+    # and A would be `Never`.
+    WithDefault: TypeAlias = Callable[[A | Any, DefaultArg(Any)], B]
+    WithDefaults: TypeAlias = Callable[[A | Any, DefaultArg(Any), DefaultArg(Any)], B]
+    WithThreeDefaults: TypeAlias = Callable[[A | Any, DefaultArg(Any), DefaultArg(Any), DefaultArg(Any)], B]
+    WithArgumentAndDefaults: TypeAlias = Callable[[A | Any, X, DefaultArg(Any), DefaultArg(Any)], B]
+    WithArgumentAndDefault: TypeAlias = Callable[[A | Any, X, DefaultArg(Any)], B]
     PairWithDefault: TypeAlias = Callable[[Any, Any, DefaultArg(Any)], B]
     PairWithDefaults: TypeAlias = Callable[[Any, Any, DefaultArg(Any), DefaultArg(Any)], B]
 else:
