@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 class Create(PTransform[PBegin, PCollection[A]]):
     """The values of an iterable; `TimestampedValue`s among them get their timestamps.
 
+    Returns a `PCollection[A]` for values of type A, and a `PCollection[tuple[K, V]]` for a mapping.
+
     `reshuffle` is Beam's and accepted; runners always distribute the values.
 
     The rows of a `pyarrow.Table`, a `pyarrow.RecordBatch` or a `pandas.DataFrame` are `Row`s, with Python's values and
@@ -85,6 +87,8 @@ class Create(PTransform[PBegin, PCollection[A]]):
 
 class Impulse(PTransform[PBegin, PCollection[bytes]]):
     """One element, `b""`, with the minimum timestamp.
+
+    Returns a `PCollection[bytes]`.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:

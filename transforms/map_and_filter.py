@@ -116,6 +116,8 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
 class Map(_CallableParDo[A, B, B, "Result"]):
     """One output for each element: the function's result, or the value of an expression of `col`.
 
+    Returns a `PCollection[B]` for a function with results of type B.
+
     A tuple of expressions gives tuples: `Map((col("user"), col("value")))` pairs of a key and a value, and
     `Map((col("user"), (col("price"), col("quantity"))))` pairs whose values are tuples.
 
@@ -160,6 +162,8 @@ def _tuples(item: Any, fields: list[tuple[str, Column]]) -> Elements:
 class FlatMap(_CallableParDo[A, B, Iterable[B] | None, "Iterable[Result] | None"]):
     """Any number of outputs for each element: the items of the function's result.
 
+    Returns a `PCollection[B]` for a function that returns an iterable of elements of type B.
+
     >>> import penstock as beam
     >>> ["a b", "c"] | beam.FlatMap(str.split)
     ['a', 'b', 'c']
@@ -175,6 +179,8 @@ class FlatMap(_CallableParDo[A, B, Iterable[B] | None, "Iterable[Result] | None"
 
 class Filter(_CallableParDo[A, A, object, "Result"]):
     """The elements for which the function returns true, or an expression of `col` is true.
+
+    Returns a `PCollection[T]`, as its input is.
 
     >>> import penstock as beam
     >>> [1, 2, 3] | beam.Filter(lambda x: x != 2)
@@ -201,6 +207,8 @@ class Filter(_CallableParDo[A, A, object, "Result"]):
 
 class MapTuple(_CallableParDo["Items[A, B]", R, R, "Result"], Generic[A, B, R]):
     """Map, with the items of each element as the function's arguments.
+
+    Returns a `PCollection[B]` for a function with results of type B.
 
     >>> import penstock as beam
     >>> [("a", 1)] | beam.MapTuple(lambda key, value: key * value)
@@ -235,6 +243,8 @@ class MapTuple(_CallableParDo["Items[A, B]", R, R, "Result"], Generic[A, B, R]):
 
 class FlatMapTuple(_CallableParDo["Items[A, B]", R, Iterable[R] | None, "Iterable[Result] | None"], Generic[A, B, R]):
     """FlatMap, with the items of each element as the function's arguments.
+
+    Returns a `PCollection[B]` for a function that returns an iterable of elements of type B.
 
     >>> import penstock as beam
     >>> [("a", 2)] | beam.FlatMapTuple(lambda key, n: [key] * n)
