@@ -80,6 +80,8 @@ _OUTPUTS = {"FailedRows": "failed_rows", "FailedRowsWithErrors": "failed_rows_wi
 class WriteToBigQuery(PTransform):
     """Rows, such as dicts, into tables of BigQuery.
 
+    Takes a `PCollection[T]` of records.
+
     With the Storage Write API, and with load jobs, each row is in its table once, also after failures: workers append
     rows to pending streams, or write files, and a commit makes the rows of a table visible at once.  Streaming inserts
     are at least once.  With `use_cdc_writes` rows are replaced and deleted by their primary key, and retractions delete
