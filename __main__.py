@@ -16,6 +16,7 @@ from .cli.runner_list import describe_runners
 from .cli.short_errors import short_message
 from .cli.simulate import simulate
 from .cli.state import state
+from .sdk.foreign_programs import template_arguments
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False))
 ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -49,15 +50,19 @@ def _existing(ctx: click.Context, param: click.Parameter, file: str) -> str:
 )
 @BEAM
 @click.option("-m", "as_module", is_flag=True, is_eager=True, help="FILE is the name of a module, as of python -m.")
+@click.option("--template", metavar="JSON", help="The metadata file of a flex template: it checks the file's flags.")
 @click.argument("file", callback=_existing)
 @ARGUMENTS
-def run(file: str, arguments: tuple[str, ...], beam: bool, as_module: bool) -> None:
+def run(file: str, arguments: tuple[str, ...], beam: bool, as_module: bool, template: str | None) -> None:
     """Run a Python file, or a module, that runs pipelines.
 
     Flags after the file are the file's own and the pipelines', such as --runner=spark-batch.  A flag that is unknown to
     the file's parsers (argparse, click) and to all classes of options is an error when a pipeline is created.
+    Defaults of a --template are added to them.
     """
     try:
+        if template is not None:
+            arguments = tuple(template_arguments(template, arguments))
         run_program(file, arguments, beam, as_module)
     except SystemExit:
         # A missing option, too, which has printed the usage.
@@ -97,15 +102,16 @@ def check(files: tuple[Path, ...], beam: bool) -> None:
     """Check what programs need of Beam.
 
     Reports what Python files need that penstock doesn't have. The files, or all Python files of directories, are
-    parsed, and not run. The exit status is 1 if something is missing, otherwise 0.
+    parsed, and not run. The exit status is 1 if something is missing, otherwise 0. A note names what is accepted and
+    has no effect.
     """
     from .sdk.foreign_programs import missing_in
 
     found = False
     for file in (each for path in files for each in (sorted(path.rglob("*.py")) if path.is_dir() else [path])):
         for missing in missing_in(file.read_bytes()):
-            found = True
-            click.echo(f"{file}:{missing.line}: {missing.reason}")
+            found |= not missing.is_note
+            click.echo(f"{file}:{missing.line}: {'note: ' * missing.is_note}{missing.reason}")
     sys.exit(found)
 
 

@@ -20,6 +20,7 @@ options_validation.py  errors of options
 portable_options.py    options by their URNs
 overrides.py           replacements of transforms
 applied_transforms.py  annotations and resource hints of transforms
+template_metadata.py   metadata files of flex templates
 check.py               what of Beam a program uses that penstock doesn't have
 pytest_plugin.py       plugin for pytest that runs the tests of a program for Beam: `python -m pytest -p penstock.beam`
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -12,6 +13,7 @@ import attrs
 
 from ..sdk.errors import RunnerError
 from ..sdk.namespaces import namespace
+from ..sdk.options.pipeline_options import PipelineOptions, flags_without_effect
 from ..sdk.runner import create_runner
 from .absent import AbsentMeta, described
 from .import_hook import folders_of_installed_beam
@@ -22,23 +24,25 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.
 
 @attrs.frozen(order=True)
 class Missing:
-    """Something that a program needs and penstock lacks.
+    """Something that a program needs and penstock lacks, or that penstock accepts without effect.
 
     Attributes:
       line: the line of the program.
       reason: what is missing, and what to use instead.
+      is_note: whether the program runs all the same.
     """
 
     line: int
     reason: str
+    is_note: bool = False
 
 
 def missing_of_beam(source: bytes | str) -> list[Missing]:
-    """Return what a program needs and penstock lacks, by lines.
+    """Return what a program needs and penstock lacks, and what has no effect, by lines.
 
     >>> missing_of_beam("import apache_beam as beam\\nbeam.io.jdbc.ReadFromJdbc()")
     [Missing(line=2, reason="apache_beam.io.jdbc.ReadFromJdbc: penstock doesn't have it; use beam.io.ReadFromSQL and \
-beam.io.WriteToSQL")]
+beam.io.WriteToSQL", is_note=False)]
     """
     try:
         tree = ast.parse(source)
@@ -124,7 +128,11 @@ class _Uses(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         thing = self._thing(node.func, reports=False)
         accepted = _parameters(thing)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "with_resource_hints":
+            self._note(node, "with_resource_hints")
         for keyword in node.keywords:
+            if keyword.arg is not None and keyword.arg in _without_effect(thing):
+                self._note(keyword.value, f"{ast.unparse(node.func)}({keyword.arg}=...)")
             if accepted is not None and keyword.arg is not None and keyword.arg not in accepted:
                 self._report(keyword.value, f"{ast.unparse(node.func)} has no parameter {keyword.arg!r} in penstock")
             if keyword.arg == "runner" and (accepted is None or keyword.arg in accepted):
@@ -138,6 +146,8 @@ class _Uses(ast.NodeVisitor):
                 self._check_runner(following)
             elif isinstance(text, str) and text.startswith("--runner="):
                 self._check_runner(each, text.partition("=")[2])
+            elif isinstance(text, str) and text.partition("=")[0] in flags_without_effect():
+                self._note(each, text.partition("=")[0])
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
@@ -173,6 +183,9 @@ class _Uses(ast.NodeVisitor):
             except RunnerError as error:
                 self._report(node, str(error))
 
+    def _note(self, node: ast.AST, what: str) -> None:
+        self.missing.append(Missing(getattr(node, "lineno", 1), f"{what} has no effect in penstock", is_note=True))
+
     def _report(self, node: ast.AST, reason: str) -> None:
         self.missing.append(Missing(getattr(node, "lineno", 1), reason))
 
@@ -185,6 +198,26 @@ def _bound(node: ast.AST) -> Iterator[str]:
     for each in ast.walk(node):
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
             yield each.id
+
+
+# An entry of the arguments in a docstring: names, and what they mean.
+_ENTRY = re.compile(r"^ {6}(\w+(?:,\s+\w+)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def _without_effect(thing: Any) -> frozenset[str]:
+    """Return the parameters that have no effect, as the docstring says."""
+    if not isinstance(thing, type) and not inspect.isfunction(thing):
+        return frozenset()
+    if isinstance(thing, AbsentMeta) or not thing.__module__.startswith(__name__.partition(".")[0]):
+        return frozenset()
+    if isinstance(thing, type) and issubclass(thing, PipelineOptions):
+        return frozenset(name.removeprefix("--") for name in flags_without_effect())
+    found: set[str] = set()
+    for each in thing.__mro__ if isinstance(thing, type) else (thing,):
+        for names, text in _ENTRY.findall(each.__doc__ or ""):
+            if re.match(r"(?:Beam's[;,] )?(?:ha(?:s|ve) no|accepted, without|without) effect", text):
+                found.update(re.split(r",\s+", names))
+    return frozenset(found)
 
 
 def _parameters(thing: Any) -> set[str] | None:

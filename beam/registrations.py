@@ -38,6 +38,7 @@ def _function(path: str) -> Callable[..., Any]:
 _POINTS: tuple[tuple[ExtensionPoint[Any, Any], str], ...] = (
     (foreign_programs.install_import_hook, "import_hook.install_import_hook"),
     (foreign_programs.missing_in, "check.missing_of_beam"),
+    (foreign_programs.template_arguments, "template_metadata.template_arguments"),
     (forms.constraint_form, "typehints.native_types.convert_to_beam_type"),
     (forms.windowed_form, "typehints.subscripts.WindowedTypeConstraint"),
     (forms.check_value, "typehints.constraints.check_constraint"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +18,18 @@ def install_import_hook() -> None:
 
 
 @extension_point
+def template_arguments(path: str, given: Sequence[str]) -> list[str]:
+    """Return the flags of a run: those that are given, and others by a file that describes the program's.
+
+    Raises `OptionsError` for flags that don't fit the file.
+    """
+    raise NotImplementedError
+
+
+@extension_point
 def missing_in(source: bytes) -> list[Any]:
-    """Return what a program needs of the other SDK and penstock lacks, as objects with a `line` and a `reason`."""
+    """Return what a program needs of the other SDK and penstock lacks, as objects with a `line` and a `reason`.
+
+    Those that have `is_note` are accepted without effect.
+    """
     raise NotImplementedError

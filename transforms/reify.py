@@ -48,10 +48,7 @@ class Reify:
     """
 
     class Timestamp(_Reify):
-        """The element as a `TimestampedValue` with its timestamp.
-
-        Returns a `PCollection[TimestampedValue[T]]` for elements of type T.
-        """
+        """The element as a `TimestampedValue` with its timestamp."""
 
         if TYPE_CHECKING:
 
@@ -63,10 +60,7 @@ class Reify:
             return TimestampedValue(element, timestamp)
 
     class Window(_Reify):
-        """The element as `(element, timestamp, window)`; once for each of its windows.
-
-        Returns a `PCollection[tuple[T, Timestamp, BoundedWindow]]` for elements of type T.
-        """
+        """The element as `(element, timestamp, window)`; once for each of its windows."""
 
         if TYPE_CHECKING:
 
@@ -78,10 +72,7 @@ class Reify:
             return element, timestamp, window
 
     class TimestampInValue(_Reify):
-        """A pair as `(key, TimestampedValue(value, timestamp))`.
-
-        Returns a `PCollection[tuple[K, TimestampedValue[V]]]` for pairs of K and V.
-        """
+        """A pair as `(key, TimestampedValue(value, timestamp))`."""
 
         if TYPE_CHECKING:
 
@@ -94,10 +85,7 @@ class Reify:
             return key, TimestampedValue(value, timestamp)
 
     class WindowInValue(_Reify):
-        """A pair as `(key, (value, timestamp, window))`; once for each of its windows.
-
-        Returns a `PCollection[tuple[K, tuple[V, Timestamp, BoundedWindow]]]` for pairs of K and V.
-        """
+        """A pair as `(key, (value, timestamp, window))`; once for each of its windows."""
 
         if TYPE_CHECKING:
 

@@ -351,6 +351,11 @@ def _command_line() -> list[str]:
 _broken: WeakKeyDictionary[type[PipelineOptions], str] = WeakKeyDictionary()
 
 
+def flags_without_effect() -> frozenset[str]:
+    """Return the flags of Beam that are accepted and have no effect, with their dashes."""
+    return frozenset(flag for _, parser, _ in _usable() for flag in parser.without_effect())
+
+
 def _usable() -> list[tuple[type[PipelineOptions], OptionsParser, dict[str, Any]]]:
     """Return all views with their parsers and defaults.  Log a warning once for each view that fails, and leave it
     out."""

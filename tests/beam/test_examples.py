@@ -16,8 +16,8 @@ import pytest
 HERE = pathlib.Path(__file__).parent
 FOLDER = HERE.parents[1] / "examples" / "beam"
 NOT_PIPELINES = {"samples", "game_events"}
-# Tested in io/test_pubsub_to_bigquery.py.
-AT_SERVERS = {"pubsub_to_bigquery"}
+# Tested in io/test_pubsub_to_bigquery.py and io/test_monthly_totals.py.
+AT_SERVERS = {"monthly_totals", "pubsub_to_bigquery"}
 EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if path.stem not in NOT_PIPELINES | AT_SERVERS)
 
 

@@ -25,8 +25,6 @@ class Sum:
     class Globally(GlobalCombiner):
         """Of a whole collection; 0 if it is empty.
 
-        Returns a `PCollection[T]`, as its input is.
-
         >>> import penstock as beam
         >>> [1, 2, 3] | beam.combiners.Sum.Globally()
         [6]
@@ -41,8 +39,6 @@ class Sum:
 
     class PerKey(KeyedCombiner):
         """Of each key's values.
-
-        Returns a `PCollection[tuple[K, V]]`, as its input is.
 
         >>> import penstock as beam
         >>> [("a", 1), ("a", 2)] | beam.combiners.Sum.PerKey()
@@ -68,8 +64,6 @@ class Min:
     class Globally(GlobalCombiner):
         """Of a whole collection; no output if it is empty.
 
-        Returns a `PCollection[T]`, as its input is.
-
         >>> import penstock as beam
         >>> [3, 1, 2] | beam.combiners.Min.Globally()
         [1]
@@ -84,8 +78,6 @@ class Min:
 
     class PerKey(KeyedCombiner):
         """Of each key's values.
-
-        Returns a `PCollection[tuple[K, V]]`, as its input is.
 
         >>> import penstock as beam
         >>> [("a", 1), ("a", 2)] | beam.combiners.Min.PerKey()
@@ -111,8 +103,6 @@ class Max:
     class Globally(GlobalCombiner):
         """Of a whole collection; no output if it is empty.
 
-        Returns a `PCollection[T]`, as its input is.
-
         >>> import penstock as beam
         >>> [3, 1, 2] | beam.combiners.Max.Globally()
         [3]
@@ -127,8 +117,6 @@ class Max:
 
     class PerKey(KeyedCombiner):
         """Of each key's values.
-
-        Returns a `PCollection[tuple[K, V]]`, as its input is.
 
         >>> import penstock as beam
         >>> [("a", 1), ("a", 2)] | beam.combiners.Max.PerKey()

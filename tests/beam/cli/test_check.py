@@ -59,6 +59,33 @@ def test_a_program_that_needs_nothing_else_passes(penstock: Penstock, tmp_path: 
     assert (0, "") == (ran.returncode, ran.stdout + ran.stderr)
 
 
+NOTES = """\
+import apache_beam as beam
+from apache_beam.io.gcp.bigquery import WriteToBigQuery
+from apache_beam.options.pipeline_options import PipelineOptions
+
+options = PipelineOptions(["--temp_location=gs://t", "--project=p"], region="r", streaming=True)
+with beam.Pipeline(options=options) as p:
+    rows = p | beam.io.ReadFromBigQuery(table="d.t", gcs_location="gs://t")
+    rows | WriteToBigQuery("d.t", batch_size=500, num_streaming_keys=5, schema="a:STRING")
+    rows | beam.Map(print).with_resource_hints(min_ram="4GB")
+"""
+
+
+def test_what_has_no_effect_is_a_note(penstock: Penstock) -> None:
+    ran = penstock("check", "--beam", "pipeline.py", program=NOTES)
+
+    assert 0 == ran.returncode, ran.stdout
+    assert [
+        "pipeline.py:5: note: --temp_location has no effect in penstock",
+        "pipeline.py:5: note: PipelineOptions(region=...) has no effect in penstock",
+        "pipeline.py:7: note: beam.io.ReadFromBigQuery(gcs_location=...) has no effect in penstock",
+        "pipeline.py:8: note: WriteToBigQuery(batch_size=...) has no effect in penstock",
+        "pipeline.py:8: note: WriteToBigQuery(num_streaming_keys=...) has no effect in penstock",
+        "pipeline.py:9: note: with_resource_hints has no effect in penstock",
+    ] == ran.stdout.splitlines()
+
+
 def test_imports_of_what_beam_does_not_have_are_reported() -> None:
     """And a file that isn't Python."""
     lines = ["import apache_beam.io.nothing", "from apache_beam.pvalue import AsNothing", "import json, apache_beam"]
