@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from importlib import import_module
 from typing import Any
 
 import attrs
@@ -123,12 +124,16 @@ class Lease:
             try:
                 self._client.acknowledge(subscription=self.reading.subscription.path, ack_ids=ids, **ONCE)
             except Exception as error:
-                if not is_lost(error):
+                # They come again, and are dropped.
+                if is_lost(error):
+                    self._outage.lost(error)
+                elif isinstance(error, import_module("google.api_core.exceptions").FailedPrecondition):
+                    # A subscription with exactly-once delivery says that the lease of some of them has ended.
+                    _logger.warning("%s: messages will come again, and are dropped: %s", self.reading.transform, error)
+                else:
                     raise error_of(
                         self.reading.transform, self.reading.subscription, "can't be acknowledged", error
                     ) from None
-                # They come again, and are dropped.
-                self._outage.lost(error)
         for received in covered:
             received.drop()
 

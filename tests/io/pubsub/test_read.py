@@ -90,6 +90,33 @@ def test_messages_that_no_checkpoint_covers_come_again(pubsub: PubsubServer, nam
     assert set(numbers(0, 10)) >= {each.data for each in pubsub.pull(name)}
 
 
+def test_a_lease_that_has_ended_is_no_failure(
+    pubsub: PubsubServer, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a subscription with exactly-once delivery tells it: the messages come again, and are dropped."""
+    from google.api_core.exceptions import FailedPrecondition
+
+    source = source_of(ReadFromPubSub(subscription=pubsub.subscription(name)))
+    (partition,) = source.partitions()
+    reader = source.open(partition, None)
+    pubsub.publish(name, numbers(0, 3))
+    assert numbers(0, 3) == polled(reader, 3)
+
+    def refuse(**request: Any) -> None:
+        raise FailedPrecondition("Some acknowledgement ids in the request were invalid.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader._lease._client, "acknowledge", refuse)
+        reader.acknowledge(reader.offset())
+    assert "messages will come again, and are dropped: 400 Some acknowledgement ids" in caplog.text
+    position = reader.offset()
+    reader.close()
+    again = source.open(partition, position)
+    pubsub.publish(name, numbers(3, 4))
+    assert numbers(3, 4) == polled(again, 1)
+    again.close()
+
+
 def test_a_topic_is_read_by_a_subscription_of_its_own(pubsub: PubsubServer, name: str) -> None:
     """Which a checkpoint has: a restart reads on."""
     source = source_of(ReadFromPubSub(topic=pubsub.topic(name)))
