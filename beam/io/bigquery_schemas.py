@@ -27,6 +27,14 @@ class TableReference:
 
 
 @attrs.define
+class DatasetReference:
+    """The name of a dataset."""
+
+    projectId: str | None = None
+    datasetId: str | None = None
+
+
+@attrs.define
 class TableFieldSchema:
     """A column of a table; a column of the type RECORD has fields."""
 
@@ -134,6 +142,17 @@ def parse_table_reference(table: Any, dataset: str | None = None, project: str |
             f"Expected a table reference (PROJECT:DATASET.TABLE or DATASET.TABLE) instead of {table}."  # Beam's words
         ) from None
     return TableReference(found.project, found.dataset, found.table)
+
+
+def get_hashable_destination(destination: Any) -> Any:
+    """Return a table as text, 'project:dataset.table'; text and functions as they are.
+
+    >>> get_hashable_destination(TableReference("shop", "sales", "orders"))
+    'shop:sales.orders'
+    """
+    if isinstance(destination, TableReference):
+        return f"{destination.projectId}:{destination.datasetId}.{destination.tableId}"
+    return destination
 
 
 class BigQueryWrapper:
