@@ -30,5 +30,11 @@ class OpenedSink(Sink[Any], Generic[T]):
             self._opened[context.label] = self.open_for(context.label)
         return self._opened[context.label]
 
+    def close(self) -> None:
+        """Close what is open: a connection may have a thread, which a run must not leave behind."""
+        for opened in self._opened.values():
+            if hasattr(opened, "close"):
+                opened.close()
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_opened": {}}

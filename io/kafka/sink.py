@@ -208,10 +208,6 @@ class KafkaSink(OpenedSink["Publishing"]):
     def abort(self, context: SinkContext) -> None:
         """Do nothing: staged blocks that no token names are never read, and are removed by the topic's retention."""
 
-    def close(self) -> None:
-        for publishing in self._opened.values():
-            publishing.close()
-
 
 class Publishing:
     """The topics as one transform writes to them, with the producer that publishes."""

@@ -89,11 +89,6 @@ class MqttSink(MessageSink["Publishing"]):
     def prepare(self, context: SinkContext) -> None:
         self.opened(context).connect()
 
-    def close(self) -> None:
-        """Disconnect: a connection has a thread, which a run must not leave behind."""
-        for publishing in self._opened.values():
-            publishing.close()
-
 
 class Publishing:
     """The broker as one transform writes to it, with the connection that publishes."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import attrs
 
-from ...sdk.errors import PenstockError, SinkError, SourceError, missing_extra
+from ...sdk.errors import missing_extra
 from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
 from ..lost_connections import is_lost
+from ..server_connection import ServerConnection
 
 # A call that isn't repeated by the client, silently, and how long its answer is waited for, in seconds.
 ONCE: Mapping[str, Any] = {"retry": None, "timeout": 10.0}
@@ -29,14 +29,17 @@ def package(needed_for: str) -> Any:
         raise missing_extra("google-cloud-pubsub", "pubsub", needed_for) from error
 
 
-@attrs.frozen
-class Resource:
+@attrs.frozen(repr=False)
+class Resource(ServerConnection):
     """A topic or a subscription.
 
     >>> Resource.of("Read", "projects/shop/topics/orders", "topics").name
     'orders'
     """
 
+    service = "Pub/Sub"
+
+    transform: str
     project: str
     kind: str
     name: str
@@ -47,45 +50,38 @@ class Resource:
         found = _NAME.fullmatch(path) if isinstance(path, str) else None
         if found is None or found["kind"] != kind:
             raise ValueError(f"{transform}: expected a path such as 'projects/PROJECT/{kind}/NAME', got {path!r}")
-        return Resource(found["project"], kind, found["name"])
+        return Resource(transform, found["project"], kind, found["name"])
 
     @property
     def path(self) -> str:
         return f"projects/{self.project}/{self.kind}/{self.name}"
 
+    @property
+    def shown(self) -> str:
+        return self.path
 
-@contextmanager
-def explained(
-    transform: str, resource: Resource, what: str, kind: type[SourceError] | type[SinkError] = SourceError
-) -> Iterator[None]:
-    """Convert the client's errors, except of lost connections, into `SourceError`s or `SinkError`s.
+    @property
+    def server(self) -> str:
+        return f"Pub/Sub's {self.path}"
 
-    Args:
-      what: such as "can't be read".
-    """
-    try:
-        yield
-    except PenstockError:
-        raise
-    except Exception as error:
-        if is_lost(error):
-            raise
-        raise error_of(transform, resource, what, error, kind) from None
+    def failed(self, what: str) -> str:
+        """Return what failed, such as "can't be read", with the topic or subscription."""
+        return f"{self.server} {what}"
 
+    def said(self, error: BaseException) -> str:
+        return without_environment(text_or_class(error))
 
-def error_of(
-    transform: str,
-    resource: Resource,
-    what: str,
-    error: BaseException,
-    kind: type[SourceError] | type[SinkError] = SourceError,
-) -> SourceError | SinkError:
-    """Return the client's error in words, with what to do."""
-    said = without_environment(text_or_class(error))
-    advice = {
-        "DefaultCredentialsError": "; set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default "
-        "login`",
-        "PermissionDenied": "; do the credentials have the role Pub/Sub Subscriber, or Publisher?",
-        "NotFound": f"; create it with `gcloud pubsub {resource.kind} create {resource.name}`",
-    }.get(type(error).__name__, "")
-    return kind(f"{transform}: Pub/Sub's {resource.path} {what}: {said}{advice}")
+    def advice(self, error: BaseException) -> str:
+        return {
+            "DefaultCredentialsError": "; set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default "
+            "login`",
+            "PermissionDenied": "; do the credentials have the role Pub/Sub Subscriber, or Publisher?",
+            "NotFound": f"; create it with `gcloud pubsub {self.kind} create {self.name}`",
+        }.get(type(error).__name__, "")
+
+    def cause(self, error: BaseException | None) -> None:
+        """Return None: the client's errors have errors of its transports as causes."""
+
+    def is_own(self, error: Exception) -> bool:
+        """Return True for any error but that of a lost connection."""
+        return not is_lost(error)

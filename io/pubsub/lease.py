@@ -20,8 +20,8 @@ from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
 from ..lost_connections import is_lost
 from ..recent_ids import RecentIds
-from ..waiting import RETRIED_AFTER, Outage
-from .client import ONCE, Resource, error_of, package
+from ..waiting import RETRIED_AFTER
+from .client import ONCE, Resource, package
 from .messages import PubsubMessage, message_of
 
 _logger = logger_of(__name__)
@@ -51,17 +51,20 @@ class Reading:
     """What is read.
 
     Attributes:
-      transform: the transform's label.
       id_label: the attribute that has a message's id; None for Pub/Sub's own id.
       max_in_flight: the greatest number of messages that are not acknowledged.
       max_ids: the number of ids in a position.
     """
 
-    transform: str
     subscription: Resource
     id_label: str | None
     max_in_flight: int
     max_ids: int
+
+    @property
+    def transform(self) -> str:
+        """The label of the transform."""
+        return self.subscription.transform
 
 
 class Lease:
@@ -81,7 +84,7 @@ class Lease:
         self._failure: BaseException | None = None
         self._closed = threading.Event()
         self._news = threading.Condition()
-        self._outage = Outage(reading.transform, f"Pub/Sub's {reading.subscription.path}")
+        self._outage = reading.subscription.outage()
         self.last_received = time.monotonic()
         self._client: Any = None
         self._stream: Any = None
@@ -131,9 +134,7 @@ class Lease:
                     # A subscription with exactly-once delivery says that the lease of some of them has ended.
                     _logger.warning("%s: messages will come again, and are dropped: %s", self.reading.transform, error)
                 else:
-                    raise error_of(
-                        self.reading.transform, self.reading.subscription, "can't be acknowledged", error
-                    ) from None
+                    raise self.reading.subscription.error("can't be acknowledged", error) from None
         for received in covered:
             received.drop()
 
@@ -183,7 +184,7 @@ class Lease:
         error, self._failure = self._failure, None
         assert error is not None
         if not is_lost(error):
-            raise error_of(self.reading.transform, self.reading.subscription, "can't be read", error)
+            raise self.reading.subscription.error("can't be read", error)
         self._outage.lost(error)
         time.sleep(RETRIED_AFTER)
         self._close_stream()

@@ -149,13 +149,12 @@ class ReadFromPubSub(PTransform[PBegin, PCollection[A]]):
         self._times = EventTimes.of(name, timestamp_fn, watermark_estimator, idle_after, default)
         self.with_attributes = with_attributes
         self._of = of
-        reading = Reading(name, of, id_label, max_in_flight, max_ids)
+        reading = Reading(of, id_label, max_in_flight, max_ids)
         self._input = Input(reading, None if topic is None else of, timestamp_attribute, with_attributes)
 
     def expand(self, pbegin: PBegin) -> PCollection[A]:
         label = pbegin.pipeline.full_label
-        reading = attrs.evolve(self._input.reading, transform=label)
-        source: Any = PubsubSource(attrs.evolve(self._input, reading=reading), self._times)
+        source: Any = PubsubSource(self._input.labelled(label), self._times)
         if self._limits.is_bounded:
             # A run in batch may fail after its messages were read, and then they would be lost.
             is_own = source.input.topic is not None

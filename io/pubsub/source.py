@@ -17,8 +17,7 @@ from ...sdk.redaction import logger_of
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, Timestamp
-from ..waiting import patiently
-from .client import ONCE, Resource, error_of, explained, package
+from .client import ONCE, Resource, package
 from .lease import Lease, Position, Reading
 from .messages import PubsubMessage, micros_of_attribute
 
@@ -51,6 +50,12 @@ class Input:
     is_temporary: bool = False
     acknowledges: bool = True
 
+    def labelled(self, transform: str) -> Input:
+        """Return the input of the transform with another label."""
+        reading = attrs.evolve(self.reading, subscription=self.reading.subscription.labelled(transform))
+        topic = None if self.topic is None else self.topic.labelled(transform)
+        return attrs.evolve(self, reading=reading, topic=topic)
+
 
 class PubsubSource(UnboundedSource[Any], Claimant):
     """Source of one subscription, its only partition.
@@ -69,15 +74,13 @@ class PubsubSource(UnboundedSource[Any], Claimant):
     def partitions(self) -> Sequence[str]:
         reading, topic = self.input.reading, self.input.topic
         if topic is not None:
-            with explained(reading.transform, topic, "can't be read"):
-                publisher = package(reading.transform).PublisherClient()
-                _reached(reading.transform, topic, lambda: publisher.get_topic(topic=topic.path, **ONCE))
-            return [Resource(topic.project, "subscriptions", f"penstock-{uuid.uuid4().hex}").path]
+            with topic.explained("can't be read"):
+                publisher = package(topic.transform).PublisherClient()
+                topic.patiently(lambda: publisher.get_topic(topic=topic.path, **ONCE))
+            return [attrs.evolve(topic, kind="subscriptions", name=f"penstock-{uuid.uuid4().hex}").path]
         subscription = reading.subscription
-        with explained(reading.transform, subscription, "can't be read"), self._subscriber() as client:
-            _reached(
-                reading.transform, subscription, lambda: client.get_subscription(subscription=subscription.path, **ONCE)
-            )
+        with subscription.explained("can't be read"), self._subscriber() as client:
+            subscription.patiently(lambda: client.get_subscription(subscription=subscription.path, **ONCE))
         return [subscription.path]
 
     def _subscriber(self) -> Any:
@@ -108,7 +111,7 @@ class PubsubSource(UnboundedSource[Any], Claimant):
 
     def _subscribe(self, subscription: Resource) -> None:
         """Make a subscription of the source's own, unless an earlier reader has."""
-        topic, transform = self.input.topic, self.input.reading.transform
+        topic = self.input.topic
         assert topic is not None
         request = {
             "name": subscription.path,
@@ -117,12 +120,8 @@ class PubsubSource(UnboundedSource[Any], Claimant):
             "expiration_policy": {"ttl": {"seconds": _KEPT}},
         }
         exists = import_module("google.api_core.exceptions").AlreadyExists
-        with explained(transform, topic, "can't be subscribed to"), self._subscriber() as client, suppress(exists):
-            _reached(transform, topic, lambda: client.create_subscription(request=request, **ONCE))
-
-
-def _reached(transform: str, resource: Resource, call: Any) -> Any:
-    return patiently(transform, f"Pub/Sub's {resource.path}", call)
+        with topic.explained("can't be subscribed to"), self._subscriber() as client, suppress(exists):
+            topic.patiently(lambda: client.create_subscription(request=request, **ONCE))
 
 
 class PubsubReader(EventTimeReader[Any]):
@@ -176,20 +175,16 @@ class PubsubReader(EventTimeReader[Any]):
     def discard(self) -> None:
         """Remove the source's own subscription.  If that fails, Pub/Sub does it later."""
         self._lease.close()
-        subscription, transform = self._input.reading.subscription, self._input.reading.transform
+        subscription = self._input.reading.subscription
         if self._input.topic is None:
             return
-        with package(transform).SubscriberClient() as client:
+        with package(subscription.transform).SubscriberClient() as client:
             try:
                 client.delete_subscription(subscription=subscription.path, **ONCE)
             except import_module("google.api_core.exceptions").NotFound:
                 pass
             except Exception as error:
-                _logger.warning(
-                    "%s: %s; it expires in a week",
-                    transform,
-                    error_of(transform, subscription, "can't be removed", error),
-                )
+                _logger.warning("%s; it expires in a week", subscription.error("can't be removed", error))
 
     def close(self) -> None:
         self._lease.close()

@@ -16,11 +16,9 @@ from ...sdk.pvalue import PCollection, PDone
 from ...sdk.sink import SinkContext
 from ...transforms import Map
 from ...windowing.timestamp import MIN_MICROS
-from ..lost_connections import is_lost
 from ..message_sink import MessageSink
-from ..waiting import patiently
 from ..write_into import WriteInto
-from .client import ONCE, Resource, error_of, explained, package
+from .client import ONCE, Resource, package
 from .messages import PubsubMessage, attribute_of_micros
 
 # The attribute that has the id of a message without an `id_label`.
@@ -49,11 +47,15 @@ class Writing:
       timestamp_attribute: the attribute that gets the event time; None for none.
     """
 
-    transform: str
     topic: Resource
     with_attributes: bool
     id_label: str
     timestamp_attribute: str | None
+
+    @property
+    def transform(self) -> str:
+        """The label of the transform."""
+        return self.topic.transform
 
     def message(self, element: Any, micros: int) -> Record:
         """Return the data, attributes and ordering key of an element.  Raises `SinkError`."""
@@ -90,7 +92,7 @@ class PubsubSink(MessageSink["Publishing"]):
         return self.writing.topic.path
 
     def open_for(self, label: str) -> Publishing:
-        return Publishing(attrs.evolve(self.writing, transform=label))
+        return Publishing(attrs.evolve(self.writing, topic=self.writing.topic.labelled(label)))
 
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
@@ -98,11 +100,6 @@ class PubsubSink(MessageSink["Publishing"]):
 
     def prepare(self, context: SinkContext) -> None:
         self.opened(context).check()
-
-    def close(self) -> None:
-        """Disconnect: a client has threads, which a run must not leave behind."""
-        for publishing in self._opened.values():
-            publishing.close()
 
 
 class Publishing:
@@ -114,10 +111,10 @@ class Publishing:
 
     def check(self) -> None:
         """Raise `SinkError` if there is no such topic."""
-        writing = self.writing
-        with explained(writing.transform, writing.topic, "can't be written to", SinkError):
+        topic = self.writing.topic
+        with topic.explained("can't be written to", SinkError):
             client = self._opened()
-            self._patiently(lambda: client.get_topic(topic=writing.topic.path, **ONCE))
+            topic.patiently(lambda: client.get_topic(topic=topic.path, **ONCE))
 
     def messages(self, bundle: Bundle) -> Iterable[Record]:
         """Return the messages of a bundle's elements."""
@@ -157,13 +154,10 @@ class Publishing:
                 raise
 
         try:
-            self._patiently(published)
+            self.writing.topic.patiently(published)
         except Exception as error:
             what = f"can't be published to by transaction {transaction!r}"
-            raise error_of(self.writing.transform, self.writing.topic, what, error, SinkError) from None
-
-    def _patiently(self, call: Any) -> Any:
-        return patiently(self.writing.transform, f"Pub/Sub's {self.writing.topic.path}", call, may_answer=is_lost)
+            raise self.writing.topic.error(what, error, SinkError) from None
 
     def _opened(self) -> Any:
         if self._client is None:
@@ -212,7 +206,7 @@ class WriteToPubSub(WriteInto["bytes | PubsubMessage"]):
         name = type(self).__name__
         package(name)
         of = Resource.of(name, topic, "topics")
-        super().__init__(PubsubSink(Writing(name, of, with_attributes, id_label or ID_ATTRIBUTE, timestamp_attribute)))
+        super().__init__(PubsubSink(Writing(of, with_attributes, id_label or ID_ATTRIBUTE, timestamp_attribute)))
 
 
 class WriteStringsToPubSub(PTransform):
