@@ -44,6 +44,8 @@ class SequenceSource(ScheduledSource[int]):
 class GenerateSequence(PTransform):
     """The numbers from `start` up to, and without, `stop`, or without an end.
 
+    Returns a `PCollection[int]`.
+
     Without a stop, or with a rate, it is unbounded.  At a rate, a number's event time is its due time, and the
     watermark follows it.  Without a rate, the event time is the time of reading.
 

@@ -115,6 +115,8 @@ class SocketReader(EventTimeReader[str]):
 class ReadFromSocket(PTransform):
     """The lines, as UTF-8, that a server sends over TCP until it closes the connection.
 
+    Returns a `PCollection[str]`.
+
     A socket can't be read twice.  A failure loses the lines read since the last checkpoint, and the lines sent while no
     connection is open.  So the guarantee is at most once, which `at_most_once=True` accepts.
 

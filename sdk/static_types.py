@@ -44,9 +44,11 @@ class Unannotated(Protocol[InputT_contra, OutputT_co]):
 
 
 class OfWholeInput(Applicable[InputT_contra, OutputT_co], Protocol):
-    """A transform that isn't `ApplicableToElements`."""
+    """A transform that isn't `ApplicableToElements`.  Its class takes the input as well as its `expand`."""
 
     def _expands(self) -> None: ...
+
+    def _declares(self, input_or_inputs: InputT_contra, /) -> object: ...
 
 
 class ApplicableToElements(Protocol[ElementT_contra, InputT_contra, OutputT_co]):
@@ -67,7 +69,9 @@ class Elementwise(Applicable[InputT_contra, OutputT_co], Protocol):
 
 
 class Process(Protocol[ElementT_contra, P, ResultT_co]):
-    """A DoFn whose `process` takes this element and these further arguments."""
+    """A DoFn whose `process` takes this element and these further arguments, and whose class takes the element."""
+
+    def _declares(self, element: ElementT_contra, /) -> object: ...
 
     def process(self, element: ElementT_contra, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...
 
@@ -82,6 +86,8 @@ class UnannotatedProcess(Protocol[ElementT_contra, ResultT_co]):
 
 class DoFnOf(Protocol[ElementT_contra]):
     """A DoFn of such elements, in messages of mypy."""
+
+    def _declares(self, element: ElementT_contra, /) -> object: ...
 
     def process(self, element: ElementT_contra, /) -> Outputs[Any]: ...
 
@@ -111,16 +117,22 @@ class Summable:
         raise NotImplementedError
 
 
-class Lambda(Protocol):
-    """The type that Pyright checks a lambda by: nothing else has it.
-
-    Pyright infers an operand of `|` without its left side, so the type of a lambda's parameter is unknown.  With
-    `Callable` alone it would be a type variable, each use of which is an error.
-    """
-
+class _OnlyLambdas(Protocol):
     _only_lambdas: Never
 
+
+class _LambdaOfFew(_OnlyLambdas, Protocol):
     def __call__(self, element: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class _LambdaOfMany(_OnlyLambdas, Protocol):
+    def __call__(self, element: Any, a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+
+# The types that Pyright checks a lambda by: nothing else has them.  One of them is for up to two parameters.
+# Pyright infers an operand of `|` without its left side, so the type of a lambda's parameter is unknown.  With
+# `Callable` alone it would be a type variable, each use of which is an error.
+Lambda: TypeAlias = _LambdaOfFew | _LambdaOfMany
 
 
 class Result:
@@ -134,10 +146,15 @@ if MYPY:
     from mypy_extensions import DefaultArg
 
     Function: TypeAlias = Callable[Concatenate[A, P], B]
-    # Mypy infers a lambda only from a function with as many defaults.
-    WithDefault: TypeAlias = Callable[[A, DefaultArg(Any)], B]
-    WithDefaults: TypeAlias = Callable[[A, DefaultArg(Any), DefaultArg(Any)], B]
-    WithArgumentAndDefault: TypeAlias = Callable[[A, X, DefaultArg(Any)], B]
+    # Mypy infers a lambda only from a function with as many defaults.  Where nothing says what A is, A would be `Never`;
+    # `A | Any` is `Any`.
+    WithDefault: TypeAlias = Callable[[A | Any, DefaultArg(Any)], B]
+    WithDefaults: TypeAlias = Callable[[A | Any, DefaultArg(Any), DefaultArg(Any)], B]
+    WithThreeDefaults: TypeAlias = Callable[[A | Any, DefaultArg(Any), DefaultArg(Any), DefaultArg(Any)], B]
+    WithArgumentAndDefaults: TypeAlias = Callable[[A | Any, X, DefaultArg(Any), DefaultArg(Any)], B]
+    WithArgumentAndDefault: TypeAlias = Callable[[A | Any, X, DefaultArg(Any)], B]
+    PairWithDefault: TypeAlias = Callable[[Any, Any, DefaultArg(Any)], B]
+    PairWithDefaults: TypeAlias = Callable[[Any, Any, DefaultArg(Any), DefaultArg(Any)], B]
 else:
     Function: TypeAlias = Lambda | Callable[Concatenate[A, P], B]
     WithDefault: TypeAlias = Callable[[A], B]

@@ -53,7 +53,7 @@ class WindowingStrategy:
         return self.accumulation_mode is AccumulationMode.RETRACTING and not (once and is_over)
 
     @property
-    def windowfn(self) -> WindowFn:
+    def windowfn(self) -> Any:
         """Beam's name for `window_fn`."""
         return self.window_fn
 

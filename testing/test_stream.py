@@ -43,6 +43,8 @@ class TestStreamError(PenstockError, ValueError, AssertionError):
 class TestStream(PTransform[PBegin, OutputT]):
     """A script of elements, watermarks and processing times.
 
+    Returns a `PCollection[T]` for elements of type T; with tags, a dict of them.
+
     All work that an event makes due is complete before the next event.  The clock starts at zero, and only
     `advance_processing_time` advances it.
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class WindowInto(PTransform):
     """Assignment of windows to elements, with the windowing of the groupings after it.
 
+    Returns a `PCollection[T]`, as its input is.
+
     Args:
       windowfn: a `WindowFn`, or another `WindowInto`, whose settings are used.
       trigger: decides when results are emitted; needs an accumulation mode, as in Beam.

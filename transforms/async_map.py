@@ -50,6 +50,8 @@ _SETTINGS = (
 class AsyncMap(ParDo[A, B]):
     """One output for each element: the result of an async function, up to `concurrency` of whose calls run at once.
 
+    Returns a `PCollection[B]` for a function with results of type B.
+
     Elements whose calls have not ended are part of each snapshot, and are called again after a failure.  They hold the
     watermark.  Further arguments, markers and side inputs are those of `Map`.  `with_exception_handling` makes dead
     letters of elements whose calls fail, or take too long, for the last time.

@@ -33,6 +33,8 @@ MAX_GROWTH = 2
 class BatchElements(PTransform):
     """Elements in lists, for a step with a fixed cost for each call besides the cost for each element.
 
+    Returns a `PCollection[list[T]]` for elements of type T.
+
     The size of the lists is adaptive: the time of the fused steps after it is modelled as `fixed + size * per_element`,
     with parameters estimated from the latest hundred lists, and the size is the largest that meets every target.  For a
     fixed size, set `min_batch_size` and `max_batch_size` to one value.

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 class CoGroupByKey(PTransform):
     """Pairs of several PCollections to (key, values of each), for each key and window.
 
+    Returns a `PCollection[tuple[K, dict[str, list]]]` for a dict, and a `PCollection[tuple[K, tuple[list, ...]]]` for
+    others.
+
     For a dict of PCollections, the values are a dict from its keys to lists; for a tuple or list, a tuple of lists. The
     list of a PCollection without the key is empty.
 

@@ -52,6 +52,8 @@ class _Combining(PTransform, Generic[CombinerT_co]):
 class CombinePerKey(_Combining[CombinerT_co]):
     """(key, value) pairs to (key, combined value), for each key and window.
 
+    Returns a `PCollection[tuple[K, R]]` for pairs with keys of type K, and a combiner with results of type R.
+
     `fn` is a `CombineFn`, or a function of an iterable that is associative, such as `sum`.
     Further arguments are passed to it.
 
@@ -137,6 +139,8 @@ def _tells_its_type(fn: CombineFn[Any, Any, Any]) -> bool:
 
 class CombineGlobally(_Combining[CombinerT_co]):
     """All values of each window, combined to one.
+
+    Returns a `PCollection[R]` for a combiner with results of type R.
 
     In the global window the output for an empty input is the result of `fn` for no elements.  Other windows need
     `without_defaults()` or `as_singleton_view()`, since there are endlessly many empty windows.
@@ -248,6 +252,8 @@ def _of_nothing(fn: CombineFn[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
 
 class CombineValues(_Combining[CombinerT_co]):
     """(key, iterable of values) to (key, combined value), without grouping.
+
+    Returns a `PCollection[tuple[K, R]]` for keys of type K, and a combiner with results of type R.
 
     >>> import penstock as beam
     >>> [("a", [1, 2])] | beam.CombineValues(sum)

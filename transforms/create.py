@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, TypeVar, overload
 
 from ..sdk import typehints
 from ..sdk.elements.defensive_copy import defensive_copies
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 class Create(PTransform[PBegin, PCollection[A]]):
     """The values of an iterable; `TimestampedValue`s among them get their timestamps.
 
+    Returns a `PCollection[A]` for values of type A, and a `PCollection[tuple[K, V]]` for a mapping.
+
     `reshuffle` is Beam's and accepted; runners always distribute the values.
 
     The rows of a `pyarrow.Table`, a `pyarrow.RecordBatch` or a `pandas.DataFrame` are `Row`s, with Python's values and
@@ -48,6 +50,9 @@ class Create(PTransform[PBegin, PCollection[A]]):
 
         def _unwraps(self) -> None: ...
 
+    # Only values of any type pass for `Never`.
+    @overload
+    def __init__(self: Create[Any], values: Never, reshuffle: bool = True) -> None: ...
     @overload
     def __init__(self: Create[tuple[K, V]], values: Mapping[K, V], reshuffle: bool = True) -> None: ...
     @overload
@@ -82,6 +87,8 @@ class Create(PTransform[PBegin, PCollection[A]]):
 
 class Impulse(PTransform[PBegin, PCollection[bytes]]):
     """One element, `b""`, with the minimum timestamp.
+
+    Returns a `PCollection[bytes]`.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:

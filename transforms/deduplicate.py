@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 class DeduplicatePerKey(PTransform):
     """The first (key, value) pair of each key and window.
 
+    Returns a `PCollection[tuple[K, V]]`, as its input is.
+
     Args:
       processing_time_duration: seconds of processing time after which a key is forgotten.
       event_time_duration: seconds of event time, from the timestamp of the first pair, after which a key is forgotten.
@@ -65,6 +67,8 @@ class DeduplicatePerKey(PTransform):
 
 class Deduplicate(DeduplicatePerKey):
     """Elements, each once within a span of time, for each window; see `DeduplicatePerKey`.
+
+    Returns a `PCollection[T]`, as its input is.
 
     >>> import penstock as beam
     >>> ["a", "b", "a"] | beam.Deduplicate(processing_time_duration=10)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Distinct(PTransform):
     """Each distinct element of a window once.
 
+    Returns a `PCollection[T]`, as its input is.
+
     Elements are keys of a grouping, so they need a hash and a deterministic encoding.
 
     >>> import penstock as beam
@@ -41,6 +43,8 @@ class Distinct(PTransform):
 
 class RemoveDuplicates(Distinct):
     """Beam's old name for `Distinct`.
+
+    Returns a `PCollection[T]`, as its input is.
 
     >>> import penstock as beam
     >>> ["a", "b", "a"] | beam.RemoveDuplicates()

@@ -24,6 +24,8 @@ _AGAIN = "again"
 class Feedback(PTransform):
     """A loop that feeds the outputs of `body` back to its input, until `until` returns true for them.
 
+    Returns a `PCollection[T]`, as its input is.
+
     Elements keep their timestamps, windows and signs in the loop.  The watermark behind the head advances once no
     earlier element is in the loop, so transforms behind the loop can rely on it.  Fed-back elements may be late for
     groupings in the body; in the global window these need a trigger that fires before the end.

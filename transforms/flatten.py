@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class Flatten(PTransform):
     """Several PCollections, with the same windowing, as one.
 
+    Returns a `PCollection[T]` for inputs of elements of type T.
+
     An input can also be a list of elements: `(pcoll, [1, 2]) | Flatten()`.
 
     >>> import penstock as beam
@@ -75,6 +77,8 @@ class Flatten(PTransform):
 
 class FlattenWith(PTransform[PCollection[Any], Any]):
     """The input PCollection and others as one.
+
+    Returns a `PCollection[T]`, as its inputs are.
 
     The others are PCollections, or transforms that start from the pipeline.
 

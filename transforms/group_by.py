@@ -42,6 +42,8 @@ Field: TypeAlias = str | Column | Callable[[Any], Any]
 class GroupBy(PTransform, Generic[KeyingT_co]):
     """Elements to (key, iterable of elements), by one or more of their fields.
 
+    Returns a `PCollection[tuple[K, Iterable[T]]]` for a key of type K and elements of type T.
+
     A field is the name of an attribute, an expression of `col`, or a function of the element.  With a single positional
     field the key is that field's value; with several, or with a keyword, it is a named tuple `Key` of them.  Positional
     functions and expressions are named "key0", "key1" and so on; keywords name their fields.  Expressions can't stand
@@ -155,6 +157,8 @@ class GroupAndAggregate(PTransform):
 
 class Select(ParDo[Any, Row]):
     """Elements to `Row`s of some of their fields, each the name of an attribute or a function.
+
+    Returns a `PCollection[Row]`.
 
     Positional functions are named "arg00", "arg01" and so on.  Expressions of `col` are computed for many elements at
     once; they can't be combined with functions.

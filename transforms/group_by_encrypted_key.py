@@ -28,6 +28,8 @@ class InvalidSecretError(PenstockError, ValueError):
 class GroupByEncryptedKey(PTransform):
     """(key, value) pairs to (key, list of values), for each key and window, encrypted while they are grouped.
 
+    Returns a `PCollection[tuple[K, list[V]]]` for pairs of K and V.
+
     Files of the shuffle, checkpoints and memory of the grouping have a digest of the key, by HMAC with SHA-256, and the
     key and the value encrypted by Fernet.  Which elements have the same key, and the sizes of values, can be seen.
     Other steps of the pipeline may store elements as they are.

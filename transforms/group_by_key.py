@@ -30,6 +30,8 @@ _LOGGER = logging.getLogger(__name__)
 class GroupByKey(PTransform):
     """(key, value) pairs to (key, iterable of values), for each key and window.
 
+    Returns a `PCollection[tuple[K, Iterable[V]]]` for pairs of K and V.
+
     The paper's five steps: DropTimestamps, GroupByKey, MergeWindows, GroupAlsoByWindow,
     ExpandToElements.  Keys need a hash and a deterministic encoding; an element that is not
     a pair is an error.  Source: Dataflow Model, section 2.2.

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 class GroupIntoBatches(PTransform):
     """(key, value) pairs to (key, list of at most `batch_size` values), for each key and window.
 
+    Returns a `PCollection[tuple[K, list[V]]]` for pairs of K and V.
+
     Args:
       batch_size: the size of a list; the rest at a window's end is a shorter list.
       max_buffering_duration_secs: the longest buffering of a value, in seconds of processing time; None or 0 for

@@ -64,6 +64,8 @@ class _OfPairs(ParDo[Any, Any]):
 class Keys(_OfPairs):
     """The first item of each pair.
 
+    Returns a `PCollection[K]` for pairs of K and V.
+
     Raises `TypeHintError` if the input's elements are known not to be pairs.
 
     >>> import penstock as beam
@@ -83,6 +85,8 @@ class Keys(_OfPairs):
 
 class Values(_OfPairs):
     """The second item of each pair.
+
+    Returns a `PCollection[V]` for pairs of K and V.
 
     >>> import penstock as beam
     >>> [("a", 1), ("b", 2)] | beam.Values()
@@ -104,6 +108,8 @@ class Values(_OfPairs):
 
 class KvSwap(_OfPairs):
     """Pairs with their items swapped.
+
+    Returns a `PCollection[tuple[V, K]]` for pairs of K and V.
 
     >>> import penstock as beam
     >>> [("a", 1), ("b", 2)] | beam.KvSwap()
@@ -152,6 +158,8 @@ class Keying(OfFields):
 
 class WithKeys(ParDo[A, Any], Generic[A, K]):
     """Pairs of a key and each value.  The key is a constant, or the result of a function or an expression of the value.
+
+    Returns a `PCollection[tuple[K, T]]` for keys of type K and elements of type T.
 
     Further arguments, side inputs among them, are passed to the function.
 

@@ -21,6 +21,8 @@ _logger = logging.getLogger(__name__)
 class LogElements(PTransform):
     """Its input, with each element printed or logged, an element in several windows for each of them.
 
+    Returns a `PCollection[T]`, as its input is.
+
     Args:
       label: the label of this transform.
       prefix: text before each element.

@@ -38,7 +38,15 @@ if TYPE_CHECKING:
 # Mypy takes it as true.
 MYPY = False
 if MYPY:
-    from ..sdk.static_types import WithArgumentAndDefault, WithDefault, WithDefaults
+    from ..sdk.static_types import (
+        PairWithDefault,
+        PairWithDefaults,
+        WithArgumentAndDefault,
+        WithArgumentAndDefaults,
+        WithDefault,
+        WithDefaults,
+        WithThreeDefaults,
+    )
 
 
 class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
@@ -66,7 +74,11 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
         @overload
         def __init__(self, fn: WithDefaults[A, R], **kwargs: Any) -> None: ...  # type: ignore[overload-cannot-match]
         @overload
+        def __init__(self, fn: WithThreeDefaults[A, R], **kwargs: Any) -> None: ...  # type: ignore[overload-cannot-match]
+        @overload
         def __init__(self, fn: WithArgumentAndDefault[A, X, R], argument: X, /, **kwargs: Any) -> None: ...
+        @overload
+        def __init__(self, fn: WithArgumentAndDefaults[A, X, R], argument: X, /, **kwargs: Any) -> None: ...
         @overload
         def __init__(self, fn: tuple[Column | tuple[Column, ...], ...]) -> None: ...
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...  # type: ignore[misc]
@@ -103,6 +115,8 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
 
 class Map(_CallableParDo[A, B, B, "Result"]):
     """One output for each element: the function's result, or the value of an expression of `col`.
+
+    Returns a `PCollection[B]` for a function with results of type B.
 
     A tuple of expressions gives tuples: `Map((col("user"), col("value")))` pairs of a key and a value, and
     `Map((col("user"), (col("price"), col("quantity"))))` pairs whose values are tuples.
@@ -148,6 +162,8 @@ def _tuples(item: Any, fields: list[tuple[str, Column]]) -> Elements:
 class FlatMap(_CallableParDo[A, B, Iterable[B] | None, "Iterable[Result] | None"]):
     """Any number of outputs for each element: the items of the function's result.
 
+    Returns a `PCollection[B]` for a function that returns an iterable of elements of type B.
+
     >>> import penstock as beam
     >>> ["a b", "c"] | beam.FlatMap(str.split)
     ['a', 'b', 'c']
@@ -163,6 +179,8 @@ class FlatMap(_CallableParDo[A, B, Iterable[B] | None, "Iterable[Result] | None"
 
 class Filter(_CallableParDo[A, A, object, "Result"]):
     """The elements for which the function returns true, or an expression of `col` is true.
+
+    Returns a `PCollection[T]`, as its input is.
 
     >>> import penstock as beam
     >>> [1, 2, 3] | beam.Filter(lambda x: x != 2)
@@ -190,6 +208,8 @@ class Filter(_CallableParDo[A, A, object, "Result"]):
 class MapTuple(_CallableParDo["Items[A, B]", R, R, "Result"], Generic[A, B, R]):
     """Map, with the items of each element as the function's arguments.
 
+    Returns a `PCollection[B]` for a function with results of type B.
+
     >>> import penstock as beam
     >>> [("a", 1)] | beam.MapTuple(lambda key, value: key * value)
     ['a']
@@ -206,6 +226,10 @@ class MapTuple(_CallableParDo["Items[A, B]", R, R, "Result"], Generic[A, B, R]):
         @overload
         def __init__(self, fn: Callable[[Any, Any, Any], R]) -> None: ...
         @overload
+        def __init__(self, fn: PairWithDefault[R], *args: Any, **kwargs: Any) -> None: ...
+        @overload
+        def __init__(self, fn: PairWithDefaults[R], *args: Any, **kwargs: Any) -> None: ...  # type: ignore[overload-cannot-match]
+        @overload
         def __init__(self, fn: Callable[[Any, Any, Any, Any], R], *args: Any, **kwargs: Any) -> None: ...
         @overload
         def __init__(  # type: ignore[overload-cannot-match]
@@ -219,6 +243,8 @@ class MapTuple(_CallableParDo["Items[A, B]", R, R, "Result"], Generic[A, B, R]):
 
 class FlatMapTuple(_CallableParDo["Items[A, B]", R, Iterable[R] | None, "Iterable[Result] | None"], Generic[A, B, R]):
     """FlatMap, with the items of each element as the function's arguments.
+
+    Returns a `PCollection[B]` for a function that returns an iterable of elements of type B.
 
     >>> import penstock as beam
     >>> [("a", 2)] | beam.FlatMapTuple(lambda key, n: [key] * n)
@@ -237,6 +263,10 @@ class FlatMapTuple(_CallableParDo["Items[A, B]", R, Iterable[R] | None, "Iterabl
         ) -> None: ...
         @overload
         def __init__(self, fn: Callable[[Any, Any, Any], Iterable[R] | None]) -> None: ...
+        @overload
+        def __init__(self, fn: PairWithDefault[Iterable[R] | None], *args: Any, **kwargs: Any) -> None: ...
+        @overload
+        def __init__(self, fn: PairWithDefaults[Iterable[R] | None], *args: Any, **kwargs: Any) -> None: ...  # type: ignore[overload-cannot-match]
         @overload
         def __init__(
             self, fn: Callable[[Any, Any, Any, Any], Iterable[R] | None], *args: Any, **kwargs: Any

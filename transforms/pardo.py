@@ -69,6 +69,8 @@ _LOGGER = logging.getLogger(__name__)
 class ParDo(PTransform[PCollection[A], PCollection[B]]):
     """A DoFn, or a function that returns an iterable, applied to each element.
 
+    Returns a `PCollection[B]` for a DoFn with outputs of type B.
+
     Further arguments are passed to it, side inputs (`AsList(pcoll)` and the like) as their view of the element's
     window.  Outputs with a tag are dropped; `with_outputs` returns the transform with outputs for them.
     Source: Dataflow Model, section 2.1.
@@ -375,6 +377,9 @@ class _MultiParDo(PTransform[PCollection[A], DoOutputsTuple[B]]):
 
 class ExceptionHandling(PTransform[PCollection[A], Any], Generic[A, B]):
     """Transform of `ParDo(...).with_exception_handling()`, with the outputs `good` and `bad`.
+
+    Returns a `PCollection[B]` of the outputs and a `PCollection[tuple[A, Any]]` of the dead letters, for a DoFn from A
+    to B.
 
     A dead letter is `(element, (type of the exception, its repr, its traceback as lines))`.  The DoFn may have state
     and timers: an exception of `process` makes a dead letter, and an exception of a timer's or a window's method fails

@@ -46,6 +46,8 @@ class PartitionFn:
 class Partition(PTransform, Generic[A]):
     """The elements split into a tuple of `n` PCollections.
 
+    Returns a tuple of `n` times a `PCollection[T]`, as its input is.
+
     Args:
       fn: a function from an element, `n` and the further arguments to the number of a partition; or a `PartitionFn`.
       n: the number of partitions.

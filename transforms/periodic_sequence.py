@@ -107,6 +107,8 @@ class RebaseMode(Enum):
 class PeriodicImpulse(PTransform):
     """An element at `start_timestamp`, and then every `fire_interval` seconds until `stop_timestamp`.
 
+    Returns a `PCollection[float]`, or one of the elements of `data`.
+
     An element is its time of firing, in seconds since 1970, which is also its event time.  Elements that are due in the
     past are emitted immediately.  The output is unbounded.  A run that resumes from a checkpoint keeps the start of the
     first run, independent of `start_timestamp`.
@@ -174,6 +176,8 @@ class PeriodicImpulse(PTransform):
 
 class PeriodicSequence(PTransform):
     """A periodic impulse for each element `(start, stop, interval)` of its input, which must be Create.
+
+    Returns a `PCollection[float]`.
 
     Raises `UnsupportedError` for elements that are known only in the run.
 

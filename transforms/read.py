@@ -18,6 +18,8 @@ from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 class Read(PTransform):
     """The elements of a bounded source, or of an unbounded one until the run is stopped.
 
+    Returns a `PCollection[T]` for a source of elements of type T.
+
     A transform in place of a source is applied as it is, and an object with a converter is converted
     (`penstock.sdk.adapters.as_source`).
 

@@ -29,6 +29,8 @@ _logger = logger_of(__name__)
 class RefreshedSideInput(PTransform):
     """The content of a side input, which is loaded when a stream starts, and then at intervals.
 
+    Returns a `PCollection[T]` of the elements of the content that `load` returns.
+
     Elements wait for the first content only.  After that each sees the newest one, of any window, and as a whole: a
     content is never mixed with the one before it.  All views are possible:
 

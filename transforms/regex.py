@@ -28,7 +28,10 @@ class Regex:
 
     @staticmethod
     def matches(regex: str | re.Pattern[str], group: int | str = 0) -> ParDo[str, str]:
-        """The group of each string whose beginning matches."""
+        """The group of each string whose beginning matches.
+
+        Returns a `PCollection[str]`.
+        """
         pattern = _compiled("matches", regex, group)
 
         def found(element: str) -> Iterable[Any]:
@@ -39,7 +42,10 @@ class Regex:
 
     @staticmethod
     def all_matches(regex: str | re.Pattern[str]) -> ParDo[str, list[str]]:
-        """All groups, the whole match first, of each string whose beginning matches."""
+        """All groups, the whole match first, of each string whose beginning matches.
+
+        Returns a `PCollection[list[str]]`.
+        """
         pattern = _compiled("all_matches", regex)
 
         def found(element: str) -> Iterable[Any]:
@@ -52,7 +58,10 @@ class Regex:
     def matches_kv(
         regex: str | re.Pattern[str], keyGroup: int | str, valueGroup: int | str = 0
     ) -> ParDo[str, tuple[str, str]]:
-        """Two groups as a pair, of each string whose beginning matches."""
+        """Two groups as a pair, of each string whose beginning matches.
+
+        Returns a `PCollection[tuple[str, str]]`.
+        """
         pattern = _compiled("matches_kv", regex, keyGroup, valueGroup)
 
         def found(element: str) -> Iterable[Any]:
@@ -63,7 +72,10 @@ class Regex:
 
     @staticmethod
     def find(regex: str | re.Pattern[str], group: int | str = 0) -> ParDo[str, str]:
-        """The group of the first match in each string that has one."""
+        """The group of the first match in each string that has one.
+
+        Returns a `PCollection[str]`.
+        """
         pattern = _compiled("find", regex, group)
 
         def found(element: str) -> Iterable[Any]:
@@ -75,6 +87,8 @@ class Regex:
     @staticmethod
     def find_all(regex: str | re.Pattern[str], group: int | str = 0, outputEmpty: bool = True) -> ParDo[str, list[Any]]:
         """The group of every match in each string, as a list.
+
+        Returns a `PCollection[list[str]]`, or of lists of pairs.
 
         With `Regex.ALL` for the group, pairs of the whole match and its first group.  Without
         `outputEmpty`, empty strings are left out.
@@ -97,7 +111,10 @@ class Regex:
     def find_kv(
         regex: str | re.Pattern[str], keyGroup: int | str, valueGroup: int | str = 0
     ) -> ParDo[str, tuple[str, str]]:
-        """Two groups as a pair, of every match in each string."""
+        """Two groups as a pair, of every match in each string.
+
+        Returns a `PCollection[tuple[str, str]]`.
+        """
         pattern = _compiled("find_kv", regex, keyGroup, valueGroup)
 
         def found(element: str) -> Iterable[Any]:
@@ -107,19 +124,28 @@ class Regex:
 
     @staticmethod
     def replace_all(regex: str | re.Pattern[str], replacement: str) -> ParDo[str, str]:
-        """Each string with every match replaced."""
+        """Each string with every match replaced.
+
+        Returns a `PCollection[str]`.
+        """
         pattern = _compiled("replace_all", regex)
         return _RegexTransform("replace_all", pattern, lambda s: (pattern.sub(replacement, s),), str)
 
     @staticmethod
     def replace_first(regex: str | re.Pattern[str], replacement: str) -> ParDo[str, str]:
-        """Each string with the first match replaced."""
+        """Each string with the first match replaced.
+
+        Returns a `PCollection[str]`.
+        """
         pattern = _compiled("replace_first", regex)
         return _RegexTransform("replace_first", pattern, lambda s: (pattern.sub(replacement, s, count=1),), str)
 
     @staticmethod
     def split(regex: str | re.Pattern[str], outputEmpty: bool = False) -> ParDo[str, list[str]]:
-        """Each string split by the matches, as a list; without the empty strings unless `outputEmpty`."""
+        """Each string split by the matches, as a list; without the empty strings unless `outputEmpty`.
+
+        Returns a `PCollection[list[str]]`.
+        """
         pattern = _compiled("split", regex)
 
         def parts(element: str) -> Iterable[Any]:

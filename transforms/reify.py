@@ -48,7 +48,10 @@ class Reify:
     """
 
     class Timestamp(_Reify):
-        """The element as a `TimestampedValue` with its timestamp."""
+        """The element as a `TimestampedValue` with its timestamp.
+
+        Returns a `PCollection[TimestampedValue[T]]` for elements of type T.
+        """
 
         if TYPE_CHECKING:
 
@@ -60,7 +63,10 @@ class Reify:
             return TimestampedValue(element, timestamp)
 
     class Window(_Reify):
-        """The element as `(element, timestamp, window)`; once for each of its windows."""
+        """The element as `(element, timestamp, window)`; once for each of its windows.
+
+        Returns a `PCollection[tuple[T, Timestamp, BoundedWindow]]` for elements of type T.
+        """
 
         if TYPE_CHECKING:
 
@@ -72,7 +78,10 @@ class Reify:
             return element, timestamp, window
 
     class TimestampInValue(_Reify):
-        """A pair as `(key, TimestampedValue(value, timestamp))`."""
+        """A pair as `(key, TimestampedValue(value, timestamp))`.
+
+        Returns a `PCollection[tuple[K, TimestampedValue[V]]]` for pairs of K and V.
+        """
 
         if TYPE_CHECKING:
 
@@ -85,7 +94,10 @@ class Reify:
             return key, TimestampedValue(value, timestamp)
 
     class WindowInValue(_Reify):
-        """A pair as `(key, (value, timestamp, window))`; once for each of its windows."""
+        """A pair as `(key, (value, timestamp, window))`; once for each of its windows.
+
+        Returns a `PCollection[tuple[K, tuple[V, Timestamp, BoundedWindow]]]` for pairs of K and V.
+        """
 
         if TYPE_CHECKING:
 

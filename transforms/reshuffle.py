@@ -40,6 +40,8 @@ _BYTES_OF_A_PART = 1 << 20
 class Reshuffle(PTransform):
     """The elements with their timestamps and windows, after a shuffle.
 
+    Returns a `PCollection[T]`, as its input is.
+
     The transforms behind it run with full parallelism, independent of the input's partitions, and aren't fused with the
     transforms before it.
 
@@ -73,6 +75,8 @@ class Reshuffle(PTransform):
 
 class ReshufflePerKey(PTransform):
     """Pairs with their timestamps and windows, after a shuffle by key.
+
+    Returns a `PCollection[tuple[K, V]]`, as its input is.
 
     Panes are kept as well, unless the input is in the default windowing.  Elements of an unbounded input are emitted on
     arrival.  Retractions are passed on as they are, each behind its element.

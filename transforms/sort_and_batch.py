@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class SortAndBatchElements(PTransform):
     """Elements in lists, sorted by size, so that a list has elements of similar size.
 
+    Returns a `PCollection[list[T]]` for elements of type T.
+
     For steps that pad the elements of a list to the largest, such as a language model.  The elements of a bundle and a
     window are sorted, without a shuffle.  A list has the window of its elements, and the timestamp of its end.
 

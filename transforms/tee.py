@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class Tee(PTransform):
     """Its input, to which each of the consumers is applied as well.
 
+    Returns a `PCollection[T]`, as its input is.
+
     A consumer is a transform, or a function of a PCollection.
 
     >>> import penstock as beam

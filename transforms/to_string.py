@@ -21,17 +21,26 @@ class ToString:
 
     @staticmethod
     def Element() -> PTransform[PCollection[Any], PCollection[str]]:
-        """`str` of each element."""
+        """`str` of each element.
+
+        Returns a `PCollection[str]`.
+        """
         return "ElementToString" >> Map(str)
 
     @staticmethod
     def Iterables(delimiter: str | None = None) -> PTransform[PCollection[Any], PCollection[str]]:
-        """The items of each element, as strings, joined by the delimiter, by default a comma."""
+        """The items of each element, as strings, joined by the delimiter, by default a comma.
+
+        Returns a `PCollection[str]`.
+        """
         joint = "," if delimiter is None else delimiter
         return "IterablesToString" >> Map(lambda items: joint.join(map(str, items))).with_output_types(str)
 
     @staticmethod
     def Kvs(delimiter: str | None = None) -> PTransform[PCollection[Any], PCollection[str]]:
-        """Pairs as the key, the delimiter and the value."""
+        """Pairs as the key, the delimiter and the value.
+
+        Returns a `PCollection[str]`.
+        """
         joint = "," if delimiter is None else delimiter
         return "KvsToString" >> Map(lambda pair: joint.join(map(str, pair))).with_output_types(str)

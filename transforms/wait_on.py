@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class WaitOn(PTransform):
     """Its input, emitted once the other PCollections, and the transforms that produce them, are done.
 
+    Returns a `PCollection[T]`, as its input is.
+
     For steps with external effects, such as rows that must be in a database before others refer to them.  It waits
     window by window.
 

@@ -191,6 +191,8 @@ class WatchedGrowthReader(EventTimeReader[Any]):
 class Watch(PTransform):
     """Pairs of an element and each new output of a function, which is polled for the element.
 
+    Returns a `PCollection[tuple[A, B]]` for elements of type A and outputs of type B.
+
     Its input must be Create.  Every checkpoint has all outputs, unless `timestamp_cursor` is set.
 
     Args:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class WithTimestamps(ParDo[A, A]):
     """Each element with an event time that a function returns, in seconds or as a `Timestamp`.
 
+    Returns a `PCollection[T]`, as its input is.
+
     Instead of a function, the name of a field or an expression of `col` may give the event time.
 
     Windows are unchanged: a `WindowInto` after it assigns those of the new timestamps.  Elements may be late, since the

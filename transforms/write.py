@@ -54,6 +54,8 @@ class Stage(PTransform):
 class Write(PTransform):
     """Elements into a sink, which publishes them once the whole pipeline has succeeded.
 
+    Takes a `PCollection[T]` for a sink of elements of type T.
+
     A transform in place of a sink is applied as it is, and an object with a converter is converted
     (`penstock.sdk.adapters.as_sink`).  `penstock.io.Sink` shows how to write a sink.
 

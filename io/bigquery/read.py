@@ -33,6 +33,8 @@ _LIKE_JSON = frozenset({"interval", "datetime", "timestamp", "date", "time", "bi
 class ReadFromBigQuery(PTransform):
     """The rows of a BigQuery table, or of a query's result, as they are when the run begins: dicts, or Rows.
 
+    Returns a `PCollection[dict[str, Any]]`, or of Rows.
+
     They are read as columns by the Storage Read API, whatever the method.  Integers are ints, NUMERIC and BIGNUMERIC
     `Decimal`s, BYTES bytes, DATE, TIME and TIMESTAMP the types of `datetime`, records dicts, repeated fields lists;
     GEOGRAPHY, JSON and INTERVAL are text.  Needs the extra `bigquery`.  Credentials are those of Google's clients;
@@ -287,6 +289,8 @@ class ReadFromBigQueryRequest:
 
 class ReadAllFromBigQuery(PTransform):
     """The rows of the tables and queries of `ReadFromBigQueryRequest`s, as dicts.
+
+    Returns a `PCollection[dict[str, Any]]`.
 
     Args: as those of `ReadFromBigQuery`.
 

@@ -183,20 +183,19 @@ class LoadSink(TableSink):
         return _LoadWriter(self, context)
 
     def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
-        tables = self.opened(context)
+        self.load(context, staged)
+
+    def load(self, context: SinkContext, staged: Sequence[Any]) -> list[tuple[TableName, str]]:
+        """Run the jobs of a transaction, unless they have succeeded before, and return their ids by table."""
+        tables, jobs = self.opened(context), []
         for table, parts in self.to_commit(tables, staged).items():
             paths = [path for files, _ in parts for path in files]
             blocks = [block for _, found in parts for block in found]
             what = f"transaction {context.transaction!r} can't be loaded"
-            run_once(
-                tables,
-                table,
-                job_id(context, table),
-                what,
-                partial(self._load, tables, table, paths, blocks),
-                self.project,
-            )
+            begin = partial(self._load, tables, table, paths, blocks)
+            jobs.append((table, run_once(tables, table, job_id(context, table), what, begin, self.project)))
         self.abort(context)
+        return jobs
 
     def abort(self, context: SinkContext) -> None:
         """Remove the files of a transaction."""
@@ -353,7 +352,7 @@ def run_once(tables: Tables, table: TableName, id: str, what: str, begin: Any, p
     """
     for attempt in range(_ATTEMPTS):
         name = f"{id}_{attempt}"
-        job = tables.reached(table, what, partial(_begun, tables, begin, name, project))
+        job = tables.reached(table, what, partial(_begun, tables, table, begin, name, project))
         delay = 0.05
         while job.state != "DONE":
             paused(delay)
@@ -370,10 +369,11 @@ def run_once(tables: Tables, table: TableName, id: str, what: str, begin: Any, p
     raise SinkError(f"{tables.label}: BigQuery's {table}: {what}: {_ATTEMPTS} jobs {id} have failed")
 
 
-def _begun(tables: Tables, begin: Any, id: str, project: str | None) -> Any:
+def _begun(tables: Tables, table: TableName, begin: Any, id: str, project: str | None) -> Any:
     """Begin a job, or return the one with the same id."""
     try:
         return begin(id)
     except exceptions().Conflict:
-        location = tables.client.location
-        return tables.client.get_job(id, project=project, location=location, retry=None, timeout=60.0)
+        # Jobs are where their datasets are.
+        dataset = tables.client.get_dataset(f"{table.project}.{table.dataset}", retry=None, timeout=60.0)
+        return tables.client.get_job(id, project=project, location=dataset.location, retry=None, timeout=60.0)

@@ -13,12 +13,13 @@ from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ...sdk.redaction import logger_of
-from ...transforms import FlatMap, GroupByKey, Map, ParDo, WindowInto, WithKeys
+from ...transforms import FlatMap, Flatten, GroupByKey, Map, ParDo, WindowInto, WithKeys
 from ...transforms.write import WriteAs
 from ...triggers import AccumulationMode, AfterProcessingTime, Repeatedly
 from ...windowing import GlobalWindows
 from .changes import ChangeSink
 from .client import TableName, package
+from .published import LoadRows
 from .rows import FAILED, ConvertRows, Form, InsertRows
 from .schemas import schema_of
 from .sinks import LoadSink, StreamSink
@@ -48,29 +49,38 @@ class WriteResult:
         STORAGE_WRITE_API given as the method, the rows.
       failed_rows_with_errors: the same with errors: of the Storage Write API dicts with "failed_row" and
         "error_message", of others `(table, row, [error, ...])`.
+      destination_load_jobid_pairs: with FILE_LOADS and a bounded input, pairs of a table's name and its job.  If a
+        transform is applied to it, rows are loaded when the input is written, and not at the end of the run.
     """
 
     failed_rows: PCollection[Any]
     failed_rows_with_errors: PCollection[Any]
+    _jobs: PCollection[Any] | None = None
+
+    @property
+    def destination_load_jobid_pairs(self) -> PCollection[Any]:
+        """Pairs of a table's name and the `JobReference` of its load job."""
+        if self._jobs is None:
+            raise UnsupportedError("WriteToBigQuery: destination_load_jobid_pairs is there with method FILE_LOADS only")
+        return self._jobs
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OF_JOBS:
-            raise UnsupportedError(
-                f"WriteToBigQuery: {name} isn't there: load jobs run in the commit, after the pipeline's last element; "
-                "their ids are logged"
-            )
+        if name in _NOT_THERE:
+            raise UnsupportedError(f"WriteToBigQuery: {name} isn't there; use destination_load_jobid_pairs")
         raise AttributeError(name)
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, _OUTPUTS.get(name, name))
 
 
-_OF_JOBS = ("destination_load_jobid_pairs", "destination_file_pairs", "destination_copy_jobid_pairs")
+_NOT_THERE = ("destination_file_pairs", "destination_copy_jobid_pairs")
 _OUTPUTS = {"FailedRows": "failed_rows", "FailedRowsWithErrors": "failed_rows_with_errors"}
 
 
 class WriteToBigQuery(PTransform):
     """Rows, such as dicts, into tables of BigQuery.
+
+    Takes a `PCollection[T]` of records.
 
     With the Storage Write API, and with load jobs, each row is in its table once, also after failures: workers append
     rows to pending streams, or write files, and a commit makes the rows of a table visible at once.  Streaming inserts
@@ -213,14 +223,19 @@ class WriteToBigQuery(PTransform):
         fit = converted["rows"]
         if self._every is not None and not pcoll.is_bounded and not self._changes:
             fit = _collected(fit, self._every)
+        jobs = None
         if inserts:
             pcoll.pipeline.add_check(_Reached(label, self.written))
             _logger.warning("%s: streaming inserts are at least once: after a failure rows may be twice", label)
             insert = InsertRows(label, self.written, self._retry, self._ignores_ids)
             failed.append((fit | "Insert" >> ParDo(insert).with_outputs(FAILED, main="none"))[FAILED])
+        elif self.method == "FILE_LOADS":
+            directory = value_of(self._directory)
+            sink = LoadSink(self.written, None if directory is None else str(directory), self._project)
+            jobs = fit | "Load" >> LoadRows(sink, label)
         else:
-            _ = fit | WriteAs(self._sink(), label)
-        return self._result(failed)
+            _ = fit | WriteAs(ChangeSink(self.written) if self._changes else StreamSink(self.written), label)
+        return self._result(failed, jobs)
 
     def _check_stream(self, label: str) -> None:
         if self.method == "FILE_LOADS" and self._every is None:
@@ -231,21 +246,11 @@ class WriteToBigQuery(PTransform):
         if self.written.disposition != APPEND:
             raise ValueError(f"{label}: {self.written.disposition} is of one commit, and a stream makes many")
 
-    def _sink(self) -> Any:
-        if self._changes:
-            return ChangeSink(self.written)
-        if self.method == "FILE_LOADS":
-            directory = value_of(self._directory)
-            return LoadSink(self.written, None if directory is None else str(directory), self._project)
-        return StreamSink(self.written)
-
-    def _result(self, failed: list[PCollection[Any]]) -> WriteResult:
-        from ...transforms import Flatten
-
+    def _result(self, failed: list[PCollection[Any]], jobs: PCollection[Any] | None) -> WriteResult:
         rows: PCollection[Any] = failed[0] if len(failed) == 1 else failed | "Failed" >> Flatten()
         of_streams = self.is_explicit and self.method == "STORAGE_WRITE_API"
         plain, full = (_row, _row_with_message) if of_streams else (_row_with_table, _same)
-        return WriteResult(rows | "FailedRows" >> Map(plain), rows | "FailedRowsWithErrors" >> Map(full))
+        return WriteResult(rows | "FailedRows" >> Map(plain), rows | "FailedRowsWithErrors" >> Map(full), jobs)
 
 
 def _method(method: str | None, disposition: str, schema: Any, changes: bool) -> str:

@@ -50,6 +50,8 @@ class _Wrapped(msgspec.Struct):
 class FromDebezium(PTransform[PCollection[Any], PCollection[RowT]]):
     """The rows of a changing table: each is an element from its insert on, and is retracted by its update or delete.
 
+    Returns a `PCollection[Row]`, or of instances of `type`.
+
     So a pipeline behind it maintains its results as a database maintains a view.  An element of the input is an
     envelope: bytes or text with JSON, a dict or a Row, with or without `schema` and `payload`; or a pair of a key and
     an envelope, as `ReadFromKafka` gives them; or a `KafkaRecord`.

@@ -31,6 +31,8 @@ from .row_change import OfRow, RowChange, SignedRows
 class ReadFromPostgresChanges(PTransform[PBegin, OutputT]):
     """The rows of changing tables: each is an element from its insert on, and is retracted by its update or delete.
 
+    Returns a `PCollection[Row]`, or of instances of `type`; of several tables a dict of them.
+
     So a pipeline behind it maintains its results as a database maintains a view.  First come the rows that the tables
     have when a slot is made, and then all changes behind it, in the order of their commits.  Positions are in the
     checkpoints, so every change counts once, and the slot is advanced when a checkpoint is durable.  Needs the extra

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 class ReadFromDelta(PTransform[PBegin, PCollection["Row"]]):
     """A Row for each row of a Delta table, as columns; or, with `streaming`, also for those that are added later.
 
+    Returns a `PCollection[Row]`.
+
     Files are left out by the table's partitions and statistics, and row groups by theirs, if no row fits the `filter`.
     Only columns that are used are read.  Needs the extra `delta`.
 
@@ -110,6 +112,8 @@ class ReadFromDelta(PTransform[PBegin, PCollection["Row"]]):
 
 class ReadFromDeltaChanges(PTransform[PBegin, PCollection["Row"]]):
     """The rows of a changing Delta table: each is an element from its insert on, and retracted by its update or delete.
+
+    Returns a `PCollection[Row]`.
 
     So a pipeline behind it maintains its results as a database maintains a view.  First come the rows of the last
     version, and then the changes of each later version: those of the change data feed, if the table has

@@ -15,6 +15,8 @@ from .table import DeltaTable
 class WriteToDelta(WriteToTable):
     """Rows of a Delta table, committed exactly once; inserted, updated and deleted by key if there is one.
 
+    Takes a `PCollection[T]` of records.
+
     Workers write data files, which no reader sees.  When the run or a checkpoint is complete, one commit adds them to
     the table, together with an application transaction; a recovery looks for that, and commits what is missing.  The
     commits of other writers are no obstacle.

@@ -262,6 +262,8 @@ class _Excerpt:
 class ReadFromAvro(ReadFiles[A]):
     """A dict, or a Row, for each record of the Avro files that match a pattern.
 
+    Returns a `PCollection[dict[str, Any]]`, or of Rows.
+
     Raises `SourceError` when the pattern matches nothing, and `MissingExtraError` without
     fastavro.  `use_fastavro` is Beam's, and has no effect.
 
@@ -310,6 +312,8 @@ class ReadFromAvro(ReadFiles[A]):
 
 class ReadAllFromAvro(ReadAllFiles[A]):
     """A dict for each record of the Avro files that match the patterns of its input.
+
+    Returns a `PCollection[dict[str, Any]]`, or of pairs with the file's path.
 
     >>> import pathlib, tempfile
     >>> import penstock as beam
@@ -396,6 +400,8 @@ class ReadAllFromAvroContinuously(PTransform):
 
 class WriteToAvro(WriteFiles["Record"]):
     """Records (dicts, Rows, named tuples, dataclasses) into Avro files of one schema.
+
+    Takes a `PCollection[T]` of records.
 
     The arguments are Beam's; see `FileSink` and `AvroFormat`.  Without a schema, the fields of the elements' class are
     written (`with_output_types` declares the class); each may be null.

@@ -21,6 +21,8 @@ from .write import FileSink, WriteFiles
 class WriteToChangelog(WriteFiles):
     r"""Additions ("+") and retractions ("-"), with timestamp, window and pane.
 
+    Takes a `PCollection[T]`, of any type.
+
     A line is an object with
 
       op         "+", or "-" for a retraction

@@ -317,6 +317,8 @@ def padded(row: list[str], width: int, restval: str) -> list[str]:
 class ReadFromCsv(ReadFiles[A]):
     r"""A dict of strings, or a Row, for each record of the CSV files that match a pattern.
 
+    Returns a `PCollection[dict[str, str]]`, or of Rows.
+
     See `CsvSource`.  Raises `SourceError` when the pattern matches nothing, or a record
     doesn't fit the columns.
 
@@ -390,6 +392,8 @@ class ReadFromCsv(ReadFiles[A]):
 
 class WriteToCsv(WriteFiles["Record"]):
     r"""One line for each record, below a line with the names of the fields.
+
+    Takes a `PCollection[T]` of records.
 
     See `FileSink` and `CsvFormat`.
 

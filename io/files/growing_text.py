@@ -315,6 +315,8 @@ def _status(path: str, file: BinaryIO) -> tuple[Any, int]:
 class ReadContinuouslyFromText(PTransform[PBegin, PCollection[str]]):
     r"""The lines of all present and future files that match a pattern.
 
+    Returns a `PCollection[str]`.
+
     A file is followed as it is appended to, a new file from its beginning.  A line is read once it is terminated.  A
     file that was truncated, or replaced by another of its name, is a `SourceError`: the bytes that were read must not
     change, so that they can be read again after a failure.
@@ -383,6 +385,8 @@ class ReadContinuouslyFromText(PTransform[PBegin, PCollection[str]]):
 
 class ReadAllFromTextContinuously(PTransform[PBegin, PCollection[str]]):
     """The lines of each file that matches a pattern.  A file is read once and whole, when it is first seen.
+
+    Returns a `PCollection[str]`.
 
     For directories into which complete files are moved, compressed files included.  `ReadContinuouslyFromText` reads
     files that are appended to.

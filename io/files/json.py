@@ -279,6 +279,8 @@ def _joined(batches: list[Any]) -> Iterator[Bundle]:
 class ReadFromJson(ReadFiles[A]):
     r"""The values of the JSON files that match a pattern: a dict, or an instance of `type`, for each object.
 
+    Returns a `PCollection[dict[str, Any]]`, or of instances of `type`.
+
     With `lines`, one value on each line; without, one array a file.  With a `type`, such as a dataclass or a NamedTuple
     with annotations, values are checked and decoded to it, several times as fast as to dicts.  Raises `SourceError` if
     the pattern matches nothing, or for a line that is no JSON or of another type; `TypeError` for a `type` that JSON
@@ -349,6 +351,8 @@ class ReadFromJson(ReadFiles[A]):
 
 class WriteToJson(WriteFiles):
     r"""One JSON object for each record, on a line of its own, or one array a file.
+
+    Takes a `PCollection[T]` of records or values of JSON.
 
     See `FileSink` and `JsonFormat`.
 

@@ -182,6 +182,8 @@ class _ParquetWriter(RecordWriter):
 class ReadFromParquet(ReadFiles[A]):
     """A dict, or a Row, for each record of the Parquet files that match a pattern.
 
+    Returns a `PCollection[dict[str, Any]]`, or of Rows.
+
     `columns` selects the columns to read.  With `validate`, the footer of the first file is read when the pipeline is
     built, and its fields are those of the elements' type.  Raises `SourceError` if the pattern matches nothing or a
     column is missing, and `MissingExtraError` without pyarrow.
@@ -234,6 +236,8 @@ class ReadFromParquet(ReadFiles[A]):
 class ReadFromParquetBatched(ReadFiles):
     """A `pyarrow.Table` for each row group of the Parquet files that match a pattern.
 
+    Returns a `PCollection[pyarrow.Table]`.
+
     >>> import penstock as beam
     >>> import pathlib, pyarrow, pyarrow.parquet, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "people.parquet")
@@ -262,6 +266,8 @@ class ReadFromParquetBatched(ReadFiles):
 
 class ReadAllFromParquet(ReadAllFiles[A]):
     """A dict for each record of the Parquet files that match the patterns of its input.
+
+    Returns a `PCollection[dict[str, Any]]`, or of pairs with the file's path.
 
     >>> import pathlib, tempfile
     >>> import penstock as beam
@@ -320,6 +326,8 @@ class ReadAllFromParquet(ReadAllFiles[A]):
 class ReadAllFromParquetBatched(ReadAllFromParquet[Any]):
     """A `pyarrow.Table` for each row group of the Parquet files that match the patterns of its input.
 
+    Returns a `PCollection[pyarrow.Table]`, or of pairs with the file's path.
+
     >>> import pathlib, tempfile
     >>> import penstock as beam
     >>> pattern = pathlib.Path(tempfile.mkdtemp(), "people")
@@ -340,6 +348,8 @@ class ReadAllFromParquetBatched(ReadAllFromParquet[Any]):
 
 class WriteToParquet(WriteFiles["Record"]):
     """Records (dicts, Rows, named tuples, dataclasses) into Parquet files of one schema.
+
+    Takes a `PCollection[T]` of records.
 
     The arguments are Beam's; see `FileSink` and `ParquetFormat`.  Without a schema, the fields of the elements' class
     are written (`with_output_types` declares the class).
@@ -413,6 +423,8 @@ class WriteToParquet(WriteFiles["Record"]):
 
 class WriteToParquetBatched(WriteToParquet):
     """`pyarrow.Table`s into Parquet files of one schema.
+
+    Takes a `PCollection[pyarrow.Table]`.
 
     >>> import pathlib, tempfile, pyarrow
     >>> import penstock as beam

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 from ...sdk.claims import Claim, Claimant
@@ -128,16 +128,21 @@ def shards_of(pcoll: PCollection[Any]) -> int:
     return max(1, pcoll.pipeline.options.view_as(StreamingOptions).parallelism or 1)
 
 
-def _begin(_: None, sink: StagedFileSink, label: str) -> str:
+# A `StagedFileSink`, or another sink that returns what it publishes, as that of load jobs does.
+_Publisher: TypeAlias = Any
+
+
+def _begin(_: None, sink: _Publisher, label: str) -> str:
     transaction = uuid4().hex
     sink.prepare(SinkContext(label, transaction))
     return transaction
 
 
-def _publish(_: None, sink: StagedFileSink, label: str, transaction: str, tokens: Iterable[Any]) -> list[Any]:
+def _publish(_: None, sink: _Publisher, label: str, transaction: str, tokens: Iterable[Any]) -> list[Any]:
     staged, context = list(tokens), SinkContext(label, transaction)
     sink.precommit({context: staged})
-    return sink.publish(context, staged)
+    published: list[Any] = sink.publish(context, staged)
+    return published
 
 
 class PublishGroup(DoFn, Claimant):

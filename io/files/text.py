@@ -306,6 +306,8 @@ def _check_delimiter(transform: str, delimiter: bytes) -> None:
 class ReadFromText(ReadFiles[A]):
     r"""The lines of the files that match a pattern, without their line ends.
 
+    Returns a `PCollection[str]`, or of what a `coder` decodes.
+
     The arguments are Beam's; `TextSource` explains them.  Raises `SourceError` if the pattern matches nothing: while
     the pipeline is built, or, with `validate=False`, while it runs.
 
@@ -378,6 +380,8 @@ class ReadFromText(ReadFiles[A]):
 class ReadFromTextWithFilename(ReadFromText[Any]):
     r"""The lines of the files that match a pattern, as pairs of path and line.
 
+    Returns a `PCollection[tuple[str, str]]`.
+
     >>> import penstock as beam
     >>> import os, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "lines.txt")
@@ -393,6 +397,8 @@ class ReadFromTextWithFilename(ReadFromText[Any]):
 
 class ReadAllFromText(ReadAllFiles[A]):
     r"""The lines of the files that match the patterns of its input.
+
+    Returns a `PCollection[str]`, or of pairs with the file's path.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -485,6 +491,8 @@ class ReadAllFromText(ReadAllFiles[A]):
 
 class WriteToText(WriteFiles):
     r"""One line for each element, in files that appear together once the pipeline has succeeded.
+
+    Takes a `PCollection[T]`, of any type.
 
     The arguments are Beam's; `FileSink` and `TextFormat` explain them.
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 class ReadFromIceberg(PTransform[PBegin, PCollection["Row"]]):
     """A Row for each row of an Iceberg table, as columns; or, with `streaming`, also for those that are added later.
 
+    Returns a `PCollection[Row]`.
+
     Files are left out by the table's partitions and statistics if no row fits the `filter`.  Only columns that are used
     are read.  Needs the extra `iceberg`.
 
@@ -115,6 +117,8 @@ class ReadFromIceberg(PTransform[PBegin, PCollection["Row"]]):
 
 class ReadFromIcebergChanges(PTransform[PBegin, PCollection["Row"]]):
     """The rows of a changing Iceberg table: each is an element until a snapshot removes it, which retracts it.
+
+    Returns a `PCollection[Row]`.
 
     So a pipeline behind it maintains its results as a database maintains a view.  First come the rows of the last
     snapshot, and then the changes of each later one: the difference between the rows of the files that it removes and

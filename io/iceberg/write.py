@@ -15,6 +15,8 @@ from .table import IcebergTable
 class WriteToIceberg(WriteToTable):
     """Rows of an Iceberg table, committed exactly once; inserted, updated and deleted by key if there is one.
 
+    Takes a `PCollection[T]` of records.
+
     Workers write data files, which no reader sees.  When the run or a checkpoint is complete, one commit appends them;
     the properties of its snapshot have its name.  A recovery looks for that, and commits what is missing.  The commits
     of other writers are no obstacle.

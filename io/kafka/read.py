@@ -54,6 +54,9 @@ def _as_bytes(value: bytes) -> bytes:
 class ReadFromKafka(PTransform[PBegin, PCollection[A]]):
     """A pair of key and value, or a `KafkaRecord`, for each record of topics.
 
+    Returns a `PCollection[tuple[K, V]]` for deserializers with results of types K and V, or a
+    `PCollection[KafkaRecord]`.
+
     A partition of a topic is a partition of the source.  Offsets are in the checkpoints, so every record counts once.
     Without a checkpoint, reading begins at `start_offsets` and `start_read_time` if they are given, else at the
     committed offset of the group (`group.id`), else where `auto.offset.reset` says: at the 'latest' record, unless it

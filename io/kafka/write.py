@@ -27,6 +27,8 @@ _OWN_SETTINGS = {
 class WriteToKafka(WriteInto["tuple[Any, Any] | Record"]):
     """A record of a topic for each element, which is a pair of a key and a value; exactly once.
 
+    Takes a `PCollection[tuple[K, V]]` for serializers of K and V, or one of records.
+
     Records are staged until a checkpoint is complete, and then published in one transaction of Kafka, together with a
     token in the compacted topic `control_topic`; a recovery reads the token, and publishes what is missing.  Readers
     need `isolation.level=read_committed`.  The records of one worker with the same key keep their order.  Needs the

@@ -24,6 +24,8 @@ from .source import MqttSource
 class ReadFromMqtt(PTransform):
     """An `MqttMessage` for each message of topics; once for messages with ids, otherwise at least once.
 
+    Returns a `PCollection[MqttMessage]`.
+
     The broker keeps a session, named by `client_id`, and the messages that are not acknowledged; a message is
     acknowledged once a checkpoint that covers it is durable.  After a failure the broker sends the others again.  Of
     these, messages with ids that a checkpoint covers are dropped; `WriteToMqtt` gives messages ids.  Messages

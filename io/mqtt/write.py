@@ -197,6 +197,8 @@ def _properties(id: str) -> Any:
 class WriteToMqtt(WriteInto[A]):
     """A message for each element, at least once: a commit that is interrupted is repeated, and doubles messages.
 
+    Takes a `PCollection[bytes]`, or of what `payload` takes.
+
     Messages are part of a checkpoint until it is complete, and are published then: nothing that a failure takes back is
     ever published.  With MQTT 5 each message has an id, in the user property `penstock-id`, by which `ReadFromMqtt` and
     others drop doubles.  The messages of one worker keep their order.  An input with retractions is refused while the

@@ -25,6 +25,8 @@ from .source import NatsSource, Start
 class ReadFromNats(PTransform):
     """A `NatsMessage` for each message of a JetStream stream; each one once.
 
+    Returns a `PCollection[NatsMessage]`.
+
     Positions are sequences of the stream, and are part of the checkpoints.  Messages are read by their positions after
     a failure, so the stream has to keep them until then: retention 'limits', or 'interest' with `durable`; a work
     queue is refused.  Needs the extra `nats`.

@@ -270,6 +270,8 @@ class Streams:
 class WriteToNats(WriteInto[A]):
     """A message of a JetStream stream for each element: once within the stream's duplicate window.
 
+    Takes a `PCollection[bytes]`, or of what `data` takes.
+
     Messages are part of a checkpoint until it is complete.  Then they are published, each with an id in the header
     `Nats-Msg-Id`.  If a commit is interrupted, and repeated within the stream's `duplicate_window` (two minutes unless
     the stream says otherwise), the server drops the messages that it has.  A commit that is repeated later doubles

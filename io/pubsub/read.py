@@ -28,6 +28,8 @@ _OUT_OF_ORDER = 10
 class ReadFromPubSub(PTransform[PBegin, PCollection[A]]):
     """The messages of a Pub/Sub topic or subscription, each once: bytes, or `PubsubMessage`s.
 
+    Returns a `PCollection[bytes]`, or a `PCollection[PubsubMessage]`.
+
     A message is acknowledged once a checkpoint that covers it is durable; its lease is extended meanwhile.  Pub/Sub
     delivers the others again after a failure.  Of these, messages whose ids a checkpoint has are dropped: the last
     `max_ids` ids are part of each checkpoint.  One reader reads a subscription; each pipeline needs one of its own.
@@ -173,6 +175,8 @@ class ReadFromPubSub(PTransform[PBegin, PCollection[A]]):
 
 class ReadStringsFromPubSub(PTransform):
     """The messages of a topic or a subscription, as text.
+
+    Returns a `PCollection[str]`.
 
     Args: as those of `ReadFromPubSub`.
 

@@ -177,6 +177,8 @@ class Publishing:
 class WriteToPubSub(WriteInto["bytes | PubsubMessage"]):
     """A message for each element, at least once: a commit that is interrupted is repeated, and doubles messages.
 
+    Takes a `PCollection[bytes]`, or a `PCollection[PubsubMessage]`.
+
     Messages are part of a checkpoint until it is complete, and are published then: nothing that a failure takes back is
     ever published.  Each message has an id, in the attribute `id_label`, by which `ReadFromPubSub(id_label=...)` drops
     doubles.  Messages with the same ordering key keep their order.  An input with retractions is refused while the
@@ -211,6 +213,8 @@ class WriteToPubSub(WriteInto["bytes | PubsubMessage"]):
 
 class WriteStringsToPubSub(PTransform):
     """A message for each text.
+
+    Takes a `PCollection[str]`.
 
     Args: as those of `WriteToPubSub`.
 

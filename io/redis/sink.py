@@ -250,6 +250,8 @@ class RedisSink(OpenedSink[RedisServer]):
 class WriteToRedis(WriteInto[A]):
     """A key of Redis for each key: text, or a hash where the value is a record.
 
+    Takes a `PCollection[tuple[K, V]]`, or of what `key` takes.
+
     An element sets its key.  Of several values, the value of the latest window, pane and timestamp is stored.  A
     retraction deletes its key if the key still holds the retracted value.  A commit changes all keys in one transaction
     of the server.  Needs one server (no cluster), Redis 6 or later, and the extra `redis`.  The server's setting

@@ -251,6 +251,8 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
 class ReadFromRedisStream(PTransform):
     """A `RedisStreamEntry` for each entry of streams, from their beginning or from the position of a consumer group.
 
+    Returns a `PCollection[RedisStreamEntry]`.
+
     Entries are read again by their ids after a failure, so they must stay in the stream until a checkpoint after them
     is durable.  Redis 7 and later detect entries that were removed earlier, which is an error.  Needs Redis 6.2 and the
     extra `redis`.

@@ -71,6 +71,8 @@ class RedisStreamSink(RedisSink):
 class WriteToRedisStream(WriteInto[A]):
     """An entry of a Redis Stream for each element, exactly once.
 
+    Takes a `PCollection[T]` of records, or of what `fields` takes.
+
     A commit adds all its entries in one transaction of the server, which assigns their ids: a reader sees all of them
     or none.  Entries of one worker are in the order of its elements.  An input with retractions is refused while the
     pipeline is built, since entries of a stream can't be changed.  Needs one server (no cluster), and the extra

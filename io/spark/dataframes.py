@@ -48,6 +48,8 @@ _PLACES = {"path", "subscribe", "subscribepattern", "assign", "topic", "host", "
 class FromSpark(PTransform[PBegin, PCollection[Row]]):
     """A DataFrame's rows as `Row`s, read in Spark's tasks.
 
+    Returns a `PCollection[Row]`.
+
     For `--runner=spark-batch`, and for a bounded side of a pipeline on `--runner=spark-microbatch`.
     Structs are `Row`s, arrays lists, maps dictionaries; a timestamp is a `datetime` in UTC.
 
@@ -75,6 +77,8 @@ class FromSpark(PTransform[PBegin, PCollection[Row]]):
 
 class FromSparkStream(PTransform[PBegin, PCollection[Row]]):
     """The rows of a streaming DataFrame as `Row`s, from any source of Spark, such as files or Kafka.
+
+    Returns a `PCollection[Row]`.
 
     For `--runner=spark-microbatch`.  A Structured Streaming query decides the content of each batch, and stores its
     checkpoint within `--checkpoint_dir`.
@@ -116,6 +120,8 @@ class FromSparkStream(PTransform[PBegin, PCollection[Row]]):
 
 class ToSpark(PTransform):
     """Elements as the rows of a DataFrame, which exists once the pipeline has run.
+
+    Takes a `PCollection[T]` of records.
 
     For `--runner=spark-batch`.  The rows don't go through the driver: they stay in the executors, on their disks when
     memory is short, until the garbage collectors of Python and of the JVM have removed the pipeline and the DataFrames

@@ -147,6 +147,8 @@ class SqlReader(EventTimeReader[Row]):
 class ReadFromSQL(PTransform):
     """A `Row` for each present and future row of a table.
 
+    Returns a `PCollection[Row]`.
+
     The table is queried every `poll_interval` seconds for rows with a greater value in `increasing_column` than the
     last row.  So rows must become visible in the order of that column: a row is missed if its transaction commits after
     that of a greater value.  Use one writer at a time, or a query that leaves out rows younger than the longest

@@ -53,6 +53,8 @@ class WriteToTable(WriteInto):
 class WriteToSQL(WriteToTable):
     """A row for each key, in a table of a database given by a URL or a function.
 
+    Takes a `PCollection[T]` of records, or of pairs of a key and a value.
+
     Args:
       connection: a URL of SQLAlchemy, such as 'postgresql://user:password@host/database'; or a picklable function
         without arguments that returns a new DB-API connection whose rows are tuples.
@@ -94,6 +96,8 @@ class WriteToSQL(WriteToTable):
 
 class WriteToSQLite(WriteToTable):
     """A row for each key, in a table of an SQLite database.
+
+    Takes a `PCollection[T]` of records, or of pairs of a key and a value.
 
     Args:
       path: the database's file, on the host of the workers.  It is created if it doesn't exist.

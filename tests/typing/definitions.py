@@ -21,6 +21,7 @@ from penstock.sdk.userstate import (
 )
 from penstock.testing import TestPipeline, TestStream
 from penstock.testing.util import assert_that, equal_to
+from penstock.transforms.sql import SqlTransform
 from penstock.windowing import FixedWindows, TimestampedValue
 
 T = TypeVar("T")
@@ -93,6 +94,36 @@ class Visit:
 
 def decoded(data: bytes) -> Click:
     return Click(data.decode(), 1.0)
+
+
+class Lower(PTransform[PCollection[str], PCollection[str]]):
+    def expand(self, pcoll):
+        return pcoll | beam.Map(str.lower)
+
+
+class Halves(DoFn[int, float]):
+    def process(self, element):
+        yield element / 2
+
+
+def priced(name: str, price: int) -> float:
+    return price / 2
+
+
+def with_tax(name: str, price: int, tax: float = 0.2) -> float:
+    return price * (1 + tax)
+
+
+def named_price(name: str, price: int, names: dict[str, int]) -> bytes:
+    return name.encode()
+
+
+def first_letter(word: str) -> str:
+    return word[0]
+
+
+class Account(NamedTuple):
+    id: int
 
 
 clicks = p | "clicks" >> beam.Create([Click("ann", 1.0)])
@@ -232,6 +263,13 @@ class UntypedAverage(beam.CombineFn):
         return accumulator[0] / accumulator[1]
 
 
+data = p | "data" >> beam.Create([b"a"])
+triples = p | "triples" >> beam.Create([("a", 1, 2.5)])
+grouped = pairs | "grouped" >> beam.GroupByKey()
+configured: Any = [1]
+
+windowed = lines | "windowed" >> beam.Map(lambda line, window=DoFn.WindowParam: (window, line))
+rest_of_halves, labelled = nums | "halves" >> beam.Partition(lambda x, n: x % n, 2)
 outputs = lines | "outputs" >> beam.ParDo(Lengths()).with_outputs("errors", main="lengths")
 lengths, errors = outputs
 good, bad = lines | "parse" >> beam.Map(int).with_exception_handling()

@@ -385,6 +385,133 @@ STATE_AND_TESTS: list[tuple[str, str | Less | Error]] = [
     ("beam.collect(lines)", "list[str]"),
 ]
 
+LABELS: list[tuple[str, str | Less | Error]] = [
+    (
+        'lines | "pair" >> beam.Map(lambda word: (word, 1))',
+        "PCollection[tuple[Any, int]]",
+    ),
+    (
+        'lines | "pair" >> beam.Map(lambda word: (word, 1)) | "sum" >> beam.CombinePerKey(sum)',
+        "PCollection[tuple[Any, int]]",
+    ),
+    (
+        'lines | "split" >> beam.FlatMap(lambda line: [(word, 1) for word in line.split()])',
+        "PCollection[tuple[Any, int]]",
+    ),
+    ('nums | "big" >> beam.Filter(lambda x: x > 1)', "PCollection[int]"),
+    ('clicks | "at" >> beam.WithTimestamps(lambda click: click.at)', "PCollection[Click]"),
+    ('lines | "keys" >> beam.WithKeys(lambda line: len(line))', "PCollection[tuple[int, str]]"),
+    ("labelled", "PCollection[int]"),
+    ("windowed", "PCollection[tuple[Any, Any]]"),
+    ('pairs | "text" >> beam.MapTuple(lambda k, v: f"{k}: {v}")', "PCollection[str]"),
+    ('lines | "int" >> beam.Map(int) | "half" >> beam.Map(half)', "PCollection[float]"),
+    ('nums | "at" >> beam.Map(lambda x: TimestampedValue((x, "a"), x))', "PCollection[tuple[Any, str]]"),
+    ('nums | "words" >> beam.ParDo(Words())', operands("PCollection[int]", "ParDo[str, str]")),
+    ('nums | "first" >> beam.WithKeys(first_letter)', operands("PCollection[int]", "WithKeys[str, str]")),
+]
+
+TUPLES: list[tuple[str, str | Less | Error]] = [
+    (
+        "pairs | beam.MapTuple(lambda k, v: (v, k))",
+        Less("PCollection[tuple[int, str]]", "PCollection[tuple[Any, Any]]", LAMBDA),
+    ),
+    ("pairs | beam.MapTuple(priced)", "PCollection[float]"),
+    ("pairs | beam.MapTuple(with_tax)", "PCollection[float]"),
+    ("pairs | beam.MapTuple(with_tax, 0.3)", "PCollection[float]"),
+    ("pairs | beam.MapTuple(named_price, AsDict(pairs))", "PCollection[bytes]"),
+    ("pairs | beam.MapTuple(named_price, names=AsDict(pairs))", "PCollection[bytes]"),
+    (
+        "pairs | beam.MapTuple(lambda k, v, names: names[k] + v, AsDict(pairs))",
+        Less("PCollection[int]", "PCollection[Any]", LAMBDA),
+    ),
+    ("pairs | beam.MapTuple(lambda k, v, end='!': f'{k}{end}')", "PCollection[str]"),
+    ("triples | beam.MapTuple(lambda a, b, c: len(a))", "PCollection[int]"),
+    ("grouped | beam.MapTuple(lambda k, vs: (len(k), sum(vs)))", "PCollection[tuple[int, int]]"),
+    ("grouped | beam.FlatMapTuple(lambda k, vs: [str(v) for v in vs])", "PCollection[str]"),
+    ("pairs | beam.MapTuple(print)", "PCollection[None]"),
+    (
+        "grouped | beam.MapTuple(priced)",
+        Error('expected "Callable[[str, Iterable[int]], Result]"', None),
+    ),
+    (
+        "pairs | beam.MapTuple(lambda k, v: k + v)",
+        Error('Unsupported operand types for + ("str" and "int")', None),
+    ),
+    ("nums | beam.MapTuple(lambda a, b: a)", Error('("PCollection[int]" and "MapTuple[', '"PCollection[int]"')),
+]
+
+OTHERS: list[tuple[str, str | Less | Error]] = [
+    ("lines | beam.Map(int)", "PCollection[int]"),
+    ("lines | beam.FlatMap(list)", "PCollection[str]"),
+    ("nums | beam.FlatMap(range)", "PCollection[int]"),
+    ("lines | beam.Filter(bool)", "PCollection[str]"),
+    ("lines | beam.Map(str.encode, 'utf-8')", "PCollection[bytes]"),
+    ("nums | beam.Map(functools.partial(scaled, by=3))", "PCollection[float]"),
+    ("visits | beam.Map(dataclasses.asdict)", "PCollection[dict[str, Any]]"),
+    ("nums | beam.Map(lambda x, a, b: a + b, 1, 2)", Less("PCollection[int]", "PCollection[Any]", LAMBDA)),
+    ("nums | beam.Map(lambda x, a=1, b=2, c=3: str(x))", "PCollection[str]"),
+    ("lines | Lower()", "PCollection[str]"),
+    (
+        "nums | beam.ParDo(Halves())",
+        Less("PCollection[float]", "PCollection[Any]", "Pyright infers the result of `process`, by its code"),
+    ),
+    ("lines | beam.ParDo(Halves())", Error('incompatible type "Halves"; expected "UnannotatedProcess[str,', None)),
+    ("nums | Lower()", operands("PCollection[int]", "Lower")),
+    ("p | beam.Create(configured)", "PCollection[Any]"),
+    ("lines | beam.WithKeys(first_letter)", "PCollection[tuple[str, str]]"),
+    (
+        "lines | beam.WithKeys(lambda line: line[0])",
+        Less("PCollection[tuple[str, str]]", "PCollection[tuple[Any, str]]", LAMBDA),
+    ),
+    ("lines | beam.WithKeys(None)", "PCollection[tuple[None, str]]"),
+    (
+        "nums | beam.WithKeys(first_letter)",
+        Error('expected "Callable[[int], Result]"', '"WithKeys[str, str]"'),
+    ),
+    ("clicks | SqlTransform('SELECT user FROM PCOLLECTION')", "PCollection[Row]"),
+    ("{'c': clicks} | 'sql' >> SqlTransform('SELECT user FROM c')", "PCollection[Row]"),
+    ("p | TestStream().add_elements([TimestampedValue('a', 1)]).advance_watermark_to(5)", "PCollection[str]"),
+    ("['a'] | beam.Map(len)", "list[int]"),
+    ("lines | beam.FlatMap(3)", Error('No overload variant of "FlatMap" matches argument type "int"', "cannot be")),
+]
+
+MORE_CONNECTORS: list[tuple[str, str | Less | Error]] = [
+    ('p | beam.io.ReadFromIceberg("shop.sales")', "PCollection[Row]"),
+    ('p | beam.io.ReadFromDeltaChanges("sales")', "PCollection[Row]"),
+    ('p | beam.io.ReadFromSQL("url", "sales", increasing_column="id")', "PCollection[Row]"),
+    ('p | beam.io.ReadFromRedisStream("url", "clicks")', "PCollection[RedisStreamEntry]"),
+    ('p | beam.io.ReadFromNats("url", "clicks")', "PCollection[NatsMessage]"),
+    ('p | beam.io.ReadFromMqtt("url", "clicks")', "PCollection[MqttMessage]"),
+    ('p | beam.io.ReadFromPubSub(subscription="clicks")', "PCollection[bytes]"),
+    ('p | beam.io.ReadFromPubSub(subscription="clicks", with_attributes=True)', "PCollection[PubsubMessage]"),
+    ('p | beam.io.ReadFromPostgresChanges("url", "accounts", "slot")', "PCollection[Row]"),
+    ('p | beam.io.ReadFromPostgresChanges("url", "accounts", "slot", type=Account)', "PCollection[Account]"),
+    ("data | beam.io.FromDebezium(Account)", "PCollection[Account]"),
+    ("data | beam.io.FromDebezium()", "PCollection[Row]"),
+    ("p | beam.io.ReadContinuouslyFromText('lines')", "PCollection[str]"),
+    ("lines | beam.io.ReadAllFromText()", "PCollection[str]"),
+    ("lines | beam.io.ReadAllFromText(with_filename=True)", "PCollection[tuple[str, str]]"),
+    ("lines | beam.io.ReadAllFromAvro()", "PCollection[dict[str, Any]]"),
+    ("p | beam.io.fileio.MatchFiles('*') | beam.io.fileio.ReadMatches()", "PCollection[ReadableFile]"),
+    ("p | beam.io.GenerateSequence(0, 10)", "PCollection[int]"),
+    ('clicks | beam.io.WriteToIceberg("shop.clicks")', "Any"),
+    ('lines | beam.io.WriteToIceberg("shop.clicks")', operands("PCollection[str]", "WriteToIceberg")),
+    ('lines | beam.io.WriteToDelta("clicks")', operands("PCollection[str]", "WriteToDelta")),
+    ('lines | beam.io.WriteToCsv("clicks")', operands("PCollection[str]", "WriteToCsv")),
+    ('lines | beam.io.WriteToAvro("clicks")', operands("PCollection[str]", "WriteToAvro")),
+    ('data | beam.io.WriteToNats("url", "clicks")', "Any"),
+    ('lines | beam.io.WriteToNats("url", "clicks")', operands("PCollection[str]", "WriteToNats[bytes]")),
+    ('lines | beam.io.WriteToNats("url", "clicks", data=str.encode)', "Any"),
+    ('lines | beam.io.WriteToMqtt("url", "clicks")', operands("PCollection[str]", "WriteToMqtt[bytes]")),
+    ('lines | beam.io.WriteToPubSub("clicks")', operands("PCollection[str]", "WriteToPubSub")),
+    ('pairs | beam.io.WriteToRedis("url")', "Any"),
+    ('lines | beam.io.WriteToRedis("url")', operands("PCollection[str]", "WriteToRedis[tuple[Any, Any]]")),
+    ('lines | beam.io.WriteToRedis("url", key=hash)', "Any"),
+    ('lines | beam.io.WriteToRedisStream("url", "s")', Error('"PCollection[str]"', '"WriteToRedisStream[Record]"')),
+    ('lines | beam.io.WriteToJson("lines")', "Any"),
+    ('pairs | beam.io.WriteToSQL("url", "counts")', "Any"),
+]
+
 SNIPPETS = [
     *SOURCES,
     *FUNCTIONS,
@@ -396,4 +523,8 @@ SNIPPETS = [
     *ELEMENTS,
     *CONNECTORS,
     *STATE_AND_TESTS,
+    *LABELS,
+    *TUPLES,
+    *OTHERS,
+    *MORE_CONNECTORS,
 ]

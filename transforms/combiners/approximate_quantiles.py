@@ -171,6 +171,8 @@ class ApproximateQuantiles:
     class Globally(GlobalCombiner):
         """Of a whole collection.
 
+        Returns a `PCollection[list[T]]` for elements of type T.
+
         >>> import penstock as beam
         >>> list(range(101)) | beam.ApproximateQuantiles.Globally(5)
         [[0, 25, 50, 75, 100]]
@@ -192,6 +194,8 @@ class ApproximateQuantiles:
 
     class PerKey(KeyedCombiner):
         """Of each key's values.
+
+        Returns a `PCollection[tuple[K, list[V]]]` for pairs of K and V.
 
         >>> import penstock as beam
         >>> [("a", 1), ("a", 2), ("a", 3)] | beam.ApproximateQuantiles.PerKey(2)

@@ -110,6 +110,8 @@ class ApproximateUnique:
     class Globally(GlobalCombiner):
         """The number in a whole collection.
 
+        Returns a `PCollection[int]`.
+
         >>> import penstock as beam
         >>> ["a", "b", "a"] | beam.ApproximateUnique.Globally(size=16)
         [2]
@@ -124,6 +126,8 @@ class ApproximateUnique:
 
     class PerKey(KeyedCombiner):
         """The number among each key's values.
+
+        Returns a `PCollection[tuple[K, int]]` for pairs with keys of type K.
 
         >>> import penstock as beam
         >>> [("k", "a"), ("k", "b"), ("k", "a")] | beam.ApproximateUnique.PerKey(size=16)

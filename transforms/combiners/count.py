@@ -35,6 +35,8 @@ class Count:
     class Globally(GlobalCombiner):
         """The number in a whole collection.
 
+        Returns a `PCollection[int]`.
+
         >>> import penstock as beam
         >>> ["a", "b", "a"] | beam.combiners.Count.Globally()
         [3]
@@ -50,6 +52,8 @@ class Count:
     class PerKey(KeyedCombiner):
         """The number for each key.
 
+        Returns a `PCollection[tuple[K, int]]` for pairs with keys of type K.
+
         >>> import penstock as beam
         >>> [("a", 7), ("b", 7), ("a", 8)] | beam.combiners.Count.PerKey()
         [('a', 2), ('b', 1)]
@@ -64,6 +68,8 @@ class Count:
 
     class PerElement(PTransform):
         """The number of occurrences of each element: (element, number).
+
+        Returns a `PCollection[tuple[T, int]]` for elements of type T.
 
         >>> import penstock as beam
         >>> ["a", "b", "a"] | beam.combiners.Count.PerElement()

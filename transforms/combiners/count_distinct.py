@@ -77,6 +77,8 @@ class CountDistinct:
     class Globally(GlobalCombiner):
         """Of a whole collection.
 
+        Returns a `PCollection[int]`.
+
         >>> import penstock as beam
         >>> ["a", "b", "a"] | beam.combiners.CountDistinct.Globally()
         [2]
@@ -91,6 +93,8 @@ class CountDistinct:
 
     class PerKey(KeyedCombiner):
         """Of each key's values.
+
+        Returns a `PCollection[tuple[K, int]]` for pairs with keys of type K.
 
         >>> import penstock as beam
         >>> [("a", 1), ("a", 1), ("b", 2)] | beam.combiners.CountDistinct.PerKey()

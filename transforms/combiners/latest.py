@@ -54,6 +54,8 @@ class Latest:
     class Globally(GlobalCombiner):
         """Of a whole collection, or None if it is empty.
 
+        Returns a `PCollection[T]`, as its input is.
+
         >>> import penstock as beam
         >>> stamped = beam.Map(lambda x: beam.window.TimestampedValue(x, x))
         >>> [3, 9, 5] | (stamped | beam.combiners.Latest.Globally())
@@ -69,6 +71,8 @@ class Latest:
 
     class PerKey(KeyedCombiner):
         """Of each key's elements: (key, the latest value).
+
+        Returns a `PCollection[tuple[K, T]]`, as its input is.
 
         >>> import penstock as beam
         >>> stamped = beam.Map(lambda x: beam.window.TimestampedValue(x, x[1]))

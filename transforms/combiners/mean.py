@@ -74,6 +74,8 @@ class Mean:
     class Globally(GlobalCombiner):
         """Of a whole collection; NaN if it is empty.
 
+        Returns a `PCollection[float]`.
+
         >>> import penstock as beam
         >>> [1, 2, 6] | beam.combiners.Mean.Globally()
         [3.0]
@@ -88,6 +90,8 @@ class Mean:
 
     class PerKey(KeyedCombiner):
         """Of each key's values.
+
+        Returns a `PCollection[tuple[K, float]]` for pairs with keys of type K.
 
         >>> import penstock as beam
         >>> [("a", 1), ("a", 2)] | beam.combiners.Mean.PerKey()

@@ -103,6 +103,8 @@ class Sample:
     class FixedSizeGlobally(GlobalCombiner):
         """n random elements of a whole collection, as one list.
 
+        Returns a `PCollection[list[T]]` for elements of type T.
+
         >>> import penstock as beam
         >>> [7, 7, 7] | beam.combiners.Sample.FixedSizeGlobally(2)
         [[7, 7]]
@@ -125,6 +127,8 @@ class Sample:
     class FixedSizePerKey(KeyedCombiner):
         """n random values of each key, as one list.
 
+        Returns a `PCollection[tuple[K, list[V]]]` for pairs of K and V.
+
         >>> import penstock as beam
         >>> [("k", 7), ("k", 7), ("k", 7)] | beam.combiners.Sample.FixedSizePerKey(2)
         [('k', [7, 7])]
@@ -146,6 +150,8 @@ class Sample:
 
     class Any(PTransform):
         """The first n elements of a whole collection to arrive, one by one.
+
+        Returns a `PCollection[T]`, as its input is.
 
         Cheaper than a random sample, and no substitute for one.
 

@@ -25,6 +25,8 @@ class Sum:
     class Globally(GlobalCombiner):
         """Of a whole collection; 0 if it is empty.
 
+        Returns a `PCollection[T]`, as its input is.
+
         >>> import penstock as beam
         >>> [1, 2, 3] | beam.combiners.Sum.Globally()
         [6]
@@ -39,6 +41,8 @@ class Sum:
 
     class PerKey(KeyedCombiner):
         """Of each key's values.
+
+        Returns a `PCollection[tuple[K, V]]`, as its input is.
 
         >>> import penstock as beam
         >>> [("a", 1), ("a", 2)] | beam.combiners.Sum.PerKey()
@@ -64,6 +68,8 @@ class Min:
     class Globally(GlobalCombiner):
         """Of a whole collection; no output if it is empty.
 
+        Returns a `PCollection[T]`, as its input is.
+
         >>> import penstock as beam
         >>> [3, 1, 2] | beam.combiners.Min.Globally()
         [1]
@@ -78,6 +84,8 @@ class Min:
 
     class PerKey(KeyedCombiner):
         """Of each key's values.
+
+        Returns a `PCollection[tuple[K, V]]`, as its input is.
 
         >>> import penstock as beam
         >>> [("a", 1), ("a", 2)] | beam.combiners.Min.PerKey()
@@ -103,6 +111,8 @@ class Max:
     class Globally(GlobalCombiner):
         """Of a whole collection; no output if it is empty.
 
+        Returns a `PCollection[T]`, as its input is.
+
         >>> import penstock as beam
         >>> [3, 1, 2] | beam.combiners.Max.Globally()
         [3]
@@ -117,6 +127,8 @@ class Max:
 
     class PerKey(KeyedCombiner):
         """Of each key's values.
+
+        Returns a `PCollection[tuple[K, V]]`, as its input is.
 
         >>> import penstock as beam
         >>> [("a", 1), ("a", 2)] | beam.combiners.Max.PerKey()

@@ -54,6 +54,8 @@ class ToDictCombineFn(CombineFn[tuple[Any, Any], dict[Any, Any], dict[Any, Any]]
 class ToDict(GlobalCombiner):
     """The (key, value) pairs of a collection as one dict, with any one of several values of a key.
 
+    Returns a `PCollection[dict[K, V]]` for pairs of K and V.
+
     >>> import penstock as beam
     >>> [("a", 1), ("b", 2)] | beam.combiners.ToDict()
     [{'a': 1, 'b': 2}]

@@ -98,6 +98,8 @@ class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
 class ToList(GlobalCombiner):
     """All elements of a collection, in any order, as one list.
 
+    Returns a `PCollection[list[T]]` for elements of type T.
+
     >>> import penstock as beam
     >>> [3, 1, 3] | beam.combiners.ToList()
     [[3, 1, 3]]

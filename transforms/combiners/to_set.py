@@ -75,6 +75,8 @@ def present(counts: dict[Any, int]) -> Iterator[Any]:
 class ToSet(GlobalCombiner):
     """The distinct elements of a collection as one set.
 
+    Returns a `PCollection[set[T]]` for elements of type T.
+
     >>> import penstock as beam
     >>> [3, 3] | beam.combiners.ToSet()
     [{3}]

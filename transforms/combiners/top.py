@@ -107,6 +107,8 @@ class Top:
     class Of(GlobalCombiner):
         """Of a whole collection, as one list.
 
+        Returns a `PCollection[list[T]]` for elements of type T.
+
         >>> import penstock as beam
         >>> ["aa", "bbb", "c"] | beam.combiners.Top.Of(2, key=len)
         [['bbb', 'aa']]
@@ -125,6 +127,8 @@ class Top:
 
     class PerKey(KeyedCombiner):
         """Of each key's values, as one list.
+
+        Returns a `PCollection[tuple[K, list[V]]]` for pairs of K and V.
 
         >>> import penstock as beam
         >>> [("k", 1), ("k", 3), ("k", 2)] | beam.combiners.Top.PerKey(2)
@@ -145,6 +149,8 @@ class Top:
     class Largest(Of):
         """The n greatest of a whole collection.
 
+        Returns a `PCollection[list[T]]` for elements of type T.
+
         >>> import penstock as beam
         >>> [3, 1, 2] | beam.combiners.Top.Largest(2)
         [[3, 2]]
@@ -159,6 +165,8 @@ class Top:
 
     class Smallest(Of):
         """The n least of a whole collection.
+
+        Returns a `PCollection[list[T]]` for elements of type T.
 
         >>> import penstock as beam
         >>> [3, 1, 2] | beam.combiners.Top.Smallest(2)
@@ -175,6 +183,8 @@ class Top:
     class LargestPerKey(PerKey):
         """The n greatest of each key's values.
 
+        Returns a `PCollection[tuple[K, list[V]]]` for pairs of K and V.
+
         >>> import penstock as beam
         >>> [("k", 1), ("k", 3), ("k", 2)] | beam.combiners.Top.LargestPerKey(1)
         [('k', [3])]
@@ -188,6 +198,8 @@ class Top:
 
     class SmallestPerKey(PerKey):
         """The n least of each key's values.
+
+        Returns a `PCollection[tuple[K, list[V]]]` for pairs of K and V.
 
         >>> import penstock as beam
         >>> [("k", 1), ("k", 3), ("k", 2)] | beam.combiners.Top.SmallestPerKey(1)

@@ -11,7 +11,7 @@ from servers.bigquery_server import DATASET, PROJECT, BigQueryServer
 from servers.gcs_server import BUCKET, GcsServer
 
 import penstock as beam
-from penstock.io.bigquery.client import TableName, error_of
+from penstock.io.bigquery.client import TableName, error_of, open_client
 from penstock.io.bigquery.sinks import StreamSink
 from penstock.io.bigquery.tables import Target
 from penstock.sdk.errors import SinkError, UnsupportedError
@@ -130,6 +130,27 @@ def test_rows_of_many_requests_are_written(
     assert rows == found(bigquery, name)
     written(rows[:300], f"{name}_changes", schema=SCHEMA, use_cdc_writes=True, primary_key=["key"])
     assert rows[:300] == found(bigquery, f"{name}_changes")
+
+
+def test_jobs_are_told_to_what_follows(bigquery: BigQueryServer, name: str) -> None:
+    """When their rows are in the tables; rows that don't fit are outputs, too."""
+    rows = [*ROWS, {"key": "x", "n": 1}]
+    with beam.Pipeline() as p:
+        write = beam.io.WriteToBigQuery(
+            lambda row: f"{DATASET}.{name}_{row['n'] % 2}", schema=SCHEMA, method="FILE_LOADS"
+        )
+        result = p | beam.Create(rows) | write
+        seen = result.destination_load_jobid_pairs | beam.MapTuple(_seen)
+        assert_that(seen, equal_to([("0", "DONE", 2), ("1", "DONE", 1)]), "jobs")
+        assert_that(result.failed_rows, equal_to([(f"{PROJECT}:{DATASET}.{name}_1", rows[-1])]), "failed")
+    assert [ROWS[::2], ROWS[1::2]] == [found(bigquery, f"{name}_{number}") for number in range(2)]
+
+
+def _seen(table: str, job: Any) -> tuple[str, str, int]:
+    """The table's number, the state of its job, and the number of its rows."""
+    client = open_client("Seen")
+    rows = client.list_rows(client.get_table(table.replace(":", ".")))
+    return table[-1], client.get_job(job.jobId, project=job.projectId).state, len(list(rows))
 
 
 def test_a_table_must_be_empty(bigquery: BigQueryServer, name: str) -> None:
@@ -273,11 +294,19 @@ def test_what_a_stream_can_not_do_is_named_when_the_pipeline_is_built(arguments:
         )
 
 
-def test_results_of_jobs_are_refused_by_name() -> None:
-    p = beam.Pipeline()
-    result = p | beam.Create(ROWS) | beam.io.WriteToBigQuery("shop.orders", schema=SCHEMA)
-    with pytest.raises(UnsupportedError, match="destination_load_jobid_pairs isn't there"):
-        _ = result.destination_load_jobid_pairs
+def test_results_of_other_methods_are_refused_by_name() -> None:
+    result = beam.Pipeline() | beam.Create(ROWS) | beam.io.WriteToBigQuery("shop.orders", schema=SCHEMA)
+    for name in ("destination_load_jobid_pairs", "destination_file_pairs"):
+        with pytest.raises(UnsupportedError, match=f"^WriteToBigQuery: {name} "):
+            getattr(result, name)
+
+
+def test_jobs_of_a_stream_are_refused_when_the_pipeline_is_built() -> None:
+    rows = beam.Pipeline() | beam.io.GenerateSequence(0) | beam.Map(lambda n: {"key": n, "n": n})
+    write = beam.io.WriteToBigQuery("shop.orders", schema=SCHEMA, method="FILE_LOADS", triggering_frequency=60)
+    jobs = (rows | "Save" >> write).destination_load_jobid_pairs
+    with pytest.raises(UnsupportedError, match="^Save.*load jobs of a stream run when a checkpoint is complete"):
+        _ = jobs | beam.Map(print)
 
 
 @methods
