@@ -146,8 +146,8 @@ if MYPY:
     from mypy_extensions import DefaultArg
 
     Function: TypeAlias = Callable[Concatenate[A, P], B]
-    # Mypy infers a lambda only from a function with as many defaults.  Where nothing says what A is, A would be `Never`;
-    # `A | Any` is `Any`.
+    # Mypy infers a lambda only from a function with as many defaults.  Where nothing says what A is, A would be
+    # `Never`, but `A | Any` is `Any`.
     WithDefault: TypeAlias = Callable[[A | Any, DefaultArg(Any)], B]
     WithDefaults: TypeAlias = Callable[[A | Any, DefaultArg(Any), DefaultArg(Any)], B]
     WithThreeDefaults: TypeAlias = Callable[[A | Any, DefaultArg(Any), DefaultArg(Any), DefaultArg(Any)], B]

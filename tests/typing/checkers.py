@@ -1,4 +1,4 @@
-"""Type checkers over one file of all snippets."""
+"""Type checkers over the files of a directory, one of which has all snippets."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ import attrs
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 DEFINITIONS = (HERE / "definitions.py").read_text()
+# The file of all snippets.
+TABLE = "table.py"
 
 
 @attrs.frozen
@@ -98,13 +100,14 @@ def diagnostics_of_pyright(directory: pathlib.Path) -> list[dict[str, Any]]:
     return list(json.loads(done.stdout)["generalDiagnostics"])
 
 
-def mypy(directory: pathlib.Path, snippets: list[str]) -> Said:
-    """Return what mypy says about the snippets."""
-    (directory / "snippets_mypy.py").write_text(program(snippets))
+def said_by_mypy(found: list[dict[str, Any]], snippets: list[str]) -> Said:
+    """Return what mypy says about the snippets, which are in a file of the name `TABLE`."""
     numbers = _numbers(snippets)
     types: dict[int, str] = {}
     errors: dict[int, list[str]] = {}
-    for each in diagnostics_of_mypy(directory, ["snippets_mypy.py"]):
+    for each in found:
+        if each["file"] != TABLE:
+            continue
         number = numbers.get(each["line"], -1)
         if revealed := re.fullmatch(r'Revealed type is "(.*)"', each["message"]):
             types[number] = plain(revealed[1])
@@ -113,13 +116,14 @@ def mypy(directory: pathlib.Path, snippets: list[str]) -> Said:
     return Said(types, errors)
 
 
-def pyright(directory: pathlib.Path, snippets: list[str]) -> Said:
-    """Return what Pyright says about the snippets."""
-    (directory / "snippets_pyright.py").write_text(program(snippets))
+def said_by_pyright(found: list[dict[str, Any]], snippets: list[str]) -> Said:
+    """Return what Pyright says about the snippets, which are in a file of the name `TABLE`."""
     numbers = _numbers(snippets)
     types: dict[int, str] = {}
     errors: dict[int, list[str]] = {}
-    for each in diagnostics_of_pyright(directory):
+    for each in found:
+        if pathlib.Path(each["file"]).name != TABLE:
+            continue
         number = numbers.get(each["range"]["start"]["line"] + 1, -1)
         if revealed := re.fullmatch(r'Type of ".*" is "(.*)"', each["message"], re.DOTALL):
             types[number] = plain(revealed[1])

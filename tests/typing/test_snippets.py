@@ -6,6 +6,7 @@ import importlib.util
 import pathlib
 import sys
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,9 @@ checkers, snippets = _module("checkers"), _module("snippets")
 EXPRESSIONS = [expression for expression, _ in snippets.SNIPPETS]
 
 
-def test_mypy_says_what_the_table_says(tmp_path: pathlib.Path) -> None:
+def test_mypy_says_what_the_table_says(found_by_mypy: list[dict[str, Any]]) -> None:
     """A type, or an error, for each snippet; and nothing for the definitions."""
-    said = checkers.mypy(tmp_path, EXPRESSIONS)
+    said = checkers.said_by_mypy(found_by_mypy, EXPRESSIONS)
     assert [] == said.errors.get(-1, [])
     wrong = {}
     for number, (expression, expected) in enumerate(snippets.SNIPPETS):
@@ -40,9 +41,9 @@ def test_mypy_says_what_the_table_says(tmp_path: pathlib.Path) -> None:
     assert {} == wrong
 
 
-def test_pyright_says_what_the_table_says(tmp_path: pathlib.Path) -> None:
+def test_pyright_says_what_the_table_says(found_by_pyright: list[dict[str, Any]]) -> None:
     """A type, or an error, for each snippet; and nothing for the definitions."""
-    said = checkers.pyright(tmp_path, EXPRESSIONS)
+    said = checkers.said_by_pyright(found_by_pyright, EXPRESSIONS)
     assert [] == said.errors.get(-1, [])
     wrong = {}
     for number, (expression, expected) in enumerate(snippets.SNIPPETS):
