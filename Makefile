@@ -207,7 +207,7 @@ floors: $(FULL) | $(PENSTOCK)
 	@cd $(dir $(PENSTOCK)) && $(BIN)/lint-imports --no-logo --cache-dir $(ROOT)/.import_linter_cache --config $(ROOT)/pyproject.toml
 
 servers:
-	@tests/servers/install.sh
+	@PYTHON=$(PYTHON) tests/servers/install.sh
 
 # Otherwise several processes of the tests would fetch them at once.
 brokers: servers $(FULL)

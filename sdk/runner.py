@@ -69,6 +69,7 @@ class Capability:
     NATS = "NATS JetStream: sources and sinks"
     MQTT = "MQTT: sources and sinks"
     PUBSUB = "Google Cloud Pub/Sub: sources and sinks"
+    BIGQUERY = "Google BigQuery: sources and sinks"
     TEST_STREAM = "TestStream"
     UNBOUNDED_SOURCES = "unbounded sources"
     LOOPS = "loops"

@@ -117,6 +117,7 @@ class LocalStreamingRunner(TransformRunner):
             Capability.NATS: "yes",
             Capability.MQTT: "yes",
             Capability.PUBSUB: "yes",
+            Capability.BIGQUERY: "yes",
             Capability.TEST_STREAM: "yes",
             Capability.UNBOUNDED_SOURCES: "yes",
             Capability.LOOPS: "yes",

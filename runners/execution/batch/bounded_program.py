@@ -34,6 +34,7 @@ BOUNDED_CAPABILITIES = {
     Capability.NATS: "yes, bounded reads",
     Capability.MQTT: "yes, bounded reads",
     Capability.PUBSUB: "yes, bounded reads",
+    Capability.BIGQUERY: "yes",
 }
 
 # Options of supervised jobs, which a bounded run would ignore.

@@ -110,6 +110,7 @@ class SparkMicroBatchRunner(TransformRunner):
             Capability.NATS: "yes",
             Capability.MQTT: "yes",
             Capability.PUBSUB: "yes",
+            Capability.BIGQUERY: "yes",
             Capability.TEST_STREAM: "yes",
             Capability.UNBOUNDED_SOURCES: "yes",
             Capability.STATE_READS: "yes",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from servers.bigquery_server import DATASET, PROJECT, BigQueryServer
 from servers.gcs_server import BUCKET, GcsServer
+from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io.bigquery.client import TableName, error_of, open_client
@@ -42,6 +43,21 @@ def test_rows_are_appended_to_a_table_that_is_created(bigquery: BigQueryServer, 
     written(ROWS, name, schema=SCHEMA, method=method)
     written(OTHERS, name, schema=SCHEMA, method=method, create_disposition="CREATE_NEVER")
     assert ROWS + OTHERS == found(bigquery, name)
+
+
+@methods
+@pytest.mark.parametrize("runner_name", EVERY_RUNNER)
+def test_every_runner_writes(
+    bigquery: BigQueryServer, name: str, method: str, make_pipeline: Any, request: pytest.FixtureRequest
+) -> None:
+    if request.getfixturevalue("runner_name").startswith("spark"):
+        request.getfixturevalue("spark").sparkContext.environment.update(bigquery.environment)
+    rows = [{"key": key, "n": key % 7} for key in range(50)]
+    with make_pipeline() as p:
+        write = beam.io.WriteToBigQuery(f"{DATASET}.{name}", schema=SCHEMA, method=method)
+        result = p | beam.Create([*rows, {"key": "x"}]) | beam.Reshuffle() | write
+        assert_that(result.failed_rows | beam.combiners.Count.Globally(), equal_to([1]))
+    assert rows == found(bigquery, name)
 
 
 @methods

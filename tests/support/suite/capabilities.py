@@ -124,6 +124,10 @@ SHOWN_BY: dict[str, list[Shows]] = {
             "spark-microbatch",
         ),
     ],
+    "Google BigQuery: sources and sinks": [
+        Shows("tests/io/bigquery/test_read.py"),
+        Shows("tests/io/bigquery/test_write.py"),
+    ],
     "TestStream": [
         Shows(f"{FIGURES}::test_figure_11_has_panes_for_each_micro_batch"),
         Shows(f"{MICRO_BATCHES}/test_endings.py::test_a_script_ends_the_run", "spark-microbatch"),
