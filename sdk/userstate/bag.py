@@ -11,14 +11,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from ...persistence import restores
 from ..elements.defensive_copy import defensive_copies, defensive_copy
+from ..type_variables import T
 from .state_spec import AccumulatingRuntimeState, StateSpec
 from .store import ATOMS
 
 if TYPE_CHECKING:
+    from ..coders.coder import Coder
+    from ..coders.primitive import BytesCoder, FloatCoder, StrUtf8Coder, VarIntCoder
     from .store import StateStore
 
 # The number of chunks beyond which they are joined.
@@ -84,16 +87,16 @@ def _chunks(values: list[Any]) -> Chunks:
     return Chunks(values)
 
 
-class BagRuntimeState(AccumulatingRuntimeState):
+class BagRuntimeState(AccumulatingRuntimeState, Generic[T]):
     """The values of one key and window."""
 
     __slots__ = ()
 
-    def read(self) -> list[Any]:
+    def read(self) -> list[T]:
         """Return the values in the order of addition."""
         return defensive_copies(list(self.column.values.get(self.key, ())))
 
-    def add(self, value: Any) -> None:
+    def add(self, value: T) -> None:
         """Add a value."""
         column, key = self.column, self.key
         if type(value) not in ATOMS:
@@ -106,7 +109,7 @@ class BagRuntimeState(AccumulatingRuntimeState):
         return self.column.values.get(self.key) is None
 
 
-class BagStateSpec(StateSpec):
+class BagStateSpec(StateSpec, Generic[T]):
     """Values in the order of addition: `read`, `add`, `is_empty`, `clear`.
 
     >>> import penstock as beam
@@ -123,5 +126,16 @@ class BagStateSpec(StateSpec):
     runtime = BagRuntimeState
 
     if TYPE_CHECKING:
-
-        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> BagRuntimeState: ...
+        # Type checkers know the type of the values by the coder.
+        @overload
+        def __init__(self: BagStateSpec[str], name: str, coder: StrUtf8Coder) -> None: ...
+        @overload
+        def __init__(self: BagStateSpec[int], name: str, coder: VarIntCoder) -> None: ...
+        @overload
+        def __init__(self: BagStateSpec[float], name: str, coder: FloatCoder) -> None: ...
+        @overload
+        def __init__(self: BagStateSpec[bytes], name: str, coder: BytesCoder) -> None: ...
+        @overload
+        def __init__(self: BagStateSpec[Any], name: str, coder: Coder | None = None) -> None: ...
+        def __init__(self, name: str, coder: Coder | None = None) -> None: ...
+        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> BagRuntimeState[T]: ...

@@ -10,26 +10,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from ..coders.coded_key import coded, plain
+from ..type_variables import T
 from .state_spec import AccumulatingRuntimeState, StateSpec
 from .store import ATOMS
 
 if TYPE_CHECKING:
+    from ..coders.coder import Coder
+    from ..coders.primitive import BytesCoder, FloatCoder, StrUtf8Coder, VarIntCoder
     from .store import StateStore
 
 
-class SetRuntimeState(AccumulatingRuntimeState):
+class SetRuntimeState(AccumulatingRuntimeState, Generic[T]):
     """The distinct values of one key and window."""
 
     __slots__ = ()
 
-    def read(self) -> list[Any]:
+    def read(self) -> list[T]:
         """Return the values in the order of their first addition."""
         return list(map(plain, self.column.values.get(self.key, ())))
 
-    def add(self, value: Any) -> None:
+    def add(self, value: T) -> None:
         """Add a value, unless it is in the set.  It needs a hash, or a registered coder."""
         value = coded(value)
         column, key = self.column, self.key
@@ -56,7 +59,7 @@ class SetRuntimeState(AccumulatingRuntimeState):
         return self.column.values.get(self.key) is None
 
 
-class SetStateSpec(StateSpec):
+class SetStateSpec(StateSpec, Generic[T]):
     """Distinct values: `read`, `add`, `contains`, `remove`, `is_empty`, `clear`.
 
     >>> import penstock as beam
@@ -74,5 +77,16 @@ class SetStateSpec(StateSpec):
     runtime = SetRuntimeState
 
     if TYPE_CHECKING:
-
-        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> SetRuntimeState: ...
+        # Type checkers know the type of the values by the coder.
+        @overload
+        def __init__(self: SetStateSpec[str], name: str, coder: StrUtf8Coder) -> None: ...
+        @overload
+        def __init__(self: SetStateSpec[int], name: str, coder: VarIntCoder) -> None: ...
+        @overload
+        def __init__(self: SetStateSpec[float], name: str, coder: FloatCoder) -> None: ...
+        @overload
+        def __init__(self: SetStateSpec[bytes], name: str, coder: BytesCoder) -> None: ...
+        @overload
+        def __init__(self: SetStateSpec[Any], name: str, coder: Coder | None = None) -> None: ...
+        def __init__(self, name: str, coder: Coder | None = None) -> None: ...
+        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> SetRuntimeState[T]: ...

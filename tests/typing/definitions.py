@@ -16,6 +16,7 @@ from penstock.sdk.userstate import (
     CombiningValueStateSpec,
     ReadModifyWriteStateSpec,
     RuntimeTimer,
+    SetStateSpec,
     TimerSpec,
     on_timer,
 )

@@ -373,9 +373,11 @@ CONNECTORS: list[tuple[str, str | Less | Error]] = [
 ]
 
 STATE_AND_TESTS: list[tuple[str, str | Less | Error]] = [
-    ('DoFn.StateParam(BagStateSpec("buffer"))', "BagRuntimeState"),
+    ('DoFn.StateParam(BagStateSpec("buffer"))', "BagRuntimeState[Any]"),
     ('DoFn.StateParam(CombiningValueStateSpec("sum", sum))', "CombiningValueRuntimeState"),
     ('DoFn.StateParam(ReadModifyWriteStateSpec("last"))', "ReadModifyWriteRuntimeState"),
+    ('DoFn.StateParam(BagStateSpec("texts", beam.coders.StrUtf8Coder()))', "BagRuntimeState[str]"),
+    ('DoFn.StateParam(SetStateSpec("seen", beam.coders.VarIntCoder())).read()', "list[int]"),
     ("DoFn.TimerParam(Buffered.END)", "RuntimeTimer"),
     ("pairs | beam.ParDo(Buffered()) | beam.combiners.Count.Globally()", "PCollection[int]"),
     ("assert_that(nums, equal_to([1, 2, 3]))", "None"),
