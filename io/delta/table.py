@@ -190,6 +190,9 @@ class LoadedDelta(LoadedTable):
                 target_alias="t",
                 # Of a source that is collected in memory, files of the table without these keys aren't read.
                 streamed_exec=net.nbytes > _COLLECTED_BYTES,
+                writer_properties=package(self._of.label).WriterProperties(
+                    compression="SNAPPY", max_row_group_size=_ROW_GROUP
+                ),
                 commit_properties=self._properties(commit),
             )
             (
@@ -242,6 +245,9 @@ _COLUMN_RULES = {"delta.invariants": "invariant", "delta.generationExpression": 
 
 # The size of the rows of a commit, in bytes, up to which they are collected in memory.
 _COLLECTED_BYTES = 64 << 20
+
+# The number of rows that the client holds until it writes them; its own is a million.
+_ROW_GROUP = 1 << 17
 
 # The application transaction of compactions.
 _COMPACTION = "penstock-compaction"
