@@ -70,6 +70,11 @@ class PubsubSource(UnboundedSource[Any], Claimant):
     def __init__(self, input: Input, times: EventTimes) -> None:
         self.input = input
         self.times = times
+        self._own = f"penstock-{uuid.uuid4().hex}"
+
+    def for_run(self) -> PubsubSource:
+        # Each run has a subscription of its own, which all of its workers know.
+        return PubsubSource(self.input, self.times)
 
     def partitions(self) -> Sequence[str]:
         reading, topic = self.input.reading, self.input.topic
@@ -77,7 +82,7 @@ class PubsubSource(UnboundedSource[Any], Claimant):
             with topic.explained("can't be read"):
                 publisher = package(topic.transform).PublisherClient()
                 topic.patiently(lambda: publisher.get_topic(topic=topic.path, **ONCE))
-            return [attrs.evolve(topic, kind="subscriptions", name=f"penstock-{uuid.uuid4().hex}").path]
+            return [attrs.evolve(topic, kind="subscriptions", name=self._own).path]
         subscription = reading.subscription
         with subscription.explained("can't be read"), self._subscriber() as client:
             subscription.patiently(lambda: client.get_subscription(subscription=subscription.path, **ONCE))

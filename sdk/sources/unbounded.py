@@ -71,8 +71,8 @@ class UnboundedSource(ABC, Generic[T]):
     def partitions(self) -> Sequence[Any]:
         """Return the partitions, which are read independently.  They are picklable and hashable.
 
-        Later calls may return further partitions.  Raises `SourceError`, naming the file or address, if the input can't
-        be reached.
+        They are the same in each process of a run; later calls may return further ones.  Raises `SourceError`, naming
+        the file or address, if the input can't be reached.
         """
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -139,6 +140,18 @@ def test_a_bounded_read_removes_its_subscription(pubsub: PubsubServer, name: str
     with beam.Pipeline() as p:
         assert_that(p | ReadFromPubSub(topic=pubsub.topic(name), max_read_time=0.2), equal_to([]))
     assert before == pubsub.subscriptions()
+
+
+def test_all_workers_of_a_run_know_its_subscription(pubsub: PubsubServer, name: str) -> None:
+    """And two runs have two."""
+    p = beam.Pipeline()
+    _ = p | ReadFromPubSub(topic=pubsub.topic(name))
+    (first,), (second,) = (
+        [t.primitive.source for t in p.graph().transforms if hasattr(t.primitive, "source")] for _ in range(2)
+    )
+    sent = pickle.loads(pickle.dumps(first))
+    assert first.partitions() == first.partitions() == sent.partitions()
+    assert first.partitions() != second.partitions()
 
 
 @pytest.mark.parametrize("runner", ["local", pytest.param("spark-microbatch", marks=pytest.mark.spark)])
