@@ -12,7 +12,7 @@ import pathlib
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from support.io.account_transfers import are_of_a_prefix
@@ -142,15 +142,23 @@ class Kafka(Reader):
                 gaps = {end for end, next in itertools.pairwise(offsets) if next > end + 1}
                 seen = {end for of, end in self._stable[name] if of == partition}
                 # Behind each record that a transaction or a look may end with.
-                for place in sorted({*gaps, *(max(n for n in offsets if n < end) for end in seen), offsets[-1]}):
-                    before = own[: offsets.index(place) + 1]
-                    states[partition, place] = self.is_prefix(before)
+                places = {*gaps, *(max(n for n in offsets if n < end) for end in seen), offsets[-1]}
+                for offset, is_prefix in zip(offsets, self.are_prefixes(own), strict=True):
+                    if offset in places:
+                        states[partition, offset] = is_prefix
 
-    def is_prefix(self, messages: Sequence[Any]) -> bool:
-        """Return True if the records of a partition, from its beginning, are the result of a prefix."""
-        found = sorted(json.loads(message.value()) for message in messages)
-        numbers = sorted({number for number, _ in found})
-        return found == [[number, sign] for number in numbers for sign in (-1, 1)]
+    def are_prefixes(self, messages: Sequence[Any]) -> Iterator[bool]:
+        """Yield whether the records of a partition, up to each one, are the result of a prefix: each number twice."""
+        signs: dict[int, set[int]] = {}
+        halves: set[int] = set()
+        is_once = True
+        for message in messages:
+            number, sign = json.loads(message.value())
+            of_number = signs.setdefault(number, set())
+            is_once &= sign in (-1, 1) and sign not in of_number
+            of_number.add(sign)
+            (halves.discard if len(of_number) == 2 else halves.add)(number)
+            yield is_once and not halves
 
 
 class Messages(Reader):
