@@ -45,7 +45,7 @@ def test_what_penstock_has_is_the_same_thing_from_every_module_of_beam() -> None
 
 def test_an_absent_name_is_an_error_when_it_is_called() -> None:
     """It is annotation, default and base class before that."""
-    from apache_beam.io import BigQuerySource  # type: ignore[import-not-found]
+    from apache_beam.io.gcp.bigquery import TableRowJsonCoder  # type: ignore[import-not-found]
     from apache_beam.io.gcp.bigquery_tools import FileFormat  # type: ignore[import-not-found]
     from apache_beam.ml.inference.base import ModelHandler  # type: ignore[import-not-found]
 
@@ -53,10 +53,10 @@ def test_an_absent_name_is_an_error_when_it_is_called() -> None:
         def load_model(self) -> object:
             return None
 
-    def read(table: str | BigQuerySource, how: object = FileFormat.JSON) -> None: ...
+    def read(table: str | TableRowJsonCoder, how: object = FileFormat.JSON) -> None: ...
 
-    with pytest.raises(UnsupportedError, match=r"^apache_beam\.io\.gcp\.bigquery\.BigQuerySource: penstock doesn't"):
-        BigQuerySource(table="t")
+    with pytest.raises(UnsupportedError, match=r"^apache_beam\.io\.gcp\.bigquery\.TableRowJsonCoder: penstock doesn't"):
+        TableRowJsonCoder(schema="t")
     with pytest.raises(UnsupportedError, match=r"base of .*Handler\): penstock doesn't have it; load the model in"):
         Handler()
     with pytest.raises(UnsupportedError, match=r"FileFormat\.JSON: penstock"):
@@ -108,9 +108,9 @@ def test_an_import_of_what_beam_does_not_have_names_penstock_and_the_path(statem
 
 def test_absent_modules_can_be_imported_below_penstock() -> None:
     """The same things, for a program that has changed its imports."""
-    from penstock.io.gcp.bigquery import BigQuerySource
+    from penstock.io.gcp.bigquery import TableRowJsonCoder
 
-    assert absent("io.gcp.bigquery.BigQuerySource") is BigQuerySource
+    assert absent("io.gcp.bigquery.TableRowJsonCoder") is TableRowJsonCoder
     with pytest.raises(AttributeError, match=r"apache_beam\.io\.gcp\.bigquery has no name 'Nothing', neither in"):
         import_module("penstock.io.gcp.bigquery").Nothing
 
