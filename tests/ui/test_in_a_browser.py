@@ -216,6 +216,12 @@ def test_the_page_is_used_by_keyboard_alone(browser: Browser, tmp_path: pathlib.
         before = browser.driver.execute_script(scale)
         press("+")
         browser.wait_until(lambda: browser.driver.execute_script(scale) != before, "the zoom")
+        zoomed = browser.driver.execute_script(scale)
+        resized = "new ResizeObserver(() => (window.seen = true)).observe(document.querySelector('svg.pipeline'))"
+        browser.driver.execute_script(resized)
+        browser.driver.execute_script("document.querySelector('svg.pipeline').style.width = '60%'; window.seen = false")
+        browser.wait_until(lambda: browser.driver.execute_script("return window.seen"), "another width")
+        assert zoomed == browser.driver.execute_script(scale)
 
 
 def test_a_thousand_steps_are_readable(browser: Browser, tmp_path: pathlib.Path) -> None:

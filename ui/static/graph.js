@@ -34,15 +34,19 @@ export function graphView(panel, shared) {
   let graph = null;
   let status = {};
   let width = 0;
-  // A window of another width begins anew; a hidden view has none.
+  // A window of another width begins anew, unless the user has moved the graph; a hidden view has none.
   new ResizeObserver(() => {
     const now = drawing.getBoundingClientRect().width;
-    if (now && width && now !== width) fit(true);
+    if (now && width && now !== width) {
+      if (isMoved) apply();
+      else fit(true);
+    }
     width = now || width;
   }).observe(drawing);
   let nodes = [];
   let edges = [];
   let view = { x: 0, y: 0, scale: 1 };
+  let isMoved = false;
   let focused = 0;
 
   function build() {
@@ -109,6 +113,7 @@ export function graphView(panel, shared) {
     if (!graph || !box.width) return;
     const whole = Math.min(box.width / graph.width, box.height / graph.height, 1.4);
     const scale = isFirst === true ? Math.max(whole, 0.8) : whole;
+    isMoved = false;
     view = { scale, x: Math.max(8, (box.width - graph.width * scale) / 2), y: 8 };
     if (isFirst === true && graph.width * scale > box.width && graph.transforms.length) {
       view.x = box.width / 2 - (graph.transforms[0].x + graph.transforms[0].width / 2) * scale;
@@ -121,6 +126,7 @@ export function graphView(panel, shared) {
     const [cx, cy] = [x ?? box.width / 2, y ?? box.height / 2];
     const scale = Math.min(4, Math.max(0.02, view.scale * factor));
     view = { scale, x: cx - (cx - view.x) * scale / view.scale, y: cy - (cy - view.y) * scale / view.scale };
+    isMoved = true;
     apply();
   }
 
@@ -132,7 +138,7 @@ export function graphView(panel, shared) {
 
   function drag(event) {
     const [x, y] = [event.clientX - view.x, event.clientY - view.y];
-    const moved = (each) => { view = { ...view, x: each.clientX - x, y: each.clientY - y }; apply(); };
+    const moved = (each) => { view = { ...view, x: each.clientX - x, y: each.clientY - y }; isMoved = true; apply(); };
     window.addEventListener("pointermove", moved);
     window.addEventListener("pointerup", () => window.removeEventListener("pointermove", moved), { once: true });
   }
@@ -145,6 +151,7 @@ export function graphView(panel, shared) {
   function centre(x, y) {
     const box = drawing.getBoundingClientRect();
     view = { ...view, x: box.width / 2 - x * view.scale, y: box.height / 2 - y * view.scale };
+    isMoved = true;
     apply();
   }
 
@@ -164,6 +171,7 @@ export function graphView(panel, shared) {
 
   function shift(x, y) {
     view = { ...view, x: view.x + x, y: view.y + y };
+    isMoved = true;
     apply();
   }
 
