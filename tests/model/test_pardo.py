@@ -47,6 +47,49 @@ def test_functions_of_elements_map_flat_map_and_filter(pipeline: Any) -> None:
         check([1, 2, 3], nested | "unpack" >> beam.FlatMap())
 
 
+class Stamped:
+    """A number whose operators give elements with a timestamp."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __add__(self, other: int) -> Any:
+        return TimestampedValue(self.n, self.n + other)
+
+    def __neg__(self) -> Any:
+        return TimestampedValue(-self.n, 7)
+
+    def __lt__(self, other: Any) -> Any:
+        return TimestampedValue(self.n, other)
+
+    def __abs__(self) -> Any:
+        return TimestampedValue(self.n, 5)
+
+
+def in_a_variable(x: Any) -> Any:
+    result = x + 3
+    return result
+
+
+def test_an_operator_of_an_element_may_give_a_timestamp(pipeline: Any) -> None:
+    """As any function may: what its bytecode looks like makes no difference."""
+
+    def with_time(value: Any, at: Any = beam.DoFn.TimestampParam) -> tuple[Any, int]:
+        return value, at.micros // 1_000_000
+
+    with pipeline as p:
+        stamped = p | beam.Create([1]) | beam.Map(Stamped)
+        functions = {
+            "add": (lambda x: x + 3, (1, 4)),
+            "variable": (in_a_variable, (1, 4)),
+            "negative": (lambda x: -x, (-1, 7)),
+            "less": (lambda x: x < 9, (1, 9)),
+            "abs": (lambda x: abs(x), (1, 5)),
+        }
+        for name, (function, expected) in functions.items():
+            check([expected], stamped | name >> beam.Map(function) | f"time of {name}" >> beam.Map(with_time))
+
+
 def letters(word: str) -> Iterator[str]:
     yield from word
 

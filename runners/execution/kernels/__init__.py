@@ -10,5 +10,4 @@ windows.py        its assignment of windows, and its fold
 stateful.py       the kernels of a stateful ParDo
 source.py         source under construction, and its compilation
 runtime.py        functions that kernels call
-plain_results.py  functions whose results need no check
 """

@@ -12,10 +12,10 @@ stage of a Map, a Filter and a FlatMap becomes
                 put(v3)
 
 which costs as much as a hand-written loop that calls the same functions.  Two things are added.  A function might
-return a `TimestampedValue`, a `WindowedValue` or a `TaggedOutput`: the type of each result is checked, unless the
-bytecode shows that it can't be one.  Such results are collected in a list and go through the rest of the stage
-separately.  (If a function returns mostly `TimestampedValue`s, these are unwrapped in the loop.)  And where the stage
-ends in a grouping, the fold into the grouping's cells is part of the loop.
+return a `TimestampedValue`, a `WindowedValue` or a `TaggedOutput`: the type of each result is checked.  Such results
+are collected in a list and go through the rest of the stage separately.  (If a function returns mostly
+`TimestampedValue`s, these are unwrapped in the loop.)  And where the stage ends in a grouping, the fold into the
+grouping's cells is part of the loop.
 
 While a page shows the run, some bundles go through a function that also counts the elements between its operations.
 And some, the first one among them, go through one that times its first elements (`StepTimes`):
@@ -53,7 +53,6 @@ from ....sdk.elements.bundle import Shape
 from ....sdk.user_code.step_slot import StepTimes
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from .descriptions import FoldOperation, Operation, ParDoOperation, WindowOperation
-from .plain_results import returns_plain
 from .runtime import NAMES, names_of, names_of_fold
 from .source import Columns, Lines, function, unshare
 from .windows import assign_windows, explode, fold_pair
@@ -284,8 +283,7 @@ class _Generator:
         result = f"v{i + 1}"
         if isinstance(fn, MapDoFn):
             out.line(f"{result} = {call}")
-            if not returns_plain(fn.fn, of_element=not star):
-                self._look_at(i, result)
+            self._look_at(i, result)
             return result
         self.flat = True
         if isinstance(fn, FlatMapDoFn) and fn.fn in (str.split, str.splitlines):
