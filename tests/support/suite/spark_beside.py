@@ -257,6 +257,8 @@ class SparkBeside:
         for beside in self._others.values():
             beside.stop(self._is_complete)
         shutil.rmtree(self._directory, ignore_errors=True)
+        # Some libraries print what wasn't collected when the process ended, below the list of failures.
+        gc.unfreeze()
 
 
 class Beside:
