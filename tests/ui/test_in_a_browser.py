@@ -212,7 +212,7 @@ def test_the_page_is_used_by_keyboard_alone(browser: Browser, tmp_path: pathlib.
         browser.wait_until(lambda: focused("aria-label").startswith("Busy, ParDo"), "the second step")
         press(Keys.ENTER)
         browser.wait_until(lambda: "Busy" in browser.texts("aside h2"), "the chosen step")
-        scale = "return document.querySelector('svg.pipeline > g').getAttribute('transform')"
+        scale = "return document.querySelector('svg.pipeline > g').getAttribute('transform').split(' ').at(-1)"
         before = browser.driver.execute_script(scale)
         press("+")
         browser.wait_until(lambda: browser.driver.execute_script(scale) != before, "the zoom")
@@ -240,12 +240,13 @@ def test_a_thousand_steps_are_readable(browser: Browser, tmp_path: pathlib.Path)
         search = browser.find("#view-graph input")
         search.send_keys("Chain 17/Step 42\n")
         browser.wait_until(lambda: "Chain 17/Step 42" in browser.texts("aside h2"), "the step")
-        box = browser.driver.execute_script(
-            "const box = document.querySelector('.node.chosen text').getBoundingClientRect();"
-            "return [box.height, document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2) !== null]"
-        )
-        assert box[0] >= 9
-        assert box[1]
+        script = """
+            const box = document.querySelector('.node.chosen text').getBoundingClientRect();
+            const there = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+            return [box.height, there !== null && there.closest('.graph') !== null];
+        """
+        browser.wait_until(lambda: browser.driver.execute_script(script)[1], "the step in the middle")
+        assert browser.driver.execute_script(script)[0] >= 9
         assert "null" not in browser.text
         save_screenshot(browser, "thousand")
         show(browser, "steps")

@@ -34,11 +34,12 @@ export function graphView(panel, shared) {
   let graph = null;
   let status = {};
   let width = 0;
-  // A window of another width begins anew, unless the user has moved the graph; a hidden view has none.
+  // A window of another width begins anew, unless the user has moved the graph: then its centre stays.  A hidden view
+  // has none.
   new ResizeObserver(() => {
     const now = drawing.getBoundingClientRect().width;
     if (now && width && now !== width) {
-      if (isMoved) apply();
+      if (isMoved) shift((now - width) / 2, 0);
       else fit(true);
     }
     width = now || width;
@@ -92,7 +93,8 @@ export function graphView(panel, shared) {
       return { each, node, busy, share, dot };
     });
     map.append(seen);
-    fit(true);
+    if (isMoved) apply();
+    else fit(true);
   }
 
   // Positions
