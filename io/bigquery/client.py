@@ -106,6 +106,11 @@ class TableName:
         return ".".join(part for part in (self.project, self.dataset, self.table) if part)
 
     @property
+    def is_partition(self) -> bool:
+        """True if the name has the decorator of a partition, which the Storage APIs don't take."""
+        return "$" in self.table
+
+    @property
     def path(self) -> str:
         """The name as the Storage APIs have it."""
         return f"projects/{self.project}/datasets/{self.dataset}/tables/{self.table.partition('$')[0]}"

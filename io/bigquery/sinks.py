@@ -3,6 +3,10 @@
 1. Workers append rows to PENDING streams, or write files for load jobs.  No reader sees them.
 2. A commit commits the streams of a table at once, or runs one load job for each table.  A stream can be committed only
    once, and so can the id of a job be used, which is made of the transaction's name.
+
+Streams can't replace the rows of a table.  Those of a table that is replaced are streams of a staging table beside it:
+the commit commits them there, then runs a job with a transaction of BigQuery that empties the table and copies the rows
+of the staging table, and removes that one.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
+
+import attrs
 
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import PenstockError, SinkError
@@ -100,21 +106,37 @@ def prepared(context: SinkContext, tables: Tables) -> None:
 class StreamSink(TableSink):
     """Rows through PENDING streams of the Storage Write API."""
 
+    def prepare(self, context: SinkContext) -> None:
+        super().prepare(context)
+        if self._replaces and self.written.table is not None:
+            # So that missing rights are found before the run.
+            tables = self.opened(context)
+            _make_staging(tables, context, tables.named(self.written.table))
+
     def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
-        return _StreamWriter(self.opened(context))
+        return _StreamWriter(self.opened(context), context if self._replaces else None)
 
     def commit(self, context: SinkContext, staged: Sequence[Any]) -> None:
         tables = self.opened(context)
         for table, parts in self.to_commit(tables, staged).items():
             streams = [name for name, _ in parts]
             what = f"transaction {context.transaction!r} can't be committed"
-            if self.written.disposition == TRUNCATE:
-                run_once(tables, table, job_id(context, table), what, partial(_truncated, tables, table))
-            if streams:
+            if self._replaces:
+                begin = partial(_begin_replacement, tables, table, _staging(context, table), streams)
+                run_once(tables, table, job_id(context, table), what, begin)
+                _remove_staging(tables, context, table)
+            elif streams:
                 tables.reached(table, what, partial(_commit, tables, table, streams))
 
     def abort(self, context: SinkContext) -> None:
-        """Do nothing: streams that aren't committed vanish by themselves."""
+        """Remove the staging table; streams that aren't committed vanish by themselves."""
+        if self._replaces and self.written.table is not None:
+            tables = self.opened(context)
+            _remove_staging(tables, context, tables.named(self.written.table))
+
+    @property
+    def _replaces(self) -> bool:
+        return self.written.disposition == TRUNCATE
 
 
 def _commit(tables: Tables, table: TableName, streams: Sequence[str]) -> None:
@@ -136,10 +158,15 @@ def _commit(tables: Tables, table: TableName, streams: Sequence[str]) -> None:
 
 
 class _StreamWriter(SinkWriter[Any]):
-    """Appends the rows of one worker, with one stream for each table."""
+    """Appends the rows of one worker, with one stream for each table.
 
-    def __init__(self, tables: Tables) -> None:
+    Args:
+      replacing: the context of a transaction that replaces the rows of tables: the streams are those of staging tables.
+    """
+
+    def __init__(self, tables: Tables, replacing: SinkContext | None) -> None:
         self._tables = tables
+        self._replacing = replacing
         self._streams: dict[str, RowStream] = {}
 
     def write(self, bundle: Bundle) -> None:
@@ -147,9 +174,12 @@ class _StreamWriter(SinkWriter[Any]):
         for destination, row in bundle.values:
             stream = streams.get(destination)
             if stream is None:
-                table = TableName.of(self._tables.label, destination)
-                stream = streams[destination] = RowStream(self._tables, table, self._tables.columns(table) or ())
+                stream = streams[destination] = self._opened(TableName.of(self._tables.label, destination))
             stream.add(row)
+
+    def _opened(self, table: TableName) -> RowStream:
+        into = table if self._replacing is None else _make_staging(self._tables, self._replacing, table)
+        return RowStream(self._tables, table, self._tables.columns(table) or (), into=into)
 
     def stage(self) -> Any:
         for stream in self._streams.values():
@@ -332,9 +362,48 @@ def _reference(bigquery: Any, table: TableName) -> Any:
     return bigquery.TableReference(bigquery.DatasetReference(table.project, table.dataset), table.table)
 
 
-def _truncated(tables: Tables, table: TableName, id: str) -> Any:
+# Tables whose rows are replaced by those of streams
+
+
+def _staging(context: SinkContext, table: TableName) -> TableName:
+    """Return the staging table of a transaction for a table."""
+    return attrs.evolve(table, table=f"penstock_{_digest(context.label, context.transaction, str(table))}")
+
+
+def _make_staging(tables: Tables, context: SinkContext, table: TableName) -> TableName:
+    staging = _staging(context, table)
+    tables.make_staging(table, staging)
+    return staging
+
+
+def _remove_staging(tables: Tables, context: SinkContext, table: TableName) -> None:
+    """Remove a staging table, if it is still there.  If that fails, it expires."""
+    staging = _staging(context, table)
+    try:
+        tables.reached(
+            staging,
+            "can't be removed",
+            lambda: tables.client.delete_table(staging.sql, not_found_ok=True, retry=None, timeout=60.0),
+        )
+    except SinkError as error:
+        _logger.warning("%s; it expires in a week", error)
+
+
+def _begin_replacement(tables: Tables, table: TableName, staging: TableName, streams: Sequence[str], id: str) -> Any:
+    """Begin the job that replaces the rows of a table by those of streams, or return the one with the same id."""
+    try:
+        # The staging table of a job that has succeeded may be gone.
+        return _job(tables, table, id, None)
+    except exceptions().NotFound:
+        pass
     query = f"TRUNCATE TABLE `{table.sql}`"
-    return tables.client.query(query, job_id=id, retry=None, job_retry=None, timeout=60.0)
+    if streams:
+        _commit(tables, staging, streams)
+        columns = ", ".join(f"`{column.name}`" for column in tables.columns(table) or ())
+        insert = f"INSERT INTO `{table.sql}` ({columns}) SELECT {columns} FROM `{staging.sql}`"
+        query = f"BEGIN TRANSACTION; {query}; {insert}; COMMIT TRANSACTION;"
+    location = _location(tables, table)
+    return tables.client.query(query, job_id=id, location=location, retry=None, job_retry=None, timeout=60.0)
 
 
 # Reasons of a job's failure after which another job may succeed, and how many are tried.
@@ -374,6 +443,15 @@ def _begun(tables: Tables, table: TableName, begin: Any, id: str, project: str |
     try:
         return begin(id)
     except exceptions().Conflict:
-        # Jobs are where their datasets are.
-        dataset = tables.client.get_dataset(f"{table.project}.{table.dataset}", retry=None, timeout=60.0)
-        return tables.client.get_job(id, project=project, location=dataset.location, retry=None, timeout=60.0)
+        return _job(tables, table, id, project)
+
+
+def _job(tables: Tables, table: TableName, id: str, project: str | None) -> Any:
+    location = _location(tables, table)
+    return tables.client.get_job(id, project=project, location=location, retry=None, timeout=60.0)
+
+
+def _location(tables: Tables, table: TableName) -> str:
+    """Return where a table is: its jobs are there, too."""
+    dataset = tables.client.get_dataset(f"{table.project}.{table.dataset}", retry=None, timeout=60.0)
+    return str(dataset.location)

@@ -203,7 +203,7 @@ def remove_table(label: str, name: TableName, project: str | None) -> None:
 
 def session_of(reading: Reading, name: TableName, project: str, desired_streams: int) -> Any:
     """Return a read session of a table as it is now: the client's, with about so many streams."""
-    if "$" in name.table:
+    if name.is_partition:
         raise SourceError(
             f"{reading.label}: {name} names a partition, which the Storage Read API doesn't read; name the table, and "
             "restrict its rows: row_restriction=\"_PARTITIONDATE = '2026-01-31'\""

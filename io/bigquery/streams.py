@@ -24,6 +24,9 @@ _REQUEST_BYTES = 1 << 20
 _MOST_BYTES = 9_500_000
 _UNANSWERED = 8
 
+# Of a table's name with a decorator.
+PARTITIONS = "{} names a partition, which the Storage Write API doesn't write to; use FILE_LOADS, or name the table"
+
 # How long a connection may be quiet, in seconds.
 _QUIET = 600.0
 
@@ -43,6 +46,7 @@ class RowStream:
       pseudocolumns: columns of text besides those of the table.
       is_default: appends to the table's default stream: rows are in the table when they are acknowledged, and an append
         whose answer is lost is repeated.  Otherwise a PENDING stream is made for the first row.
+      into: the table whose stream it is, if that is another one, with the same columns.
 
     Attributes:
       name: the stream's; "" if there is none yet.
@@ -56,9 +60,13 @@ class RowStream:
         columns: Sequence[Column],
         pseudocolumns: Sequence[str] = (),
         is_default: bool = False,
+        into: TableName | None = None,
     ) -> None:
+        if table.is_partition:
+            raise SinkError(f"{tables.label}: {PARTITIONS.format(table)}")
         self._tables = tables
         self._table = table
+        self._into = into or table
         self._is_default = is_default
         self._descriptor, self._message = tables.message_class(table, columns, pseudocolumns)
         self._waiting: list[bytes] = []
@@ -126,7 +134,7 @@ class RowStream:
         stream = types.WriteStream(type_=types.WriteStream.Type.PENDING)
         try:
             made = self._tables.write_client.create_write_stream(
-                parent=self._table.path, write_stream=stream, retry=None, timeout=60.0
+                parent=self._into.path, write_stream=stream, retry=None, timeout=60.0
             )
         except exceptions().NotFound as error:
             # A new table isn't known everywhere at once.

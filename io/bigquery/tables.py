@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -25,6 +26,9 @@ TRUNCATE, APPEND, EMPTY = "WRITE_TRUNCATE", "WRITE_APPEND", "WRITE_EMPTY"
 OF_LOADS = frozenset(
     {"schemaUpdateOptions", "maxBadRecords", "ignoreUnknownValues", "projectionFields", "nullMarker", "sourceFormat"}
 )
+
+# How long a staging table is kept that isn't removed, in seconds: as long as its streams.
+_STAGED = 7 * 24 * 3600
 
 # Reasons of errors after which the same call may succeed.
 _LATER = frozenset({"rateLimitExceeded", "jobRateLimitExceeded", "backendError", "internalError", "jobBackendError"})
@@ -187,20 +191,37 @@ class Tables:
         return self.reached(table, "can't be read", found)
 
     def _create(self, table: TableName, columns: Sequence[Column]) -> None:
-        target, bigquery = self.target, package(self.label)
-        parameters = {key: value for key, value in target.parameters_of(table).items() if key not in OF_LOADS}
+        target = self.target
+        made = {key: value for key, value in target.parameters_of(table).items() if key not in OF_LOADS}
+        if target.kms_key:
+            made["encryptionConfiguration"] = {"kmsKeyName": target.kms_key}
+        if target.key:
+            made["tableConstraints"] = {"primaryKey": {"columns": list(target.key)}}
+        self._make(table, columns, made)
+
+    def make_staging(self, table: TableName, staging: TableName) -> None:
+        """Make a table with the columns that rows of another one may have, unless it is there.  It expires."""
+        columns = self.columns(table) or ()
+
+        def make() -> None:
+            existing = self.client.get_table(table.sql, retry=None, timeout=60.0)
+            made: dict[str, Any] = {"expirationTime": str(round(1000 * (time.time() + _STAGED)))}
+            if existing.encryption_configuration is not None:
+                made["encryptionConfiguration"] = existing.encryption_configuration.to_api_repr()
+            self._make(staging, columns, made)
+
+        self.reached(table, "can't be replaced by way of a staging table", make)
+
+    def _make(self, table: TableName, columns: Sequence[Column], parameters: Mapping[str, Any]) -> None:
         table_id = table.table.partition("$")[0]
         made = {
             "tableReference": {"projectId": table.project, "datasetId": table.dataset, "tableId": table_id},
             "schema": as_json(columns),
             **parameters,
         }
-        if target.kms_key:
-            made["encryptionConfiguration"] = {"kmsKeyName": target.kms_key}
-        if target.key:
-            made["tableConstraints"] = {"primaryKey": {"columns": list(target.key)}}
         # Another worker may be faster.
-        self.client.create_table(bigquery.Table.from_api_repr(made), exists_ok=True, retry=None, timeout=60.0)
+        found = package(self.label).Table.from_api_repr(made)
+        self.client.create_table(found, exists_ok=True, retry=None, timeout=60.0)
 
     def _check(self, table: TableName, given: Sequence[Column], existing: Sequence[Column]) -> None:
         """Raise `SinkError` for a schema that an existing table doesn't have."""

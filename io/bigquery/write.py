@@ -23,6 +23,7 @@ from .published import LoadRows
 from .rows import FAILED, ConvertRows, Form, InsertRows
 from .schemas import schema_of
 from .sinks import LoadSink, StreamSink
+from .streams import PARTITIONS
 from .tables import APPEND, AUTODETECT, EMPTY, TRUNCATE, Tables, Target
 
 __all__ = ["WriteToBigQuery"]
@@ -96,9 +97,9 @@ class WriteToBigQuery(PTransform):
         for that of the table.
       create_disposition: CREATE_IF_NEEDED or CREATE_NEVER.
       write_disposition: WRITE_APPEND; WRITE_TRUNCATE: the commit replaces the rows of the table; or WRITE_EMPTY: the
-        table must be empty.  Streams take WRITE_APPEND only.
+        table must be empty.  A stream takes WRITE_APPEND only.
       method: STORAGE_WRITE_API, FILE_LOADS or STREAMING_INSERTS; DEFAULT is FILE_LOADS for a table that is replaced or
-        must be empty, and STORAGE_WRITE_API otherwise.
+        must be empty, and for a partition by name ('DATASET.TABLE$20260131'), and STORAGE_WRITE_API otherwise.
       kms_key: that encrypts a table that is created.
       custom_gcs_temp_location: a directory in Google Cloud Storage for files of load jobs; without it rows are sent
         with the jobs, and are part of checkpoints until then.
@@ -157,13 +158,15 @@ class WriteToBigQuery(PTransform):
             raise UnsupportedError(f"{name}: schema_side_inputs aren't supported; look the schema up in the function")
         self.function = table if callable(table) else None
         table = None if callable(table) else value_of(table)
+        name_of_table = None if table is None else TableName.of(name, table, dataset, project)
         schema = value_of(schema)
         self.is_explicit = method in _METHODS[1:]
-        self.method = _method(method, write_disposition, schema, bool(use_cdc_writes))
+        is_partition = name_of_table is not None and name_of_table.is_partition
+        self.method = _method(method, write_disposition, schema, bool(use_cdc_writes), is_partition)
         if not (callable(schema) or schema in (None, AUTODETECT)):
             schema = schema_of(name, schema)
         self.written = Target(
-            None if table is None else TableName.of(name, table, dataset, project),
+            name_of_table,
             dataset,
             project,
             schema,
@@ -191,6 +194,8 @@ class WriteToBigQuery(PTransform):
         target, method = self.written, self.method
         if target.schema == AUTODETECT and method != "FILE_LOADS":
             raise ValueError(f"{name}: {AUTODETECT} is for FILE_LOADS, not for {method}; give the schema")
+        if method == "STORAGE_WRITE_API" and target.table is not None and target.table.is_partition:
+            raise ValueError(f"{name}: {PARTITIONS.format(target.table)}")
         if method == "STREAMING_INSERTS" and target.disposition != APPEND:
             raise ValueError(f"{name}: streaming inserts can't do {target.disposition}; use FILE_LOADS")
         if self._changes and method != "STORAGE_WRITE_API":
@@ -253,11 +258,12 @@ class WriteToBigQuery(PTransform):
         return WriteResult(rows | "FailedRows" >> Map(plain), rows | "FailedRowsWithErrors" >> Map(full), jobs)
 
 
-def _method(method: str | None, disposition: str, schema: Any, changes: bool) -> str:
+def _method(method: str | None, disposition: str, schema: Any, changes: bool, is_partition: bool) -> str:
     """Return the method that a write uses."""
     if method is not None and method != "DEFAULT":
         return method
-    loads = not changes and (disposition != APPEND or (isinstance(schema, str) and schema == AUTODETECT))
+    is_found_out = isinstance(schema, str) and schema == AUTODETECT
+    loads = not changes and (disposition != APPEND or is_found_out or is_partition)
     return "FILE_LOADS" if loads else "STORAGE_WRITE_API"
 
 

@@ -77,6 +77,11 @@ class BigQueryServer(CommandedServer):
         self.client().create_table(bigquery.Table(f"{PROJECT}.{DATASET}.{name}", columns))
         return f"{PROJECT}:{DATASET}.{name}"
 
+    def tables(self, beginning: str = "") -> list[str]:
+        """Return the names of the tables that begin with a text."""
+        found = self.client().list_tables(f"{PROJECT}.{DATASET}")
+        return sorted(each.table_id for each in found if each.table_id.startswith(beginning))
+
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a table; none of one that there isn't."""
         from google.api_core.exceptions import NotFound

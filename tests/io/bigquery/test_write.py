@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +15,10 @@ from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io.bigquery.client import TableName, error_of, open_client
+from penstock.io.bigquery.schemas import schema_of
 from penstock.io.bigquery.sinks import StreamSink
 from penstock.io.bigquery.tables import Target
+from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError, UnsupportedError
 from penstock.sdk.sink import SinkContext
 from penstock.testing.util import assert_that, equal_to
@@ -134,6 +138,96 @@ def test_rows_of_a_run_that_fails_are_not_there(bigquery: BigQueryServer, name: 
     with pytest.raises(ZeroDivisionError):
         p.run()
     assert ROWS == found(bigquery, name)
+
+
+class _Killed(BaseException):
+    """The end of a process, in the middle of a commit."""
+
+
+class _Requests:
+    """Counts the requests of a commit, and kills the process before or after one of them.
+
+    Args:
+      point: twice the number of the request; odd for after it.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, point: int) -> None:
+        from google.cloud import bigquery
+        from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
+
+        self._left = point
+        for kind, name in ((bigquery.Client, "_call_api"), (BigQueryWriteClient, "batch_commit_write_streams")):
+            monkeypatch.setattr(kind, name, self._counted(getattr(kind, name)))
+
+    def _counted(self, call: Any) -> Any:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            self._pass()
+            answer = call(*arguments, **options)
+            self._pass()
+            return answer
+
+        return counted
+
+    def _pass(self) -> None:
+        self._left -= 1
+        if self._left == -1:
+            raise _Killed
+
+
+def _replacing(name: str, transaction: str) -> tuple[StreamSink, SinkContext, list[Any]]:
+    """Return a sink that replaces the rows of a table by others, and what a worker has staged."""
+    table = TableName(PROJECT, DATASET, name)
+    sink = StreamSink(Target(table, schema=schema_of("Save", SCHEMA), disposition="WRITE_TRUNCATE"))
+    context = SinkContext("Save", transaction)
+    sink.prepare(context)
+    tables = sink.opened(context)
+    _, message = tables.message_class(table, tables.columns(table) or ())
+    writer = sink.open_writer(SinkContext("Save", transaction, "worker"))
+    writer.write(Bundle([(str(table), message(**row).SerializeToString()) for row in OTHERS]))
+    return sink, context, [writer.stage()]
+
+
+def test_a_replacement_that_is_killed_at_any_point_is_completed(
+    bigquery: BigQueryServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers see the rows before it, or those after it, and no others; nothing is left of it."""
+    for point in itertools.count():
+        table = f"{name}_{point}"
+        written(ROWS, table, schema=SCHEMA)
+        sink, context, staged = _replacing(table, f"t{point}")
+        assert ROWS == found(bigquery, table)
+        was_killed = False
+        with monkeypatch.context() as patched:
+            _Requests(patched, point)
+            try:
+                sink.commit(context, staged)
+            except _Killed:
+                was_killed = True
+        assert found(bigquery, table) in (ROWS, OTHERS)
+        again = pickle.loads(pickle.dumps(sink))
+        again.commit(context, staged)
+        assert OTHERS == found(bigquery, table)
+        assert [] == bigquery.tables("penstock_")
+        if not was_killed:
+            break
+    assert point >= 8
+
+
+def test_a_replacement_that_is_aborted_leaves_nothing(bigquery: BigQueryServer, name: str) -> None:
+    written(ROWS, name, schema=SCHEMA)
+    sink, context, _ = _replacing(name, "t")
+    assert 1 == len(bigquery.tables("penstock_"))
+    sink.abort(context)
+    assert [] == bigquery.tables("penstock_")
+    assert ROWS == found(bigquery, name)
+
+
+@pytest.mark.parametrize("method", ["STORAGE_WRITE_API", "FILE_LOADS"])
+def test_a_replaced_table_keeps_its_columns(bigquery: BigQueryServer, name: str, method: str) -> None:
+    """A column that the schema doesn't have is NULL."""
+    bigquery.make(name, [("key", "INTEGER"), ("n", "INTEGER"), ("note", "STRING")])
+    written(OTHERS, name, method=method, write_disposition="WRITE_TRUNCATE")
+    assert [{**OTHERS[0], "note": None}] == found(bigquery, name)
 
 
 def test_rows_of_many_requests_are_written(
@@ -308,6 +402,16 @@ def test_what_a_stream_can_not_do_is_named_when_the_pipeline_is_built(arguments:
             | beam.io.GenerateSequence(0)
             | "Save" >> beam.io.WriteToBigQuery("shop.orders", schema=SCHEMA, **arguments)
         )
+
+
+def test_a_partition_by_name_is_written_by_load_jobs(bigquery: BigQueryServer, name: str) -> None:
+    """Streams are refused."""
+    partition = f"shop.{name}$20260131"
+    assert "FILE_LOADS" == beam.io.WriteToBigQuery(partition, schema=SCHEMA).display_data()["method"]
+    with pytest.raises(ValueError, match="^WriteToBigQuery: .*names a partition.*use FILE_LOADS"):
+        beam.io.WriteToBigQuery(partition, schema=SCHEMA, method="STORAGE_WRITE_API")
+    with pytest.raises(SinkError, match="names a partition.*use FILE_LOADS"):
+        written(ROWS, lambda row: partition, schema=SCHEMA)
 
 
 def test_results_of_other_methods_are_refused_by_name() -> None:
