@@ -6,6 +6,7 @@ from typing import Any
 
 from ..sdk.options.accepted import accept
 from ..sdk.options.pipeline_options import PipelineOptions
+from ..sdk.options.views import CredentialsOptions
 
 __all__ = [
     "AzureOptions",
@@ -56,7 +57,7 @@ class DirectOptions(PipelineOptions):
         accept(parser, "direct_test_splits{}", default={})
 
 
-class GoogleCloudOptions(PipelineOptions):
+class GoogleCloudOptions(CredentialsOptions):
     """Google Cloud's services.
 
     >>> PipelineOptions(["--project=shop"]).view_as(GoogleCloudOptions).project
@@ -81,7 +82,7 @@ class GoogleCloudOptions(PipelineOptions):
             "job_name staging_location temp_location region service_account_email no_auth? template_location "
             "labels,label* update? transform_name_mapping{} enable_streaming_engine?True dataflow_kms_key "
             "create_from_snapshot flexrs_goal dataflow_service_options,dataflow_service_option+ "
-            "enable_hot_key_logging? enable_artifact_caching? impersonate_service_account "
+            "enable_hot_key_logging? enable_artifact_caching? "
             "enable_bucket_read_metric_counter? enable_bucket_write_metric_counter? no_gcsio_throttling_counter? "
             "enable_gcsio_blob_generation? gcs_custom_audit_entries,gcs_custom_audit_entry*",
         )

@@ -107,6 +107,8 @@ def is_lost(error: BaseException) -> bool:
     names = _names_of(error)
     if not names.isdisjoint(_REFUSED_CLASSES):
         return False
+    if "google.auth.exceptions.GoogleAuthError" in names and getattr(error, "retryable", False) is True:
+        return True
     if "sqlalchemy.exc.DBAPIError" in names:
         return is_lost_connection(error) or _is_busy(getattr(error, "orig", None))
     if not names.isdisjoint(_LOST_CLASSES):

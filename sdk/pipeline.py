@@ -18,7 +18,8 @@ from . import applied, graph, typehints
 from .claims import claims_of
 from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
 from .extensions import added_attribute
-from .options import PipelineOptions, StandardOptions, TypeOptions
+from .impersonation import impersonate
+from .options import CredentialsOptions, PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
 from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PBegin, PCollection, PValue
@@ -73,6 +74,7 @@ class Pipeline:
             options = PipelineOptions(list(argv or []))
         options.check_known()
         self.options = options
+        self._choose_account()
         if runner is None:
             runner = options.view_as(StandardOptions).runner or DEFAULT_RUNNER
         self.runner = create_runner(runner).for_options(options)
@@ -481,6 +483,8 @@ class Pipeline:
         """
         for check in self._checks:
             check()
+        # The program may have set it while it built the pipeline.
+        self._choose_account()
         from .options.value_provider import RuntimeValueProvider
 
         RuntimeValueProvider.set_runtime_options(self.options.given())
@@ -491,6 +495,9 @@ class Pipeline:
             # The cause has the frames of the user's code, which the runner's frames would hide.
             raise error.with_traceback(None) from error.__cause__
         return self.result  # type: ignore[no-any-return]
+
+    def _choose_account(self) -> None:
+        impersonate(self.options.view_as(CredentialsOptions).impersonate_service_account)
 
     def __reduce__(self) -> Any:
         # A user's function may mention the pipeline, or an object that has one.

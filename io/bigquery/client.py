@@ -1,6 +1,6 @@
 """Google's clients of BigQuery, the names of tables, and errors in words.
 
-Credentials are the application's default ones, which may impersonate a service account.  With BIGQUERY_EMULATOR_HOST
+Credentials are those of `google_credentials`.  With BIGQUERY_EMULATOR_HOST
 in the environment there are none; BIGQUERY_STORAGE_EMULATOR_HOST is then the host and port of the Storage Read and
 Write APIs, and port 9060 of the same host if that isn't given.
 """
@@ -20,12 +20,11 @@ import attrs
 from ...sdk.errors import PenstockError, SinkError, SourceError, missing_extra
 from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
+from ..google_credentials import ADVICE, QUOTA_ADVICE, advice_on, impersonated_credentials
 from ..lost_connections import is_lost
 
 # The longest wait for an answer, in seconds.  Calls aren't repeated by the client, silently.
 TIMEOUT = 60.0
-
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 # A project may belong to a domain: "example.com:shop".
 _NAME = re.compile(
@@ -141,7 +140,7 @@ def open_client(needed_for: str, project: str | None = None, location: str | Non
     """
     bigquery = package(needed_for)
     if (found := emulator()) is None:
-        return bigquery.Client(project, location=location)
+        return bigquery.Client(project, credentials=impersonated_credentials(), location=location)
     credentials = import_module("google.auth.credentials").AnonymousCredentials()
     project = project or os.environ.get("GOOGLE_CLOUD_PROJECT") or "emulated"
     return bigquery.Client(
@@ -163,7 +162,7 @@ def _storage_client(client: str, service: str, transport: str) -> Any:
     storage = import_module("google.cloud.bigquery_storage_v1")
     kind = getattr(storage, client)
     if (found := emulator()) is None:
-        return kind()
+        return kind(credentials=impersonated_credentials())
     transports = import_module(f"google.cloud.bigquery_storage_v1.services.{service}.transports")
     # Pending requests of a server that doesn't answer fail soon, and connections are made again soon.
     options = [
@@ -206,14 +205,13 @@ def error_of(
 ) -> SourceError | SinkError:
     """Return the client's error in words, with what to do."""
     said = without_environment(text_or_class(error)).partition("\n")[0]
-    advice = _ADVICE.get(type(error).__name__, "")
+    advice = advice_on(error, _ADVICE)
     if any(each.get("reason") == "quotaExceeded" for each in getattr(error, "errors", ()) if isinstance(each, dict)):
-        advice = "; a quota of the project is exhausted: ask for a larger one, or write less often"
+        advice = QUOTA_ADVICE
     return kind(f"{transform}: BigQuery's {table} {what}: {said}{advice}")
 
 
-_ADVICE = {
-    "DefaultCredentialsError": "; set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`",
+_ADVICE = ADVICE | {
     "Forbidden": "; do the credentials have the roles BigQuery Data Editor, or Viewer, and BigQuery Job User?",
     "PermissionDenied": "; do the credentials have the roles BigQuery Data Editor, or Viewer, and BigQuery Job User?",
     "NotFound": "; do the project, the dataset and the table exist?",

@@ -143,12 +143,15 @@ class Tables:
                 raise SinkError(
                     f"{self.label}: there is no table {table}, and the create disposition is CREATE_NEVER; create it"
                 )
-            if self._creates:
-                if given is None:
-                    raise SinkError(
-                        f"{self.label}: there is no table {table}, and no schema to create it with; give `schema`"
-                    )
+            if given is None and (self._creates or self.target.schema is None):
+                raise SinkError(
+                    f"{self.label}: there is no table {table}, and no schema to create it with; give `schema`"
+                )
+            if given is not None and self._creates:
                 self._create(table, given)
+            else:
+                # A load job would find that it is missing, when all rows are there.
+                self.client.get_dataset(f"{table.project}.{table.dataset}", retry=None, timeout=60.0)
             return given
         if given is None and self.target.schema == AUTODETECT:
             return None

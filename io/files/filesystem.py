@@ -317,12 +317,18 @@ class FsspecFileSystem(FileSystem):
 
         store = object_store.store_of(path)
         try:
-            fs, stripped = url_to_fs(path, **(store.options if store is not None else {}))
+            options = {} if store is None else {**store.options, **object_store.credentials_of(store)}
+            fs, stripped = url_to_fs(path, **options)
         except ImportError as error:
             if store is not None:
                 raise missing_extra(store.package, store.extra, redacted(path)) from error
             raise self._error(f"{path!r} can't be reached: {text_or_class(error)}") from redacted_cause(error)
-        except ValueError as error:
+        except Exception as error:
+            if store is not None and object_store.is_of_credentials(error):
+                said = f"{text_or_class(error)}{object_store.advice_on(error, store)}"
+                raise self._error(f"{redacted(path)} can't be reached: {redacted(said)}") from redacted_cause(error)
+            if not isinstance(error, ValueError):
+                raise
             raise self._error(f"{path!r} can't be reached: {text_or_class(error)}") from redacted_cause(error)
         return fs if store is None else object_store.ObjectStore(fs, path, store), cast(str, stripped)
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ...sdk.impersonation import impersonated_accounts
 from ...sdk.redaction import redacted, without_environment
+from ..google_credentials import ADVICE, impersonated_credentials
+from ..google_credentials import advice_on as advice_of_google
 from ..lost_connections import is_lost
 from ..waiting import patiently
 
@@ -65,8 +69,40 @@ def store_of(path: str) -> Store | None:
     return next((store for store in _STORES if path.startswith(store.protocols)), None)
 
 
-# The status of an answer to someone unknown.
+def credentials_of(store: Store) -> dict[str, Any]:
+    """Return the option of fsspec's file system that has the credentials of an impersonated account."""
+    # An emulator has none.
+    if store.package != "gcsfs" or not impersonated_accounts() or os.environ.get("STORAGE_EMULATOR_HOST"):
+        return {}
+    return {"token": patiently("object store", "Google's IAM", impersonated_credentials)}
+
+
+# The status of an answer to someone unknown, which gcsfs has as a number.
 _UNAUTHORIZED = 401
+
+# Errors of credentials that are missing or wrong, by the module that defines them and their names.
+_CREDENTIALS_CLASSES = frozenset(
+    {
+        "botocore.exceptions.CredentialRetrievalError",
+        "botocore.exceptions.NoCredentialsError",
+        "botocore.exceptions.PartialCredentialsError",
+        "google.auth.exceptions.GoogleAuthError",
+    }
+)
+
+
+def is_of_credentials(error: BaseException) -> bool:
+    """Return True for an error of credentials that are missing or wrong."""
+    names = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
+    return not names.isdisjoint(_CREDENTIALS_CLASSES) or getattr(error, "code", None) == _UNAUTHORIZED
+
+
+def advice_on(error: BaseException, store: Store) -> str:
+    """Return what to do about an error of credentials."""
+    return advice_of_google(error, ADVICE, f"; {store.credentials}")
+
+
+_OF_GCSFS = re.compile(r"(?:^|/)b/[^/]+/o\b")
 
 # The bytes that are read at once.
 _BUFFER = 1 << 20
@@ -105,16 +141,18 @@ class ObjectStore:
             return patiently("object store", self._name, call)
         except OSError as error:
             text = without_environment(str(error))
+            if isinstance(error, FileNotFoundError) and _OF_GCSFS.search(text):
+                # Of a missing bucket, it has the address of a request.
+                raise FileNotFoundError(f"{text} isn't found; is there a bucket {self._name}?") from None
             if text == str(error):
                 raise
             raise (ConnectionError if is_lost(error) else type(error))(text) from None
         except Exception as error:
             text = without_environment(str(error))
-            # gcsfs has the status of an answer in a number.
-            if "credentials" in text.lower() or getattr(error, "code", None) == _UNAUTHORIZED:
-                raise PermissionError(f"{self._name}: {text}; {self._store.credentials}") from None
             if is_lost(error):
                 raise ConnectionError(f"{self._name} doesn't answer: {text}") from None
+            if is_of_credentials(error):
+                raise PermissionError(f"{self._name}: {text}{advice_on(error, self._store)}") from None
             raise OSError(f"{self._name}: {type(error).__name__}: {text}") from None
 
 

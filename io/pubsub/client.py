@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from importlib import import_module
@@ -12,6 +13,7 @@ import attrs
 from ...sdk.errors import missing_extra
 from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
+from ..google_credentials import ADVICE, advice_on, impersonated_credentials
 from ..lost_connections import is_lost
 from ..server_connection import ServerConnection
 
@@ -27,6 +29,30 @@ def package(needed_for: str) -> Any:
         return import_module("google.cloud.pubsub_v1")
     except ImportError as error:
         raise missing_extra("google-cloud-pubsub", "pubsub", needed_for) from error
+
+
+def open_publisher(needed_for: str, **settings: Any) -> Any:
+    """Return Google's client that publishes.
+
+    Args:
+      needed_for: the transform.
+      settings: other arguments of the client.
+    """
+    return package(needed_for).PublisherClient(**settings, **_credentials())
+
+
+def open_subscriber(needed_for: str) -> Any:
+    """Return Google's client that receives.
+
+    Args:
+      needed_for: the transform.
+    """
+    return package(needed_for).SubscriberClient(**_credentials())
+
+
+def _credentials() -> dict[str, Any]:
+    # An emulator has none.
+    return {} if os.environ.get("PUBSUB_EMULATOR_HOST") else {"credentials": impersonated_credentials()}
 
 
 @attrs.frozen(repr=False)
@@ -72,12 +98,12 @@ class Resource(ServerConnection):
         return without_environment(text_or_class(error))
 
     def advice(self, error: BaseException) -> str:
-        return {
-            "DefaultCredentialsError": "; set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default "
-            "login`",
+        advice = {
+            **ADVICE,
             "PermissionDenied": "; do the credentials have the role Pub/Sub Subscriber, or Publisher?",
             "NotFound": f"; create it with `gcloud pubsub {self.kind} create {self.name}`",
-        }.get(type(error).__name__, "")
+        }
+        return advice_on(error, advice)
 
     def cause(self, error: BaseException | None) -> None:
         """Return None: the client's errors have errors of its transports as causes."""

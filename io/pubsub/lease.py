@@ -21,7 +21,7 @@ from ...sdk.redaction import logger_of
 from ..lost_connections import is_lost
 from ..recent_ids import RecentIds
 from ..waiting import RETRIED_AFTER
-from .client import ONCE, Resource, package
+from .client import ONCE, Resource, open_subscriber, package
 from .messages import PubsubMessage, message_of
 
 _logger = logger_of(__name__)
@@ -167,7 +167,7 @@ class Lease:
     def _open(self) -> None:
         pubsub = package(self.reading.transform)
         if self._client is None:
-            self._client = pubsub.SubscriberClient()
+            self._client = open_subscriber(self.reading.transform)
         limits = pubsub.types.FlowControl(
             max_messages=self.reading.max_in_flight,
             max_bytes=_LEASED_BYTES,

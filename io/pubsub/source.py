@@ -17,7 +17,7 @@ from ...sdk.redaction import logger_of
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, Timestamp
-from .client import ONCE, Resource, package
+from .client import ONCE, Resource, open_publisher, open_subscriber
 from .lease import Lease, Position, Reading
 from .messages import PubsubMessage, micros_of_attribute
 
@@ -80,7 +80,7 @@ class PubsubSource(UnboundedSource[Any], Claimant):
         reading, topic = self.input.reading, self.input.topic
         if topic is not None:
             with topic.explained("can't be read"):
-                publisher = package(topic.transform).PublisherClient()
+                publisher = open_publisher(topic.transform)
                 topic.patiently(lambda: publisher.get_topic(topic=topic.path, **ONCE))
             return [attrs.evolve(topic, kind="subscriptions", name=self._own).path]
         subscription = reading.subscription
@@ -89,7 +89,7 @@ class PubsubSource(UnboundedSource[Any], Claimant):
         return [subscription.path]
 
     def _subscriber(self) -> Any:
-        return package(self.input.reading.transform).SubscriberClient()
+        return open_subscriber(self.input.reading.transform)
 
     def claims(self) -> Sequence[Claim]:
         if self.input.topic is not None:
@@ -183,7 +183,7 @@ class PubsubReader(EventTimeReader[Any]):
         subscription = self._input.reading.subscription
         if self._input.topic is None:
             return
-        with package(subscription.transform).SubscriberClient() as client:
+        with open_subscriber(subscription.transform) as client:
             try:
                 client.delete_subscription(subscription=subscription.path, **ONCE)
             except import_module("google.api_core.exceptions").NotFound:

@@ -18,7 +18,7 @@ from ...transforms import Map
 from ...windowing.timestamp import MIN_MICROS
 from ..message_sink import MessageSink
 from ..write_into import WriteInto
-from .client import ONCE, Resource, package
+from .client import ONCE, Resource, open_publisher, package
 from .messages import PubsubMessage, attribute_of_micros
 
 # The attribute that has the id of a message without an `id_label`.
@@ -163,7 +163,7 @@ class Publishing:
         if self._client is None:
             pubsub = package(self.writing.transform)
             options = pubsub.types.PublisherOptions(enable_message_ordering=True, timeout=_TRIED)
-            self._client = pubsub.PublisherClient(publisher_options=options)
+            self._client = open_publisher(self.writing.transform, publisher_options=options)
         return self._client
 
     def close(self) -> None:

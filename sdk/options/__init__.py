@@ -8,6 +8,7 @@ In reading order: options and their views (`pipeline_options`); penstock's own v
 from .context import OptionsContext, get_pipeline_options, scoped_pipeline_options
 from .pipeline_options import PipelineOptions, describe_options
 from .views import (
+    CredentialsOptions,
     DebugOptions,
     MicroBatchOptions,
     PageOptions,
@@ -34,6 +35,7 @@ __all__ = [
     "ProgressOptions",
     "PageOptions",
     "ProfilingOptions",
+    "CredentialsOptions",
     "describe_options",
     "OptionsContext",
     "get_pipeline_options",

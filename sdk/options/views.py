@@ -282,6 +282,24 @@ class ProgressOptions(PipelineOptions):
         _switch(parser, "progress", None, "Show progress while the pipeline runs.")
 
 
+class CredentialsOptions(PipelineOptions):
+    """Credentials of clients.
+
+    >>> account = "reader@shop.iam.gserviceaccount.com"
+    >>> options = PipelineOptions([f"--impersonate_service_account={account}"])
+    >>> options.view_as(CredentialsOptions).impersonate_service_account == account
+    True
+    """
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument(
+            "--impersonate_service_account",
+            metavar="ACCOUNT[,...]",
+            help="The service account that clients of Google Cloud act as: the last of a list, by way of the others.",
+        )
+
+
 class ProfilingOptions(PipelineOptions):
     """Profiles of the workers.
 

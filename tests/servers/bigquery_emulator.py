@@ -5,8 +5,8 @@ Read and Write APIs on the other.  A line of its input is "start" or "stop".  Wh
 streams included.
 
 A used job id is refused, rows with a known insert id are dropped, files of JSON are loaded as rows of JSON are
-inserted, rows of streams have nested columns, a stream that is committed already is refused as such, and
-`_CHANGE_TYPE` changes rows by the primary key.
+inserted, a missing dataset is not found, rows of streams have nested columns, a stream that is committed already is
+refused as such, and `_CHANGE_TYPE` changes rows by the primary key.
 """
 
 from __future__ import annotations
@@ -148,6 +148,13 @@ class _Mended:
                 await _answer(send, 200, {"kind": "bigquery#tableDataInsertAllResponse", "insertErrors": errors})
                 return
         elif path.endswith("/tables"):
+            project, _, dataset, _ = path.split("/")[-4:]
+            if self._context.catalog.get_dataset(project, dataset) is None:
+                message = f"Not found: Dataset {project}:{dataset}"
+                await _answer(
+                    send, 404, {"error": {"code": 404, "message": message, "errors": [{"reason": "notFound"}]}}
+                )
+                return
             table = json.loads(body)
             if key := table.get("tableConstraints", {}).get("primaryKey", {}).get("columns"):
                 _keys[tuple(table["tableReference"][name] for name in ("projectId", "datasetId", "tableId"))] = key

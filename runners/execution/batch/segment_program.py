@@ -11,7 +11,7 @@ import attrs
 import cloudpickle
 
 from ....sdk import graph
-from ....sdk.coders import registry
+from ....sdk.carried_settings import CarriedSettings
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.task_name import task_named
 from ....sdk.user_code.serialization import dumps, local_modules_by_value
@@ -166,7 +166,7 @@ class SegmentProgram:
         targets = tuple(t for t in self._plan.graph.transforms if t.label in self.segment.groupings)
         needed = Plan((), graph.Graph(targets, self._plan.graph.pcollections))
         arguments = needed, self.segment, self.number, self._transaction, self.partitions, self._groups
-        return _unpickled, (dumps((arguments, registry.registered()), self.segment.label),)
+        return _unpickled, (dumps((arguments, CarriedSettings.of_this_process()), self.segment.label),)
 
     @classmethod
     def of(cls, program: BoundedProgram, number: int) -> SegmentProgram:
@@ -372,8 +372,8 @@ class SegmentProgram:
 
 
 def _unpickled(data: bytes) -> SegmentProgram:
-    arguments, coders = cloudpickle.loads(data)
-    registry.register_all(coders)
+    arguments, settings = cloudpickle.loads(data)
+    settings.apply()
     return SegmentProgram(*arguments)
 
 

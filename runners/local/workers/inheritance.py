@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from ....sdk.coders import registry
+from ....sdk.carried_settings import CarriedSettings
 from ....sdk.extensions import modules_of_workers
 
 _LIMITS = tuple(name for name in dir(resource) if name.startswith("RLIMIT_"))
@@ -168,13 +168,13 @@ class ProgramSettings:
     """Settings that may have objects of the program: they are pickled with the work.
 
     Attributes:
-      coders: the registered coders.
+      carried: those that workers of each runner have.
       warnings: the filters.
       loggers: all loggers that aren't as they are by default.
       silenced: the level up to which all logging is off.
     """
 
-    coders: Any
+    carried: CarriedSettings
     warnings: Sequence[Any]
     loggers: Sequence[_Logger]
     silenced: int
@@ -189,7 +189,7 @@ class ProgramSettings:
         loggers: list[logging.Logger] = [logging.root]
         loggers += [each for each in list(logging.root.manager.loggerDict.values()) if isinstance(each, logging.Logger)]
         return cls(
-            coders=registry.registered(),
+            carried=CarriedSettings.of_this_process(),
             warnings=[each for each in list(warnings.filters) if _can_be_pickled(each, pickle)],
             loggers=[_Logger.of(each, pickle) for each in loggers if _is_changed(each)],
             silenced=logging.root.manager.disable,
@@ -197,7 +197,7 @@ class ProgramSettings:
 
     def apply(self) -> None:
         """Make them those of this process."""
-        registry.register_all(self.coders)
+        self.carried.apply()
         warnings.resetwarnings()
         warnings.filters.extend(self.warnings)  # type: ignore[attr-defined]
         for each in self.loggers:

@@ -22,7 +22,7 @@ from uuid import uuid4
 import attrs
 import cloudpickle
 
-from ....sdk.coders import registry
+from ....sdk.carried_settings import CarriedSettings
 from ....sdk.errors import RunnerError
 from ....sdk.spark_interfaces import Block
 from ....sdk.user_code.serialization import dumps, local_modules_by_value
@@ -76,7 +76,7 @@ class MicroBatches:
         self.jobs = Jobs(self._context, f"penstock-{self.run_name}")
         self._rdds = SubtaskRdds(self._context, program.parallelism)
         with local_modules_by_value():
-            payload = dumps((program, registry.registered()), "the pipeline")
+            payload = dumps((program, CarriedSettings.of_this_process()), "the pipeline")
         self._payload = self._context.broadcast(payload)
 
     def close(self) -> None:
@@ -258,8 +258,8 @@ _caches: OrderedDict[str, SubtaskCache] = OrderedDict()
 def _cache_of(run: str, payload: Broadcast[bytes]) -> SubtaskCache:
     found = _caches.get(run)
     if found is None:
-        program, coders = cloudpickle.loads(payload.value)
-        registry.register_all(coders)
+        program, settings = cloudpickle.loads(payload.value)
+        settings.apply()
         found = _caches[run] = SubtaskCache(program)
         while len(_caches) > _MAX_RUNS:
             _caches.popitem(last=False)
@@ -272,7 +272,7 @@ class SubtaskFunction:
 
     Args:
       run: the name of the run.
-      payload: a broadcast of the run's program and coders, pickled.
+      payload: a broadcast of the run's program and settings, pickled.
       parts: the state of the subtask before the batch.
       splits: the input of a subtask of the first task, pickled.
     """

@@ -440,12 +440,19 @@ def test_jobs_of_a_stream_are_refused_when_the_pipeline_is_built() -> None:
 def test_a_missing_table_is_named_before_the_run(
     bigquery: BigQueryServer, name: str, method: str, arguments: Any, said: str
 ) -> None:
-    if method == "FILE_LOADS" and not arguments:
-        arguments, said = {"create_disposition": "CREATE_NEVER", "schema": SCHEMA}, "there is no table"
     p = beam.Pipeline()
     write = beam.io.WriteToBigQuery(f"{DATASET}.{name}", method=method, **arguments)
     _ = p | beam.Create(ROWS) | beam.Map(_unreachable) | write
     with pytest.raises(SinkError, match=f"^WriteToBigQuery.*{said}"):
+        p.run()
+
+
+@methods
+def test_a_missing_dataset_is_named_before_the_run(bigquery: BigQueryServer, name: str, method: str) -> None:
+    p = beam.Pipeline()
+    write = beam.io.WriteToBigQuery(f"missing.{name}", schema=SCHEMA, method=method)
+    _ = p | beam.Create(ROWS) | beam.Map(_unreachable) | "Save" >> write
+    with pytest.raises(SinkError, match=f"^Save.*BigQuery's {PROJECT}:missing.{name} can't be written to: .*dataset"):
         p.run()
 
 
@@ -482,7 +489,9 @@ def test_an_error_of_rights_and_of_quotas_says_what_to_do() -> None:
         denied
     )
     exhausted = exceptions.Forbidden("too many", errors=[{"reason": "quotaExceeded"}])
-    assert "a quota of the project is exhausted" in str(error_of("Save", table, "can't be written to", exhausted))
+    throttled = exceptions.TooManyRequests("too many"), exceptions.ResourceExhausted("too many")
+    for error in (exhausted, *throttled):
+        assert "a quota of the project is exhausted" in str(error_of("Save", table, "can't be written to", error))
 
 
 def test_streaming_inserts_say_that_they_are_at_least_once(

@@ -95,7 +95,10 @@ def test_a_store_that_stops_is_waited_for(directory: str, gcs: GcsServer) -> Non
 
 
 def test_a_missing_bucket_is_named(gcs: GcsServer) -> None:
-    with pytest.raises(SourceError, match="gs://nothing-here/words"), TestPipeline() as p:
+    with (
+        pytest.raises(SourceError, match="gs://nothing-here/words.*is there a bucket gs://nothing-here"),
+        TestPipeline() as p,
+    ):
         _ = p | beam.io.ReadFromText("gs://nothing-here/words*")
 
 

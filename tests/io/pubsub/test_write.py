@@ -10,6 +10,7 @@ from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import PubsubMessage, ReadFromPubSub, WriteStringsToPubSub, WriteToPubSub
+from penstock.io.pubsub.client import Resource
 from penstock.sdk.errors import SinkError
 from penstock.testing.util import assert_that, equal_to
 
@@ -83,3 +84,14 @@ def test_a_missing_topic_is_named(pubsub: PubsubServer) -> None:
     _ = p | beam.Create([b"1"]) | WriteToPubSub(pubsub.topic("nothing"))
     with pytest.raises(SinkError, match="gcloud pubsub topics create nothing"):
         p.run()
+
+
+def test_errors_of_rights_and_of_quotas_say_what_to_do() -> None:
+    exceptions = pytest.importorskip("google.api_core.exceptions")
+    topic = Resource.of("Send", "projects/shop/topics/orders", "topics")
+    for error, said in (
+        (exceptions.PermissionDenied("denied"), "role Pub/Sub Subscriber, or Publisher"),
+        (exceptions.ResourceExhausted("too many"), "a quota of the project is exhausted"),
+        (exceptions.NotFound("none"), "gcloud pubsub topics create orders"),
+    ):
+        assert said in str(topic.error("can't be written to", error, SinkError))

@@ -1,0 +1,59 @@
+"""Credentials of Google's clients: the application default ones, or those of an impersonated service account.
+
+And what to do about errors that all of the clients have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from ..sdk.impersonation import impersonated_accounts
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+QUOTA_ADVICE = "; a quota of the project is exhausted: ask for a larger one, or ask and write less often"
+
+# What to do about errors of each client, by the names of their classes.
+ADVICE = {
+    "DefaultCredentialsError": "; set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`",
+    "RefreshError": "; are the credentials valid, and have they the role roles/iam.serviceAccountTokenCreator for the "
+    "account that --impersonate_service_account names?",
+    "ResourceExhausted": QUOTA_ADVICE,
+    "TooManyRequests": QUOTA_ADVICE,
+}
+
+
+def advice_on(error: BaseException, advice: Mapping[str, str], otherwise: str = "") -> str:
+    """Return what to do about an error, by the names of its class and its base classes.
+
+    >>> advice_on(FileNotFoundError(), {"OSError": "; look at the disk"})
+    '; look at the disk'
+    """
+    return next((advice[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in advice), otherwise)
+
+
+def impersonated_credentials() -> Any:
+    """Return the credentials of the account that `--impersonate_service_account` names.
+
+    Returns None without the option: a client then finds the application default credentials by itself.  Raises
+    `google.auth.exceptions.DefaultCredentialsError` without such credentials, and `RefreshError` if the account may not
+    be impersonated.
+    """
+    accounts = impersonated_accounts()
+    return _credentials_of(accounts) if accounts else None
+
+
+@lru_cache(8)
+def _credentials_of(accounts: tuple[str, ...]) -> Any:
+    source, _ = import_module("google.auth").default(scopes=[_SCOPE])
+    *others, account = accounts
+    delegates = [f"projects/-/serviceAccounts/{each}" for each in others]
+    found = import_module("google.auth.impersonated_credentials").Credentials(
+        source, target_principal=account, target_scopes=[_SCOPE], delegates=delegates
+    )
+    # A client of gRPC says of an account that may not be impersonated that the service isn't available.
+    found.refresh(import_module("google.auth.transport.requests").Request())
+    return found

@@ -1,0 +1,169 @@
+"""Google's clients as a service account that is impersonated, against a server with the API of IAM's credentials."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from support.runners.local_variants import EVERY_RUNNER
+
+import penstock as beam
+from penstock.io.bigquery.client import open_client
+from penstock.io.files.filesystem import filesystem_for
+from penstock.io.google_credentials import _credentials_of, impersonated_credentials
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.sdk.errors import OptionsError, SourceError
+from penstock.testing.util import assert_that, equal_to
+
+ACCOUNT, FIRST, SECOND = (f"{name}@shop.iam.gserviceaccount.com" for name in ("reader", "first", "second"))
+TOKEN = "token-of-the-account-0123456789"
+
+
+class Iam:
+    """The server, which gives a token to whoever has the source's.
+
+    Attributes:
+      asked: the account, the delegates and the scopes of each request, in order.
+      refuses: True if the source may not impersonate.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, list[str], list[str]]] = []
+        self.refuses = False
+        iam = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                iam.asked.append((self.path.partition("?")[0], body["delegates"], body["scope"]))
+                found: Any = {"accessToken": TOKEN, "expireTime": "2099-01-01T00:00:00Z"}
+                if iam.refuses:
+                    found = {"error": {"code": 403, "status": "PERMISSION_DENIED", "message": "may not impersonate"}}
+                self.send_response(403 if iam.refuses else 200)
+                self.end_headers()
+                self.wfile.write(json.dumps(found).encode())
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def iam(monkeypatch: pytest.MonkeyPatch) -> Iterator[Iam]:
+    """A server with the API of IAM's credentials, and a source of credentials."""
+    auth = pytest.importorskip("google.auth")
+    from google.auth import iam as endpoints
+    from google.oauth2.credentials import Credentials
+
+    found = Iam()
+    url = f"http://127.0.0.1:{found.server.server_port}/{{}}"
+    monkeypatch.setattr(endpoints, "_IAM_ENDPOINT", url)
+    monkeypatch.setattr(auth, "default", lambda scopes: (Credentials("token-of-the-source"), "shop"))
+    for name in ("BIGQUERY_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "shop")
+    _credentials_of.cache_clear()
+    yield found
+    beam.Pipeline(options=PipelineOptions([]))
+    found.server.shutdown()
+    found.server.server_close()
+
+
+def impersonating(*accounts: str) -> PipelineOptions:
+    return PipelineOptions([f"--impersonate_service_account={','.join(accounts)}"])
+
+
+def token_of(credentials: Any) -> str:
+    """The token that a client sends."""
+    from google.auth.transport.requests import Request
+
+    credentials.refresh(Request())
+    return str(credentials.token)
+
+
+def clients() -> dict[str, Any]:
+    """The credentials of each of Google's clients that the transforms open."""
+    from penstock.io.bigquery.client import open_read_client, open_write_client
+    from penstock.io.pubsub.client import open_publisher, open_subscriber
+
+    fs: Any = filesystem_for("gs://lake/words")
+    return {
+        "bigquery": open_client("Read")._credentials,
+        "read": open_read_client().transport._credentials,
+        "write": open_write_client().transport._credentials,
+        "publisher": open_publisher("Write").transport._credentials,
+        "subscriber": open_subscriber("Read").transport._credentials,
+        "gcs": fs.resolve("gs://lake/words")[0]._fs.credentials.credentials,
+    }
+
+
+def test_each_client_has_the_credentials_of_the_account(iam: Iam) -> None:
+    """By way of the accounts before it in the list."""
+    beam.Pipeline(options=impersonating(FIRST, SECOND, ACCOUNT))
+    scope = "https://www.googleapis.com/auth/cloud-platform"
+    for name, credentials in clients().items():
+        assert TOKEN == token_of(credentials), name
+        path, delegates, scopes = iam.asked.pop()
+        assert (f"/{ACCOUNT}", [f"projects/-/serviceAccounts/{each}" for each in (FIRST, SECOND)]) == (path, delegates)
+        assert scope in scopes, name
+
+
+def test_a_pipeline_without_the_option_has_the_default_credentials(iam: Iam) -> None:
+    beam.Pipeline(options=impersonating(ACCOUNT))
+    beam.Pipeline(options=PipelineOptions([]))
+    assert impersonated_credentials() is None
+
+
+def test_the_option_may_be_set_while_the_pipeline_is_built(iam: Iam) -> None:
+    """As programs for Beam do by its view."""
+    from penstock.options.pipeline_options import GoogleCloudOptions
+
+    options = PipelineOptions([])
+    p = beam.Pipeline(options=options)
+    options.view_as(GoogleCloudOptions).impersonate_service_account = ACCOUNT
+    _ = p | beam.Create([1])
+    p.run()
+    credentials = impersonated_credentials()
+    assert credentials is not None
+    assert TOKEN == token_of(credentials)
+
+
+@pytest.mark.parametrize("runner_name", EVERY_RUNNER)
+def test_workers_impersonate_too(iam: Iam, make_pipeline: Any) -> None:
+    with make_pipeline(options=impersonating(FIRST, ACCOUNT)) as p:
+        seen = p | beam.Create([1, 2, 3]) | beam.Reshuffle() | beam.Map(_accounts)
+        assert_that(seen | beam.Distinct(), equal_to([(FIRST, ACCOUNT)]))
+
+
+def _accounts(_: int) -> tuple[str, ...]:
+    from penstock.sdk.impersonation import impersonated_accounts
+
+    return impersonated_accounts()
+
+
+def test_an_account_that_may_not_be_impersonated_is_named(iam: Iam, caplog: pytest.LogCaptureFixture) -> None:
+    """With what to do; no token is in a message."""
+    iam.refuses = True
+    with (
+        caplog.at_level(logging.DEBUG),
+        pytest.raises(SourceError) as caught,
+        beam.Pipeline(options=impersonating(ACCOUNT)) as p,
+    ):
+        _ = p | "Orders" >> beam.io.ReadFromBigQuery(table="sales.orders", output_type="BEAM_ROW")
+    said = str(caught.value)
+    assert said.startswith("Orders: BigQuery's sales.orders can't be read: ")
+    assert "roles/iam.serviceAccountTokenCreator" in said
+    assert not [text for text in (said, *caplog.messages) if "token-of" in text]
+
+
+@pytest.mark.parametrize("given", ["", "reader", f"{ACCOUNT},", f"{ACCOUNT};{FIRST}", "a b@c"])
+def test_a_wrong_account_is_refused(given: str) -> None:
+    with pytest.raises(OptionsError, match="--impersonate_service_account"):
+        beam.Pipeline(options=PipelineOptions([f"--impersonate_service_account={given}"]))
