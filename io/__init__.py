@@ -32,6 +32,7 @@ dead_letters.py        records that a sink's target refuses
 prefetching_reader.py  base class of readers whose client fetches in threads of its own
 first_elements.py      the first elements of unbounded sources, for bounded reads
 lost_connections.py    errors of stores and databases that may answer later
+google_credentials.py  credentials of Google's clients, also of an impersonated account
 waiting.py             waits for a store that doesn't answer
 tls.py                 files of an encrypted connection
 server_connection.py   base class of what transforms know of a server

@@ -43,6 +43,8 @@ transaction_series.py  order of the transactions of one run
 spark_interfaces.py    DataFrames of Spark, as sources and as a sink
 options/               options of a run
 metrics/               counters, distributions and gauges
+impersonation.py       the service account of Google Cloud that clients act as
+carried_settings.py    settings of a process that worker processes have, too
 redaction.py           redaction of secrets
 runner.py              Runner, PipelineResult, and finding runners by name
 errors.py              penstock's errors
