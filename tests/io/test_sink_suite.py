@@ -226,7 +226,7 @@ class TestRedis(AtServer):
         return self.all_letters() - self.letters_of_others
 
     def all_letters(self) -> int:
-        return sum(self.client.llen(name) for name in self.client.scan_iter("*dead_letters*"))
+        return sum(self.client.llen(name) for name in self.client.scan_iter("*dead_letters*", _type="list"))
 
 
 @where_it_differs
