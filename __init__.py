@@ -13,6 +13,7 @@ A pipeline is written once, and runs in this process, or on Spark:
 
 Names are Apache Beam's, if Beam has one.
 
+frozen.py     frozen classes of fields
 persistence/  tags and versions of types that are stored
 windowing/    event time: timestamps, windows, window functions
 triggers/     emission of results: triggers, panes, accumulation

@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import attrs
-
+from ..frozen import frozen
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..transforms import BatchElements, FlatMap, Map
@@ -76,7 +75,7 @@ def _index_of(proxy: Any) -> list[tuple[str, Any]]:
     return [(str(name), proxy.index.get_level_values(i).dtype) for i, name in enumerate(names)]
 
 
-@attrs.frozen
+@frozen
 class _FrameOf:
     """A list of rows as a frame."""
 
@@ -120,7 +119,7 @@ class BatchRowsAsDataFrame(PTransform):
         return pcoll | self.batch_elements | "Frame" >> Map(to_frame).with_output_types(pd.DataFrame)
 
 
-@attrs.frozen
+@frozen
 class _RowsOf:
     """The rows of a frame; those of the index before them."""
 

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-import attrs
-
+from ..frozen import frozen
 from ..sdk.errors import OptionsError
 
 
-@attrs.frozen
+@frozen
 class TemplateParameter:
     """A parameter of a template.
 
@@ -48,7 +47,7 @@ class TemplateParameter:
         )
 
 
-@attrs.frozen
+@frozen
 class TemplateMetadata:
     """The metadata of a flex template.
 

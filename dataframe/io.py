@@ -7,8 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import attrs
-
+from ..frozen import frozen
 from ..io import ReadFromCsv, ReadFromParquet
 from ..io.files.compression import open_for_reading
 from ..io.files.csv import padded
@@ -217,7 +216,7 @@ def _records(path: str, sep: str) -> Iterator[tuple[int, dict[str, str]]]:
             yield reader.line_num, dict(zip(columns, row, strict=False))
 
 
-@attrs.frozen
+@frozen
 class Misfit:
     """What is said of a value that isn't of the type that was inferred for its column."""
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 
+from ..frozen import frozen
 from ..sdk.coders.coder import shortened
 from ..sdk.errors import RejectedRecordError
 from ..sdk.metrics import DEAD_LETTERS
@@ -25,7 +26,7 @@ from ..sdk.redaction import redacted
 _logger = logging.getLogger(__name__)
 
 
-@attrs.frozen
+@frozen
 class Rejected:
     """A record that the target refuses.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ..frozen import frozen
 from ..sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ..sdk.errors import SourceError
 from ..sdk.sources.bounded import BoundedSource
@@ -20,7 +21,7 @@ from ..windowing.timestamp import Timestamp
 _PAUSE = 0.01
 
 
-@attrs.frozen
+@frozen
 class ReadLimits:
     """Where the read of an endless source ends; None for no limit.
 

@@ -10,8 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-import attrs
-
+from ..frozen import frozen
 from ..sdk.elements.bundle import Bundle
 from ..sdk.sink import SinkContext, SinkWriter
 from .opened_sink import OpenedSink
@@ -48,7 +47,7 @@ class MessageSink(OpenedSink[T]):
         """Do nothing: nothing of a transaction is outside its tokens before its commit."""
 
 
-@attrs.frozen
+@frozen
 class _StagedMessages:
     """The messages of tokens."""
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import attrs
 
+from ..frozen import frozen
 
-@attrs.frozen
+
+@frozen
 class Tls:
     """An encrypted connection.
 

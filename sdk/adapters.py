@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-import attrs
+from ..frozen import frozen
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Converters(Generic[T]):
         return next((self._by_class[base] for base in kind.__mro__ if base in self._by_class), None)
 
 
-@attrs.frozen
+@frozen
 class AdaptedSource:
     """A source of the core in place of an object.
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from ..frozen import frozen
 from .coders import registry
 from .impersonation import impersonate_accounts, impersonated_accounts
 
 
-@attrs.frozen
+@frozen
 class CarriedSettings:
     """The settings.
 

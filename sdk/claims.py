@@ -6,12 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
-
+from ..frozen import frozen
 from . import graph
 
 
-@attrs.frozen
+@frozen
 class Claim:
     """A thing outside of the pipeline that a source or a sink uses, and others of the pipeline must not.
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from ..frozen import frozen
 from .adapters import Converters
 from .redaction import HIDDEN, looks_secret, redacted
 
 
-@attrs.frozen
+@frozen
 class Setting:
     """A setting with its name for readers."""
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from ..frozen import frozen
 from ..windowing.buckets import bucketing
 from ..windowing.duration import Duration
 from .combine_fn import CombineFn
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 Tag: TypeAlias = str | None
 
 
-@attrs.frozen
+@frozen
 class PCollectionNode:
     """One PCollection of the graph.
 
@@ -54,7 +55,7 @@ class PCollectionNode:
     is_bounded: bool
 
 
-@attrs.frozen
+@frozen
 class SideInput:
     """A PCollection as a side input of a ParDo."""
 
@@ -64,19 +65,19 @@ class SideInput:
     panes: PanesSeen = PanesSeen.ALL
 
 
-@attrs.frozen
+@frozen
 class SideInputArgument:
     """Placeholder, among a ParDo's arguments, for the side input of this index."""
 
     index: int
 
 
-@attrs.frozen
+@frozen
 class Read:
     source: BoundedSource[Any] | UnboundedSource[Any] | Script
 
 
-@attrs.frozen
+@frozen
 class KeyedParDo:
     """Properties of a ParDo with state and timers.
 
@@ -91,7 +92,7 @@ class KeyedParDo:
     codes_keys: bool = False
 
 
-@attrs.frozen
+@frozen
 class ParDo:
     """A DoFn and its arguments, or a sink without a DoFn.
 
@@ -110,12 +111,12 @@ class ParDo:
     any_tag: bool = False
 
 
-@attrs.frozen
+@frozen
 class AssignWindows:
     windowing: WindowingStrategy
 
 
-@attrs.frozen
+@frozen
 class GroupByKeyAndWindow:
     """The paper's five steps.  A runner can apply `combine` before the shuffle as well."""
 
@@ -127,12 +128,12 @@ class GroupByKeyAndWindow:
     only_shuffles: bool = False
 
 
-@attrs.frozen
+@frozen
 class Flatten:
     pass
 
 
-@attrs.frozen
+@frozen
 class Feedback:
     """The head of a loop, whose output is its input and the fed-back elements; or the end of a loop, which feeds back.
 
@@ -146,7 +147,7 @@ class Feedback:
 Primitive: TypeAlias = Read | ParDo | AssignWindows | GroupByKeyAndWindow | Flatten | Feedback
 
 
-def frozen(primitive: Primitive) -> Primitive:
+def for_run(primitive: Primitive) -> Primitive:
     """Return a primitive for a run, with its user functions pickled in their present state.
 
     Raises `SerializationError`, naming the transform, for a function that can't be pickled any more.
@@ -168,7 +169,7 @@ def _frozen_side_input(side_input: SideInput) -> SideInput:
     return attrs.evolve(side_input, view=attrs.evolve(view, make_default=view.make_default.frozen()))
 
 
-@attrs.frozen
+@frozen
 class Transform:
     """An applied primitive.
 
@@ -217,7 +218,7 @@ class Transform:
         return operation is not None and operation.takes_records
 
 
-@attrs.frozen(slots=False)
+@frozen(slots=False)
 class Graph:
     """The whole pipeline.  A transform follows the transforms of its inputs.
 
@@ -278,6 +279,11 @@ class Graph:
     def has_script(self) -> bool:
         """Whether a script controls the time."""
         return bool(self.scripts())
+
+    @cached_property
+    def is_batch(self) -> bool:
+        """Whether all input is bounded, and there is no script and no loop."""
+        return self.is_bounded and not self.has_script and not self.loops()
 
     def scripts(self) -> tuple[Transform, ...]:
         """Return the reads of scripts."""

@@ -467,7 +467,7 @@ class Pipeline:
         Raises `SerializationError` for a function that can't be pickled any more.
         """
         outline = self.outline()
-        transforms = tuple(attrs.evolve(t, primitive=graph.frozen(t.primitive)) for t in outline.transforms)
+        transforms = tuple(attrs.evolve(t, primitive=graph.for_run(t.primitive)) for t in outline.transforms)
         return graph.Graph(transforms, outline.pcollections)
 
     @property

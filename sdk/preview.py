@@ -135,7 +135,7 @@ def _values(
         {None: end},
     )
     node = attrs.evolve(part.pcollections[pcoll.id], id=end, producer="Collect", tag=None)
-    transforms = tuple(attrs.evolve(t, primitive=graph.frozen(t.primitive)) for t in (*part.transforms, written))
+    transforms = tuple(attrs.evolve(t, primitive=graph.for_run(t.primitive)) for t in (*part.transforms, written))
     whole = graph.Graph(transforms, {**part.pcollections, end: node})
     given = {name: value for name, value in options.given().items() if name not in _OF_THE_WHOLE}
     for_this = PipelineOptions(**given)

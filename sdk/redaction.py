@@ -21,27 +21,23 @@ import re
 
 HIDDEN = "***"
 
-_SECRET_NAME = re.compile(
-    r"pass(?:w|phrase|code|[^a-z]|$)|pwd|secret|token|key|cred|auth(?!or)|signature|(?:^|[\W_])(?:sig|sas|pw)(?:[\W_]|$)",
-    re.IGNORECASE,
+# Patterns are compiled when they are needed first.
+_SECRET_NAME = (
+    r"(?i)pass(?:w|phrase|code|[^a-z]|$)|pwd|secret|token|key|cred|auth(?!or)|signature"
+    r"|(?:^|[\W_])(?:sig|sas|pw)(?:[\W_]|$)"
 )
 # What stands between `://` and `@`, for any scheme, valid or not.  Repetitions are bounded, since a text may be long
 # and crafted to be slow to search.
-_USER_INFO = re.compile(
-    r"""://(
+_USER_INFO = r"""(?x)://(
         [^\s/?#@:]{0,500}:[^\s'"?#]{0,1000}@                  # a password, which may have slashes and at-signs in it
         |[^\s/?#@]{0,1000}@                                    # a user, or quotes in the password
         |[^\s/?#@:]{0,500}:[^\s'"@]{0,1000}@                  # marks of a query or fragment in the password
         |[^\s/?#@:]{0,500}:(?!\d{1,5}\b|\s)[^@\n]{0,500}@  # spaces in the password, behind no port
-    )""",
-    re.VERBOSE,
-)
-_QUERY_VALUE = re.compile(r"""([?&;#]([\w.%\[\]-]{1,100})=)[^&;#\s'")\]]+""")
+    )"""
+_QUERY_VALUE = r"""([?&;#]([\w.%\[\]-]{1,100})=)[^&;#\s'")\]]+"""
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\{[^}]*\}"""
 _WORD = r"(?:password|passwd|passphrase|pwd|secret|token|signature|(?:api|access|account|private)[_.-]?key)[\w.-]{0,60}"
-_SETTING = re.compile(
-    rf"""({_WORD}(?:\s{{0,3}}=\s{{0,3}}|\\?['"]\s{{0,3}}:\s{{0,3}}))(?:\\?{_QUOTED}|[^\s,;&'")}}\]]+)""", re.IGNORECASE
-)
+_SETTING = rf"""(?i)({_WORD}(?:\s{{0,3}}=\s{{0,3}}|\\?['"]\s{{0,3}}:\s{{0,3}}))(?:\\?{_QUOTED}|[^\s,;&'")}}\]]+)"""
 # Protocols where the part before the @ is the name of a container.
 _CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")
 
@@ -52,17 +48,17 @@ def looks_secret(name: str) -> bool:
     >>> [name for name in ("api_key", "s3a.secret.key", "sig", "author", "design", "passenger") if looks_secret(name)]
     ['api_key', 's3a.secret.key', 'sig']
     """
-    return _SECRET_NAME.search(name) is not None
+    return re.search(_SECRET_NAME, name) is not None
 
 
 def redacted(text: str) -> str:
     """Return `text` with each secret replaced by `***`."""
     if "://" in text:
-        text = _USER_INFO.sub(_without_user_info, text)
+        text = re.sub(_USER_INFO, _without_user_info, text)
     if "=" in text or ":" in text:
-        text = _SETTING.sub(rf"\1{HIDDEN}", text)
+        text = re.sub(_SETTING, rf"\1{HIDDEN}", text)
     if "=" in text:
-        text = _QUERY_VALUE.sub(_without_value, text)
+        text = re.sub(_QUERY_VALUE, _without_value, text)
     return text
 
 

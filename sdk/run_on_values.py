@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
-import attrs
-
+from ..frozen import frozen
 from ..windowing.timestamp import Timestamp
 from . import graph
 from .elements.bundle import Bundle
@@ -26,7 +25,7 @@ from .user_code.serialization import dumps
 from .windowing_strategy import DEFAULT_WINDOWING
 
 
-@attrs.frozen
+@frozen
 class TaggedResults:
     """The values of tagged outputs: `results.errors`, `results["errors"]`, or unpacked in order.
 
@@ -305,7 +304,7 @@ def _like(structure: Any, parts: list[Any]) -> Any:
     return kind._make(parts) if hasattr(kind, "_make") else kind(parts)
 
 
-@attrs.frozen
+@frozen
 class _View:
     side_input: AsSideInput
     sink: CollectingSink

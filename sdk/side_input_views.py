@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
-import attrs
-
+from ..frozen import frozen
 from .coders.coded_key import CodedMapping, coded, is_coded, plain
 from .coders.key_encoding import CodedKey
 from .errors import SideInputError
@@ -36,7 +35,7 @@ class PanesSeen(Enum):
     LATEST_BY_KEY = "latest by key"
 
 
-@attrs.frozen
+@frozen
 class SingletonView:
     """The one element of the side input's window.
 
@@ -66,7 +65,7 @@ class SingletonView:
         )
 
 
-@attrs.frozen
+@frozen
 class IterableView:
     """All elements of the window, in any order."""
 
@@ -75,7 +74,7 @@ class IterableView:
         return values
 
 
-@attrs.frozen
+@frozen
 class ListView:
     """All elements of the window, as a list."""
 
@@ -84,7 +83,7 @@ class ListView:
         return values
 
 
-@attrs.frozen
+@frozen
 class DictView:
     """The window's pairs as a dictionary, with any one of several values of a key."""
 
@@ -96,7 +95,7 @@ class DictView:
             raise SideInputError(f"AsDict: expected (key, value) pairs: {error}") from error
 
 
-@attrs.frozen
+@frozen
 class MultiMapView:
     """The window's pairs as a dictionary from key to the list of its values."""
 
@@ -113,7 +112,7 @@ class MultiMapView:
         return groups
 
 
-@attrs.frozen
+@frozen
 class ContentsView:
     """A view of the elements, or of a dictionary's items, that are in the window's one value.
 

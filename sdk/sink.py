@@ -19,15 +19,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic
 
-import attrs
-
+from ..frozen import frozen
 from .elements.bundle import Bundle
 from .errors import UnsupportedError
 from .transaction_series import series_of
 from .type_variables import T
 
 
-@attrs.frozen
+@frozen
 class SinkSpec:
     """What a sink can do, which is known while the pipeline is built.
 
@@ -49,7 +48,7 @@ class SinkSpec:
     has_dead_letters: bool = False
 
 
-@attrs.frozen
+@frozen
 class SinkContext:
     """For whom, and for which transaction, a method of a sink is called.
 
@@ -205,7 +204,7 @@ class Sink(ABC, Generic[T]):
         """
 
 
-@attrs.frozen
+@frozen
 class LabelledSink:
     """A sink in a pipeline: what a runner calls by transaction, and the sink is called in contexts.
 

@@ -11,7 +11,6 @@ start of a pipeline is a new series.
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 # The number of a micro-batch, whose transaction is committed before the next one is begun.
@@ -46,7 +45,10 @@ def digest_of_sink(label: str) -> str:
     >>> digest_of_sink("counts/Write")
     '04b6dfdedc7432ec'
     """
-    return hashlib.blake2s(label.encode(), digest_size=8).hexdigest()
+    # It loads a library for cryptography.
+    from hashlib import blake2s
+
+    return blake2s(label.encode(), digest_size=8).hexdigest()
 
 
 def pattern_of(transaction: str) -> str | None:

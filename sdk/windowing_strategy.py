@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from ..frozen import frozen
 from ..triggers import AccumulationMode, DefaultTrigger, Trigger
 from ..windowing.duration import Duration, micros_of_span
 from ..windowing.global_windows import GlobalWindows
@@ -21,7 +22,7 @@ def lateness_of(allowed_lateness: Any) -> Duration:
     return lateness
 
 
-@attrs.frozen
+@frozen
 class WindowingStrategy:
     """The windowing of a PCollection, and the time and form of its windows' results.
 

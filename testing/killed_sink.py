@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from ..frozen import frozen
 from ..sdk.elements.bundle import Bundle
 from ..sdk.graph import Graph, ParDo
 from ..sdk.sink import Sink, SinkContext, SinkWriter
@@ -27,7 +28,7 @@ class Phase(StrEnum):
     PUBLISHING = "during publishing"
 
 
-@attrs.frozen
+@frozen
 class Kill:
     """The kill of a process, which happens once.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from ..frozen import frozen
 from ..sdk.dofn.dofn import DoFn
 from ..triggers import PaneInfo
 from ..triggers.pane import PaneInfoTiming
@@ -17,7 +18,7 @@ def _timestamp(time: Any) -> Timestamp | None:
     return None if time is None else Timestamp.of(time)
 
 
-@attrs.frozen
+@frozen
 class TestPane:
     """A value with its window, pane info and sign.
 
@@ -86,7 +87,7 @@ class ReifyPanes(DoFn):
         yield TestPane(element, window, pane_info, sign, timestamp=timestamp)
 
 
-@attrs.frozen
+@frozen
 class PanesMatcher:
     """A matcher that `assert_that` calls with `TestPane`s."""
 

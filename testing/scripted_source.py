@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Generic
 
-import attrs
-
+from ..frozen import frozen
 from ..sdk.coders.digest import digest_of
 from ..sdk.elements.bundle import Bundle
 from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
@@ -16,7 +15,7 @@ from ..windowing import TimestampedValue
 from ..windowing.timestamp import MAX_MICROS, Timestamp
 
 
-@attrs.frozen
+@frozen
 class _Partition:
     """A partition.
 

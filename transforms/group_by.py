@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
-import attrs
-
+from ..frozen import frozen
 from ..persistence import restores
 from ..sdk import typehints
 from ..sdk.columns.column_bundle import Elements, Pairs, as_rows, as_values, of_columns
@@ -254,7 +253,7 @@ def _columns(fields: Sequence[Field]) -> list[Column] | None:
     return None
 
 
-@attrs.frozen
+@frozen
 class NamedTuples:
     """Makes named tuples of a record batch."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-import attrs
-
+from ..frozen import frozen
 from ..sdk import typehints
 from ..sdk.columns.column_bundle import ColumnBundle, Elements, Pairs, as_values
 from ..sdk.columns.expressions import Column, ColumnOperation, OfFields, Projection, values_of_pairs
@@ -126,7 +125,7 @@ class KvSwap(_OfPairs):
         return typehints.pair_of(typehints.value_type(input_type), typehints.key_type(input_type))
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Keying(OfFields):
     """Operation on columns: pairs of a key, of computed columns, and the element.
 

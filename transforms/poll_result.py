@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from ..frozen import frozen
 from ..persistence import stored_as
 from ..windowing import TimestampedValue
 from ..windowing.duration import micros_of_span
@@ -16,7 +17,7 @@ T = TypeVar("T")
 
 
 @stored_as("poll-result", 1)
-@attrs.frozen
+@frozen
 class PollResult(Generic[T]):
     """Result of a polling function.
 
@@ -109,7 +110,7 @@ class TerminationCondition:
         return state
 
 
-@attrs.frozen
+@frozen
 class Termination(TerminationCondition):
     """Spans after which an element is not polled any more, in microseconds, or None for never.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from ..frozen import frozen
 from ..persistence import stored_as
 from ..sdk import graph
 from ..sdk.coders.coded_key import coded
@@ -30,7 +31,7 @@ from .read import Read
 
 
 @stored_as("watched-growth", 1)
-@attrs.frozen
+@frozen
 class _Growth:
     """Offset of a reader: outputs that are not emitted yet, and all known outputs."""
 

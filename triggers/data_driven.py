@@ -38,6 +38,7 @@ from typing import Any
 
 import attrs
 
+from ..frozen import frozen
 from ..persistence import stored_as
 from ..windowing.timestamp import Timestamp
 from .after_count import AfterCount
@@ -46,7 +47,7 @@ from .lifetime import Once
 from .trigger import Trigger, TriggerContext
 
 
-@attrs.frozen
+@frozen
 class PaneSoFar:
     """Properties of a pane for a data-driven trigger.
 
@@ -72,7 +73,7 @@ class PaneSoFar:
 
 
 @stored_as("trigger-seen", 1)
-@attrs.frozen
+@frozen
 class Seen:
     """The state of a data-driven trigger: count and size, and the state of the user's methods."""
 

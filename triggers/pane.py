@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-import attrs
-
+from ..frozen import frozen
 from ..persistence import stored_as
 
 
@@ -43,7 +42,7 @@ class PaneInfoTiming(IntEnum):
 
 
 @stored_as("pane-info", 1)
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class PaneInfo:
     """The pane of an element: a result of its window.
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, BinaryIO
 
-import attrs
-
+from ...frozen import frozen
 from ...io.files import filesystem as own
 from ...io.files.compression import CompressionTypes, open_for_reading, open_for_writing
 from ...io.files.filesystem import FileMetadata, has_wildcard, local_path, split_path
@@ -32,7 +31,7 @@ class BeamIOError(OSError):
         self.exception_details = exception_details
 
 
-@attrs.frozen
+@frozen
 class MatchResult:
     """The files that match one pattern.
 

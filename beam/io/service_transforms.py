@@ -9,8 +9,7 @@ import re
 from functools import cache
 from typing import Any, Final
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk import graph
 from ...sdk.errors import UnsupportedError
 from ...sdk.ptransform import PTransform
@@ -75,7 +74,7 @@ class ServiceTransform(PTransform, metaclass=ServiceTransformMeta):
         return pipeline.add(graph.Read(ValuesSource([])), [], DEFAULT_WINDOWING, is_bounded=bounded)[None]
 
 
-@attrs.frozen
+@frozen
 class _Refusal:
     """Raises an error when a pipeline is run."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...sdk import coders
 from ...sdk.adapters import AdaptedSource, convert_sources
@@ -152,7 +153,7 @@ class ReadFromUnboundedSource(PTransform):
 
 
 @stored_as("unbounded-part", 1)
-@attrs.frozen
+@frozen
 class Part:
     """A part of a source, identified by its number."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
+from ...frozen import frozen
 
 if TYPE_CHECKING:
 
@@ -31,7 +31,7 @@ else:
                 return self._matches(item)
 
 
-@attrs.frozen
+@frozen
 class Condition:
     """The condition that a value is equal to another, or matches a matcher; None is met by all.
 

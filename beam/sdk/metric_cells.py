@@ -13,8 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.metrics.bounded_trie import BoundedTrieData
 from ...sdk.metrics.distribution import DistributionData, GaugeData
 from ...sdk.metrics.histogram import BucketType, Histogram, HistogramData
@@ -181,7 +180,7 @@ class MetricCellFactory:
         raise NotImplementedError(type(self).__name__)
 
 
-@attrs.frozen
+@frozen
 class HistogramCellFactory(MetricCellFactory):
     """Makes cells of histograms with some buckets."""
 

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import attrs
+from ...frozen import frozen
 
 
-@attrs.frozen
+@frozen
 class PropertiesFromEnumValue:
     """Something of Beam's model that has a name."""
 

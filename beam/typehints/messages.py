@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Self, SupportsIndex
 
-import attrs
+from ...frozen import frozen
 
 _VARINTS: Final = {"bool": bool, "int32": int, "int64": int, "enum": int}
 _FIXED: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
@@ -27,7 +27,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 _BITS: Final = {"int32": 31, "int64": 63, "enum": 31}
 
 
-@attrs.frozen
+@frozen
 class Field:
     """A field of a message.
 

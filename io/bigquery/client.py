@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.errors import PenstockError, SinkError, SourceError, missing_extra
 from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
@@ -46,7 +47,7 @@ def exceptions() -> Any:
     return import_module("google.api_core.exceptions")
 
 
-@attrs.frozen
+@frozen
 class TableName:
     """The name of a table.  Its text is 'project:dataset.table'.
 

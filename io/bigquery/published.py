@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.errors import UnsupportedError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
@@ -17,7 +16,7 @@ from ..files.published_files import PublishedFiles, published_by_demand
 from .sinks import LoadSink
 
 
-@attrs.frozen
+@frozen
 class JobReference:
     """The name of a job."""
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.element_wrappers import TaggedOutput
 from ...sdk.options.value_provider import ValueProvider, value_of
@@ -260,7 +261,7 @@ class _Remove(DoFn):
 # Many tables and queries
 
 
-@attrs.frozen
+@frozen
 class ReadFromBigQueryRequest:
     """A table or a query of `ReadAllFromBigQuery`.
 

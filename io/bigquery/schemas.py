@@ -10,6 +10,8 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
+
 # Types by all their names.
 _TYPES = {
     "INT64": "INTEGER",
@@ -45,7 +47,7 @@ MODES = ("NULLABLE", "REQUIRED", "REPEATED")
 _KNOWN = ("name", "type", "mode", "fields")
 
 
-@attrs.frozen
+@frozen
 class Column:
     """A column of a table.
 

@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_dicts, as_rows, in_microseconds
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.elements.row import Row
@@ -25,7 +24,7 @@ from .values import rows_of
 _KEPT = datetime.timedelta(days=1)
 
 
-@attrs.frozen
+@frozen
 class Query:
     """A query, and how it is run.
 
@@ -59,7 +58,7 @@ class Query:
         return config
 
 
-@attrs.frozen
+@frozen
 class Reading(TableReading):
     """What is read.
 

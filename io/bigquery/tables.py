@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.errors import SinkError
 from ...sdk.options.value_provider import value_of
 from ..lost_connections import is_lost
@@ -41,7 +42,7 @@ def may_answer(error: BaseException) -> bool:
     return is_lost(error) or not reasons.isdisjoint(_LATER)
 
 
-@attrs.frozen
+@frozen
 class Target:
     """What a transform writes to, and how: what its arguments say.
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.row import fields_of
 from ...windowing import Timestamp
@@ -36,7 +37,7 @@ class WrongValueError(ValueError):
     """A row that a table doesn't take: its text names the column."""
 
 
-@attrs.frozen
+@frozen
 class Rows:
     """Converts rows of a table with these columns.
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.errors import UnsupportedError
 from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.ptransform import PTransform
@@ -41,7 +42,7 @@ _FORMS = {"STORAGE_WRITE_API": Form.MESSAGE, "FILE_LOADS": Form.LINE, "STREAMING
 _SHARDS = 16
 
 
-@attrs.frozen
+@frozen
 class WriteResult:
     """What a write gives.
 
@@ -315,7 +316,7 @@ def _same(failed: Any) -> Any:
     return failed
 
 
-@attrs.frozen
+@frozen
 class _Reached:
     """Raises `SinkError` if a table can't be written to, before a pipeline is run."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Any, TypeAlias
 
-import attrs
+from ...frozen import frozen
 
 # Microseconds from 1970 to 2000, where PostgreSQL's times begin.
 _EPOCH = 946_684_800_000_000
@@ -27,7 +27,7 @@ UNCHANGED: Any = _Unchanged()
 Values: TypeAlias = list[Any]
 
 
-@attrs.frozen
+@frozen
 class Begin:
     """The begin of a committed transaction.
 
@@ -42,14 +42,14 @@ class Begin:
     xid: int
 
 
-@attrs.frozen
+@frozen
 class Commit:
     """The end of a transaction; `end` is the position after its commit record."""
 
     end: int
 
 
-@attrs.frozen
+@frozen
 class Relation:
     """A table as it is from here on.
 
@@ -62,7 +62,7 @@ class Relation:
     columns: tuple[tuple[str, int], ...]
 
 
-@attrs.frozen
+@frozen
 class Change:
     """An inserted, updated or deleted row.
 
@@ -78,7 +78,7 @@ class Change:
     new: Values | None
 
 
-@attrs.frozen
+@frozen
 class Truncate:
     """Tables of which all rows are removed."""
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import attrs
 
+from ...frozen import frozen
 from ...persistence import stored_as
 from .pgoutput import Begin, Change, Commit, Message, Relation, Truncate, is_change, message_of
 from .postgres_slot import Peeked, Position, ReplicationSlot
@@ -17,7 +18,7 @@ from .row_change import RowChange
 
 
 @stored_as("postgres-changes-offset", 1)
-@attrs.frozen
+@frozen
 class Offset:
     """A position in a snapshot, or in the changes behind it.
 

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import attrs
-
+from ...frozen import frozen
 from .postgres_server import PostgresServer, psycopg_of
 from .postgres_tables import Table, quoted
 
@@ -23,7 +22,7 @@ IN_USE_WITHIN = 20.0
 _FETCHED = 1_000
 
 
-@attrs.frozen
+@frozen
 class Position:
     """The state of a server and of the slot.
 

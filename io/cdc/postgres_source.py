@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.claims import Claim, Claimant
 from ...sdk.redaction import logger_of
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
@@ -39,7 +40,7 @@ _TOGETHER = 20_000
 _SILENT = 1 << 24
 
 
-@attrs.frozen
+@frozen
 class Reading:
     """What is read.
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 from .pgoutput import UNCHANGED, Relation, Values
 from .postgres_server import PostgresServer
 
 
 @stored_as("postgres-table", 1)
-@attrs.frozen
+@frozen
 class Table:
     """A table as it was when its reading began.  Its rows have these columns until the reading ends.
 

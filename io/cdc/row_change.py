@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...sdk.coders.coder import shortened
 from ...sdk.dofn.dofn import DoFn
@@ -18,7 +17,7 @@ from ...windowing.timestamped_value import TimestampedValue
 
 
 @stored_as("row-change", 1)
-@attrs.frozen
+@frozen
 class RowChange:
     """A row that is added (sign +1) or removed (sign -1).
 

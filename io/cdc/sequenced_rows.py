@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...sdk.coders.coder import shortened
 from ...sdk.dofn.dofn import DoFn
@@ -32,7 +31,7 @@ _TIMES = ("ts_ns", "ts_us", "ts_ms")
 
 
 @stored_as("sequenced-change", 1)
-@attrs.frozen
+@frozen
 class SequencedChange:
     """A change with its place in the order of all changes.
 
@@ -74,7 +73,7 @@ def _ordered(part: Any) -> tuple[Any, ...]:
 
 
 @stored_as("latest-sequenced-row", 1)
-@attrs.frozen
+@frozen
 class LatestSequencedRow:
     """The latest row of a key.
 

@@ -6,9 +6,9 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-import attrs
 import msgspec
 
+from ...frozen import frozen
 from ...sdk.errors import SourceError
 from ..files.filesystem import filesystem_for, join_path
 from .package import arrow_schema, opened
@@ -16,7 +16,7 @@ from .package import arrow_schema, opened
 _COMMIT = re.compile(r"\d{20}\.json")
 
 
-@attrs.frozen
+@frozen
 class DataFile:
     """A data file of a table.
 
@@ -87,7 +87,7 @@ def last_version(uri: str) -> int:
     return max((int(name[:20]) for name in names if _COMMIT.fullmatch(name)), default=-1)
 
 
-@attrs.frozen
+@frozen
 class VersionFiles:
     """The data files of a version of a table that have its changes.
 

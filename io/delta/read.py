@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.watermark_estimators import EstimatorTypes
@@ -172,7 +173,7 @@ class ReadFromDeltaChanges(PTransform[PBegin, PCollection["Row"]]):
         return self._chosen.display_data()
 
 
-@attrs.frozen
+@frozen
 class _Chosen:
     """The table, and the columns and rows of it that are read.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import attrs
-
+from ...frozen import frozen
 from .log import DataFile, check_protocol, files_of, last_written
 from .package import opened
 
 
-@attrs.frozen
+@frozen
 class Snapshot:
     """A version of a table, and its files.
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.columns.column_bundle import ColumnBundle, as_rows, in_microseconds, rows_of_bundle
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import ColumnError, SourceError
@@ -20,7 +19,7 @@ from .package import arrow_schema, explained, opened
 _CUT_BYTES = 8 << 20
 
 
-@attrs.frozen
+@frozen
 class Reading(TableReading):
     """How the rows of data files are read.
 

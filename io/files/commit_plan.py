@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.errors import SinkError
 from .filesystem import FileSystem, join_path, split_path
 
@@ -18,7 +19,7 @@ _PLAN = "plan.json"
 _VERSION = 1
 
 
-@attrs.frozen
+@frozen
 class Renaming:
     """A staged file, by its name in the staging directory, and its final path."""
 

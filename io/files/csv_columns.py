@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, BinaryIO
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.columns.column_bundle import rows_of_bundle
 
 # The mark of UTF-8, which pyarrow drops at the beginning of a block.
@@ -30,7 +29,7 @@ class DifferentlyParsedError(Exception):
     """A block that pyarrow may parse differently from the csv module."""
 
 
-@attrs.frozen
+@frozen
 class CsvColumns:
     """The records of a CSV file as record batches.
 

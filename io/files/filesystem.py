@@ -19,8 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...sdk.errors import OptionsError, PenstockError, SourceError, missing_extra
 from ...sdk.options.value_provider import ValueProvider, value_of
@@ -40,7 +39,7 @@ _MAGIC = re.compile(r"[*?\[]")
 
 
 @stored_as("file-metadata", 1)
-@attrs.frozen
+@frozen
 class FileMetadata:
     """A file that matches a pattern.
 

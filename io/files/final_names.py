@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.claims import Claim
 from .filesystem import local_path
 
 
-@attrs.frozen
+@frozen
 class FinalNames(Claim):
     """The names of the files of a sink.
 

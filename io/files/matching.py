@@ -7,8 +7,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, cast
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.bundle import Bundle
@@ -40,7 +39,7 @@ __all__ = [
 
 
 @stored_as("readable-file", 1)
-@attrs.frozen
+@frozen
 class ReadableFile:
     """A file that a worker can read.
 

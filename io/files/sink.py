@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 import attrs
 
+from ...frozen import frozen
 from ...persistence import restores, stored_as
 from ...sdk.claims import Claim, Claimant
 from ...sdk.coders.coder import shortened
@@ -509,7 +510,7 @@ def _digest(context: SinkContext) -> str:
 
 
 @stored_as("staged-file", 2)
-@attrs.frozen
+@frozen
 class StagedFile:
     """A complete file in the staging directory.
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
@@ -60,7 +61,7 @@ _BUNDLE_BYTES = 1024 * 1024
 
 
 @stored_as("file-range", 1)
-@attrs.frozen
+@frozen
 class FileRange:
     """The records of a file that start between two bytes of it.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
@@ -175,7 +176,7 @@ class ReadFromIcebergChanges(PTransform[PBegin, PCollection["Row"]]):
         return self._chosen.display_data()
 
 
-@attrs.frozen
+@frozen
 class _Chosen:
     """The table, and the columns and rows of it that are read.
 

@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_rows, in_microseconds
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SourceError
@@ -18,7 +17,7 @@ from .data_files import arrow_schema
 from .splits import Split, split_of
 
 
-@attrs.frozen
+@frozen
 class Reading(TableReading):
     """How the rows of data files are read.
 

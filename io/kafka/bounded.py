@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...sdk.elements.bundle import Bundle
 from ...sdk.sources.bounded import BoundedSource
@@ -21,7 +20,7 @@ _LEAST = 10_000
 
 
 @stored_as("kafka-range", 1)
-@attrs.frozen
+@frozen
 class Range:
     """The offsets of a split.
 

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.columns.column_bundle import Elements, Pairs, as_nones, as_rows
 from ...sdk.dofn.columns_dofn import ColumnsDoFn
 from ...sdk.dofn.dofn import MapDoFn
@@ -41,7 +40,7 @@ class ValueFields(Protocol):
         """Return fields of decoded values.  Raises an exception if one has other fields."""
 
 
-@attrs.frozen
+@frozen
 class RowFields:
     """The fields of the Rows of a registry."""
 
@@ -63,7 +62,7 @@ class RowFields:
         return [[own[name] for own in fields] for name in names]
 
 
-@attrs.frozen
+@frozen
 class DeclaredFields:
     """The fields of a class that a function is annotated to return."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.errors import SourceError
 from ...sdk.pvalue import DoOutputsTuple, PCollection
@@ -20,7 +19,7 @@ class UndecodableError(SourceError):
     """A key or a value that can't be decoded."""
 
 
-@attrs.frozen
+@frozen
 class Decoding:
     """Decodes the key and the value of an element.
 

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.coders.coder import shortened
 from ...sdk.errors import SinkError
 from ...sdk.transaction_series import digest_of_sink, series_of
@@ -81,7 +80,7 @@ def create_topic(connection: Connection, topic: str, **config: str) -> None:
             raise
 
 
-@attrs.frozen
+@frozen
 class Series:
     """The transactions of one sink in one start of a pipeline, whose names sort as text.
 

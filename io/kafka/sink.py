@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
@@ -49,7 +50,7 @@ _RETRACTIONS_ADVICE = (
 )
 
 
-@attrs.frozen
+@frozen
 class Writing:
     """How elements become records.
 

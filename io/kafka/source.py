@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
@@ -49,7 +50,7 @@ _NOT_YET_KNOWN = ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART
 
 
 @stored_as("kafka-partition", 1)
-@attrs.frozen
+@frozen
 class TopicPartition:
     """A partition of a topic.
 
@@ -65,7 +66,7 @@ class TopicPartition:
         return f"partition {self.number} of topic {self.topic!r}"
 
 
-@attrs.frozen
+@frozen
 class Start:
     """Where partitions are read from, without a checkpoint.
 
@@ -82,7 +83,7 @@ class Start:
     of_group: bool = False
 
 
-@attrs.frozen
+@frozen
 class Reading:
     """How records are read, in a run of either kind.
 

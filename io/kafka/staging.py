@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from ...frozen import frozen
 from ...sdk.errors import SinkError
 from .client import OFFSET_LOST, PARTITION_EOF, Connection, closed, fetched, package, timed_out, waits
 
@@ -180,7 +181,7 @@ def token_of(data: bytes) -> Staged:
     return msgspec.msgpack.decode(data, type=Staged)
 
 
-@attrs.frozen
+@frozen
 class StagedRecords:
     """The records of a transaction: of each token its blocks, in the order in which they were written."""
 

@@ -10,8 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.columns.column_bundle import as_rows
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
@@ -21,7 +20,7 @@ from ...windowing.timestamp import Timestamp
 Position: TypeAlias = tuple[int, bool, int]
 
 
-@attrs.frozen
+@frozen
 class VersionRows:
     """The rows of a version.
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.transaction_series import series_of
 
 
-@attrs.frozen
+@frozen
 class CommitName:
     """The name of a commit.
 

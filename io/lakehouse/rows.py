@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.coders.coder import shortened
 from ...sdk.columns.column_bundle import ColumnBundle, array_of
 from ...sdk.elements.bundle import Bundle
@@ -16,7 +15,7 @@ from ..records import as_dicts
 _ALIKE = ("integer", "floating")
 
 
-@attrs.frozen
+@frozen
 class ColumnsOf:
     """Conversion of bundles to Arrow tables with the columns of a table.
 

@@ -7,13 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
-import attrs
-
+from ...frozen import frozen
 from .commits import CommitName
 from .net_rows import NetRows
 
 
-@attrs.frozen
+@frozen
 class Compaction:
     """When small files of a table are compacted.
 

@@ -15,8 +15,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.redaction import redacted
 from ...sdk.user_code.error_text import text_or_class
@@ -59,7 +58,7 @@ def package(needed_for: str) -> Any:
     return optional_package("paho.mqtt.client", extra="mqtt", needed_for=needed_for)
 
 
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class Connection(ServerConnection):
     """How to connect.  Its text shows the server only.
 

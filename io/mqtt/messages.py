@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 
 # The user property that has the id of a message of `WriteToMqtt`.
@@ -13,7 +12,7 @@ ID_PROPERTY = "penstock-id"
 
 
 @stored_as("mqtt-message", 1)
-@attrs.frozen
+@frozen
 class MqttMessage:
     """A message of a broker.
 

@@ -18,8 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
 from ...sdk.user_code.error_text import text_or_class
@@ -33,7 +32,7 @@ _logger = logger_of(__name__)
 Position = tuple[int, bytes]
 
 
-@attrs.frozen
+@frozen
 class Reading:
     """What is read.
 

@@ -11,6 +11,7 @@ from typing import Any, overload
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
@@ -32,7 +33,7 @@ _WAITING = 1_000
 _MOST_BYTES = 268_435_455 - 70_000
 
 
-@attrs.frozen
+@frozen
 class Writing:
     """How elements become messages.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...sdk.elements.bundle import Bundle
 from ...sdk.sources.bounded import BoundedSource
@@ -19,7 +20,7 @@ _LEAST = 10_000
 
 
 @stored_as("nats-range", 1)
-@attrs.frozen
+@frozen
 class Range:
     """The sequences of a split.
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 
 
 @stored_as("nats-message", 1)
-@attrs.frozen
+@frozen
 class NatsMessage:
     """A message of a stream.
 

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
 from ...sdk.retry import FuzzedExponentialIntervals
@@ -38,7 +37,7 @@ _FORGOTTEN = 300.0
 _LOOKED = 1.0
 
 
-@attrs.frozen
+@frozen
 class Reading:
     """What is read.
 

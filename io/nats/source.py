@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
@@ -22,7 +23,7 @@ from .pulling import Pull, Reading
 _logger = logger_of(__name__)
 
 
-@attrs.frozen
+@frozen
 class Start:
     """Where reading begins without a checkpoint.
 

@@ -10,6 +10,7 @@ from typing import Any, overload
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
@@ -37,7 +38,7 @@ _STORED_BESIDES = {"file": 34, "memory": 16}
 _NO_ROOM = frozenset({10002, 10023, 10028, 10047, 10077})
 
 
-@attrs.frozen
+@frozen
 class Limits:
     """What the stream of a subject accepts, in bytes; None for any size.
 
@@ -52,7 +53,7 @@ class Limits:
     besides: int
 
 
-@attrs.frozen
+@frozen
 class Writing:
     """How elements become messages.
 

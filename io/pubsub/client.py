@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.errors import missing_extra
 from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
@@ -55,7 +54,7 @@ def _credentials() -> dict[str, Any]:
     return {} if os.environ.get("PUBSUB_EMULATOR_HOST") else {"credentials": impersonated_credentials()}
 
 
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class Resource(ServerConnection):
     """A topic or a subscription.
 

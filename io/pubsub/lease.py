@@ -14,8 +14,7 @@ from collections import deque
 from importlib import import_module
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
 from ..lost_connections import is_lost
@@ -46,7 +45,7 @@ _TOGETHER = 2_000
 Position = tuple[int, bytes]
 
 
-@attrs.frozen
+@frozen
 class Reading:
     """What is read.
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...windowing.timestamp import Timestamp
 
 
 @stored_as("pubsub-message", 1)
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class PubsubMessage:
     """A message of Pub/Sub.  Messages with equal data and attributes are equal.
 

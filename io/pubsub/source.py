@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
@@ -30,7 +31,7 @@ _KEPT = 7 * 86_400
 _BEHIND = 10_000_000
 
 
-@attrs.frozen
+@frozen
 class Input:
     """What a source reads.
 

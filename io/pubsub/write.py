@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle, expanded
 from ...sdk.errors import SinkError
@@ -37,7 +38,7 @@ _MOST_BYTES = 10_000_000
 Record = tuple[bytes, Mapping[str, str], str]
 
 
-@attrs.frozen
+@frozen
 class Writing:
     """How elements become messages.
 

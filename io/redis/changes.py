@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-import attrs
 import msgspec
 
+from ...frozen import frozen
 from ...sdk.coders.coder import shortened
 from ..dead_letters import Rejected
 from ..net_changes import NetChanges
@@ -72,7 +72,7 @@ encode_change = msgspec.msgpack.Encoder().encode
 decode_change = msgspec.msgpack.Decoder(Change).decode
 
 
-@attrs.frozen
+@frozen
 class Effect:
     """What happens to a key.
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import closing
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...sdk.claims import Claim, Claimant
 from ...sdk.errors import SourceError
@@ -29,7 +28,7 @@ _BEGINNING = "0-0"
 
 
 @stored_as("redis-stream-entry", 1)
-@attrs.frozen
+@frozen
 class RedisStreamEntry:
     """An entry of a Redis Stream.
 

@@ -20,8 +20,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.errors import SinkError
 from ..dead_letters import Rejected
 from .database import SqlSession
@@ -75,7 +74,7 @@ class _Change(Protocol):
     def __call__(self, session: SqlSession, which: str, parameters: tuple[Any, ...] = ()) -> None: ...
 
 
-@attrs.frozen
+@frozen
 class TableChanges:
     """The statements of one transaction on one table.
 

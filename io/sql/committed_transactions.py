@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.transaction_series import pattern_of
 from .changes import PREFIX, in_schema_of
 from .database import SqlSession
 from .dialect import MARK
 
 
-@attrs.frozen
+@frozen
 class CommittedTransactions:
     """The transactions that one transform has committed to one table, in `_penstock_transactions`.
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
+from ...frozen import frozen
 
 # The parameter mark in statements for all drivers: a character that no name can have.
 MARK = "\0"
@@ -44,7 +44,7 @@ _DIALECTS_OF_MODULES = {
 }
 
 
-@attrs.frozen
+@frozen
 class SqlDialect:
     """The SQL of one database.
 

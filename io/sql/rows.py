@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
@@ -32,7 +33,7 @@ WINDOW_COLUMNS: dict[str, type] = {
 _TAKEN_AS_THEY_ARE = frozenset({str, int, float, bytes, bool, type(None)})
 
 
-@attrs.frozen
+@frozen
 class Change:
     """An addition (sign +1) or retraction (-1) of a row.
 
@@ -45,7 +46,7 @@ class Change:
     values: tuple[Any, ...]
 
 
-@attrs.frozen
+@frozen
 class TableRows:
     """Conversion of elements to rows of a table.
 

@@ -10,8 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.coders.key_encoding import encode_key
 from ...sdk.errors import InvalidKeyError, NotAPairError, PenstockError, UserCodeError
 from ...sdk.redaction import redacted
@@ -39,7 +38,7 @@ def shortened(element: Any) -> str:
     return text if len(text) <= 200 else text[:197] + "..."
 
 
-@attrs.frozen
+@frozen
 class Attribution:
     """The transform and element that an error is attributed to."""
 

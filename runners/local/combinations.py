@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.errors import OptionsError
 from ...sdk.graph import Graph
 from ...sdk.options import StreamingOptions
@@ -21,7 +22,7 @@ from ..execution.checkpoints.storage import disk_of
 from ..execution.streaming_options import parallelism_of
 
 
-@attrs.frozen
+@frozen
 class Combination:
     """What a job combines.
 

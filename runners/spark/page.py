@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.metrics import MetricsContainer
 from ...sdk.runner import PipelineState
 from ..execution.clock import time_of_day
@@ -28,7 +29,7 @@ _NOTHING_WAITS = "a run on Spark processes its whole input at each step, so noth
 _NO_PANES = "panes are drawn by --runner=local and --runner=spark-microbatch only: here time passes once, at the end"
 
 
-@attrs.frozen
+@frozen
 class SparkProgress:
     """The progress of a run on Spark.
 

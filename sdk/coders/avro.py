@@ -7,13 +7,14 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...persistence import stored_as
 from ..errors import missing_extra
 from .coder import Coder, wrong_type
 
 
 @stored_as("avro-record", 1)
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class AvroRecord:
     """A record to encode with a schema: a dictionary, list or value that fits it.
 

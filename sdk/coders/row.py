@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_type_hints
 
-import attrs
-
+from ...frozen import frozen
 from ..errors import SerializationError
 from ..extensions import extension_point
 from ..typehints.simplified import NoneType, members, simplified
@@ -14,7 +13,7 @@ from .coder import Coder, encode_varint, read_varint, take, wrong_type
 from .primitive import SelfDelimitingCoder
 
 
-@attrs.frozen
+@frozen
 class SchemaFields:
     """What a `RowCoder` takes of a schema.
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 from .coder import Coder, wrong_type
 from .primitive import BytesCoder
 
 
 @stored_as("sharded-key", 1)
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class ShardedKey:
     """A shard of a key: the key and the id of the shard, as bytes.
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-import attrs
-
+from ...frozen import frozen
 from .column_bundle import Elements, Pairs, as_values, of_columns, values_of
 
 # The function that counts rows, nulls included.  It has no column.
@@ -27,7 +26,7 @@ _SAMPLE = 1 << 12
 _PART = 1 << 16
 
 
-@attrs.frozen
+@frozen
 class ArrowFold:
     """The fold of a combiner by functions of Arrow.
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ...frozen import frozen
 from .arrow_fold import ArrowFold, encoded_column, has_odd_floats, is_ordinary
 from .column_bundle import values_of
 
@@ -28,7 +29,7 @@ _CELLS_OF_A_ROW = 4
 Codes: TypeAlias = tuple[Any, int, Callable[[Any], Any]]
 
 
-@attrs.frozen
+@frozen
 class ListFold(ArrowFold, ABC):
     """The fold of a combiner whose accumulator is a list of values, or of values with their counts.
 
@@ -58,7 +59,7 @@ class ListFold(ArrowFold, ABC):
         """Return the column of the results of lists."""
 
 
-@attrs.frozen
+@frozen
 class Distinct(ListFold):
     """The distinct values of a cell, each with its count.  The result is their number.
 
@@ -104,7 +105,7 @@ class Distinct(ListFold):
         return lists.value_lengths().cast("int64")
 
 
-@attrs.frozen
+@frozen
 class Best(ListFold):
     """The n greatest values of a cell, or the n least, best first.
 

@@ -12,8 +12,7 @@ from itertools import compress
 from typing import Any, TypeAlias
 from uuid import UUID
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import restores, stored_as
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ...windowing.timestamp import MIN_MICROS, Timestamp
@@ -458,7 +457,7 @@ def as_nones(batch: Any) -> list[None]:
 
 
 @stored_as("pairs-of-columns", 1)
-@attrs.frozen
+@frozen
 class Pairs:
     """Makes pairs of key and value of a record batch.
 

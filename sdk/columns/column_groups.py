@@ -5,15 +5,14 @@ from __future__ import annotations
 from itertools import chain, pairwise
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 from .arrow_lists import ends_of
 from .column_bundle import Elements
 
 
 @stored_as("tagged-columns", 1)
-@attrs.frozen
+@frozen
 class Tagged:
     """Makes pairs of a tag and an element of a record batch.
 
@@ -32,7 +31,7 @@ class Tagged:
 
 
 @stored_as("lists-of-columns", 1)
-@attrs.frozen
+@frozen
 class Lists:
     """Makes a list for each row of a record batch, of columns of lists of structs.
 
@@ -53,7 +52,7 @@ class Lists:
 
 
 @stored_as("collected-columns", 1)
-@attrs.frozen
+@frozen
 class Collected:
     """Makes the values of each input of a CoGroupByKey for each row, of its columns of tagged values.
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import attrs
-
+from ...frozen import frozen
 from ...windowing.microseconds import MICROS_PER_SECOND
 from ...windowing.timestamp import in_range, micros_of
 from ..elements.bundle import Bundle
@@ -302,7 +301,7 @@ class OfFields:
         return bundle.has_fields and (self.is_needed or bundle.elements is not as_dicts)
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Projection(OfFields):
     """Operation on columns: each element becomes another, of computed columns.
 
@@ -346,7 +345,7 @@ class Projection(OfFields):
         return Bundle(elements, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Selection(OfFields):
     """Operation on columns: the elements for which a computed column is true."""
 
@@ -364,7 +363,7 @@ class Selection(OfFields):
         return bundle.where(mask)
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Stamps(OfFields):
     """Operation on columns: event times, in seconds or as Arrow timestamps, from a column."""
 
@@ -378,7 +377,7 @@ class Stamps(OfFields):
         return bundle.with_times(micros_of_column(column), bundle.assigned)
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Rearrangement:
     """Operation on columns: other elements of the same columns, or of fewer.
 

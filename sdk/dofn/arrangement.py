@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-import attrs
-
+from ...frozen import frozen
 from .dofn import DoFn
 
 
-@attrs.frozen
+@frozen
 class Part:
     """A part of an element: the element itself, or an item or a field of a part.
 
@@ -21,14 +20,14 @@ class Part:
     path: tuple[int | str, ...] = ()
 
 
-@attrs.frozen
+@frozen
 class Constant:
     """A value that doesn't depend on the element, and is never changed."""
 
     value: Any
 
 
-@attrs.frozen
+@frozen
 class Applied:
     """The result of a function of the element, which never is a `TimestampedValue` or the like."""
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import stored_as
 from .splittable_dofn import RestrictionProgress, RestrictionTracker
 
 
 @stored_as("offset-range", 1)
-@attrs.frozen
+@frozen
 class OffsetRange:
     """The whole numbers from `start` up to, and without, `stop`.
 

@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ..errors import InputError, PipelineError, StatefulDoFnError, UnsupportedError
 from ..user_code.signatures import signature
 from .dofn import CallableDoFn, DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn
 from .stateful_dofn import StatefulSignature, signature_of, validate_stateful_dofn
 
 
-@attrs.frozen
+@frozen
 class Argument:
     """One argument of the call.
 

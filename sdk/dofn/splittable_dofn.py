@@ -29,8 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...windowing.duration import Duration, DurationTypes, is_span
 from ...windowing.timestamp import Timestamp
 from ..errors import PipelineError, UnsupportedError
@@ -40,7 +39,7 @@ from .dofn import CallableDoFn, DoFn, DoFnParam, RestrictionParam, WatermarkEsti
 from .signature import user_function
 
 
-@attrs.frozen(init=False)
+@frozen(init=False)
 class RestrictionProgress:
     """Completed and remaining work of a restriction, in any unit; or its completed share, `fraction`.
 
@@ -214,7 +213,7 @@ class RestrictionTrackerView:
         return self._tracker.is_bounded()
 
 
-@attrs.frozen
+@frozen
 class SplittableSignature:
     """The parameters of a splittable DoFn's `process`.
 

@@ -15,15 +15,14 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ..errors import StatefulDoFnError
 from ..userstate.state_spec import StateSpec
 from ..userstate.timer_spec import TimerSpec
 from .dofn import CallableDoFn, DoFn, DoFnParam, StateParam, TimerParam, WrappingDoFn
 
 
-@attrs.frozen
+@frozen
 class StatefulSignature:
     """The states and timers of a DoFn.
 

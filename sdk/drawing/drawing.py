@@ -26,8 +26,7 @@ from html import escape
 from itertools import count
 from typing import Any, TypeAlias
 
-import attrs
-
+from ...frozen import frozen
 from .. import graph
 from ..typehints.schema import schemas_of
 from .columns import Columns, conversion
@@ -39,7 +38,7 @@ MimeBundle: TypeAlias = dict[str, str]
 _LONGEST = 44
 
 
-@attrs.frozen
+@frozen
 class _Edge:
     """An arrow between transforms, by their numbers."""
 

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-import attrs
-
+from ...frozen import frozen
 from .panes import Interval, Pane, PaneRecording
 
 WIDTH, HEIGHT = 760, 520
@@ -38,7 +37,7 @@ _SECOND = 1_000_000
 _DAY = 86_400
 
 
-@attrs.frozen
+@frozen
 class Line:
     """A line through points."""
 
@@ -48,7 +47,7 @@ class Line:
     dash: tuple[int, int] | None = None
 
 
-@attrs.frozen
+@frozen
 class Rectangle:
     """A filled rectangle; `x`, `y` is the upper left corner."""
 
@@ -59,7 +58,7 @@ class Rectangle:
     fill: str
 
 
-@attrs.frozen
+@frozen
 class Circle:
     """A circle around a point."""
 
@@ -70,7 +69,7 @@ class Circle:
     edge: str
 
 
-@attrs.frozen
+@frozen
 class Text:
     """A line of text; `x`, `y` is the point of its anchor ("start", "middle" or "end") on the base line."""
 
@@ -87,7 +86,7 @@ class Text:
 Shape: TypeAlias = Line | Rectangle | Circle | Text
 
 
-@attrs.frozen
+@frozen
 class Figure:
     """A drawing.
 
@@ -119,7 +118,7 @@ def figure_of(recording: PaneRecording) -> Figure:
     return Figure(title, WIDTH, HEIGHT, shapes)
 
 
-@attrs.frozen
+@frozen
 class _Scale:
     """Pixels of times, and the range of times."""
 
@@ -142,7 +141,7 @@ class _Scale:
         return list(range(first, self.most + 1, micros))
 
 
-@attrs.frozen
+@frozen
 class _Scales:
     event: _Scale
     processing: _Scale

@@ -15,6 +15,8 @@ from typing import TypeAlias
 
 import attrs
 
+from ...frozen import frozen
+
 # In pixels.
 CHARACTER = 7.2
 LINE = 30
@@ -24,7 +26,7 @@ PADDING = 14
 HEADER = 24
 
 
-@attrs.frozen
+@frozen
 class Leaf:
     """A box without members: a transform, by its number in the graph, and its text."""
 
@@ -32,7 +34,7 @@ class Leaf:
     text: str
 
 
-@attrs.frozen
+@frozen
 class Group:
     """A box with members: the path of a composite, and the last part of the path."""
 
@@ -44,7 +46,7 @@ class Group:
 Member: TypeAlias = Leaf | Group
 
 
-@attrs.frozen
+@frozen
 class Box:
     """The upper left corner and the size of a member."""
 
@@ -58,7 +60,7 @@ class Box:
         return attrs.evolve(self, x=self.x + x, y=self.y + y)
 
 
-@attrs.frozen
+@frozen
 class Layout:
     """Positions of all boxes.
 

@@ -21,12 +21,13 @@ from typing import Any
 import attrs
 import msgspec
 
+from ...frozen import frozen
 from ..errors import PenstockError, StateNotFoundError
 
 FORMAT, VERSION = "penstock panes", 1
 
 
-@attrs.frozen
+@frozen
 class Interval:
     """The interval [start, end) of event time, in microseconds."""
 
@@ -34,7 +35,7 @@ class Interval:
     end: int
 
 
-@attrs.frozen
+@frozen
 class Element:
     """An element that arrived at the grouping.
 
@@ -52,7 +53,7 @@ class Element:
     sign: int = 1
 
 
-@attrs.frozen
+@frozen
 class WatermarkAdvance:
     """An advance of the grouping's input watermark.
 
@@ -65,7 +66,7 @@ class WatermarkAdvance:
     event_time: int | None
 
 
-@attrs.frozen
+@frozen
 class Pane:
     """A pane that the grouping emitted.
 
@@ -86,7 +87,7 @@ class Pane:
     sign: int = 1
 
 
-@attrs.frozen
+@frozen
 class PaneRecording:
     """The elements, the watermark and the panes of one step and key, each in the order in which they came.
 
@@ -132,7 +133,7 @@ class PaneRecording:
 # --- The document of a page
 
 
-@attrs.frozen
+@frozen
 class _PageInput:
     key: str
     value: str
@@ -141,7 +142,7 @@ class _PageInput:
     sign: int = 1
 
 
-@attrs.frozen
+@frozen
 class _PagePane:
     key: str
     value: str
@@ -153,7 +154,7 @@ class _PagePane:
     at: int
 
 
-@attrs.frozen
+@frozen
 class _PageDocument:
     step: str | None
     inputs: list[_PageInput]

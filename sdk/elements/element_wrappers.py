@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from types import GenericAlias
 from typing import Any
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import restores, stored_as
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ...windowing.global_windows import makes_windowed_values
@@ -159,7 +158,7 @@ class BatchOutput:
 
 @never_copied
 @stored_as("remainder", 1)
-@attrs.frozen
+@frozen
 class Remainder:
     """The last output of a function that interrupts its work on an element.  The function is called with it again.
 

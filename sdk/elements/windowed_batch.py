@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ...windowing.timestamp import Timestamp
 from ...windowing.windows import BoundedWindow
@@ -43,7 +44,7 @@ class WindowedBatch(ABC):
             yield HomogeneousWindowedBatch.of(produce_fn(values), timestamp, windows, pane_info)
 
 
-@attrs.frozen
+@frozen
 class HomogeneousWindowedBatch(WindowedBatch):
     """A batch whose values have the same timestamp, windows and pane."""
 

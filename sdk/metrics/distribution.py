@@ -7,8 +7,10 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 
-@attrs.frozen
+
+@frozen
 class DistributionData:
     """Sum, count, minimum and maximum of the values of a distribution, which can be combined.
 
@@ -49,7 +51,7 @@ class DistributionData:
         return DistributionResult(self)
 
 
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class DistributionResult:
     """Sum, count, minimum, maximum and mean of the values of a distribution.
 
@@ -90,7 +92,7 @@ class DistributionResult:
         )
 
 
-@attrs.frozen
+@frozen
 class GaugeData:
     """The latest value of a gauge, and when it was set, in seconds since the epoch: by default now.
 
@@ -124,7 +126,7 @@ class GaugeData:
         return GaugeResult(self)
 
 
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class GaugeResult:
     """A gauge's latest value and when it was set, in seconds since the epoch.
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Any
 
-import attrs
+from ...frozen import frozen
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class BucketType(ABC):
         return sum(map(self.bucket_size, range(end_index)))
 
 
-@attrs.frozen(init=False)
+@frozen(init=False)
 class LinearBucket(BucketType):
     """Buckets of one width.
 
@@ -207,7 +207,7 @@ class Histogram:
         vars(self).update(state, _lock=threading.Lock())
 
 
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class HistogramData:
     """The histogram of a metric, which can be combined with others of the same buckets."""
 
@@ -234,7 +234,7 @@ class HistogramData:
         return f"HistogramData({self.histogram.get_percentile_info()})"
 
 
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class HistogramResult:
     """The histogram of a metric, and percentiles estimated from it."""
 

@@ -16,8 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import attrs
-
+from ...frozen import frozen
 from ..redaction import logger_of
 from ..user_code.step_slot import StepSlot, here
 from ..user_code.thread_stack import stack_of_thread
@@ -268,7 +267,7 @@ def _scope_of_starter() -> _Scope | None:
     return scope
 
 
-@attrs.frozen
+@frozen
 class Counter:
     """A whole number that can be increased and decreased.
 
@@ -297,7 +296,7 @@ class Counter:
         self.inc(-n)
 
 
-@attrs.frozen
+@frozen
 class Distribution:
     """Sum, count, minimum, maximum and mean of the reported values.
 
@@ -330,7 +329,7 @@ class Distribution:
             cell[3] = value
 
 
-@attrs.frozen
+@frozen
 class Gauge:
     """The latest reported value.
 
@@ -361,7 +360,7 @@ def _reported(kind: str, name: MetricName, identity: Callable[[], Any]) -> Any:
     return metrics.get(name) or metrics.setdefault(name, identity())
 
 
-@attrs.frozen
+@frozen
 class StringSet:
     """A set of texts, of at most a million characters.
 
@@ -383,7 +382,7 @@ class StringSet:
             data.add(value)
 
 
-@attrs.frozen
+@frozen
 class BoundedTrie:
     """A set of paths, of which the branches with the most are cut when there are more than a hundred.
 
@@ -405,7 +404,7 @@ class BoundedTrie:
             data.add(tuple(value))
 
 
-@attrs.frozen
+@frozen
 class HistogramMetric:
     """Counts of the reported values by bucket.
 

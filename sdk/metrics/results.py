@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ...frozen import frozen
 from .distribution import DistributionData, DistributionResult, GaugeData, GaugeResult
 from .reporting import (
     BoundedTrie,
@@ -24,7 +25,7 @@ from .reporting import (
 AnyMetric: TypeAlias = Counter | Distribution | Gauge | StringSet | BoundedTrie | HistogramMetric
 
 
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class MetricKey:
     """A metric with the full label of the reporting step, or '' if unknown, and other labels if it has some.
 
@@ -102,7 +103,7 @@ def _several(items: Iterable[Any], singular: str) -> frozenset[Any]:
     return frozenset(items)
 
 
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class MetricResult:
     """A metric's value: of committed work, and of all attempts, retries included.
 
@@ -124,7 +125,7 @@ committed=2, attempted=3)
         return f"MetricResult(key={self.key}, committed={self.committed!s}, attempted={self.attempted!s})"
 
 
-@attrs.frozen
+@frozen
 class SubtaskLoad:
     """How a subtask has spent the time of a run, or of the time since the last restart: shares that add up to 1.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, in_range
 from ..elements.bundle import BUNDLE_SIZE, Bundle
@@ -35,7 +36,7 @@ def _estimator(given: Any) -> WatermarkEstimatorProvider:
     return provider_of(given, "EventTimes: estimator")
 
 
-@attrs.frozen
+@frozen
 class EventTimes:
     """The event times of a source's elements, and the estimation of its watermark.
 

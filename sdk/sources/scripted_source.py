@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ...frozen import frozen
 from ..coders.digest import digest_of
 from ..elements.bundle import Bundle
 
@@ -18,7 +19,7 @@ from ..elements.bundle import Bundle
 Tag: TypeAlias = str | None
 
 
-@attrs.frozen
+@frozen
 class ElementsArrive:
     """Arrival of elements as one bundle."""
 
@@ -26,7 +27,7 @@ class ElementsArrive:
     bundle: Bundle
 
 
-@attrs.frozen
+@frozen
 class WatermarkMoves:
     """Move of an output's watermark to this time, in microseconds."""
 
@@ -34,7 +35,7 @@ class WatermarkMoves:
     micros: int
 
 
-@attrs.frozen
+@frozen
 class PercentileMoves:
     """Move of an output's percentile watermark, in microseconds."""
 
@@ -43,14 +44,14 @@ class PercentileMoves:
     micros: int
 
 
-@attrs.frozen
+@frozen
 class ClockMoves:
     """Advance of processing time by a number of microseconds."""
 
     micros: int
 
 
-@attrs.frozen
+@frozen
 class SignalArrives:
     """Arrival of a signal for triggers."""
 
@@ -60,7 +61,7 @@ class SignalArrives:
 Event: TypeAlias = ElementsArrive | WatermarkMoves | PercentileMoves | ClockMoves | SignalArrives
 
 
-@attrs.frozen
+@frozen
 class Script:
     """Events in order.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from ...frozen import frozen
 from ...persistence import stored_as
 from ...windowing import TimestampedValue
 from ...windowing.duration import Duration
@@ -30,7 +31,7 @@ Offset = tuple[Any, Any, int]
 
 
 @stored_as("initial-restriction", 1)
-@attrs.frozen
+@frozen
 class InitialRestriction:
     """A part of an element's work, identified by its numbers."""
 

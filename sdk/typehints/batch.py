@@ -15,8 +15,7 @@ from itertools import chain
 from math import ceil
 from typing import Any, ClassVar, TypeAlias, get_args
 
-import attrs
-
+from ...frozen import frozen
 from ...persistence import restores, stored_as
 from ..errors import ColumnError, missing_extra
 from .compatibility import is_compatible
@@ -310,7 +309,7 @@ def _is_text(elements: list[Any]) -> bool:
 
 
 @stored_as("numpy-array-type", 1)
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class _NumpyArrayType:
     """`NumpyArray[dtype, shape]`."""
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from ...frozen import frozen
 from ..errors import TypeHintError
 from .simplified import declared
 
@@ -17,7 +18,7 @@ _ATTRIBUTE = "_penstock_type_hints"
 _OF_ANNOTATIONS = "_penstock_of_annotations"
 
 
-@attrs.frozen
+@frozen
 class _Declared:
     inputs: tuple[Any, ...] | None = None
     named: Mapping[str, Any] = attrs.field(factory=dict)

@@ -14,7 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias
 
-import attrs
+from ...frozen import frozen
 
 # A function, and its arguments, that return the object in another process.
 Reduced: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -30,7 +30,7 @@ _FINDERS = {
 }
 
 
-@attrs.frozen
+@frozen
 class Files:
     """A file that describes messages, and those that it needs.
 

@@ -13,9 +13,10 @@ import faulthandler
 import re
 from traceback import FrameSummary
 
-_THREAD = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+) ")
-_FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
-_ESCAPED = re.compile(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}")
+# Compiled when they are needed first.
+_THREAD = r"(?:Current thread|Thread) 0x([0-9a-f]+) "
+_FRAME = r'  File "(.*)", line (\d+) in (.*)'
+_ESCAPED = r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}"
 
 
 def stack_of_thread(thread: int) -> list[FrameSummary]:
@@ -33,10 +34,10 @@ def stack_of_thread(thread: int) -> list[FrameSummary]:
     stack: list[FrameSummary] = []
     is_wanted = False
     for line in text.splitlines():
-        if found := _THREAD.match(line):
+        if found := re.match(_THREAD, line):
             is_wanted = int(found[1], 16) == thread
-        elif is_wanted and (found := _FRAME.fullmatch(line)):
-            file_name, name = (_ESCAPED.sub(_unescaped, part) for part in (found[1], found[3]))
+        elif is_wanted and (found := re.fullmatch(_FRAME, line)):
+            file_name, name = (re.sub(_ESCAPED, _unescaped, part) for part in (found[1], found[3]))
             stack.append(FrameSummary(file_name, int(found[2]), name, lookup_line=False))
     stack.reverse()
     return stack

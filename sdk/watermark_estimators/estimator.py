@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import attrs
-
+from ...frozen import frozen
 from ...windowing.timestamp import MIN_MICROS, Timestamp
 
 
@@ -83,7 +82,7 @@ class WatermarkEstimatorProvider(ABC):
         return None
 
 
-@attrs.frozen
+@frozen
 class DefaultProvider(WatermarkEstimatorProvider):
     """Provider that calls an estimator's class, or a function, with the state, which is None initially."""
 
@@ -93,7 +92,7 @@ class DefaultProvider(WatermarkEstimatorProvider):
         return self.make(estimator_state)
 
 
-@attrs.frozen
+@frozen
 class EstimatorsLike(WatermarkEstimatorProvider):
     """Provider of estimators like a given one."""
 

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 from uuid import UUID
 
-import attrs
-
+from ...frozen import frozen
 from ...sdk.columns.column_bundle import ColumnBundle, array_of
 from ...sdk.elements.row import fields_of
 from ...sdk.errors import ColumnError, PipelineError, UnsupportedError, missing_extra
@@ -38,7 +37,7 @@ _SETTINGS: Final[dict[str, Any]] = {
 _DATABASES: dict[int, Any] = {}
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Query:
     """A query that DuckDB has accepted.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...frozen import frozen
 from ...sdk.columns.column_bundle import ColumnBundle, Pairs, as_rows, as_values
 from ...sdk.columns.column_groups import Lists
 from ...sdk.columns.expressions import Column, OfFields, Projection, ValueColumns, field_of, given
@@ -218,7 +219,7 @@ def _keying() -> DoFn:
     return dofn
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class RowQuery(OfFields):
     """Operation on columns: the rows of a query that is evaluated for each row by itself."""
 
@@ -262,7 +263,7 @@ def _tables(batches: dict[str, list[Any]], query: Query) -> dict[str, Any]:
     return {name: pyarrow.Table.from_batches(batches[name], schema) for name, schema in query.tables.items()}
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class GroupQuery:
     """Operation on columns: the rows of a query for each group of tagged rows."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ....frozen import frozen
 from ...avro_types import column_type
 from .avro_blocks import AvroBlocks, NotInBlocksError
 from .client import package
@@ -16,7 +17,7 @@ from .formats import ReaderOfMany, RegistryFormat, RegistryReader, row_of
 _PYTHON_TYPES = {"string": str, "int": int, "long": int, "float": float, "double": float, "boolean": bool}
 
 
-@attrs.frozen
+@frozen
 class AvroFormat(RegistryFormat):
     """Keys or values in Avro."""
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.errors import PenstockError
 from ....sdk.redaction import redacted, redacted_cause
 from ....sdk.user_code.error_text import text_or_class
@@ -35,7 +34,7 @@ def package(module: str, needed_for: str) -> Any:
     return optional_package(f"confluent_kafka.schema_registry{module}", extra=EXTRA, needed_for=needed_for)
 
 
-@attrs.frozen(repr=False)
+@frozen(repr=False)
 class RegistrySettings:
     """The settings of the client.  Their text shows the URL only, without a user.
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.elements.row import Row
 from ....sdk.errors import SinkError, SourceError
 from ....sdk.typehints.schema import item_of, with_schema
@@ -26,7 +27,7 @@ _METHODS = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 ReaderOfMany: TypeAlias = Callable[[list[bytes]], list[Any]]
 
 
-@attrs.frozen
+@frozen
 class RegistryFormat(ABC):
     """A format of keys or values whose schemas are in a registry.
 

@@ -6,15 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
+from ....frozen import frozen
 from .client import package
 from .formats import RegistryFormat, row_of
 
 _COLUMN_TYPES = {"string": "string", "integer": "int64", "boolean": "bool", "number": "double"}
 
 
-@attrs.frozen
+@frozen
 class JsonSchemaFormat(RegistryFormat):
     """Keys or values in JSON with a schema."""
 

@@ -8,8 +8,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.errors import SinkError, SourceError
 from ...optional_package import optional_package
 from ...records import as_dict, is_record
@@ -26,7 +25,7 @@ _COLUMN_TYPES = {
 }
 
 
-@attrs.frozen
+@frozen
 class ProtobufFormat(RegistryFormat):
     """Keys or values as messages.
 

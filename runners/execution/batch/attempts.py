@@ -19,6 +19,8 @@ from typing import TypeVar
 
 import attrs
 
+from ....frozen import frozen
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V", bound=Hashable)
 
@@ -41,7 +43,7 @@ def mixed(read: Mapping[K, AbstractSet[V]]) -> set[K]:
     return {of for of, attempts in read.items() if len(attempts) > 1}
 
 
-@attrs.frozen
+@frozen
 class TaskAttempt:
     """An execution of one task of a batch, and what it has read.
 

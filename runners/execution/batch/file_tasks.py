@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.metrics import MetricsContainer, scoped
 from ..counters import BusyTime, Counts
 from ..gc_tuning import rarely_collected
@@ -29,7 +28,7 @@ from .shuffle_files import BlockFile, BlockFileWriter, FilePart, read_key_groups
 SideInputs = Mapping[int, Sequence[FilePart]]
 
 
-@attrs.frozen(eq=False, slots=False)
+@frozen(eq=False, slots=False)
 class PartitionedProgram:
     """The program that tasks run, with the splits of its sources.
 
@@ -43,7 +42,7 @@ class PartitionedProgram:
     directory: str
 
 
-@attrs.frozen
+@frozen
 class CompletedTask:
     """The result of a complete task.
 

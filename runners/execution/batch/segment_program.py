@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import attrs
 import cloudpickle
 
+from ....frozen import frozen
 from ....sdk import graph
 from ....sdk.carried_settings import CarriedSettings
 from ....sdk.metrics import MetricsContainer, scoped
@@ -89,7 +90,7 @@ class TaskReport(NamedTuple):
         return cls(MetricsContainer(), Counts(), Counter(), TaskTraffic())
 
 
-@attrs.frozen
+@frozen
 class TaskPart:
     """What one task has sent to one reader.
 
@@ -102,7 +103,7 @@ class TaskPart:
     blocks: Sequence[tuple[int, bytes]] = ()
 
 
-@attrs.frozen
+@frozen
 class TaskOutput:
     """What a task has made.
 

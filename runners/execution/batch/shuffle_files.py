@@ -6,8 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
-import attrs
-
+from ....frozen import frozen
 from .segment_task import Destination, KeyGroups
 
 # Offset and length of a block in its file.
@@ -20,7 +19,7 @@ FilePart = tuple[str, dict[int, list[Span]]]
 _OPEN_FILES = 64
 
 
-@attrs.frozen
+@frozen
 class BlockFile:
     """The blocks that a task has written.
 
@@ -81,7 +80,7 @@ def read_key_groups(parts: Iterable[FilePart]) -> KeyGroups:
         files.close()
 
 
-@attrs.frozen
+@frozen
 class _Blocks:
     """The blocks of a key group."""
 

@@ -9,8 +9,7 @@ import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.errors import CheckpointMismatchError, CorruptSnapshotError, SnapshotError, UntrustedSnapshotError
 from ....sdk.redaction import logger_of
 from ....sdk.user_code.error_text import text_or_class
@@ -25,7 +24,7 @@ _logger = logger_of(__name__)
 FILES = "files"
 
 
-@attrs.frozen
+@frozen
 class Found:
     """A manifest of the directory.
 
@@ -42,7 +41,7 @@ class Found:
     replaced: bool = False
 
 
-@attrs.frozen
+@frozen
 class Skipped:
     """An epoch that can't be restored, with the reason.
 
@@ -55,7 +54,7 @@ class Skipped:
     was_committed: bool = True
 
 
-@attrs.frozen
+@frozen
 class Recovery:
     """The checkpoint to restore.
 

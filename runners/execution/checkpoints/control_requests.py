@@ -29,9 +29,9 @@ from enum import Enum
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
-import attrs
 import msgspec
 
+from ....frozen import frozen
 from ....sdk.errors import PenstockError
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
@@ -59,7 +59,7 @@ class RequestKind(Enum):
     CANCEL = "cancel"
 
 
-@attrs.frozen
+@frozen
 class Request:
     """A request, and the id of its answer."""
 

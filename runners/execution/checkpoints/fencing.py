@@ -24,6 +24,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.errors import CorruptSnapshotError
 from ....sdk.redaction import logger_of
 from .manifest import Generation, ManifestName, manifest_name, sealed, unsealed
@@ -34,7 +35,7 @@ _logger = logger_of(__name__)
 _CLAIM = re.compile(r"generation-(\d{8}-[0-9a-f]+)")
 
 
-@attrs.frozen
+@frozen
 class Claim:
     """The claim of an owner.
 

@@ -26,8 +26,7 @@ from enum import Enum
 from typing import BinaryIO
 from zlib import crc32
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
 from .storage import Disk
 
@@ -56,7 +55,7 @@ _CODES = {SnapshotKind.FULL: 1, SnapshotKind.DELTA: 2}
 _KINDS = {code: kind for kind, code in _CODES.items()}
 
 
-@attrs.frozen
+@frozen
 class FileReference:
     """A written snapshot file, as it has to be found.
 

@@ -21,8 +21,7 @@ from __future__ import annotations
 import struct
 from zlib import crc32
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
 from ....sdk.user_code.error_text import text_or_class
 from ..serialization.records import unknown_format
@@ -38,7 +37,7 @@ _ENTRY = struct.Struct(">32sIQQI")
 _CRC = struct.Struct(">I")
 
 
-@attrs.frozen
+@frozen
 class Listed:
     """The entry of one log.
 
@@ -56,7 +55,7 @@ class Listed:
     crc32: int
 
 
-@attrs.frozen
+@frozen
 class LogListing:
     """The listing at a path."""
 
@@ -108,7 +107,7 @@ class LogListing:
         return Listed(generation.rstrip(b"\0").decode(), begun, length, records, crc)
 
 
-@attrs.frozen
+@frozen
 class ListedLog:
     """One log of a listing."""
 

@@ -16,9 +16,9 @@ from enum import Enum
 from typing import Any, TypeAlias, TypeVar
 from zlib import crc32
 
-import attrs
 import msgspec
 
+from ....frozen import frozen
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
 from ..serialization.records import unknown_format
 from .files import FileReference, SnapshotKind
@@ -40,7 +40,7 @@ class CheckpointKind(Enum):
     SAVEPOINT = "savepoint"
 
 
-@attrs.frozen
+@frozen
 class PartReference:
     """A written part; small, and may be pickled and sent.
 
@@ -53,7 +53,7 @@ class PartReference:
     files: tuple[FileReference, ...]
 
 
-@attrs.frozen
+@frozen
 class Checkpoint:
     """A committed checkpoint.
 
@@ -95,7 +95,7 @@ class Checkpoint:
 # --- Names
 
 
-@attrs.frozen
+@frozen
 class ManifestName:
     """The fields of a manifest's name."""
 
@@ -170,7 +170,7 @@ def decode_checkpoint(path: str, content: bytes) -> Checkpoint:
     return unsealed(path, content, "penstock manifest", Checkpoint)
 
 
-@attrs.frozen
+@frozen
 class _Seal:
     format: str
     version: int

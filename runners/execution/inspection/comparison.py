@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from ....frozen import frozen
 from ....sdk.hash_partitions import PARTITIONS
 from ..streaming.snapshot_chunks import CHAINED, CLOCKS, POSITIONS
 from .entries import StateReader
@@ -44,7 +45,7 @@ class EntryCounts:
     named: dict[str, list[str]] = attrs.field(factory=dict)
 
 
-@attrs.frozen
+@frozen
 class Comparison:
     """The differences between two checkpoints.
 

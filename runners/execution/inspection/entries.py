@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.coders.coded_key import plain
 from ....sdk.coders.key_encoding import KEY_GROUPS, CodedKey
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
@@ -45,7 +46,7 @@ _CHANGES_AT_ONCE = 16 << 20
 Advance = Callable[[int], None]
 
 
-@attrs.frozen
+@frozen
 class StateEntry:
     """One entry of a step's state.
 
@@ -86,7 +87,7 @@ class StoredRecord(NamedTuple):
     record: Any
 
 
-@attrs.frozen
+@frozen
 class StateReader:
     """Reads the entries of one checkpoint.
 

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.coders.coded_key import coded
 from ....sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError
 from ....sdk.user_code.error_text import text_of as error_text
@@ -63,7 +64,7 @@ _RECORD, _CHUNK = 1 << 20, 1_000
 _ALL = 1 << 30
 
 
-@attrs.frozen
+@frozen
 class Migrated:
     """The result of a migration.
 

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk import graph
 from ....sdk.combine_fn import CombineFn
 from ....sdk.dofn.batched_dofn import BatchedDoFn
@@ -15,7 +16,7 @@ from ....windowing import GlobalWindows, WindowFn
 from ....windowing.timestamp_combiner import TimestampCombiner
 
 
-@attrs.frozen
+@frozen
 class ParDoOperation:
     """A ParDo, ready to be called.
 
@@ -51,7 +52,7 @@ class ParDoOperation:
         return False
 
 
-@attrs.frozen
+@frozen
 class WindowOperation:
     """An AssignWindows."""
 
@@ -80,7 +81,7 @@ def operation_of(transform: graph.Transform) -> Operation:
     return ParDoOperation(transform.label, fn, bind(fn, args, kwargs, transform.label), windowed, remembers, of_batch)
 
 
-@attrs.frozen
+@frozen
 class FoldOperation:
     """The fold at the end of a stage.
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.combine_fn import (
     AllCombineFn,
     AnyCombineFn,
@@ -32,7 +31,7 @@ MISSING = object()
 Combiner = CombineFn[Any, Any, Any]
 
 
-@attrs.frozen
+@frozen
 class FoldSource:
     """A fold as expressions, which `str.format` completes.
 
@@ -131,7 +130,7 @@ def names_of_combiner(fn: Combiner | None) -> Mapping[str, Any]:
     }
 
 
-@attrs.frozen
+@frozen
 class FoldFunctions:
     """A fold as functions.
 

@@ -36,8 +36,7 @@ from collections.abc import Callable, Container, Mapping
 from types import CodeType
 from typing import Any
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk import graph
 from ....sdk.dofn.arrangement import Applied, ArrangementDoFn, Constant, Part, Term
 from ....sdk.dofn.dofn import (
@@ -61,7 +60,7 @@ from .windows import assign_windows, explode, fold_pair
 _BATCHES = 64
 
 
-@attrs.frozen
+@frozen
 class StageDescription:
     """The description of a stage's kernel, for bundles of one shape.
 
@@ -88,7 +87,7 @@ class StageDescription:
     is_timed: bool = False
 
 
-@attrs.frozen
+@frozen
 class StageKernel:
     """The kernel of a stage: the fused steps that a thread is in while it runs.
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk import graph
 from ....sdk.coders.coded_key import VALID_TYPES, plain
 from ....sdk.coders.key_encoding import CodedKey
@@ -53,7 +54,7 @@ _BY_MARKER = {
 _FILE = "<penstock keyed call>"
 
 
-@attrs.frozen
+@frozen
 class MethodDescription:
     """The call of a stateful DoFn's method.
 
@@ -72,7 +73,7 @@ class MethodDescription:
     codes_keys: bool
 
 
-@attrs.frozen
+@frozen
 class LoopDescription:
     """The loop of a stateful ParDo over the elements of a bundle.
 

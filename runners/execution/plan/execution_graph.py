@@ -22,6 +22,7 @@ from functools import cached_property
 
 import attrs
 
+from ....frozen import frozen
 from .fusion import Back, Grouping, Head, Keyed, Plan, Source, Stage, Step
 
 
@@ -38,7 +39,7 @@ class EdgeKind(Enum):
     BACK = "back"
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Edge:
     """A PCollection that one task sends to a step of another.
 
@@ -56,7 +57,7 @@ class Edge:
     consumer: int
 
 
-@attrs.frozen(eq=False, slots=False)
+@frozen(eq=False, slots=False)
 class Task:
     """Steps that run together.
 
@@ -92,7 +93,7 @@ class SubtaskId:
         return f"subtask {self.index} of task {self.task}"
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class ExecutionGraph:
     """Tasks, inputs first, each run by `parallelism` subtasks."""
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk import graph
 from ....sdk.dofn.async_dofn import is_async
 from ....sdk.dofn.batched_dofn import BatchedDoFn, BundleDoFn
@@ -27,7 +26,7 @@ from .read_columns import with_read_columns
 MAX_OPERATIONS = 12
 
 
-@attrs.frozen(slots=False)
+@frozen(slots=False)
 class Stage:
     """A fused chain.
 
@@ -69,7 +68,7 @@ class Stage:
 
 
 # The classes of steps without fields of their own are not made by attrs, which takes half a millisecond for each.
-@attrs.frozen
+@frozen
 class _OneTransform:
     """A step that runs one transform."""
 
@@ -87,7 +86,7 @@ class Source(_OneTransform):
     __slots__ = ()
 
 
-@attrs.frozen
+@frozen
 class Grouping(_OneTransform):
     """A GroupByKeyAndWindow: its shuffle and its window operator."""
 
@@ -153,7 +152,7 @@ class Back(_OneTransform):
 Step: TypeAlias = Stage | Source | Grouping | Keyed | Union | Output | Head | Back
 
 
-@attrs.frozen(slots=False)
+@frozen(slots=False)
 class Plan:
     """The steps of a graph, inputs first.
 

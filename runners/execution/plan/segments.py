@@ -20,12 +20,13 @@ from typing import TypeAlias
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk import graph
 from .execution_graph import inputs_of
 from .fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, Union
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Stored:
     """A PCollection that is stored for a stage that waits for its side inputs."""
 
@@ -36,7 +37,7 @@ class Stored:
 Root: TypeAlias = Source | Grouping | Keyed | Stored
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Segment:
     """One input and the steps that run on it before the next shuffle.
 

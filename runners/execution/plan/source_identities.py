@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk import graph
 from ....sdk.redaction import redacted
 from ....sdk.sources.bounded import BoundedSource
@@ -47,7 +46,7 @@ class PartitionPosition(NamedTuple):
     is_finished: bool
 
 
-@attrs.frozen
+@frozen
 class SourceChange:
     """A source that has changed.
 

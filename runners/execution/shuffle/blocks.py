@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from ....frozen import frozen
 from ....sdk.columns.column_bundle import ColumnBundle
 from ....sdk.elements.bundle import Bundle
 from ....triggers import PaneInfo, PaneInfoTiming
@@ -39,7 +40,7 @@ _decode = msgspec.msgpack.Decoder(list[bytes]).decode
 _decode_head = msgspec.msgpack.Decoder(list[Any]).decode
 
 
-@attrs.frozen
+@frozen
 class Rows:
     """Rows of one key group.
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
 from ....sdk.redaction import logger_of, redacted
 from ....sdk.user_code.error_text import text_or_class
@@ -56,7 +57,7 @@ class OpenTransactionsFile(OpenTransactions):
             raise SnapshotError(f"{self._path} can't be written: {text_or_class(error)}") from error
 
 
-@attrs.frozen
+@frozen
 class ManifestDecision(Decision):
     """A manifest, which every start commits until that succeeds."""
 
@@ -136,7 +137,7 @@ _NOTE_FORMAT = "penstock failed commit"
 PREVIOUS = "previous"
 
 
-@attrs.frozen
+@frozen
 class FailedCommit:
     """A commit that failed although it was decided.
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.errors import CheckpointMismatchError, RejectedRecordError
 from ....sdk.redaction import redacted
 
 DEAD_LETTERS = "start it with --on_commit_error=dead_letter, which publishes all records except the refused ones"
 
 
-@attrs.frozen
+@frozen
 class Decision:
     """The event that decides a commit: the end of a run, a manifest, or a log.
 
@@ -55,7 +54,7 @@ class Decision:
 END_OF_RUN = Decision("nothing is published", "Fix the pipeline and run it again")
 
 
-@attrs.frozen
+@frozen
 class LogDecision(Decision):
     """The logs of subtasks, which every start commits until that succeeds."""
 

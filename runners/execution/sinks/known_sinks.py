@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
 from ....sdk.redaction import logger_of
 from ....sdk.sink import LabelledSink
@@ -26,7 +27,7 @@ SINKS = "sinks"
 _FORMAT = "penstock sinks"
 
 
-@attrs.frozen
+@frozen
 class KnownSink:
     """A sink, without secrets.
 
@@ -52,7 +53,7 @@ class KnownSink:
         return KnownSink(labelled.label, type(sink).__qualname__, sink.target())
 
 
-@attrs.frozen
+@frozen
 class KnownSinks:
     """The file of the sinks among the checkpoints."""
 

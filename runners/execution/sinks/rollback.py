@@ -7,15 +7,14 @@ checkpoint; the note of the failed commit says which sinks have.
 
 from __future__ import annotations
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.errors import SnapshotError
 from ....sdk.user_code.error_text import text_or_class
 from ..checkpoints.store import SnapshotStore
 from .checkpoint_commits import NOTE, PREVIOUS, FailedCommit
 
 
-@attrs.frozen
+@frozen
 class RolledBack:
     """The result of a rollback.
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk import graph
 from ....sdk.dofn.stateful_dofn import signature_of
 from ....sdk.userstate import CombiningValueStateSpec
@@ -30,7 +29,7 @@ Shapes = Mapping[str, Mapping[str, str]]
 WINDOWS, STATE, TIMER = "windows", "state ", "timer "
 
 
-@attrs.frozen
+@frozen
 class Mismatch:
     """State that its step can't restore.
 

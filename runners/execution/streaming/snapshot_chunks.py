@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import attrs
 import msgspec
 
+from ....frozen import frozen
 from ....persistence import UnknownTypeError
 from ....sdk.errors import CorruptSnapshotError
 from ..plan.fusion import Plan
@@ -78,7 +79,7 @@ class Chunk(NamedTuple):
 # --- Bodies
 
 
-@attrs.frozen
+@frozen
 class Body:
     """Converts the data of a kind of chunks to plain data and back.
 
@@ -197,7 +198,7 @@ def records_of(chunks: Iterable[Chunk]) -> Iterator[bytes]:
     yield b"".join(pending)
 
 
-@attrs.frozen
+@frozen
 class Origin:
     """The snapshot that chunks are read from, and the state in it to drop.
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 
+from ....frozen import frozen
 from ....persistence import stored_as
 from ....sdk.coders.coder import shortened
 from ....sdk.elements.bundle import Bundle
@@ -116,7 +117,7 @@ def _micros(micros: Any, label: str, what: str) -> int:
 
 
 @stored_as("split-partition", 1)
-@attrs.frozen
+@frozen
 class SplitPartition:
     """One split of a bounded source.
 

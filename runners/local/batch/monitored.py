@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.metrics import MetricsContainer
 from ....sdk.runner import PipelineState
 from ...execution.clock import time_of_day
@@ -31,7 +30,7 @@ _LIMITS = {
 }
 
 
-@attrs.frozen
+@frozen
 class BatchStatus:
     """The status of a batch run at one moment: see `RunStatus`."""
 

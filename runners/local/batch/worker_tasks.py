@@ -15,8 +15,7 @@ from itertools import count
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.errors import PenstockError
 from ....sdk.metrics import MetricsContainer
 from ....sdk.options import StreamingOptions
@@ -47,7 +46,7 @@ _SPLITS = 8
 _LOOK = 0.2
 
 
-@attrs.frozen
+@frozen
 class WorkerSettings:
     """Settings of a bounded run in several processes.
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 from typing import Any
 
-import attrs
+from ....frozen import frozen
 
 # The longest default pause, in microseconds.
 _LONGEST_PAUSE = 1_000_000
 
 
-@attrs.frozen
+@frozen
 class CheckpointSettings:
     """When checkpoints are taken; times in microseconds.
 

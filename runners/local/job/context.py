@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ....frozen import frozen
 from ...execution.checkpoints.control_requests import PendingRequests
 from ...execution.page.event_log import Events
 from ...execution.page.observer import Observation
@@ -22,7 +23,7 @@ from .restart_strategy import Restarts, RestartStrategy
 from .status import StatusTracker
 
 
-@attrs.frozen
+@frozen
 class JobSettings:
     """Settings of a job.
 
@@ -90,7 +91,7 @@ class BarrierNumbers:
         return self.last
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class JobContext:
     """The parts of a job, which outlive an attempt.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.metrics import MetricsContainer
 from ...execution.checkpoints.manifest import Checkpoint
 from ...execution.counters import Counts
@@ -36,7 +37,7 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-@attrs.frozen
+@frozen
 class Load:
     """Load of a subtask over the last seconds.
 
@@ -56,7 +57,7 @@ class Load:
         return max(0.0, 1.0 - self.busy - self.backpressured)
 
 
-@attrs.frozen
+@frozen
 class JobStatus:
     """The status of a job at one moment; times in microseconds.
 

@@ -11,8 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.metrics import MetricsContainer
 from ....sdk.runner import PipelineState
 from ...execution.clock import steady_time
@@ -89,7 +88,7 @@ class MonitoredRun(RunPage):
         """Return how far the run is, for those who ask for its health."""
 
 
-@attrs.frozen
+@frozen
 class Health:
     """The health of a run at one moment.
 

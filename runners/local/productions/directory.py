@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.errors import CheckpointMismatchError, CorruptSnapshotError, SnapshotError
 from ....sdk.sources.unbounded import UnboundedSource
 from ....sdk.user_code.error_text import text_or_class
@@ -44,7 +45,7 @@ NO_CUT = (
 _UNCHANGED = UnboundedSource.rescale
 
 
-@attrs.frozen
+@frozen
 class Productions:
     """Where the logs are, and which guarantees they give.
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.errors import SnapshotError
 from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.log_listing import ListedLog, LogListing
@@ -85,7 +84,7 @@ class FencedTransactions(OpenTransactions):
         return _NOTED.encode(list(names), layout)
 
 
-@attrs.frozen
+@frozen
 class _Noted:
     """The contents of a record."""
 

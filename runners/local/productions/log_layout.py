@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.errors import CheckpointMismatchError, SnapshotError
 from ...execution.checkpoints.log_listing import LogListing
 from ...execution.checkpoints.manifest import CheckpointKind
@@ -35,7 +36,7 @@ from .slot import listed_log, log_directory
 SAVEPOINTS = "savepoints"
 
 
-@attrs.frozen
+@frozen
 class Layout:
     """The subtasks that have logs.
 

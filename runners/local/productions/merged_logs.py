@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.elements.bundle import Bundle
 from ...execution.checkpoints.storage import Disk
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
@@ -30,7 +29,7 @@ from .replay import Replay
 from .slot import listed_log, log_directory
 
 
-@attrs.frozen
+@frozen
 class MergedLogs:
     """A consistent cut.
 

@@ -17,8 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-import attrs
-
+from ....frozen import frozen
 from ...execution.shuffle.blocks import encode_bundle
 from ...execution.sinks.committer import by_transaction
 from ...execution.sinks.errors import PRODUCTION
@@ -36,7 +35,7 @@ from .replay import Replay
 from .sender import Sender
 
 
-@attrs.frozen
+@frozen
 class GroupCommit:
     """How many steps one production has; times in microseconds.
 

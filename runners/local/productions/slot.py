@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import attrs
 
+from ....frozen import frozen
 from ...execution.checkpoints.log_listing import ListedLog, LogListing
 from ...execution.checkpoints.storage import Disk
 from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId
@@ -232,7 +233,7 @@ class ProductionSlot(Slot):
                 producer.allot(transaction)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ProductionStart(Start):
     """What producers start from, beside their logs.
 

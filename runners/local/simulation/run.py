@@ -27,6 +27,7 @@ from typing import TypeAlias
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.errors import OptionsError, PenstockError, SimulationError
 from ....sdk.graph import Graph
 from ....sdk.runner import PipelineState
@@ -64,7 +65,7 @@ MODES = ("aligned", "unaligned")
 PrefixRule: TypeAlias = Callable[[str, Mapping[Row, int], Mapping[Row, int]], bool]
 
 
-@attrs.frozen
+@frozen
 class SimulationSettings:
     """Settings that don't depend on the seed.
 
@@ -101,7 +102,7 @@ class SimulationSettings:
         return refusal_of(combination)
 
 
-@attrs.frozen
+@frozen
 class Simulated:
     """Result of a seed.
 

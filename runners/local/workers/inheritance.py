@@ -23,8 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.carried_settings import CarriedSettings
 from ....sdk.extensions import modules_of_workers
 
@@ -32,7 +31,7 @@ _LIMITS = tuple(name for name in dir(resource) if name.startswith("RLIMIT_"))
 _STREAMS = ("stdout", "stderr")
 
 
-@attrs.frozen
+@frozen
 class ProcessSettings:
     """Settings of the operating system and of the interpreter.
 
@@ -163,7 +162,7 @@ def standard_descriptor(name: str, number: int) -> int | None:
 _Pickle: TypeAlias = Callable[[Any], bytes]
 
 
-@attrs.frozen
+@frozen
 class ProgramSettings:
     """Settings that may have objects of the program: they are pickled with the work.
 
@@ -205,7 +204,7 @@ class ProgramSettings:
         logging.disable(self.silenced)
 
 
-@attrs.frozen
+@frozen
 class _Logger:
     """Settings of a logger."""
 

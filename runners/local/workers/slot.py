@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.metrics import MetricsContainer, ReportsByStep, scoped
 from ....sdk.user_code.step_slot import here
 from ...execution.checkpoints.manifest import Checkpoint
@@ -447,7 +448,7 @@ class Slot:
             subtask.abandon()
 
 
-@attrs.frozen
+@frozen
 class Start:
     """Settings and state that the subtasks of an attempt start from.
 

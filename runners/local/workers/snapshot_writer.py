@@ -20,6 +20,7 @@ from typing import Any
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.errors import SnapshotError
 from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.catalog import path_of
@@ -241,7 +242,7 @@ def _copied(snapshot: Snapshot, chunks: list[Chunk]) -> Snapshot:
     return snapshot._replace(records=records_of(chunks), labels=labels_of(chunks), uncopied=None)
 
 
-@attrs.frozen
+@frozen
 class _Child:
     pid: int
     pipe: int

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import attrs
 import cloudpickle
 
+from ....frozen import frozen
 from ....sdk.errors import CorruptSnapshotError, SnapshotError, UntrustedSnapshotError
 from ....sdk.redaction import logger_of
 from ....sdk.user_code.error_text import text_or_class
@@ -54,7 +55,7 @@ TASK_POINTS = ("before-state", "after-state")
 Reached: TypeAlias = Callable[[str, int], None]
 
 
-@attrs.frozen
+@frozen
 class StatePart:
     """A part of a checkpoint with a subtask's state.
 
@@ -76,7 +77,7 @@ def part_name(id: SubtaskId, parallelism: int) -> str:
     return f"task {id.task}, subtask {id.index} of {parallelism}"
 
 
-@attrs.frozen
+@frozen
 class Committed:
     """The driver's record of a committed batch.
 
@@ -248,7 +249,7 @@ def restored_state(
 # --- The plan of the next batch
 
 
-@attrs.frozen
+@frozen
 class _Written:
     name: str
     batch: str

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.elements.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
 from ...execution.checkpoints.manifest import PartReference
@@ -86,7 +87,7 @@ class SubtaskSeconds:
     saving: float = 0.0
 
 
-@attrs.frozen
+@frozen
 class SubtaskResult:
     """The result of one subtask's part of a batch.
 

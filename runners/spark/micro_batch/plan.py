@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.elements.bundle import Bundle
 from ....sdk.spark_interfaces import Block
 from ....sdk.user_code.serialization import dumps
@@ -19,7 +20,7 @@ from ...execution.shuffle.blocks import decode_bundle, encode_bundle
 from ...execution.streaming.observation import Observe
 
 
-@attrs.frozen
+@frozen
 class ScriptedElements:
     """Elements of a script."""
 
@@ -28,7 +29,7 @@ class ScriptedElements:
     bundle: Bundle
 
 
-@attrs.frozen
+@frozen
 class ReadElements:
     """Elements of a source that can't be read again: the driver has read them."""
 
@@ -36,7 +37,7 @@ class ReadElements:
     bundle: Bundle
 
 
-@attrs.frozen
+@frozen
 class SourceSplit:
     """A split of a bounded source."""
 
@@ -44,7 +45,7 @@ class SourceSplit:
     split: Any
 
 
-@attrs.frozen
+@frozen
 class PartitionRange:
     """A partition of an unbounded source, from one offset of its reader to another."""
 
@@ -54,7 +55,7 @@ class PartitionRange:
     end: Any
 
 
-@attrs.frozen
+@frozen
 class FrameRows:
     """Rows of a DataFrame.  A plan names the DataFrame only; Spark's tasks get its rows."""
 
@@ -65,7 +66,7 @@ class FrameRows:
 InputSplit: TypeAlias = ScriptedElements | ReadElements | SourceSplit | PartitionRange | FrameRows
 
 
-@attrs.frozen
+@frozen
 class PlannedBatch:
     """One batch.
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk.errors import RunnerError
 from ....sdk.metrics import MetricsContainer
 from ....sdk.redaction import logger_of
@@ -67,7 +68,7 @@ _logger = logger_of(__name__)
 _IDLE_SECONDS = 0.02
 
 
-@attrs.frozen
+@frozen
 class QuerySettings:
     """The settings of a query.
 

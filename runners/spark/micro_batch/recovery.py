@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk.errors import CheckpointMismatchError
 from ....sdk.redaction import logger_of
 from ...execution.checkpoints.manifest import Checkpoint
@@ -21,7 +20,7 @@ from .sources import DriverSources
 _logger = logger_of(__name__)
 
 
-@attrs.frozen
+@frozen
 class Recovery:
     """The checks of a committed batch before a run continues from it.
 

@@ -22,6 +22,7 @@ from uuid import uuid4
 
 import attrs
 
+from ....frozen import frozen
 from ....persistence import stored_as
 from ....sdk import graph
 from ....sdk.errors import CheckpointMismatchError, RunnerError, SourceError
@@ -45,7 +46,7 @@ STREAMS = "spark-streams"
 _CHECK_SECONDS = 0.2
 
 
-@attrs.frozen
+@frozen
 class StreamSettings:
     """The settings of Spark's queries.
 

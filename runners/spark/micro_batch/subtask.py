@@ -16,8 +16,7 @@ from itertools import chain
 from typing import Any
 from uuid import uuid4
 
-import attrs
-
+from ....frozen import frozen
 from ....sdk import graph
 from ....sdk.elements.bundle import expanded
 from ....sdk.metrics import MetricsContainer, scoped
@@ -50,7 +49,7 @@ from .plan import FrameRows, InputSplit, PartitionRange, PlannedBatch, ReadEleme
 MAX_DELTAS = 16
 
 
-@attrs.frozen
+@frozen
 class Program:
     """What the workers of a run are sent once.
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from ....frozen import frozen
 from ....sdk import graph
 from ....sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ....windowing.duration import micros_of_span
@@ -27,7 +28,7 @@ from .plan import BatchInput, InputSplit, PartitionRange, ReadElements
 _PLANNED_BYTES = 64 << 20
 
 
-@attrs.frozen
+@frozen
 class Admission:
     """Limits of the input of one batch.
 

@@ -17,8 +17,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-import attrs
-
+from .....frozen import frozen
 from .....sdk.columns.arrow_fold import (
     COUNT_ALL,
     ArrowFold,
@@ -51,7 +50,7 @@ _KEPT_BYTES = 32 << 20
 _LIMIT = 1 << 63
 
 
-@attrs.frozen
+@frozen
 class _Keys:
     """How keys are made of their columns, whose names are `names`."""
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 
+from .....frozen import frozen
 from .....sdk.columns.arrow_fold import plain_column
 from .....sdk.columns.arrow_lists import list_array, numbered_cells
 from .....sdk.columns.column_bundle import ColumnBundle, Pairs, has_fields
@@ -36,7 +37,7 @@ from .windowed_columns import (
 )
 
 
-@attrs.frozen
+@frozen
 class Layout:
     """How pairs are made of columns: of those of the key, and then of those of the value.
 
