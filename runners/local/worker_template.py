@@ -50,7 +50,6 @@ def _import(module: str) -> None:
     if module not in sys.modules:
         import_module(module)
         # So that no worker copies the memory of what stays.
-        gc.collect()
         gc.freeze()
 
 

@@ -121,6 +121,44 @@ def test_workers_import_nothing_of_their_own() -> None:
     assert ["[]", "[]"] == ran.stdout.splitlines()
 
 
+# What the template of a batch run's workers leaves to those of jobs.
+OF_STREAMS = [
+    "penstock.io.files",
+    "penstock.runners.execution.checkpoints.manifest",
+    "penstock.runners.execution.streaming",
+    "penstock.runners.local.channels.channel",
+]
+
+START_OF_THE_TEMPLATE = """
+import sys
+import penstock as beam
+from penstock.runners.local.workers import template
+from penstock.sdk.options import PipelineOptions
+
+def begin_template(module):
+    __import__(module) if IMPORTS else None
+    sys.exit(str([name for name in NAMES if name in sys.modules]))
+
+template.begin_template = begin_template
+p = beam.Pipeline("local", PipelineOptions(["--parallelism=2"]))
+p | beam.Create([1])
+p.run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "names"),
+    [(False, ["penstock.runners.execution.stages", "penstock.runners.execution.plan.fusion"]), (True, OF_STREAMS)],
+    ids=["before the program's imports", "what it imports"],
+)
+def test_the_template_is_ready_soon(imports: bool, names: list[str]) -> None:
+    """It starts before the program imports its runner, and a batch run's has nothing of streams."""
+    program = START_OF_THE_TEMPLATE.replace("IMPORTS", str(imports)).replace("NAMES", str(names))
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert "[]" == ran.stderr.strip()
+
+
 SPECIALIZED = """
 import dis
 import penstock as beam

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ....sdk import graph
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.runner import PipelineState
 from ....sdk.user_code.step_slot import StepSlot, here
@@ -246,8 +245,3 @@ class RunInThisProcess(BatchRun):
             (number, 0): sum(steps[label].read for label in segment.label.split(" → ") if label in steps)
             for number, segment in enumerate(self.program.segments)
         }
-
-
-def is_batch(pipeline: graph.Graph) -> bool:
-    """Return True if the batch engine can run a pipeline: all input is bounded, and there is no script and no loop."""
-    return pipeline.is_bounded and not pipeline.has_script and not pipeline.loops()

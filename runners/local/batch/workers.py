@@ -9,24 +9,23 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import attrs
-
 # Groupings and keyed operators are imported once, in the template of workers, though not every task has them.
+from ....frozen import frozen
 from ...execution.batch import groupings  # noqa: F401
 from ...execution.batch.file_tasks import CollectedViews, CompletedTask, PartitionedProgram, SideInputs, run_task
 from ...execution.error_transport import RemoteError
 from ...execution.operators import keyed  # noqa: F401
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ..workers.handover import Work
+from ..workers.pipe import send
 from ..workers.processes import WorkerProcesses, run_worker
-from ..workers.protocol import send
 from .task_reports import INTERVAL, TaskReport, TaskReporter
 
 if TYPE_CHECKING:
     from ...execution.streaming.observation import Observe
 
 
-@attrs.frozen
+@frozen
 class Begin:
     """Begin a task.
 
@@ -42,19 +41,19 @@ class Begin:
     worker: int
 
 
-@attrs.frozen
+@frozen
 class Partition:
     """The task's next partition; None if none is left."""
 
     partition: Any
 
 
-@attrs.frozen
+@frozen
 class Wanted:
     """The task is ready for its next partition."""
 
 
-@attrs.frozen
+@frozen
 class TaskFailed:
     """The task has raised an error."""
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from ....sdk.graph import Graph
-from ....sdk.metrics import MetricsContainer
 from ....sdk.options import PipelineOptions
-from ...execution.plan.fusion import fuse, in_place
-from ..batch.run import RunInThisProcess, is_batch
+from ..batch.launch import run_batch
 from ..launch import job_of
 
 
 def run_plainly(graph: Graph) -> None:
     """Run a pipeline without unbounded sources to its end."""
-    if is_batch(graph):
-        RunInThisProcess(fuse(graph, in_place), MetricsContainer()).run()
+    options = PipelineOptions([])
+    if graph.is_batch:
+        run_batch(graph, options, has_workers=False)
     else:
-        job_of(graph, PipelineOptions([])).run()
+        job_of(graph, options).run()

@@ -6,6 +6,7 @@ run again in the worker: functions of its main module are pickled by value, and 
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
 import os
@@ -30,7 +31,7 @@ from ...execution.error_transport import remote
 from ...execution.plan.execution_graph import ExecutionGraph
 from .heartbeats import Heartbeats
 from .inheritance import ProcessSettings, ProgramSettings, reduced_handler
-from .protocol import receive_sockets, send, send_sockets
+from .pipe import receive_sockets, send, send_sockets
 
 _LOADED = "workers import the program's modules anew, and unpickle its objects"
 
@@ -106,6 +107,8 @@ def take_over(control: int, beats: int) -> None:
     Args:
       control, beats: the descriptors of the pipe to the job, and of the heartbeats.
     """
+    # It is off in the interpreters that `start_interpreter` starts, and in what they fork.
+    gc.enable()
     connection = Connection(control)
     try:
         settings, number, workers, count = pickle.loads(connection.recv_bytes())

@@ -20,9 +20,10 @@ from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ...execution.wakeup import Wakeup
 from ..channels.channel import Channel, ChannelId, ReceivingEnd, SendingEnd
 from ..channels.messages import BarrierKind
+from .pipe import receive_sockets, send
 from .pool import IDLE, MOMENT, SOON
 from .processes import run_worker
-from .protocol import ChangeOver, Failed, FencedEndpoint, Inject, Report, Rewind, receive_sockets, send
+from .protocol import ChangeOver, Failed, FencedEndpoint, Inject, Report, Rewind
 from .slot import Slot, Start
 
 # Microseconds between two reports of counts.

@@ -14,10 +14,11 @@ from ...execution.streaming.observation import Observed
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ..channels.channel import ChannelId
 from .handover import Work
+from .pipe import send, send_sockets
 from .pool import Workers, ids_of
 from .process_loop import run_slot
 from .processes import WorkerDied, WorkerProcesses
-from .protocol import Command, Counted, FencedEndpoint, Report, Rewind, Stopped, send, send_sockets
+from .protocol import Command, Counted, FencedEndpoint, Report, Rewind, Stopped
 from .slot import Start
 
 _logger = logger_of(__name__)

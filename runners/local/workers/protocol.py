@@ -12,13 +12,9 @@ name epochs that exist again.
 
 from __future__ import annotations
 
-import os
-import socket
-from collections.abc import Mapping, Sequence
-from multiprocessing.connection import Connection
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from ....sdk.user_code.pickler import pickled
 from ...execution.checkpoints.manifest import Checkpoint, PartReference
 from ...execution.error_transport import RemoteError
 from ...execution.plan.execution_graph import SubtaskId
@@ -27,9 +23,6 @@ from ...execution.stuck_calls import Returned, Stuck
 from ..channels.channel import ChannelId
 from ..channels.messages import Barrier
 from ..subtask.reports import CaughtUp, Completed, Played, Quiesced, TaskMetrics
-
-# Sockets to send at a time; the kernel takes 253.
-_AT_A_TIME = 100
 
 
 class Inject(NamedTuple):
@@ -239,42 +232,3 @@ class FencedEndpoint:
             return False
         self._received = message.number
         return True
-
-
-def send(control: Connection, message: Any) -> None:
-    """Send a message through a pipe, whose other end takes it by `recv`.
-
-    It may have objects of classes that only one of the processes can import, those of the main module for example.
-    """
-    control.send_bytes(pickled(message))
-
-
-def send_sockets(control: Connection, sockets: Sequence[socket.socket]) -> None:
-    """Send open sockets to the process at the other end of a pipe, which knows how many they are.
-
-    >>> import multiprocessing
-    >>> ours, theirs = multiprocessing.Pipe()
-    >>> left, right = socket.socketpair()
-    >>> send_sockets(ours, [right])
-    >>> (received,) = receive_sockets(theirs, 1)
-    >>> left.send(b"here"), received.recv(10)
-    (4, b'here')
-    >>> left.close(), right.close(), received.close()
-    (None, None, None)
-    """
-    with socket.socket(fileno=os.dup(control.fileno())) as channel:
-        for start in range(0, len(sockets), _AT_A_TIME):
-            descriptors = [each.fileno() for each in sockets[start : start + _AT_A_TIME]]
-            socket.send_fds(channel, [b"."], descriptors)
-
-
-def receive_sockets(control: Connection, count: int) -> list[socket.socket]:
-    """Receive so many sockets.  Raises `EOFError` if the other end is closed."""
-    sockets: list[socket.socket] = []
-    with socket.socket(fileno=os.dup(control.fileno())) as channel:
-        while len(sockets) < count:
-            data, descriptors, _, _ = socket.recv_fds(channel, 1, _AT_A_TIME)
-            if not data:
-                raise EOFError
-            sockets += [socket.socket(fileno=descriptor) for descriptor in descriptors]
-    return sockets
