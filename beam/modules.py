@@ -45,7 +45,7 @@ _MODULES_OF_BEAM: Final[dict[str, tuple[str, ...]]] = {
     "io.gcp.gcsio": ("beam.io.gcs",),
     "io.gcp.pubsub": ("beam.io.pubsub", "io.pubsub.read", "io.pubsub.write", "io.pubsub.messages"),
     "io.gcp.bigquery": ("beam.io.bigquery",),
-    "io.gcp.bigquery_tools": ("beam.io.bigquery_schemas",),
+    "io.gcp.bigquery_tools": ("beam.io.bigquery_schemas", "beam.io.bigquery_rows"),
     "io.gcp.internal.clients.bigquery": ("beam.io.bigquery_schemas",),
     "io.unbounded_source": ("beam.io.unbounded_source",),
     "io.utils": ("beam.io.counting_source", "beam.io.range_trackers", "beam.io.bounded_source"),

@@ -17,6 +17,7 @@ test_utils.py         temporary files, hashes and retries in tests
 tf_record.py          ReadFromTFRecord and WriteToTFRecord
 avro_schemas.py       Avro's schemas as Beam's portable schemas, and back
 bigquery_schemas.py   tables and schemas of BigQuery as plain values, and functions of them
+bigquery_rows.py      rows of BigQuery as lines of JSON and records of Avro
 gcs.py                GcsIO: operations on objects of Google Cloud Storage
 managed.py            Read and Write of systems by their names
 service_transforms.py reads and writes of services that penstock doesn't have

@@ -5,12 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ...io.pubsub.client import Resource
 from ...io.pubsub.read import ReadFromPubSub
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...transforms import Flatten
 
-__all__ = ["MultipleReadFromPubSub", "PubSubSourceDescriptor"]
+__all__ = ["MultipleReadFromPubSub", "PubSubSourceDescriptor", "parse_subscription", "parse_topic"]
+
+
+def parse_topic(full_topic: str) -> tuple[str, str]:
+    """Return the project and the name of a topic.  Raises `ValueError` for another path.
+
+    >>> parse_topic("projects/shop/topics/orders")
+    ('shop', 'orders')
+    """
+    return _parts(full_topic, "topics")
+
+
+def parse_subscription(full_subscription: str) -> tuple[str, str]:
+    """Return the project and the name of a subscription.  Raises `ValueError` for another path.
+
+    >>> parse_subscription("projects/shop/subscriptions/orders")
+    ('shop', 'orders')
+    """
+    return _parts(full_subscription, "subscriptions")
+
+
+def _parts(path: str, kind: str) -> tuple[str, str]:
+    found = Resource.of(f"parse_{kind[:-1]}", path, kind)
+    return found.project, found.name
 
 
 class PubSubSourceDescriptor(NamedTuple):

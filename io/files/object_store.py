@@ -8,6 +8,7 @@ not after an error.
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 import tempfile
@@ -76,6 +77,15 @@ def credentials_of(store: Store) -> dict[str, Any]:
         return {}
     return {"token": patiently("object store", "Google's IAM", impersonated_credentials)}
 
+
+class _Raised(logging.Filter):
+    """Drops the errors of a client that it logs with their tracebacks before it raises them."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.exc_info is None
+
+
+logging.getLogger("gcsfs").addFilter(_Raised())
 
 # The status of an answer to someone unknown, which gcsfs has as a number.
 _UNAUTHORIZED = 401

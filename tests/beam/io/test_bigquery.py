@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import io
 import itertools
 import sys
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -135,3 +138,71 @@ def test_a_wrapper_has_tables_and_datasets(bigquery: BigQueryServer, name: str) 
     assert ["n"] == [column.name for column in wrapper.get_table(PROJECT, DATASET, name).schema]
     wrapper._delete_table(PROJECT, DATASET, name)
     assert [] == bigquery.rows(name)
+
+
+def test_rows_are_lines_of_json() -> None:
+    """As Beam's writer has them."""
+    from apache_beam.io.gcp.bigquery_tools import JsonRowWriter, RowAsDictJsonCoder
+
+    moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=datetime.UTC)
+    row = {"d": moment.date(), "t": datetime.time(1, 2), "dt": moment, "n": Decimal("1.50"), "b": b"abc", "u": "é"}
+    file = io.BytesIO()
+    writer = JsonRowWriter(file)
+    writer.write(row)
+    writer.write({"d": None})
+    writer.flush()
+    first, second = file.getvalue().splitlines()
+    expected = '{"d": "2026-01-02", "t": "01:02:00", "dt": "2026-01-02 03:04:05.000006+00:00", "n": "1.50", "b": "abc"'
+    assert f'{expected}, "u": "é"}}' == first.decode()
+    assert {"d": None} == RowAsDictJsonCoder().decode(second)
+    with pytest.raises(ValueError, match="NAN, INF and -INF values are not JSON compliant"):
+        writer.write({"d": float("nan")})
+    with pytest.raises(TypeError, match="Object of type 'object' is not JSON serializable"):
+        writer.write({"d": object()})
+    with pytest.raises(io.UnsupportedOperation, match="JsonRowWriter is not readable"):
+        writer.read()
+    writer.close()
+    assert writer.closed
+
+
+def test_rows_are_records_of_avro() -> None:
+    fastavro = pytest.importorskip("fastavro")
+    from apache_beam.io.gcp.bigquery_tools import AvroRowWriter
+
+    schema = {
+        "fields": [
+            {"name": "id", "type": "INTEGER", "mode": "REQUIRED"},
+            {"name": "price", "type": "NUMERIC"},
+            {"name": "at", "type": "TIMESTAMP"},
+            {"name": "tags", "type": "STRING", "mode": "REPEATED"},
+            {"name": "buyer", "type": "RECORD", "fields": [{"name": "name", "type": "STRING"}]},
+        ]
+    }
+    at = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    rows = [
+        {"id": 1, "price": Decimal("1.500000000"), "at": at, "tags": ["a", "b"], "buyer": {"name": "Ann"}},
+        {"id": 2, "price": None, "at": None, "tags": [], "buyer": None},
+    ]
+    file = io.BytesIO()
+    writer = AvroRowWriter(file, schema)
+    for row in rows:
+        writer.write(row)
+    writer.flush()
+    file.seek(0)
+    assert rows == list(fastavro.reader(file))
+    with pytest.raises(ValueError, match="column 'n' has the type INTERVAL"):
+        AvroRowWriter(io.BytesIO(), "n:INTERVAL")
+
+
+def test_a_row_of_a_table_becomes_a_row_with_all_columns() -> None:
+    from apache_beam.io.gcp.bigquery_tools import beam_row_from_dict
+
+    schema = {
+        "fields": [
+            {"name": "id", "type": "INTEGER"},
+            {"name": "lines", "type": "RECORD", "mode": "REPEATED", "fields": [{"name": "n", "type": "INTEGER"}]},
+            {"name": "note", "type": "STRING"},
+        ]
+    }
+    expected = beam.Row(id=1, lines=[beam.Row(n=2)], note=None)
+    assert expected == beam_row_from_dict({"id": 1, "lines": [{"n": 2}]}, schema)

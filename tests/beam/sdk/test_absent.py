@@ -46,21 +46,21 @@ def test_what_penstock_has_is_the_same_thing_from_every_module_of_beam() -> None
 def test_an_absent_name_is_an_error_when_it_is_called() -> None:
     """It is annotation, default and base class before that."""
     from apache_beam.io.gcp.bigquery import TableRowJsonCoder  # type: ignore[import-not-found]
-    from apache_beam.io.gcp.bigquery_tools import FileFormat  # type: ignore[import-not-found]
+    from apache_beam.io.gcp.bigquery_file_loads import TriggerCopyJobs  # type: ignore[import-not-found]
     from apache_beam.ml.inference.base import ModelHandler  # type: ignore[import-not-found]
 
     class Handler(ModelHandler[str, int, object]):  # type: ignore[misc]
         def load_model(self) -> object:
             return None
 
-    def read(table: str | TableRowJsonCoder, how: object = FileFormat.JSON) -> None: ...
+    def read(table: str | TableRowJsonCoder, how: object = TriggerCopyJobs.TRIGGER_DELETE_TEMP_TABLES) -> None: ...
 
     with pytest.raises(UnsupportedError, match=r"^apache_beam\.io\.gcp\.bigquery\.TableRowJsonCoder: penstock doesn't"):
         TableRowJsonCoder(schema="t")
     with pytest.raises(UnsupportedError, match=r"base of .*Handler\): penstock doesn't have it; load the model in"):
         Handler()
-    with pytest.raises(UnsupportedError, match=r"FileFormat\.JSON: penstock"):
-        FileFormat.JSON()
+    with pytest.raises(UnsupportedError, match=r"TRIGGER_DELETE_TEMP_TABLES: penstock"):
+        TriggerCopyJobs.TRIGGER_DELETE_TEMP_TABLES()
     with pytest.raises(UnsupportedError, match="choose penstock's runner by --runner="):
         beam.Pipeline(runner=absent("runners.dataflow.DataflowRunner"))
 
@@ -81,11 +81,11 @@ def test_an_absent_error_can_be_caught() -> None:
 
 def test_a_function_that_mentions_an_absent_name_can_be_pickled() -> None:
     """Workers that are started anew don't import `apache_beam`."""
-    write = absent("io.gcp.bigquery_tools.AvroRowWriter")
+    write = absent("io.gcp.bigquery_tools.AppendDestinationsFn")
 
     made = pickle.loads(cloudpickle.dumps(lambda: write("t")))
 
-    with pytest.raises(UnsupportedError, match="AvroRowWriter"):
+    with pytest.raises(UnsupportedError, match="AppendDestinationsFn"):
         made()
 
 

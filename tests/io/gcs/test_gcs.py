@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
+import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,6 +95,40 @@ def test_a_store_that_stops_is_waited_for(directory: str, gcs: GcsServer) -> Non
     written = sorted(map(int, lines_of(f"{directory}/out*")))
 
     assert list(range(len(written))) == written
+
+
+def test_a_long_wait_for_a_store_is_logged_once(
+    directory: str, gcs: GcsServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not by the client, each time that it gives up."""
+
+    async def at_once(_: float) -> None:
+        """Return."""
+
+    # The client gives up after half a minute otherwise.
+    monkeypatch.setattr("gcsfs.retry.asyncio", SimpleNamespace(sleep=at_once))
+    path = f"{directory}/words"
+    fs = filesystem_for(path)
+    with fs.create(path) as file:
+        file.write(b"tea")
+    found: list[bytes] = []
+
+    def read() -> None:
+        with fs.open(path) as opened:
+            found.append(opened.read())
+
+    reader = threading.Thread(target=read)
+    with caplog.at_level(logging.INFO):
+        with gcs.stopped():
+            reader.start()
+            wait_until(lambda: "doesn't answer" in caplog.text, "nothing is logged")
+            time.sleep(3)
+        reader.join(60)
+    assert [b"tea"] == found
+    logged = [each.getMessage() for each in caplog.records if each.name.startswith(("penstock", "gcsfs"))]
+    waiting, over = logged
+    assert waiting.startswith("object store: gs://lake doesn't answer (")
+    assert over.startswith("object store: gs://lake answers again, after ")
 
 
 def test_a_missing_bucket_is_named(gcs: GcsServer) -> None:
