@@ -20,6 +20,7 @@ from typing import Any
 
 import attrs
 
+from ...sdk.claims import Claim, Claimant
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import PenstockError, SinkError
 from ...sdk.redaction import logger_of, redacted, redacted_cause
@@ -32,7 +33,7 @@ from ..waiting import patiently, paused
 from .client import TableName, exceptions, package
 from .schemas import as_json
 from .streams import RowStream
-from .tables import AUTODETECT, EMPTY, TRUNCATE, Tables, Target
+from .tables import APPEND, AUTODETECT, EMPTY, TRUNCATE, Tables, Target
 
 _logger = logger_of(__name__)
 
@@ -45,7 +46,7 @@ _ADVICE = (
 )
 
 
-class TableSink(OpenedSink[Tables]):
+class TableSink(OpenedSink[Tables], Claimant):
     """Base class of the sinks of tables."""
 
     spec = SinkSpec(retractions_advice=_ADVICE)
@@ -64,6 +65,17 @@ class TableSink(OpenedSink[Tables]):
     def display_data(self) -> dict[str, Any]:
         """Return the settings to show in a drawing of the pipeline."""
         return {"table": self.target()}
+
+    def claims(self) -> Sequence[Claim]:
+        written = self.written
+        if written.table is None:
+            return ()
+        what = f"it writes into BigQuery's {written.table} with {written.disposition}"
+        advice = (
+            f"{TRUNCATE} replaces the rows of others, and {EMPTY} refuses a table that has some; join the rows by "
+            "Flatten, or write into another table"
+        )
+        return [Claim(what, advice, ("bigquery", written.table), written.disposition == APPEND)]
 
     def prepare(self, context: SinkContext) -> None:
         prepared(context, self.opened(context))

@@ -19,7 +19,7 @@ from penstock.io.bigquery.schemas import schema_of
 from penstock.io.bigquery.sinks import StreamSink
 from penstock.io.bigquery.tables import Target
 from penstock.sdk.elements.bundle import Bundle
-from penstock.sdk.errors import SinkError, UnsupportedError
+from penstock.sdk.errors import PipelineError, SinkError, UnsupportedError
 from penstock.sdk.sink import SinkContext
 from penstock.testing.util import assert_that, equal_to
 
@@ -124,6 +124,23 @@ def test_rows_are_replaced_by_a_commit(bigquery: BigQueryServer, name: str, meth
     written(ROWS, name, schema=SCHEMA)
     written(rows, name, schema=SCHEMA, method=method, write_disposition="WRITE_TRUNCATE")
     assert rows == found(bigquery, name)
+
+
+@pytest.mark.parametrize("method", ["STORAGE_WRITE_API", "FILE_LOADS"])
+@pytest.mark.parametrize("dispositions", [("WRITE_TRUNCATE", "WRITE_TRUNCATE"), ("WRITE_APPEND", "WRITE_TRUNCATE")])
+def test_a_table_that_one_transform_replaces_is_refused_to_others(method: str, dispositions: tuple[str, str]) -> None:
+    """Their rows would be lost, without a word.  Several may append."""
+    p = beam.Pipeline()
+    rows = p | beam.Create(ROWS)
+    for label, other in (("First", "WRITE_APPEND"), ("Second", "WRITE_APPEND")):
+        _ = rows | label >> beam.io.WriteToBigQuery("shop.both", schema=SCHEMA, method=method, write_disposition=other)
+    _ = rows | "Third" >> beam.io.WriteToBigQuery(
+        "shop.orders", schema=SCHEMA, method=method, write_disposition=dispositions[0]
+    )
+    with pytest.raises(PipelineError, match="^Fourth.*into BigQuery's shop.orders.*as Third.* does already.*Flatten"):
+        _ = rows | "Fourth" >> beam.io.WriteToBigQuery(
+            "shop.orders", schema=SCHEMA, method=method, write_disposition=dispositions[1]
+        )
 
 
 @pytest.mark.parametrize("method", ["STORAGE_WRITE_API", "FILE_LOADS"])
