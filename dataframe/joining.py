@@ -58,4 +58,4 @@ def joined(
 
     hint = with_schema(Row, [(name, types["left" if side == BOTH else side][own]) for name, side, own in fields])
     rows = pairs | label >> CoGroupByKey() | f"{label}/Rows" >> FlatMap(matches).with_output_types(hint)
-    return rows  # type: ignore[no-any-return]
+    return rows

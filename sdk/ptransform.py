@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, get_args, get_origin, overload
@@ -19,15 +19,32 @@ from .typehints.simplified import declared, simplified
 from .user_code.signatures import signature
 
 if TYPE_CHECKING:
-    from typing import Concatenate, ParamSpec, TypeVar
+    from typing import Concatenate, Never, ParamSpec, TypeAlias, TypeVar
+
+    from typing_extensions import TypeForm
 
     from .pvalue import PCollection
-    from .static_types import Applicable, ApplicableToElements, Unannotated
+    from .static_types import Applicable, ApplicableToElements, OfInput, Result, Unannotated, Unlike
 
     A = TypeVar("A")
     B = TypeVar("B")
     C = TypeVar("C")
+    D = TypeVar("D")
     P = ParamSpec("P")
+
+    OfAnyToAny = TypeVar("OfAnyToAny", bound=OfInput[PCollection[Unlike], PCollection[Unlike]])
+    OfAny = TypeVar("OfAny", bound=OfInput[PCollection[Unlike], Any])
+    OfAnyKeys = TypeVar("OfAnyKeys", bound=OfInput[PCollection[tuple[Unlike, Any]], Any])
+    OfAnyValues = TypeVar("OfAnyValues", bound=OfInput[PCollection[tuple[Any, Unlike]], Any])
+    Unknown: TypeAlias = "PTransform[PCollection[Any], PCollection[Any]]"
+    # Elements of a generic transform that mypy knows nothing of.
+    NeverKnown: TypeAlias = (
+        Iterable[tuple[Never, object] | tuple[object, Never]]
+        | Mapping[Any, Never]
+        | tuple[Never, object]
+        | tuple[object, Iterable[Never]]
+        | tuple[Never, object, object]
+    )
 
 _logger = logging.getLogger(__name__)
 
@@ -125,6 +142,8 @@ class PTransform(Generic[InputT, OutputT]):
     @overload
     def with_output_types(self, hint: type[B], **tagged: Any) -> PTransform[InputT, PCollection[B]]: ...
     @overload
+    def with_output_types(self, hint: TypeForm[B], **tagged: Any) -> PTransform[InputT, PCollection[B]]: ...
+    @overload
     def with_output_types(self, hint: Any = None, **tagged: Any) -> PTransform[InputT, Any]: ...
     def with_output_types(self, hint: Any = None, **tagged: Any) -> Any:
         """Declare the type of its output's elements, and those of tagged outputs by tag."""
@@ -187,7 +206,9 @@ class PTransform(Generic[InputT, OutputT]):
     if TYPE_CHECKING:
         # For the protocols of `static_types`.
         def _declares(self, pcoll: InputT, /) -> OutputT: ...
+        def _accepts(self) -> list[InputT]: ...
         def _expands(self) -> None: ...
+        def _refuses(self) -> Result: ...
 
         # Methods of the extension for programs of Beam.
         def with_resource_hints(self, **hints: Any) -> Self: ...
@@ -230,12 +251,81 @@ class PTransform(Generic[InputT, OutputT]):
             return NotImplemented
         return ChainedPTransform(self, other)
 
-    def __rrshift__(self, label: str) -> Self:
+    # What is unknown stays so behind a label.  Mypy takes the items of `Map(list)` for `Never`.
+    @overload
+    def __rrshift__(self: OfAnyToAny, label: str) -> OfAnyToAny: ...  # type: ignore[overload-overlap]
+    @overload
+    def __rrshift__(
+        self: OfInput[PCollection[Unlike], PCollection[list[Never]]], label: str
+    ) -> PTransform[PCollection[Any], PCollection[list[Any]]]: ...
+    @overload
+    def __rrshift__(
+        self: OfInput[PCollection[Unlike], PCollection[set[Never]]], label: str
+    ) -> PTransform[PCollection[Any], PCollection[set[Any]]]: ...
+    @overload
+    def __rrshift__(
+        self: OfInput[PCollection[Unlike], PCollection[dict[Never, Never]]], label: str
+    ) -> PTransform[PCollection[Any], PCollection[dict[Any, Any]]]: ...
+    @overload
+    def __rrshift__(self: OfAny, label: str) -> OfAny: ...
+    @overload
+    def __rrshift__(self: OfAnyKeys, label: str) -> OfAnyKeys: ...  # type: ignore[overload-overlap]
+    @overload
+    def __rrshift__(self: OfAnyValues, label: str) -> OfAnyValues: ...  # type: ignore[overload-overlap]
+    # Mypy knows nothing of the elements of a generic transform there.
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Never], PCollection[Never]], label: str) -> Keeping: ...
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Result], PCollection[Unlike]], label: str) -> Unknown: ...
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Result], PCollection[Result]], label: str) -> Keeping: ...
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Never], PCollection[NeverKnown]], label: str) -> Unknown: ...
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Never], B], label: str) -> PTransform[PCollection[Any], B]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Result], PCollection[NeverKnown]], label: str) -> Unknown: ...
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Result], B], label: str) -> PTransform[PCollection[Any], B]: ...
+    @overload
+    def __rrshift__(self: OfInput[PCollection[tuple[Never, Any]], PCollection[NeverKnown]], label: str) -> Unknown: ...
+    @overload
+    def __rrshift__(
+        self: OfInput[PCollection[tuple[Never, Any]], B], label: str
+    ) -> PTransform[PCollection[Any], B]: ...
+    @overload
+    def __rrshift__(self: OfInput[PCollection[tuple[Any, Never]], PCollection[NeverKnown]], label: str) -> Unknown: ...
+    @overload
+    def __rrshift__(
+        self: OfInput[PCollection[tuple[Any, Never]], B], label: str
+    ) -> PTransform[PCollection[Any], B]: ...
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Iterable[Never]], PCollection[NeverKnown]], label: str) -> Unknown: ...
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Iterable[Never]], B], label: str) -> PTransform[PCollection[Any], B]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __rrshift__(self: OfInput[PCollection[list[Never]], PCollection[NeverKnown]], label: str) -> Unknown: ...
+    @overload
+    def __rrshift__(self: OfInput[PCollection[list[Never]], B], label: str) -> PTransform[PCollection[Any], B]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Sequence[Never]], PCollection[NeverKnown]], label: str) -> Unknown: ...
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Sequence[Never]], B], label: str) -> PTransform[PCollection[Any], B]: ...  # type: ignore[overload-overlap]
+    # `Map(sum)`, of which mypy takes the first signature.
+    @overload
+    def __rrshift__(self: OfInput[PCollection[Iterable[bool]], PCollection[int]], label: str) -> Unknown: ...
+    @overload
+    def __rrshift__(
+        self: OfInput[PCollection[Iterable[Result] | None], B], label: str
+    ) -> PTransform[PCollection[Any], B]: ...
+    @overload
+    def __rrshift__(self, label: str) -> Self: ...
+    def __rrshift__(self, label: str) -> Any:
         if not isinstance(label, str):
             raise TypeError(f"a label must be a str, got {label!r}")
         # It has the attributes of this transform.
         named: Any = _NamedPTransform(self, label)
-        return named  # type: ignore[no-any-return]
+        return named
 
     @overload
     def __ror__(self: Unannotated[dict[str, PCollection[A]], B], left: dict[str, PCollection[A]]) -> B: ...
@@ -249,6 +339,10 @@ class PTransform(Generic[InputT, OutputT]):
     def __ror__(self: Applicable[PCollection[A], PCollection[B]], left: Iterable[A]) -> list[B]: ...
     @overload
     def __ror__(self: Applicable[dict[str, A], B], left: dict[str, A]) -> B: ...
+    @overload
+    def __ror__(self: Applicable[tuple[A, C], B], left: tuple[A, C]) -> B: ...
+    @overload
+    def __ror__(self: Applicable[tuple[A, C, D], B], left: tuple[A, C, D]) -> B: ...
     @overload
     def __ror__(self, left: Iterable[Any]) -> Any: ...
     def __ror__(self, left: Any) -> Any:
@@ -308,6 +402,14 @@ def _type_in_pcollection(hint: Any) -> Any:
         return None
     element_type = typehint_of(get_args(hint)[0])
     return None if simplified(element_type) is Any else element_type
+
+
+if TYPE_CHECKING:
+
+    class Keeping(PTransform):
+        """A transform whose outputs have the type of its inputs."""
+
+        def expand(self, pcoll: PCollection[A]) -> PCollection[A]: ...
 
 
 class ChainedPTransform(PTransform):

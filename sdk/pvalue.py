@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, LiteralString, Never, Protocol, TypeVar, overload
 
 from ..windowing.duration import Duration
 from . import graph
@@ -18,10 +18,25 @@ from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
 
 if TYPE_CHECKING:
     from ..windowing.timestamped_value import TimestampedValue
-    from .static_types import Applicable, ApplicableToElements, Elementwise, OfWholeInput, Unannotated
+    from .static_types import (
+        Applicable,
+        ApplicableToElements,
+        Elementwise,
+        GroupsElements,
+        KeepsElements,
+        OfWholeInput,
+        PairsElements,
+        Refused,
+        Same,
+        SplitsElements,
+        Unannotated,
+    )
 
     OutputT = TypeVar("OutputT")
 
+
+# Mypy takes it as true.
+MYPY = False
 
 # In the place of what hasn't been looked for.
 NOT_KNOWN: Any = ...
@@ -226,7 +241,7 @@ class PCollection(PValue, Generic[T_co]):
         # The output of the grouping whose panes its elements have; None without one.
         self.grouping: Any = NOT_KNOWN
 
-    if TYPE_CHECKING:
+    if MYPY:
 
         @overload
         def __or__(self, transform: Unannotated[PCollection[T_co], OutputT]) -> OutputT: ...
@@ -240,6 +255,40 @@ class PCollection(PValue, Generic[T_co]):
         def __or__(self, transform: Elementwise[PCollection[T_co], PCollection[OutputT]]) -> PCollection[OutputT]: ...
         @overload
         def __or__(self, transform: OfWholeInput[PCollection[T_co], OutputT]) -> OutputT: ...
+        @overload
+        def __or__(self, transform: Refused[Never]) -> Any: ...
+        def __or__(self, transform: Any) -> Any: ...
+    elif TYPE_CHECKING:
+        # Pyright infers no generic method of an element that is a type variable.
+
+        @overload
+        def __or__(self, transform: Unannotated[PCollection[T_co], OutputT]) -> OutputT: ...
+        @overload
+        def __or__(self, transform: KeepsElements[T_co, Same]) -> PCollection[T_co]: ...
+        @overload
+        def __or__(self, transform: KeepsElements[T_co, OutputT]) -> PCollection[OutputT]: ...
+        @overload
+        def __or__(self, transform: PairsElements[T_co, OutputT]) -> PCollection[tuple[OutputT, T_co]]: ...
+        @overload
+        def __or__(self, transform: GroupsElements[T_co, OutputT]) -> PCollection[tuple[OutputT, Iterable[T_co]]]: ...
+        @overload
+        def __or__(self, transform: SplitsElements[T_co]) -> tuple[PCollection[T_co], ...]: ...
+        @overload
+        def __or__(
+            self, transform: Elementwise[PCollection[T_co], PCollection[TimestampedValue[OutputT]]]
+        ) -> PCollection[OutputT]: ...
+        @overload
+        def __or__(self, transform: Elementwise[PCollection[T_co], PCollection[OutputT]]) -> PCollection[OutputT]: ...
+        @overload
+        def __or__(self, transform: OfWholeInput[PCollection[T_co], OutputT]) -> OutputT: ...
+        # `", ".join`, of which Pyright takes the first signature.
+        @overload
+        def __or__(
+            self: PCollection[Iterable[str]],
+            transform: Elementwise[PCollection[Iterable[LiteralString]], PCollection[LiteralString]],
+        ) -> PCollection[str]: ...
+        @overload
+        def __or__(self, transform: Refused[Never]) -> Any: ...
         def __or__(self, transform: Any) -> Any: ...
 
     @property
@@ -391,6 +440,11 @@ class DoOutputsTuple(Generic[T_co]):
 if TYPE_CHECKING:
     # What can be unpacked into a named main output and other ones.
     class MainAndOne(DoOutputsTuple[T_co], tuple[PCollection[T_co], PCollection[Any]]): ...  # type: ignore[misc]
+
+    # The outputs of exception handling.
+    class GoodAndBad(  # type: ignore[misc]
+        DoOutputsTuple[T_co], tuple[PCollection[T_co], PCollection[tuple[Any, Any]]]
+    ): ...
 
     class MainAndTwo(  # type: ignore[misc]
         DoOutputsTuple[T_co], tuple[PCollection[T_co], PCollection[Any], PCollection[Any]]

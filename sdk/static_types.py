@@ -9,7 +9,19 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, ClassVar, Concatenate, Literal, Never, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import (
+    Any,
+    ClassVar,
+    Concatenate,
+    Literal,
+    LiteralString,
+    Never,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 from uuid import UUID
 
 from .elements.element_wrappers import Retracted, TaggedOutput, WindowedValue
@@ -21,6 +33,7 @@ X = TypeVar("X")
 P = ParamSpec("P")
 ElementT = TypeVar("ElementT")
 ElementT_contra = TypeVar("ElementT_contra", contravariant=True)
+InputT = TypeVar("InputT")
 InputT_contra = TypeVar("InputT_contra", contravariant=True)
 OutputT_co = TypeVar("OutputT_co", covariant=True)
 ResultT_co = TypeVar("ResultT_co", covariant=True)
@@ -62,10 +75,68 @@ class ApplicableToElements(Protocol[ElementT_contra, InputT_contra, OutputT_co])
     def _gives(self, pcoll: InputT_contra, /) -> OutputT_co: ...
 
 
+class KeepsElements(Protocol[ElementT_contra, ResultT_co]):
+    """`Filter` or `WithTimestamps` in Pyright: the result's elements, or `Same`."""
+
+    def _takes(self, element: ElementT_contra, /) -> None: ...
+
+    def _keeps(self) -> ResultT_co: ...
+
+
+class PairsElements(Protocol[ElementT_contra, ResultT_co]):
+    """`WithKeys` in Pyright."""
+
+    def _takes(self, element: ElementT_contra, /) -> None: ...
+
+    def _pairs(self) -> ResultT_co: ...
+
+
+class GroupsElements(Protocol[ElementT_contra, ResultT_co]):
+    """`GroupBy` in Pyright."""
+
+    def _takes(self, element: ElementT_contra, /) -> None: ...
+
+    def _groups(self) -> ResultT_co: ...
+
+
+class SplitsElements(Protocol[ElementT_contra]):
+    """`Partition` in Pyright."""
+
+    def _takes(self, element: ElementT_contra, /) -> None: ...
+
+    def _splits(self) -> None: ...
+
+
 class Elementwise(Applicable[InputT_contra, OutputT_co], Protocol):
     """A transform whose outputs may be wrapped, as in a `TimestampedValue`."""
 
     def _unwraps(self) -> None: ...
+
+
+class Result:
+    """A stand-in for the result of a function, in messages of mypy."""
+
+
+class Unlike:
+    """A type that only an unknown type fits."""
+
+
+class OfInput(Protocol[InputT, OutputT_co]):
+    """A transform of exactly this input, by its class.
+
+    Mypy infers `"label" >> transform` without the left side of `|`.  Of a generic transform's elements it then knows
+    nothing, which is `Never`, or `Result`.
+    """
+
+    def _accepts(self) -> list[InputT]: ...
+
+    def expand(self, input_or_inputs: Any, /) -> OutputT_co: ...
+
+
+class Refused(Protocol[ResultT_co]):
+    """No transform, as `Refused[Never]`.  Mypy says what is wrong by a signature that fits but for its types."""
+
+    def _refuses(self) -> ResultT_co: ...
 
 
 class Process(Protocol[ElementT_contra, P, ResultT_co]):
@@ -74,6 +145,14 @@ class Process(Protocol[ElementT_contra, P, ResultT_co]):
     def _declares(self, element: ElementT_contra, /) -> object: ...
 
     def process(self, element: ElementT_contra, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...
+
+
+class ProcessWithKeywords(Protocol[ElementT_contra, ResultT_co]):
+    """A DoFn whose `process` takes this element and any keyword arguments, with which mypy matches no `Process`."""
+
+    def _declares(self, element: ElementT_contra, /) -> object: ...
+
+    def process(self, element: ElementT_contra, /, *, _: Any) -> ResultT_co: ...
 
 
 class UnannotatedProcess(Protocol[ElementT_contra, ResultT_co]):
@@ -135,19 +214,22 @@ class _LambdaOfMany(_OnlyLambdas, Protocol):
 Lambda: TypeAlias = _LambdaOfFew | _LambdaOfMany
 
 
-class Result:
-    """A stand-in for the result of a function, in messages of mypy."""
+class Same:
+    """A stand-in for the elements of the input."""
 
 
 # A function of an element of type A and further arguments P, with a result of type B.  Mypy takes each name `MYPY` as
 # true, and infers the parameter of a lambda from the left side of `|`.
 MYPY = False
 if MYPY:
-    from mypy_extensions import DefaultArg
+    from mypy_extensions import DefaultArg, NamedArg
 
     Function: TypeAlias = Callable[Concatenate[A, P], B]
+    KeyFunction: TypeAlias = Callable[[A], B]
     # Mypy infers a lambda only from a function with as many defaults.  Where nothing says what A is, A would be
     # `Never`, but `A | Any` is `Any`.
+    # With `**kwargs` in P, mypy accepts no call.  Only such a function takes an argument of any name.
+    WithKeywords: TypeAlias = Callable[[A, NamedArg(Any, "_")], B]
     WithDefault: TypeAlias = Callable[[A | Any, DefaultArg(Any)], B]
     WithDefaults: TypeAlias = Callable[[A | Any, DefaultArg(Any), DefaultArg(Any)], B]
     WithThreeDefaults: TypeAlias = Callable[[A | Any, DefaultArg(Any), DefaultArg(Any), DefaultArg(Any)], B]
@@ -155,9 +237,12 @@ if MYPY:
     WithArgumentAndDefault: TypeAlias = Callable[[A | Any, X, DefaultArg(Any)], B]
     PairWithDefault: TypeAlias = Callable[[Any, Any, DefaultArg(Any)], B]
     PairWithDefaults: TypeAlias = Callable[[Any, Any, DefaultArg(Any), DefaultArg(Any)], B]
+    PairWithKeywords: TypeAlias = Callable[[A, X, NamedArg(Any, "_")], B]
 else:
     Function: TypeAlias = Lambda | Callable[Concatenate[A, P], B]
     WithDefault: TypeAlias = Callable[[A], B]
+    WithKeywords: TypeAlias = Callable[[A], B]
+    KeyFunction: TypeAlias = Lambda | Callable[[A], B]
 
 
 # Elements whose items are arguments of a function: pairs, whose types count, and others.  With `tuple[Any, ...]` mypy
@@ -173,8 +258,36 @@ class Combiner(Protocol[ElementT_contra, ResultT_co]):
     def extract_output(self, accumulator: Any, /, *args: Any, **kwargs: Any) -> ResultT_co: ...
 
 
+class Divisible(Protocol):
+    """A number."""
+
+    def __truediv__(self, other: Any, /) -> Any: ...
+
+
 # `sum`, `min`, `max`, and functions like them.
 Fold: TypeAlias = Callable[[list[Summable]], Summable | Literal[0]]
+
+
+class Summation(Protocol):
+    """`sum`, which has a second parameter.  Without the left side of `|`, checkers take its first signature."""
+
+    def __call__(self, values: Iterable[Summable], /, start: Summable) -> Summable: ...
+
+
+class Formatting(Protocol):
+    """`"...".format`, whose first signature is of literals."""
+
+    @overload
+    def __call__(self, value: LiteralString, /, *, _: LiteralString) -> LiteralString: ...
+    @overload
+    def __call__(self, value: object, /, *, _: object) -> str: ...
+
+
+class Gradual(Protocol):
+    """A function of any arguments with a result of an unknown type, such as a `partial` of one without annotations."""
+
+    def __call__(self, value: Any, /, start: Any = ..., *, _: Any = ...) -> Unlike: ...
+
 
 FunctionOfList: TypeAlias = Callable[Concatenate[list[A], ...], B]
 
@@ -211,6 +324,12 @@ Record: TypeAlias = dict[str, Any] | NamedTupleRecord | DataclassRecord | AttrsR
 ConstantKey: TypeAlias = (
     str | bytes | complex | tuple[Any, ...] | frozenset[Any] | date | timedelta | Decimal | Enum | UUID | Record | None
 )
+
+
+class CoderOf(Protocol[ResultT_co]):
+    """A coder of values of this type, by its `decode`."""
+
+    def decode(self, encoded: bytes, /) -> ResultT_co: ...
 
 
 class SpecOf(Protocol[ResultT_co]):

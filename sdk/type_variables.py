@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from .elements.row import Row
+    from .static_types import Same
 
     # An element, an output, and a key.
     A = TypeVar("A", default=Any)
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     R = TypeVar("R", default=Any)
     T = TypeVar("T", default=Any)
     T_co = TypeVar("T_co", covariant=True, default=Any)
-    # A combiner, and the key of `GroupBy`: a function or a field.
+    # A combiner.
     CombinerT_co = TypeVar("CombinerT_co", covariant=True, default=Any)
-    KeyingT_co = TypeVar("KeyingT_co", covariant=True, default=Any)
+    # The elements that `Filter` keeps: the same type, or that of a type guard.
+    KeptT = TypeVar("KeptT", default=Same)
     # The elements of a source whose type a class gives.
     RowT = TypeVar("RowT", default=Row)
     # The input and the output of a transform or a DoFn.
@@ -29,9 +31,9 @@ else:
     from typing import TypeVar
 
     A, B, K, R, T = map(TypeVar, "ABKRT")
+    KeptT = TypeVar("KeptT")
     RowT = TypeVar("RowT")
     T_co = TypeVar("T_co", covariant=True)
     CombinerT_co = TypeVar("CombinerT_co", covariant=True)
-    KeyingT_co = TypeVar("KeyingT_co", covariant=True)
     InputT = TypeVar("InputT", contravariant=True)
     OutputT = TypeVar("OutputT", covariant=True)

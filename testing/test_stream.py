@@ -30,6 +30,8 @@ from .stream_events import ElementEvent, Event, ProcessingTimeEvent, WatermarkEv
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from typing_extensions import TypeForm
+
     T = TypeVar("T")
 
 
@@ -101,6 +103,10 @@ class TestStream(PTransform[PBegin, OutputT]):
                 self._watermarks[event.tag] = event.micros
         else:
             raise TypeError(f"TestStream: expected an event, such as WatermarkEvent(10), got {event!r}")
+
+    if TYPE_CHECKING:
+
+        def with_output_types(self, hint: TypeForm[T], **tagged: Any) -> TestStream[PCollection[T]]: ...  # type: ignore[override]
 
     @overload
     def add_elements(

@@ -13,6 +13,8 @@ from ..triggers import AccumulationMode, DefaultTrigger, Trigger
 from ..windowing import WindowFn
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import Keeps
+
     T = TypeVar("T")
 
 
@@ -45,6 +47,10 @@ class WindowInto(PTransform):
     ('a', 60)
     ('a', 70)
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: Keeps
 
     def __init__(
         self,

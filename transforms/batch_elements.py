@@ -22,6 +22,8 @@ from .length_bucket import DEFAULT_BUCKET_BOUNDARIES, checked_boundaries
 from .pardo import ParDo
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import MakesLists
+
     T = TypeVar("T")
 
 # The number of latest timings that the estimate is based on.
@@ -63,6 +65,10 @@ class BatchElements(PTransform):
     >>> [1, 2, 3, 4, 5] | beam.BatchElements(min_batch_size=2, max_batch_size=2)
     [[1, 2], [3, 4], [5]]
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: MakesLists  # type: ignore[assignment]
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from .pardo import ParDo
 
 if TYPE_CHECKING:
     K = TypeVar("K")
+    Tag = TypeVar("Tag")
     V = TypeVar("V")
     V1 = TypeVar("V1")
     V2 = TypeVar("V2")
@@ -70,13 +71,15 @@ class CoGroupByKey(PTransform):
             self, left: tuple[PCollection[tuple[K, V1]], PCollection[tuple[K, V2]], PCollection[tuple[K, V3]]]
         ) -> PCollection[tuple[K, tuple[list[V1], list[V2], list[V3]]]]: ...
         @overload
-        def __ror__(
-            self, left: Mapping[str, PCollection[tuple[K, Any]]]
-        ) -> PCollection[tuple[K, dict[str, list[Any]]]]: ...
+        def __ror__(  # type: ignore[overload-overlap]
+            self, left: Mapping[Tag, PCollection[tuple[K, object]]]
+        ) -> PCollection[tuple[K, dict[Tag, list[Any]]]]: ...
         @overload
-        def __ror__(self, left: Iterable[PCollection[tuple[K, V]]]) -> PCollection[tuple[K, tuple[list[V], ...]]]: ...
+        def __ror__(self, left: Iterable[PCollection[tuple[K, V]]]) -> PCollection[tuple[K, tuple[list[V], ...]]]: ...  # type: ignore[overload-overlap]
         @overload
-        def __ror__(self, left: Iterable[Any]) -> Any: ...
+        def __ror__(self, left: Mapping[Tag, Iterable[tuple[K, object]]]) -> list[tuple[K, dict[Tag, list[Any]]]]: ...  # type: ignore[overload-overlap]
+        @overload
+        def __ror__(self, left: Iterable[Iterable[tuple[K, V]]]) -> list[tuple[K, tuple[list[V], ...]]]: ...
         def __ror__(self, left: Any) -> Any: ...
 
     @overload
@@ -88,9 +91,9 @@ class CoGroupByKey(PTransform):
         self, pcolls: tuple[PCollection[tuple[K, V1]], PCollection[tuple[K, V2]], PCollection[tuple[K, V3]]]
     ) -> PCollection[tuple[K, tuple[list[V1], list[V2], list[V3]]]]: ...
     @overload
-    def expand(
-        self, pcolls: Mapping[str, PCollection[tuple[K, Any]]]
-    ) -> PCollection[tuple[K, dict[str, list[Any]]]]: ...
+    def expand(  # type: ignore[overload-overlap]
+        self, pcolls: Mapping[Tag, PCollection[tuple[K, object]]]
+    ) -> PCollection[tuple[K, dict[Tag, list[Any]]]]: ...
     @overload
     def expand(self, pcolls: Iterable[PCollection[tuple[K, V]]]) -> PCollection[tuple[K, tuple[list[V], ...]]]: ...
     def expand(self, pcolls: Any) -> Any:

@@ -29,12 +29,18 @@ from .map_and_filter import FlatMap, Map
 from .pardo import ParDo
 
 if TYPE_CHECKING:
-    from ..sdk.static_types import Combiner, Fold, FunctionOfList
+    from ..sdk.static_types import Applicable, Combiner, Fold, FunctionOfList
 
+    A = TypeVar("A")
+    B = TypeVar("B")
     K = TypeVar("K")
     V = TypeVar("V")
     R = TypeVar("R")
     T = TypeVar("T")
+
+
+# Mypy takes it as true.
+MYPY = False
 
 
 class _Combining(PTransform, Generic[CombinerT_co]):
@@ -61,6 +67,29 @@ class CombinePerKey(_Combining[CombinerT_co]):
     >>> [("a", 1), ("b", 2), ("a", 3)] | beam.CombinePerKey(sum)
     [('a', 4), ('b', 2)]
     """
+
+    if TYPE_CHECKING and not MYPY:
+        _declares: None
+
+        @overload  # type: ignore[override]
+        def __ror__(
+            self: CombinePerKey[Combiner[V, R]], left: PCollection[tuple[K, V]]
+        ) -> PCollection[tuple[K, R]]: ...
+        @overload
+        def __ror__(self: CombinePerKey[Fold], left: PCollection[tuple[K, T]]) -> PCollection[tuple[K, T]]: ...
+        @overload
+        def __ror__(
+            self: CombinePerKey[FunctionOfList[V, R]], left: PCollection[tuple[K, V]]
+        ) -> PCollection[tuple[K, R]]: ...
+        @overload
+        def __ror__(self: CombinePerKey[type[R]], left: PCollection[tuple[K, Any]]) -> PCollection[tuple[K, R]]: ...
+        @overload
+        def __ror__(
+            self: CombinePerKey[FunctionOfList[Any, R]], left: PCollection[tuple[K, Any]]
+        ) -> PCollection[tuple[K, R]]: ...
+        @overload
+        def __ror__(self: Applicable[PCollection[A], PCollection[B]], left: Iterable[A]) -> list[B]: ...
+        def __ror__(self, left: Any) -> Any: ...
 
     late_tag: str | None = None
 
@@ -102,6 +131,10 @@ class CombinePerKey(_Combining[CombinerT_co]):
     ) -> PCollection[tuple[K, R]]: ...
     @overload
     def expand(self: CombinePerKey[type[R]], pcoll: PCollection[tuple[K, Any]]) -> PCollection[tuple[K, R]]: ...
+    @overload
+    def expand(
+        self: CombinePerKey[FunctionOfList[Any, R]], pcoll: PCollection[tuple[K, Any]]
+    ) -> PCollection[tuple[K, R]]: ...
     def expand(self, pcoll: Any) -> Any:
         key, combined = pair_types(pcoll)
         value = self.output_type(combined)
@@ -150,6 +183,23 @@ class CombineGlobally(_Combining[CombinerT_co]):
     [6]
     """
 
+    if TYPE_CHECKING and not MYPY:
+        _declares: None
+
+        @overload
+        def __ror__(self: CombineGlobally[Combiner[V, R]], left: PCollection[V]) -> PCollection[R]: ...
+        @overload
+        def __ror__(self: CombineGlobally[Fold], left: PCollection[T]) -> PCollection[T]: ...
+        @overload
+        def __ror__(self: CombineGlobally[FunctionOfList[V, R]], left: PCollection[V]) -> PCollection[R]: ...
+        @overload
+        def __ror__(self: CombineGlobally[type[R]], left: PCollection[Any]) -> PCollection[R]: ...
+        @overload
+        def __ror__(self: CombineGlobally[FunctionOfList[Any, R]], left: PCollection[Any]) -> PCollection[R]: ...
+        @overload
+        def __ror__(self: Applicable[PCollection[A], PCollection[B]], left: Iterable[A]) -> list[B]: ...
+        def __ror__(self, left: Any) -> Any: ...
+
     has_defaults = True
     as_view = False
     fanout: int | None = None
@@ -190,6 +240,8 @@ class CombineGlobally(_Combining[CombinerT_co]):
     def expand(self: CombineGlobally[FunctionOfList[V, R]], pcoll: PCollection[V]) -> PCollection[R]: ...
     @overload
     def expand(self: CombineGlobally[type[R]], pcoll: PCollection[Any]) -> PCollection[R]: ...
+    @overload
+    def expand(self: CombineGlobally[FunctionOfList[Any, R]], pcoll: PCollection[Any]) -> PCollection[R]: ...
     def expand(self, pcoll: Any) -> Any:
         label = pcoll.pipeline.full_label
         if self.has_defaults and not self.as_view and not isinstance(pcoll.windowing.window_fn, GlobalWindows):
@@ -260,6 +312,33 @@ class CombineValues(_Combining[CombinerT_co]):
     [('a', 3)]
     """
 
+    if TYPE_CHECKING and not MYPY:
+        _declares: None
+
+        @overload  # type: ignore[override]
+        def __ror__(
+            self: CombineValues[Combiner[V, R]], left: PCollection[tuple[K, Iterable[V]]]
+        ) -> PCollection[tuple[K, R]]: ...
+        @overload
+        def __ror__(
+            self: CombineValues[Fold], left: PCollection[tuple[K, Iterable[T]]]
+        ) -> PCollection[tuple[K, T]]: ...
+        @overload
+        def __ror__(
+            self: CombineValues[FunctionOfList[V, R]], left: PCollection[tuple[K, Iterable[V]]]
+        ) -> PCollection[tuple[K, R]]: ...
+        @overload
+        def __ror__(
+            self: CombineValues[type[R]], left: PCollection[tuple[K, Iterable[Any]]]
+        ) -> PCollection[tuple[K, R]]: ...
+        @overload
+        def __ror__(
+            self: CombineValues[FunctionOfList[Any, R]], left: PCollection[tuple[K, Iterable[Any]]]
+        ) -> PCollection[tuple[K, R]]: ...
+        @overload
+        def __ror__(self: Applicable[PCollection[A], PCollection[B]], left: Iterable[A]) -> list[B]: ...
+        def __ror__(self, left: Any) -> Any: ...
+
     def default_label(self) -> str:
         return f"CombineValues({self.fn_label})"
 
@@ -282,6 +361,10 @@ class CombineValues(_Combining[CombinerT_co]):
     @overload
     def expand(
         self: CombineValues[type[R]], pcoll: PCollection[tuple[K, Iterable[Any]]]
+    ) -> PCollection[tuple[K, R]]: ...
+    @overload
+    def expand(
+        self: CombineValues[FunctionOfList[Any, R]], pcoll: PCollection[tuple[K, Iterable[Any]]]
     ) -> PCollection[tuple[K, R]]: ...
     def expand(self, pcoll: Any) -> Any:
         if any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values())):

@@ -20,6 +20,8 @@ from .map_and_filter import Map
 from .pardo import ParDo
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import Keeps, KeepsPairs
+
     K = TypeVar("K")
     T = TypeVar("T")
     V = TypeVar("V")
@@ -41,6 +43,10 @@ class DeduplicatePerKey(PTransform):
     >>> [("a", 1), ("b", 2), ("a", 3)] | beam.DeduplicatePerKey(processing_time_duration=10)
     [('a', 1), ('b', 2)]
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: KeepsPairs  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -74,6 +80,10 @@ class Deduplicate(DeduplicatePerKey):
     >>> ["a", "b", "a"] | beam.Deduplicate(processing_time_duration=10)
     ['a', 'b']
     """
+
+    if TYPE_CHECKING:
+        _declares: None
+        __ror__: Keeps
 
     def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         pairs = pcoll | "Use Value as Key" >> Map(lambda x: (x, None))

@@ -14,6 +14,8 @@ from .keys import Keys
 from .pardo import ParDo
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import Keeps
+
     T = TypeVar("T")
 
 
@@ -28,6 +30,10 @@ class Distinct(PTransform):
     >>> [1, 2, 1] | beam.Distinct()
     [1, 2]
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: Keeps
 
     def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         to_pairs = ParDo(ArrangementDoFn((WHOLE, Constant(None)), "ToPairs"))

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from ..sdk.elements.row import Row
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.type_variables import B
 from .map_and_filter import MapTuple
 from .request_response import (
     DEFAULT_TIMEOUT_SECS,
@@ -31,6 +32,21 @@ from .request_response import (
     ResponseT,
 )
 from .response_caches import DEFAULT_CACHE_ENTRY_TTL_SEC, Cache, LocalCache, RedisCache
+
+if TYPE_CHECKING:
+    from typing import Protocol, TypeVar
+
+    A = TypeVar("A")
+    C = TypeVar("C")
+    RequestT_contra = TypeVar("RequestT_contra", contravariant=True)
+    JoinedT_co = TypeVar("JoinedT_co", covariant=True)
+
+    class JoiningHandler(Protocol[RequestT_contra, JoinedT_co]):
+        """A handler with a `join_fn` of its own."""
+
+        def __call__(self, request: RequestT_contra, /, *args: Any, **kwargs: Any) -> Any: ...
+        def join_fn(self, left: Any, right: Any, /) -> JoinedT_co: ...
+
 
 JoinFn = Callable[[dict[str, Any], dict[str, Any]], Row]
 
@@ -51,8 +67,10 @@ class EnrichmentSourceHandler(Caller[RequestT, ResponseT]):
     """
 
 
-class Enrichment(PTransform):
+class Enrichment(PTransform[PCollection[RequestT], PCollection[B]]):
     """Rows joined with the answers of a service.
+
+    Returns a `PCollection[Row]`, or a `PCollection[B]` for a `join_fn` with results of type B.
 
     Calls run in the event loop of the worker, as those of `AsyncMap` (docs/async.md), and answers may be cached.
 
@@ -67,9 +85,45 @@ class Enrichment(PTransform):
         1 for any other.
     """
 
+    @overload
+    def __init__(
+        self: Enrichment[A, C],
+        source_handler: JoiningHandler[A, C],
+        join_fn: None = None,
+        timeout: float | None = DEFAULT_TIMEOUT_SECS,
+        repeater: Repeater | None = None,
+        throttler: PreCallThrottler | None = None,
+        use_custom_types: bool = False,
+        *,
+        concurrency: int | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Enrichment[A, Row],
+        source_handler: EnrichmentSourceHandler[A, Any],
+        join_fn: None = None,
+        timeout: float | None = DEFAULT_TIMEOUT_SECS,
+        repeater: Repeater | None = None,
+        throttler: PreCallThrottler | None = None,
+        use_custom_types: bool = False,
+        *,
+        concurrency: int | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Enrichment[A, C],
+        source_handler: EnrichmentSourceHandler[A, Any],
+        join_fn: Callable[[Any, Any], C],
+        timeout: float | None = DEFAULT_TIMEOUT_SECS,
+        repeater: Repeater | None = None,
+        throttler: PreCallThrottler | None = None,
+        use_custom_types: bool = False,
+        *,
+        concurrency: int | None = None,
+    ) -> None: ...
     def __init__(
         self,
-        source_handler: EnrichmentSourceHandler[Any, Any],
+        source_handler: Any,
         join_fn: JoinFn | Callable[[Any, Any], Any] | None = None,
         timeout: float | None = DEFAULT_TIMEOUT_SECS,
         repeater: Repeater | None = None,
@@ -90,7 +144,7 @@ class Enrichment(PTransform):
         # Checks the settings.
         self._requests()
 
-    def _requests(self) -> RequestResponseIO:
+    def _requests(self) -> RequestResponseIO[Any, Any]:
         return RequestResponseIO(
             self._handler,
             self._timeout,
@@ -109,16 +163,16 @@ class Enrichment(PTransform):
 
         return answers | "enrichment_join" >> MapTuple(join)
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[RequestT]) -> PCollection[B]:
         return self._joined(pcoll | "Enrichment-RRIO" >> self._requests())
 
     def with_exception_handling(
         self, main_tag: str = "good", dead_letter_tag: str = "bad", **kwargs: Any
-    ) -> PTransform:
+    ) -> PTransform[PCollection[RequestT], tuple[PCollection[B], PCollection[tuple[RequestT, Any]]]]:
         """Return the transform with two outputs: joined rows, and dead letters of rows whose calls fail."""
         return _WithDeadLetters(self, main_tag, dead_letter_tag, kwargs)
 
-    def with_cache(self, max_size: int = 10_000, time_to_live: float | None = None) -> Enrichment:
+    def with_cache(self, max_size: int = 10_000, time_to_live: float | None = None) -> Self:
         """Return the transform with a cache of so many answers in each subtask, each for so many seconds at most."""
         return self._with(LocalCache(max_size, time_to_live))
 
@@ -131,21 +185,23 @@ class Enrichment(PTransform):
         request_coder: Any = None,
         response_coder: Any = None,
         **kwargs: Any,
-    ) -> Enrichment:
+    ) -> Self:
         """Return the transform with a cache in Redis; see `RedisCache`."""
         cache = RedisCache(
             host, port, time_to_live, request_coder=request_coder, response_coder=response_coder, **kwargs
         )
         return self._with(cache)
 
-    def _with(self, cache: Cache) -> Enrichment:
+    def _with(self, cache: Cache) -> Self:
         cached = copy(self)
         cached._cache = cache
         return cached
 
 
 class _WithDeadLetters(PTransform):
-    def __init__(self, enrichment: Enrichment, main_tag: str, dead_letter_tag: str, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, enrichment: Enrichment[Any, Any], main_tag: str, dead_letter_tag: str, settings: dict[str, Any]
+    ) -> None:
         super().__init__()
         self._enrichment = enrichment
         self._tags = main_tag, dead_letter_tag

@@ -16,6 +16,8 @@ from ..windowing import GlobalWindows
 from .pardo import ParDo
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import Keeps
+
     T = TypeVar("T")
 
 _AGAIN = "again"
@@ -46,6 +48,10 @@ class Feedback(PTransform):
     100
     24
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: Keeps
 
     def __init__(
         self,

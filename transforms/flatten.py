@@ -13,6 +13,8 @@ from ..sdk.pvalue import DoOutputsTuple, PBegin, PCollection, PValue
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import Keeps
+
     T = TypeVar("T")
 
 
@@ -88,6 +90,10 @@ class FlattenWith(PTransform[PCollection[Any], Any]):
     1
     2
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: Keeps
 
     def __init__(self, *others: PCollection[Any] | PTransform) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ from ..sdk.elements.row import Row
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.type_variables import KeyingT_co
+from ..sdk.type_variables import A, K
 from ..sdk.typehints.column_types import check_columns, type_in
 from ..sdk.typehints.schema import with_schema
 from .combine import CombinePerKey
@@ -30,7 +30,8 @@ from .keys import Keying
 from .pardo import ParDo
 
 if TYPE_CHECKING:
-    K = TypeVar("K")
+    from ..sdk.static_types import KeyFunction
+
     T = TypeVar("T")
 
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 Field: TypeAlias = str | Column | Callable[[Any], Any]
 
 
-class GroupBy(PTransform, Generic[KeyingT_co]):
+class GroupBy(PTransform, Generic[A, K]):
     """Elements to (key, iterable of elements), by one or more of their fields.
 
     Returns a `PCollection[tuple[K, Iterable[T]]]` for a key of type K and elements of type T.
@@ -56,14 +57,21 @@ class GroupBy(PTransform, Generic[KeyingT_co]):
     [(Key(odd=True), [1, 3]), (Key(odd=False), [2])]
     """
 
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+
+        def _takes(self, element: A, /) -> None: ...
+        def _groups(self) -> K: ...
+        def _gives(self, pcoll: PCollection[T], /) -> PCollection[tuple[K, Iterable[T]]]: ...
+
     @overload
-    def __init__(self: GroupBy[str], field: str | Column, /, *fields: Field, **kwargs: Field) -> None: ...
+    def __init__(self: GroupBy[object, Any], field: str | Column, /, *fields: Field, **kwargs: Field) -> None: ...
     @overload
-    def __init__(self, field: KeyingT_co, /) -> None: ...
+    def __init__(self, field: KeyFunction[A, K], /) -> None: ...
     @overload
-    def __init__(self: GroupBy[str], field: Field, second: Field, /, *fields: Field, **kwargs: Field) -> None: ...
+    def __init__(self: GroupBy[A, Any], field: KeyFunction[A, Any], /, *fields: Field, **kwargs: Field) -> None: ...
     @overload
-    def __init__(self: GroupBy[str], /, **kwargs: Field) -> None: ...
+    def __init__(self: GroupBy[object, Any], /, **kwargs: Field) -> None: ...
     def __init__(self, /, *fields: Any, **kwargs: Any) -> None:
         super().__init__()
         self.tuple_keys = len(fields) != 1 or bool(kwargs)
@@ -75,7 +83,7 @@ class GroupBy(PTransform, Generic[KeyingT_co]):
     def default_label(self) -> str:
         return f"GroupBy({', '.join(name for name, _ in self.fields)})"
 
-    def force_tuple_keys(self, value: bool = True) -> GroupBy[str]:
+    def force_tuple_keys(self, value: bool = True) -> GroupBy[A, Any]:
         """Return the transform with a named tuple as the key even for a single field."""
         changed: Any = object.__new__(type(self))
         changed.__dict__.update(self.__dict__, tuple_keys=value)
@@ -93,11 +101,7 @@ class GroupBy(PTransform, Generic[KeyingT_co]):
         """
         return GroupAndAggregate(self, ()).aggregate_field(field, combine_fn, dest)
 
-    @overload
-    def expand(self: GroupBy[Callable[..., K]], pcoll: PCollection[T]) -> PCollection[tuple[K, Iterable[T]]]: ...
-    @overload
-    def expand(self: GroupBy[str], pcoll: PCollection[T]) -> PCollection[tuple[Any, Iterable[T]]]: ...
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[T]) -> PCollection[tuple[K, Iterable[T]]]:
         exprs = [expr for _, expr in self.fields]
         names = tuple(name for name, _ in self.fields)
         hint = typehints.pair_of(Any, pcoll.hint)
@@ -117,14 +121,14 @@ class GroupBy(PTransform, Generic[KeyingT_co]):
             single = _getter(exprs[0])
             dofn = MapDoFn(lambda v: (single(v), v))
         dofn.column_operation = operation
-        keyed: PCollection[tuple[Any, Any]] = pcoll | "Key" >> ParDo(dofn).with_output_types(hint)
+        keyed: PCollection[tuple[K, T]] = pcoll | "Key" >> ParDo(dofn).with_output_types(hint)
         return keyed | "Group" >> GroupByKey()
 
 
 class GroupAndAggregate(PTransform):
     """Result of `GroupBy(...).aggregate_field(...)`."""
 
-    def __init__(self, grouping: GroupBy[Any], aggregations: Sequence[tuple[Field, Any, str]]) -> None:
+    def __init__(self, grouping: GroupBy[Any, Any], aggregations: Sequence[tuple[Field, Any, str]]) -> None:
         super().__init__()
         self.grouping = grouping
         self.aggregations = tuple(aggregations)

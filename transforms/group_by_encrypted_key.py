@@ -17,6 +17,8 @@ from .pardo import ParDo
 from .secret import Secret, fernet
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import MakesListsPerKey
+
     K = TypeVar("K")
     V = TypeVar("V")
 
@@ -53,6 +55,10 @@ class GroupByEncryptedKey(PTransform):
     ('a', [1, 3])
     ('b', [2])
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: MakesListsPerKey  # type: ignore[assignment]
 
     def __init__(self, hmac_key: Secret) -> None:
         super().__init__()

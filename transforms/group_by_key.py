@@ -21,6 +21,8 @@ from ..triggers import AccumulationMode, DataLossReason, DefaultTrigger, check_s
 from ..windowing.global_windows import GlobalWindows
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import Groups
+
     K = TypeVar("K")
     V = TypeVar("V")
 
@@ -43,6 +45,10 @@ class GroupByKey(PTransform):
     ('a', [1, 3])
     ('b', [2])
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: Groups  # type: ignore[assignment]
 
     late_tag: str | None = None
     # Whether elements may be emitted as they arrive, and nothing looks at panes.

@@ -26,6 +26,8 @@ from .map_and_filter import FlatMap
 from .pardo import ParDo
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import MakesListsPerKey
+
     K = TypeVar("K")
     V = TypeVar("V")
 
@@ -48,6 +50,10 @@ class GroupIntoBatches(PTransform):
     >>> [("a", 1), ("b", 2), ("a", 3), ("a", 4)] | beam.GroupIntoBatches(2)
     [('a', [1, 3]), ('a', [4]), ('b', [2])]
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: MakesListsPerKey  # type: ignore[assignment]
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import ParamSpec
 
     from ..sdk.elements.element_wrappers import TaggedOutput
+    from ..sdk.static_results import Swaps, TakesKeys, TakesValues
     from ..sdk.static_types import ConstantKey, Function
 
     C = TypeVar("C", bound=ConstantKey)
@@ -34,11 +35,15 @@ if TYPE_CHECKING:
 # Mypy takes it as true.
 MYPY = False
 if MYPY:
-    from ..sdk.static_types import Result
+    from ..sdk.static_types import Result, WithKeywords
 
 
 class _OfPairs(ParDo[Any, Any]):
     """A ParDo that arranges the items of a (key, value) pair."""
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        _unwraps: None  # type: ignore[assignment]
 
     term: Term
 
@@ -73,6 +78,7 @@ class Keys(_OfPairs):
     """
 
     if TYPE_CHECKING:
+        __ror__: TakesKeys
 
         def expand(self, pcoll: PCollection[tuple[K, Any]]) -> PCollection[K]: ...
 
@@ -93,6 +99,7 @@ class Values(_OfPairs):
     """
 
     if TYPE_CHECKING:
+        __ror__: TakesValues
 
         def expand(self, pcoll: PCollection[tuple[Any, V]]) -> PCollection[V]: ...
 
@@ -116,6 +123,7 @@ class KvSwap(_OfPairs):
     """
 
     if TYPE_CHECKING:
+        __ror__: Swaps  # type: ignore[assignment]
 
         def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[V, K]]: ...
 
@@ -175,6 +183,7 @@ class WithKeys(ParDo[A, Any], Generic[A, K]):
         _unwraps: None  # type: ignore[assignment]
 
         def _takes(self, element: A, /) -> None: ...
+        def _pairs(self) -> K: ...
         def _gives(self, pcoll: PCollection[T], /) -> PCollection[tuple[K, T]]: ...
 
     if MYPY:
@@ -184,6 +193,8 @@ class WithKeys(ParDo[A, Any], Generic[A, K]):
         @overload
         def __init__(self, k: Function[A, P, K], *args: P.args, **kwargs: P.kwargs) -> None: ...
         # Mypy doesn't compare a function with the bound of a type variable.
+        @overload
+        def __init__(self, k: WithKeywords[A, K], **kwargs: Any) -> None: ...
         @overload
         def __init__(self: WithKeys[object, str], k: str) -> None: ...
         @overload

@@ -13,6 +13,8 @@ from ..windowing import BoundedWindow, Timestamp
 from .pardo import ParDo
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import Keeps
+
     T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
@@ -37,6 +39,10 @@ class LogElements(PTransform):
     saw a
     saw b
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: Keeps
 
     def __init__(
         self,

@@ -20,18 +20,21 @@ from ..sdk.dofn.dofn import (
 from ..sdk.dofn.hints import hints_of_dofn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.type_variables import A, B, R, T
+from ..sdk.type_variables import A, B, KeptT, R, T
 from .filled_collections import warn_of_filled
 from .pardo import ParDo
 
 if TYPE_CHECKING:
-    from typing import Concatenate, ParamSpec
+    from typing import Concatenate, ParamSpec, TypeGuard
+
+    from typing_extensions import TypeIs
 
     from ..sdk.elements.element_wrappers import TaggedOutput
-    from ..sdk.static_types import Function, Items, Result  # noqa: F401 (in parameters of classes)
+    from ..sdk.static_types import Formatting, Function, Gradual, Items, Lambda, Result, Same, Summation  # noqa: F401 (in parameters of classes)
 
     P = ParamSpec("P")
     Element = TypeVar("Element")
+    Kept = TypeVar("Kept")
     X = TypeVar("X")
     Y = TypeVar("Y")
 
@@ -41,10 +44,12 @@ if MYPY:
     from ..sdk.static_types import (
         PairWithDefault,
         PairWithDefaults,
+        PairWithKeywords,
         WithArgumentAndDefault,
         WithArgumentAndDefaults,
         WithDefault,
         WithDefaults,
+        WithKeywords,
         WithThreeDefaults,
     )
 
@@ -68,7 +73,13 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
         @overload
         def __init__(self, fn: Callable[[A, X, Y], T], argument: X, second: Y, /) -> None: ...
         @overload
+        def __init__(self: Filter[Element, Kept], fn: Callable[[Element], TypeGuard[Kept]]) -> None: ...  # type: ignore[misc]
+        @overload
+        def __init__(self: Filter[Element, Kept], fn: Callable[[Element], TypeIs[Kept]]) -> None: ...  # type: ignore[misc]
+        @overload
         def __init__(self, fn: Function[A, P, R], *args: P.args, **kwargs: P.kwargs) -> None: ...
+        @overload
+        def __init__(self, fn: WithKeywords[A, R], **kwargs: Any) -> None: ...
         @overload
         def __init__(self, fn: WithDefault[A, R], **kwargs: Any) -> None: ...
         @overload
@@ -88,7 +99,26 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
         @overload
         def __init__(self) -> None: ...
         @overload
+        def __init__(self: Map[Any, Any], fn: Gradual, *args: Any, **kwargs: Any) -> None: ...
+        @overload
+        def __init__(self: Map[Iterable[X], X], fn: Summation) -> None: ...
+        @overload
+        def __init__(self: Map[Any, dict[Any, Any]], fn: type[dict[Any, Any]]) -> None: ...
+        @overload
+        def __init__(self: Map[object, str], fn: Formatting, *args: object, **kwargs: object) -> None: ...
+        # `sorted` and the like.  Pyright doesn't know the parameter of the lambda.
+        @overload
+        def __init__(
+            self: Map[Any, Y], fn: Callable[..., Y], *, key: Lambda | Callable[..., Any], **kwargs: Any
+        ) -> None: ...
+        @overload
+        def __init__(self: Filter[Element, Kept], fn: Lambda | Callable[[Element], TypeGuard[Kept]]) -> None: ...
+        @overload
+        def __init__(self: Filter[Element, Kept], fn: Lambda | Callable[[Element], TypeIs[Kept]]) -> None: ...
+        @overload
         def __init__(self, fn: Function[A, P, R | TaggedOutput], *args: P.args, **kwargs: P.kwargs) -> None: ...
+        @overload
+        def __init__(self: FlatMap[Iterable[X], X], fn: Callable[[Iterable[X]], Iterable[X]]) -> None: ...
         @overload
         def __init__(self, fn: tuple[Column | tuple[Column, ...], ...]) -> None: ...
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -177,10 +207,10 @@ class FlatMap(_CallableParDo[A, B, Iterable[B] | None, "Iterable[Result] | None"
             super().__init__(fn, *args, **kwargs)
 
 
-class Filter(_CallableParDo[A, A, object, "Result"]):
+class Filter(_CallableParDo[A, A, object, "Result"], Generic[A, KeptT]):
     """The elements for which the function returns true, or an expression of `col` is true.
 
-    Returns a `PCollection[T]`, as its input is.
+    Returns a `PCollection[T]`, as its input is, or for a function that returns `TypeGuard[T]` or `TypeIs[T]`.
 
     >>> import penstock as beam
     >>> [1, 2, 3] | beam.Filter(lambda x: x != 2)
@@ -196,7 +226,12 @@ class Filter(_CallableParDo[A, A, object, "Result"]):
         _unwraps: None  # type: ignore[assignment]
 
         def _takes(self, element: A, /) -> None: ...
-        def _gives(self, pcoll: PCollection[Element], /) -> PCollection[Element]: ...
+        def _keeps(self) -> KeptT: ...
+        @overload
+        def _gives(self: Filter[A, Same], pcoll: PCollection[Element], /) -> PCollection[Element]: ...
+        @overload
+        def _gives(self, pcoll: PCollection[Any], /) -> PCollection[KeptT]: ...
+        def _gives(self, pcoll: Any, /) -> Any: ...
 
     def get_type_hints(self) -> Any:
         """Return the types of its elements as Beam's `IOTypeHints`: those that the function takes are its outputs."""
@@ -225,6 +260,8 @@ class MapTuple(_CallableParDo["Items[A, B]", R, R, "Result"], Generic[A, B, R]):
         def __init__(self, fn: Callable[Concatenate[A, B, P], R], *args: P.args, **kwargs: P.kwargs) -> None: ...
         @overload
         def __init__(self, fn: Callable[[Any, Any, Any], R]) -> None: ...
+        @overload
+        def __init__(self, fn: PairWithKeywords[A, B, R], **kwargs: Any) -> None: ...
         @overload
         def __init__(self, fn: PairWithDefault[R], *args: Any, **kwargs: Any) -> None: ...
         @overload
@@ -263,6 +300,8 @@ class FlatMapTuple(_CallableParDo["Items[A, B]", R, Iterable[R] | None, "Iterabl
         ) -> None: ...
         @overload
         def __init__(self, fn: Callable[[Any, Any, Any], Iterable[R] | None]) -> None: ...
+        @overload
+        def __init__(self, fn: PairWithKeywords[A, B, Iterable[R] | None], **kwargs: Any) -> None: ...
         @overload
         def __init__(self, fn: PairWithDefault[Iterable[R] | None], *args: Any, **kwargs: Any) -> None: ...
         @overload

@@ -47,16 +47,20 @@ from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
 if TYPE_CHECKING:
     from typing import ParamSpec
 
+    from typing_extensions import TypeForm
+
     from ..sdk.elements.element_wrappers import TaggedOutput
-    from ..sdk.pvalue import MainAndOne, MainAndThree, MainAndTwo
+    from ..sdk.pvalue import GoodAndBad, MainAndOne, MainAndThree, MainAndTwo
     from ..sdk.static_types import (
         Applicable,
         DoFnOf,
         Function,
         Outputs,
         Process,
+        ProcessWithKeywords,
         UnannotatedProcess,
         WithDefault,
+        WithKeywords,
     )
 
     P = ParamSpec("P")
@@ -89,6 +93,10 @@ class ParDo(PTransform[PCollection[A], PCollection[B]]):
     def __init__(self, fn: Process[A, P, Outputs[B]], *args: P.args, **kwargs: P.kwargs) -> None: ...
     @overload
     def __init__(self, fn: Function[A, P, Outputs[B]], *args: P.args, **kwargs: P.kwargs) -> None: ...
+    @overload
+    def __init__(self, fn: ProcessWithKeywords[A, Outputs[B]], **kwargs: Any) -> None: ...
+    @overload
+    def __init__(self, fn: WithKeywords[A, Outputs[B]], **kwargs: Any) -> None: ...
     @overload
     def __init__(self, fn: WithDefault[A, Outputs[B]]) -> None: ...
     # It takes nothing else, but mypy says by it what is wrong.
@@ -126,6 +134,8 @@ class ParDo(PTransform[PCollection[A], PCollection[B]]):
         def _unwraps(self) -> None: ...
         @overload
         def with_output_types(self, hint: type[C], **tagged: Any) -> ParDo[A, C]: ...
+        @overload
+        def with_output_types(self, hint: TypeForm[C], **tagged: Any) -> ParDo[A, C]: ...
         @overload
         def with_output_types(self, hint: Any = None, **tagged: Any) -> ParDo[A, Any]: ...
         def with_output_types(self, hint: Any = None, **tagged: Any) -> Any: ...
@@ -469,7 +479,7 @@ class ExceptionHandling(PTransform[PCollection[A], Any], Generic[A, B]):
     def element_types(self) -> tuple[Any, Any]:
         return self.pardo.element_types()[0], None
 
-    def expand(self, pcoll: PCollection[A]) -> MainAndOne[B]:
+    def expand(self, pcoll: PCollection[A]) -> GoodAndBad[B]:
         return self._expanded(pcoll)  # type: ignore[no-any-return]
 
     def _expanded(self, pcoll: PCollection[Any]) -> Any:

@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from ..sdk.dofn.async_dofn import is_coroutine_function
 from ..sdk.dofn.dofn import DoFn
@@ -24,8 +24,16 @@ from ..sdk.redaction import logger_of
 from .pardo import ParDo
 from .response_caches import Cache, OpenCache
 
-RequestT = TypeVar("RequestT")
-ResponseT = TypeVar("ResponseT")
+if TYPE_CHECKING:
+    # With defaults, so that `Caller` alone is a type.
+    from typing_extensions import TypeVar
+
+    RequestT = TypeVar("RequestT", default=Any)
+    ResponseT = TypeVar("ResponseT", default=Any)
+else:
+    from typing import TypeVar
+
+    RequestT, ResponseT = map(TypeVar, ("RequestT", "ResponseT"))
 
 DEFAULT_TIMEOUT_SECS = 30
 
@@ -183,8 +191,10 @@ class DefaultThrottler(PreCallThrottler):
         return len(times)
 
 
-class RequestResponseIO(ParDo):
+class RequestResponseIO(ParDo[RequestT, ResponseT]):
     """The response of a service for each request.
+
+    Returns a `PCollection[ResponseT]` for a `Caller[RequestT, ResponseT]`.
 
     Args:
       caller: calls the service.
@@ -202,7 +212,7 @@ class RequestResponseIO(ParDo):
 
     def __init__(
         self,
-        caller: Caller[Any, Any],
+        caller: Caller[RequestT, ResponseT],
         timeout: float | None = DEFAULT_TIMEOUT_SECS,
         should_backoff: Any = None,
         repeater: Repeater | None = None,

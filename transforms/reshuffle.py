@@ -25,6 +25,8 @@ from .map_and_filter import Map
 from .pardo import ParDo
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import Keeps, KeepsPairs
+
     K = TypeVar("K")
     T = TypeVar("T")
     V = TypeVar("V")
@@ -56,6 +58,10 @@ class Reshuffle(PTransform):
     [1, 2, 3]
     """
 
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: Keeps
+
     # Enough for an even distribution over a hundred workers, and few enough for several elements in a group.
     DEFAULT_BUCKETS = 1 << 14
 
@@ -85,6 +91,10 @@ class ReshufflePerKey(PTransform):
     >>> sorted([("a", 2), ("b", 3), ("a", 1)] | beam.ReshufflePerKey())
     [('a', 1), ('a', 2), ('b', 3)]
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: KeepsPairs  # type: ignore[assignment]
 
     def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[K, V]]:
         pair_types(pcoll)

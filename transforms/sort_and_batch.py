@@ -14,6 +14,8 @@ from ..windowing import BoundedWindow
 from .pardo import ParDo
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import MakesLists
+
     T = TypeVar("T")
 
 
@@ -35,6 +37,10 @@ class SortAndBatchElements(PTransform):
     >>> ["aaaa", "b", "ccc", "dd"] | beam.SortAndBatchElements(1, 3, max_batch_weight=6)
     [['b', 'dd', 'ccc'], ['aaaa']]
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: MakesLists  # type: ignore[assignment]
 
     def __init__(
         self,

@@ -10,6 +10,8 @@ from ..sdk.pvalue import PCollection, PDone
 from ..sdk.user_code.signatures import label_of
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import Keeps
+
     T = TypeVar("T")
 
 
@@ -25,6 +27,10 @@ class Tee(PTransform):
     saw 1
     saw 2
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: Keeps
 
     def __init__(self, *consumers: PTransform | Callable[[PCollection[Any]], Any]) -> None:
         super().__init__()

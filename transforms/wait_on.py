@@ -12,6 +12,8 @@ from .group_by_key import GroupByKey
 from .map_and_filter import FlatMap, Map
 
 if TYPE_CHECKING:
+    from ..sdk.static_results import Keeps
+
     T = TypeVar("T")
 
 
@@ -30,6 +32,10 @@ class WaitOn(PTransform):
     1
     2
     """
+
+    if TYPE_CHECKING:
+        _declares: None  # type: ignore[assignment]
+        __ror__: Keeps
 
     def __init__(self, *to_be_waited_on: PCollection[Any]) -> None:
         super().__init__()

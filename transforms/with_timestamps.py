@@ -12,7 +12,7 @@ from .pardo import ParDo
 
 if TYPE_CHECKING:
     from ..sdk.pvalue import PCollection
-    from ..sdk.static_types import Function, WithDefault
+    from ..sdk.static_types import Function, Same, WithDefault
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -40,6 +40,7 @@ class WithTimestamps(ParDo[A, A]):
         _unwraps: None  # type: ignore[assignment]
 
         def _takes(self, element: A, /) -> None: ...
+        def _keeps(self) -> Same: ...
         def _gives(self, pcoll: PCollection[T], /) -> PCollection[T]: ...
 
     @overload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from ..errors import InvalidKeyError, SerializationError
 
@@ -24,6 +24,10 @@ class Coder:
     >>> Upper().encode("ab"), Upper().encode_nested("ab")
     (b'AB', b'\\x02AB')
     """
+
+    def __class_getitem__(cls, item: Any) -> type[Self]:
+        # The type of values, as in `ListCoder[int]`, is for type checkers: a coder made by an alias would remember it.
+        return cls
 
     def encode(self, value: Any) -> bytes:
         """Return the value as bytes.  Raises `SerializationError` for a value of another type."""

@@ -82,7 +82,7 @@ def _decimal(scale: int, digits: int) -> decimal.Decimal:
     return decimal.Decimal((int(digits < 0), tuple(map(int, str(abs(digits)))), -scale))
 
 
-class SinglePrecisionFloatCoder(SelfDelimitingCoder):
+class SinglePrecisionFloatCoder(SelfDelimitingCoder[float]):
     """Floats rounded to single precision, as four bytes, big-endian.
 
     >>> SinglePrecisionFloatCoder().encode(0.5)
@@ -105,7 +105,7 @@ class SinglePrecisionFloatCoder(SelfDelimitingCoder):
         return float
 
 
-class VarInt32Coder(SelfDelimitingCoder):
+class VarInt32Coder(SelfDelimitingCoder[int]):
     """Integers of 32 bits, in one to five bytes; small non-negative ones take the fewest.
 
     >>> VarInt32Coder().encode(300), VarInt32Coder().encode(-1)
@@ -128,7 +128,7 @@ class VarInt32Coder(SelfDelimitingCoder):
         return int
 
 
-class BigEndianShortCoder(SelfDelimitingCoder):
+class BigEndianShortCoder(SelfDelimitingCoder[int]):
     """Integers of 16 bits, as two bytes, big-endian.
 
     >>> BigEndianShortCoder().encode(-2)
@@ -151,7 +151,7 @@ class BigEndianShortCoder(SelfDelimitingCoder):
         return int
 
 
-class ByteCoder(SelfDelimitingCoder):
+class ByteCoder(SelfDelimitingCoder[int]):
     """Numbers from 0 to 255, as one byte.
 
     >>> ByteCoder().encode(7)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, Generic
 
 from ..errors import SerializationError
+from ..type_variables import T
 from .coder import Coder, encode_varint, read_varint, shortened, take, wrong_type
 
 _double = struct.Struct(">d")
@@ -13,10 +14,10 @@ _INT64 = 1 << 63
 _UINT64 = 1 << 64
 
 
-class SelfDelimitingCoder(Coder):
+class SelfDelimitingCoder(Coder, Generic[T]):
     """A coder whose encodings delimit themselves, so that the nested form is the same."""
 
-    def decode(self, encoded: bytes) -> Any:
+    def decode(self, encoded: bytes) -> T:
         value, end = self.read_nested(encoded, 0)
         if end != len(encoded):
             raise SerializationError(f"{self!r} found {len(encoded) - end} bytes too many in {shortened(encoded)}")
@@ -25,7 +26,7 @@ class SelfDelimitingCoder(Coder):
     def encode_nested(self, value: Any) -> bytes:
         return self.encode(value)
 
-    def read_nested(self, encoded: bytes, start: int) -> tuple[Any, int]:
+    def read_nested(self, encoded: bytes, start: int) -> tuple[T, int]:
         raise NotImplementedError
 
 
@@ -91,7 +92,7 @@ class BytesCoder(Coder):
         return bytes
 
 
-class BooleanCoder(SelfDelimitingCoder):
+class BooleanCoder(SelfDelimitingCoder[bool]):
     """True and False, as one byte.
 
     >>> BooleanCoder().encode(True)
@@ -116,7 +117,7 @@ class BooleanCoder(SelfDelimitingCoder):
         return bool
 
 
-class VarIntCoder(SelfDelimitingCoder):
+class VarIntCoder(SelfDelimitingCoder[int]):
     """Integers of 64 bits, in one to ten bytes; small non-negative ones take the fewest.
 
     >>> VarIntCoder().encode(300)
@@ -142,7 +143,7 @@ class VarIntCoder(SelfDelimitingCoder):
         return int
 
 
-class FloatCoder(SelfDelimitingCoder):
+class FloatCoder(SelfDelimitingCoder[float]):
     """Floats, as eight bytes, big-endian.
 
     >>> FloatCoder().decode(FloatCoder().encode(0.5))
@@ -165,20 +166,20 @@ class FloatCoder(SelfDelimitingCoder):
         return float
 
 
-class SingletonCoder(SelfDelimitingCoder):
+class SingletonCoder(SelfDelimitingCoder[T]):
     """One constant value, encoded as no bytes.
 
     >>> SingletonCoder("only").decode(b"")
     'only'
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: T) -> None:
         self._value = value
 
     def encode(self, value: Any) -> bytes:
         return b""
 
-    def read_nested(self, encoded: bytes, start: int) -> tuple[Any, int]:
+    def read_nested(self, encoded: bytes, start: int) -> tuple[T, int]:
         return self._value, start
 
     def is_deterministic(self) -> bool:

@@ -25,7 +25,7 @@ _SHIFT = 1 << 63
 _index = VarIntCoder()
 
 
-class TimestampCoder(SelfDelimitingCoder):
+class TimestampCoder(SelfDelimitingCoder[Timestamp]):
     """`Timestamp`s, as microseconds in eight bytes, big-endian.
 
     >>> from penstock.windowing import Timestamp
@@ -48,7 +48,7 @@ class TimestampCoder(SelfDelimitingCoder):
         return Timestamp
 
 
-class IntervalWindowCoder(SelfDelimitingCoder):
+class IntervalWindowCoder(SelfDelimitingCoder[IntervalWindow]):
     """`IntervalWindow`s, as their end and length in microseconds; the bytes sort as the ends do.
 
     >>> from penstock.windowing import IntervalWindow
@@ -92,7 +92,7 @@ class GlobalWindowCoder(SingletonCoder):
         return "GlobalWindowCoder()"
 
 
-class PaneInfoCoder(SelfDelimitingCoder):
+class PaneInfoCoder(SelfDelimitingCoder[PaneInfo]):
     """`PaneInfo`s: a byte for the flags, followed by the indexes that the flags don't imply.
 
     >>> from penstock.triggers import PaneInfo

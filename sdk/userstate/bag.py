@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic
 
 from ...persistence import restores
 from ..elements.defensive_copy import defensive_copies, defensive_copy
@@ -20,8 +20,7 @@ from .state_spec import AccumulatingRuntimeState, StateSpec
 from .store import ATOMS
 
 if TYPE_CHECKING:
-    from ..coders.coder import Coder
-    from ..coders.primitive import BytesCoder, FloatCoder, StrUtf8Coder, VarIntCoder
+    from ..static_types import CoderOf
     from .store import StateStore
 
 # The number of chunks beyond which they are joined.
@@ -126,16 +125,6 @@ class BagStateSpec(StateSpec, Generic[T]):
     runtime = BagRuntimeState
 
     if TYPE_CHECKING:
-        # Type checkers know the type of the values by the coder.
-        @overload
-        def __init__(self: BagStateSpec[str], name: str, coder: StrUtf8Coder) -> None: ...
-        @overload
-        def __init__(self: BagStateSpec[int], name: str, coder: VarIntCoder) -> None: ...
-        @overload
-        def __init__(self: BagStateSpec[float], name: str, coder: FloatCoder) -> None: ...
-        @overload
-        def __init__(self: BagStateSpec[bytes], name: str, coder: BytesCoder) -> None: ...
-        @overload
-        def __init__(self: BagStateSpec[Any], name: str, coder: Coder | None = None) -> None: ...
-        def __init__(self, name: str, coder: Coder | None = None) -> None: ...
+
+        def __init__(self, name: str, coder: CoderOf[T] | None = None) -> None: ...
         def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> BagRuntimeState[T]: ...

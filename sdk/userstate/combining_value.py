@@ -9,16 +9,18 @@
 from __future__ import annotations
 
 from copy import copy, deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from ...persistence import stored_as
 from ..coders.coder import Coder
 from ..combine_fn import CombineFn
 from ..elements.defensive_copy import defensive_copy
+from ..type_variables import A, R
 from .state_spec import AccumulatingRuntimeState, StateSpec
 from .store import ATOMS
 
 if TYPE_CHECKING:
+    from ..static_types import CoderOf, Combiner, Fold, FunctionOfList
     from .store import StateStore
 
 
@@ -44,21 +46,21 @@ class Accumulator:
         return f"Accumulator({self.value!r})"
 
 
-class CombiningValueRuntimeState(AccumulatingRuntimeState):
+class CombiningValueRuntimeState(AccumulatingRuntimeState, Generic[A, R]):
     """The accumulator of one key and window."""
 
     __slots__ = ()
 
-    def read(self) -> Any:
+    def read(self) -> R:  # type: ignore[override]
         """Return the combiner's result, for a state without inputs that of an empty accumulator."""
         fn = self.spec.combine_fn
         held = self.column.values.get(self.key)
         if held is None:
-            return fn.extract_output(fn.create_accumulator())
+            return fn.extract_output(fn.create_accumulator())  # type: ignore[no-any-return]
         # The accumulator may be the output itself, or share parts with it.
-        return defensive_copy(fn.extract_output(held.value))
+        return defensive_copy(fn.extract_output(held.value))  # type: ignore[no-any-return]
 
-    def add(self, value: Any) -> None:
+    def add(self, value: A) -> None:
         """Add an input."""
         fn = self.spec.combine_fn
         column, key = self.column, self.key
@@ -73,7 +75,7 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
         return self.column.values.get(self.key) is None
 
 
-class CombiningValueStateSpec(StateSpec):
+class CombiningValueStateSpec(StateSpec, Generic[A, R]):
     """The accumulator of a combiner: `read`, `add`, `is_empty`, `clear`.
 
     Args:
@@ -96,8 +98,25 @@ class CombiningValueStateSpec(StateSpec):
 
     if TYPE_CHECKING:
 
-        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> CombiningValueRuntimeState: ...
+        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> CombiningValueRuntimeState[A, R]: ...
 
+    @overload
+    def __init__(self, name: str, coder: Combiner[A, R]) -> None: ...
+    @overload
+    def __init__(self: CombiningValueStateSpec[Any, Any], name: str, coder: Fold) -> None: ...
+    @overload
+    def __init__(self, name: str, coder: FunctionOfList[A, R]) -> None: ...
+    # The coder of an accumulator.  That of a sum is of its inputs, too.
+    @overload
+    def __init__(self, name: str, coder: CoderOf[Any] | None = None, *, combine_fn: Combiner[A, R]) -> None: ...
+    @overload
+    def __init__(self, name: str, coder: CoderOf[Any] | None, combine_fn: Combiner[A, R]) -> None: ...
+    @overload
+    def __init__(self: CombiningValueStateSpec[R, R], name: str, coder: CoderOf[R], combine_fn: Fold) -> None: ...
+    @overload
+    def __init__(self, name: str, coder: CoderOf[Any] | None = None, *, combine_fn: FunctionOfList[A, R]) -> None: ...
+    @overload
+    def __init__(self, name: str, coder: CoderOf[Any] | None, combine_fn: FunctionOfList[A, R]) -> None: ...
     def __init__(self, name: str, coder: Any = None, combine_fn: Any = None) -> None:
         if combine_fn is None:
             if coder is None:
@@ -108,7 +127,7 @@ class CombiningValueStateSpec(StateSpec):
         super().__init__(name, coder)
         self.combine_fn: CombineFn[Any, Any, Any] = CombineFn.maybe_from_callable(combine_fn)
 
-    def for_worker(self) -> CombiningValueStateSpec:
+    def for_worker(self) -> CombiningValueStateSpec[A, R]:
         """Return a copy with its own combiner, since workers of one process share the DoFn's class and its specs."""
         spec = copy(self)
         spec.combine_fn = deepcopy(self.combine_fn)

@@ -13,14 +13,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from ...persistence import restores
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes
 from ..elements.defensive_copy import defensive_copy
+from ..type_variables import T
 from .state_spec import AccumulatingRuntimeState, StateSpec
 
 if TYPE_CHECKING:
+    from ..static_types import CoderOf
     from .store import StateStore
 
 
@@ -68,22 +70,20 @@ def _timeline(times: list[int], values: list[Any]) -> Timeline:
     return restored
 
 
-class OrderedListRuntimeState(AccumulatingRuntimeState):
+class OrderedListRuntimeState(AccumulatingRuntimeState, Generic[T]):
     """The values of one key and window, by timestamp."""
 
     __slots__ = ()
 
-    def read(self) -> list[tuple[Timestamp, Any]]:
+    def read(self) -> list[tuple[Timestamp, T]]:
         """Return all pairs `(timestamp, value)` in the order of time."""
         return self._read(MIN_MICROS, MAX_MICROS + 1)
 
-    def read_range(
-        self, min_time_stamp: TimestampTypes, limit_time_stamp: TimestampTypes
-    ) -> list[tuple[Timestamp, Any]]:
+    def read_range(self, min_time_stamp: TimestampTypes, limit_time_stamp: TimestampTypes) -> list[tuple[Timestamp, T]]:
         """Return the pairs with timestamps from the first up to, and without, the second."""
         return self._read(Timestamp.of(min_time_stamp).micros, Timestamp.of(limit_time_stamp).micros)
 
-    def add(self, value: tuple[TimestampTypes, Any]) -> None:
+    def add(self, value: tuple[TimestampTypes, T]) -> None:
         """Add `(timestamp, value)`."""
         try:
             timestamp, own = value
@@ -111,7 +111,7 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
         """Return whether there are no values."""
         return self.column.values.get(self.key) is None
 
-    def _read(self, least: int, limit: int) -> list[tuple[Timestamp, Any]]:
+    def _read(self, least: int, limit: int) -> list[tuple[Timestamp, T]]:
         held: Timeline | None = self.column.values.get(self.key)
         if held is None:
             return []
@@ -122,7 +122,7 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
         ]
 
 
-class OrderedListStateSpec(StateSpec):
+class OrderedListStateSpec(StateSpec, Generic[T]):
     """Values by timestamp: `read`, `read_range`, `add`, `clear_range`, `is_empty`, `clear`.
 
     >>> import penstock as beam
@@ -140,4 +140,5 @@ class OrderedListStateSpec(StateSpec):
 
     if TYPE_CHECKING:
 
-        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> OrderedListRuntimeState: ...
+        def __init__(self, name: str, coder: CoderOf[T] | None = None) -> None: ...
+        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> OrderedListRuntimeState[T]: ...

@@ -8,27 +8,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Never, overload
 
 from ..elements.defensive_copy import IMMUTABLE, defensive_copy
+from ..type_variables import T
 from .state_spec import RuntimeState, StateSpec
 from .store import ATOMS
 
 if TYPE_CHECKING:
+    from ..static_types import CoderOf
     from .store import StateStore
 
 
-class ReadModifyWriteRuntimeState(RuntimeState):
+class ReadModifyWriteRuntimeState(RuntimeState, Generic[T]):
     """One value of one key and window."""
 
     __slots__ = ()
 
+    # Of values of an unknown type, `read` is so, too.
+    @overload
+    def read(self: ReadModifyWriteRuntimeState[Never]) -> Any: ...
+    @overload
+    def read(self) -> T | None: ...
     def read(self) -> Any:
         """Return the value, or None.  A change of it in place is no change of the state before it is written."""
         value = self.column.values.get(self.key)
         return value if type(value) in IMMUTABLE else defensive_copy(value)
 
-    def write(self, value: Any) -> None:
+    def write(self, value: T) -> None:
         """Replace the value."""
         column = self.column
         kind = type(value)
@@ -41,7 +48,7 @@ class ReadModifyWriteRuntimeState(RuntimeState):
             column.touch(self.key)
 
 
-class ReadModifyWriteStateSpec(StateSpec):
+class ReadModifyWriteStateSpec(StateSpec, Generic[T]):
     """One value: `read`, `write`, `clear`.
 
     >>> import penstock as beam
@@ -59,4 +66,5 @@ class ReadModifyWriteStateSpec(StateSpec):
 
     if TYPE_CHECKING:
 
-        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> ReadModifyWriteRuntimeState: ...
+        def __init__(self, name: str, coder: CoderOf[T] | None = None) -> None: ...
+        def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> ReadModifyWriteRuntimeState[T]: ...

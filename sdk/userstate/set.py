@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic
 
 from ..coders.coded_key import coded, plain
 from ..type_variables import T
@@ -18,8 +18,7 @@ from .state_spec import AccumulatingRuntimeState, StateSpec
 from .store import ATOMS
 
 if TYPE_CHECKING:
-    from ..coders.coder import Coder
-    from ..coders.primitive import BytesCoder, FloatCoder, StrUtf8Coder, VarIntCoder
+    from ..static_types import CoderOf
     from .store import StateStore
 
 
@@ -77,16 +76,6 @@ class SetStateSpec(StateSpec, Generic[T]):
     runtime = SetRuntimeState
 
     if TYPE_CHECKING:
-        # Type checkers know the type of the values by the coder.
-        @overload
-        def __init__(self: SetStateSpec[str], name: str, coder: StrUtf8Coder) -> None: ...
-        @overload
-        def __init__(self: SetStateSpec[int], name: str, coder: VarIntCoder) -> None: ...
-        @overload
-        def __init__(self: SetStateSpec[float], name: str, coder: FloatCoder) -> None: ...
-        @overload
-        def __init__(self: SetStateSpec[bytes], name: str, coder: BytesCoder) -> None: ...
-        @overload
-        def __init__(self: SetStateSpec[Any], name: str, coder: Coder | None = None) -> None: ...
-        def __init__(self, name: str, coder: Coder | None = None) -> None: ...
+
+        def __init__(self, name: str, coder: CoderOf[T] | None = None) -> None: ...
         def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> SetRuntimeState[T]: ...

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
+
+from typing_extensions import TypeIs
 
 import penstock as beam
 from penstock import DoFn, PCollection, PTransform
@@ -14,6 +17,9 @@ from penstock.sdk.userstate import (
     BagRuntimeState,
     BagStateSpec,
     CombiningValueStateSpec,
+    MapStateSpec,
+    OrderedListStateSpec,
+    ReadModifyWriteRuntimeState,
     ReadModifyWriteStateSpec,
     RuntimeTimer,
     SetStateSpec,
@@ -22,10 +28,14 @@ from penstock.sdk.userstate import (
 )
 from penstock.testing import TestPipeline, TestStream
 from penstock.testing.util import assert_that, equal_to
+from penstock.transforms.enrichment import Enrichment, EnrichmentSourceHandler
+from penstock.transforms.request_response import Caller, RequestResponseIO
 from penstock.transforms.sql import SqlTransform
 from penstock.windowing import FixedWindows, TimestampedValue
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 p = beam.Pipeline()
 nums = p | "nums" >> beam.Create([1, 2, 3])
@@ -277,3 +287,172 @@ good, bad = lines | "parse" >> beam.Map(int).with_exception_handling()
 evens, odds = nums | beam.Partition(lambda x, n: x % n, 2)
 forked, texts = nums | "fork" >> Fork()
 positive, negative = nums | "signs" >> beam.FlatMap(signs).with_outputs("negative", main="positive")
+
+
+# Generic functions and composites.
+
+
+def swapped(pair: tuple[K, V]) -> tuple[V, K]:
+    return pair[1], pair[0]
+
+
+def same(x: T) -> T:
+    return x
+
+
+def distinct(pcoll: PCollection[T]) -> PCollection[T]:
+    return pcoll | beam.Distinct() | beam.Reshuffle() | beam.WindowInto(FixedWindows(60))
+
+
+def kept(pcoll: PCollection[T], is_kept: Callable[[T], bool]) -> PCollection[T]:
+    return pcoll | "kept" >> beam.Filter(is_kept)
+
+
+def keyed(pcoll: PCollection[T], key: Callable[[T], K]) -> PCollection[tuple[K, T]]:
+    return pcoll | beam.WithKeys(key)
+
+
+def grouped_by(pcoll: PCollection[T], key: Callable[[T], K]) -> PCollection[tuple[K, Iterable[T]]]:
+    return pcoll | beam.GroupBy(key)
+
+
+def lists_of(pcoll: PCollection[tuple[K, V]]) -> PCollection[tuple[K, list[V]]]:
+    return pcoll | beam.GroupByKey() | beam.MapTuple(lambda key, values: (key, list(values)))
+
+
+def counted(pcoll: PCollection[T]) -> PCollection[tuple[T, int]]:
+    return pcoll | "counted" >> beam.combiners.Count.PerElement()
+
+
+def sums_of(pcoll: PCollection[tuple[K, int]]) -> PCollection[tuple[K, int]]:
+    return pcoll | beam.CombinePerKey(sum)
+
+
+def listed(pcoll: PCollection[T]) -> PCollection[list[T]]:
+    return pcoll | beam.combiners.ToList()
+
+
+def mapped(pcoll: PCollection[T], fn: Callable[[T], V]) -> PCollection[V]:
+    return pcoll | beam.Map(fn)
+
+
+class Unique(PTransform[PCollection[T], PCollection[T]]):
+    def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
+        return pcoll | beam.Distinct()
+
+
+class OnlyValues(PTransform[PCollection[tuple[K, V]], PCollection[V]]):
+    def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[V]:
+        return pcoll | beam.Values()
+
+
+class HowMany(PTransform[PCollection[T], PCollection[int]]):
+    def expand(self, pcoll: PCollection[T]) -> PCollection[int]:
+        return pcoll | beam.combiners.Count.Globally()
+
+
+class Applied(PTransform[PCollection[T], PCollection[V]], Generic[T, V]):
+    def __init__(self, fn: Callable[[T], V]) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def expand(self, pcoll: PCollection[T]) -> PCollection[V]:
+        return pcoll | beam.Map(self.fn)
+
+
+class Join(PTransform):
+    def expand(
+        self, pcolls: tuple[PCollection[tuple[str, int]], PCollection[tuple[str, float]]]
+    ) -> PCollection[tuple[str, tuple[list[int], list[float]]]]:
+        return pcolls | beam.CoGroupByKey()
+
+
+# Functions of other kinds.
+
+
+def is_text(x: object) -> TypeGuard[str]:
+    return isinstance(x, str)
+
+
+def is_whole(x: object) -> TypeIs[int]:
+    return isinstance(x, int)
+
+
+def described(line: str, **options: int) -> int:
+    return len(line) + len(options)
+
+
+def priced_with(name: str, price: int, **options: int) -> bytes:
+    return name.encode()
+
+
+@functools.lru_cache
+def remembered(line: str) -> int:
+    return len(line)
+
+
+class Options(DoFn):
+    def process(self, element: str, **options: int) -> Iterable[int]:
+        yield len(options)
+
+
+# States.
+
+
+class Tags(beam.coders.Coder):
+    def encode(self, value: set[str]) -> bytes:
+        return " ".join(sorted(value)).encode()
+
+    def decode(self, encoded: bytes) -> set[str]:
+        return set(encoded.decode().split())
+
+
+text, whole = beam.coders.StrUtf8Coder(), beam.coders.VarIntCoder()
+
+
+class Changes(DoFn[tuple[str, str], str]):
+    LAST = ReadModifyWriteStateSpec("last", beam.coders.StrUtf8Coder())
+    COUNT = CombiningValueStateSpec("count", beam.combiners.CountCombineFn())
+    NAMES: ReadModifyWriteStateSpec[dict[str, int]] = ReadModifyWriteStateSpec("names", beam.coders.PickleCoder())
+
+    def process(
+        self,
+        element: tuple[str, str],
+        last: ReadModifyWriteRuntimeState[str] = DoFn.StateParam(LAST),
+        count: Any = DoFn.StateParam(COUNT),
+        names: ReadModifyWriteRuntimeState[dict[str, int]] = DoFn.StateParam(NAMES),
+    ) -> Iterator[str]:
+        yield last.read() or "none"
+        last.write(element[1])
+        names.write({element[1]: count.read()})
+
+
+# Services.
+
+
+class Prices(EnrichmentSourceHandler[beam.Row, beam.Row]):
+    async def __call__(self, request: beam.Row, *args: Any, **kwargs: Any) -> tuple[beam.Row, beam.Row]:
+        return request, beam.Row(price=3)
+
+
+class Visits(EnrichmentSourceHandler[Click, Visit]):
+    def __call__(self, request: Click, *args: Any, **kwargs: Any) -> tuple[Click, Visit]:
+        return request, Visit("home", 3)
+
+
+class Square(Caller[int, float]):
+    def __call__(self, request: int, *args: Any, **kwargs: Any) -> float:
+        return float(request**2)
+
+
+def joined_visit(click: Click, visit: Visit) -> tuple[str, int]:
+    return click.user, visit.seconds
+
+
+mixed = p | "mixed" >> beam.Create([1, "a", None])
+lists = p | "lists" >> beam.Create([[1, 2]])
+texts_of = p | "texts of" >> beam.Create([["a", "b"]])
+halves = pairs | "half values" >> beam.MapTuple(lambda key, n: (key, n / 2))
+float_pairs: PCollection[tuple[str, float]] = halves
+records = p | "records" >> beam.Create([{"a": 1}])
+ok, failed = nums | "handled" >> beam.Map(half).with_exception_handling()

@@ -10,6 +10,9 @@ import attrs
 # Why Pyright knows less than mypy: it infers the right operand of `|` without the left one.
 LAMBDA = "Pyright doesn't know the parameter of a lambda behind `|`"
 
+# Its type variables are in the parameters of the class only.
+COMPOSITE = "Pyright infers the composite without the left side of `|`"
+
 
 @attrs.frozen
 class Less:
@@ -171,7 +174,10 @@ KEYS: list[tuple[str, str | Less | Error]] = [
     ("nums | beam.Keys()", operands("PCollection[int]", "Keys")),
     ("nums | beam.GroupIntoBatches(10)", operands("PCollection[int]", "GroupIntoBatches")),
     ("lines | beam.KvSwap()", operands("PCollection[str]", "KvSwap")),
-    ("(nums, pairs) | beam.CoGroupByKey()", "Any"),
+    (
+        "(nums, pairs) | beam.CoGroupByKey()",
+        operands("tuple[PCollection[int], PCollection[tuple[str, int]]]", "CoGroupByKey"),
+    ),
 ]
 
 COMBINERS: list[tuple[str, str | Less | Error]] = [
@@ -242,7 +248,7 @@ DOFNS: list[tuple[str, str | Less | Error]] = [
     ("errors", "PCollection[Any]"),
     ("(lines | beam.ParDo(Lengths()).with_outputs())[None]", "PCollection[int]"),
     ("good", "PCollection[int]"),
-    ("bad", "PCollection[Any]"),
+    ("bad", "PCollection[tuple[Any, Any]]"),
     ("evens", "PCollection[int]"),
     ("positive", "PCollection[int]"),
     ("(nums | beam.FlatMap(signs).with_outputs())[None]", "PCollection[int]"),
@@ -374,8 +380,8 @@ CONNECTORS: list[tuple[str, str | Less | Error]] = [
 
 STATE_AND_TESTS: list[tuple[str, str | Less | Error]] = [
     ('DoFn.StateParam(BagStateSpec("buffer"))', "BagRuntimeState[Any]"),
-    ('DoFn.StateParam(CombiningValueStateSpec("sum", sum))', "CombiningValueRuntimeState"),
-    ('DoFn.StateParam(ReadModifyWriteStateSpec("last"))', "ReadModifyWriteRuntimeState"),
+    ('DoFn.StateParam(CombiningValueStateSpec("sum", sum))', "CombiningValueRuntimeState[Any, Any]"),
+    ('DoFn.StateParam(ReadModifyWriteStateSpec("last"))', "ReadModifyWriteRuntimeState[Any]"),
     ('DoFn.StateParam(BagStateSpec("texts", beam.coders.StrUtf8Coder()))', "BagRuntimeState[str]"),
     ('DoFn.StateParam(SetStateSpec("seen", beam.coders.VarIntCoder())).read()', "list[int]"),
     ("DoFn.TimerParam(Buffered.END)", "RuntimeTimer"),
@@ -514,6 +520,126 @@ MORE_CONNECTORS: list[tuple[str, str | Less | Error]] = [
     ('pairs | beam.io.WriteToSQL("url", "counts")', "Any"),
 ]
 
+# Behind a label mypy knows nothing of the elements of a generic function or composite.
+GENERIC: list[tuple[str, str | Less | Error]] = [
+    ("distinct(nums)", "PCollection[int]"),
+    ("lists_of(pairs)", "PCollection[tuple[str, list[int]]]"),
+    ("keyed(lines, len)", "PCollection[tuple[int, str]]"),
+    ("grouped_by(lines, len)", "PCollection[tuple[int, Iterable[str]]]"),
+    ("sums_of(pairs)", "PCollection[tuple[str, int]]"),
+    ("mapped(nums, half)", "PCollection[float]"),
+    ("nums | Unique()", Less("PCollection[int]", "PCollection[Any]", COMPOSITE)),
+    ('nums | "unique" >> Unique()', Less("PCollection[int]", "PCollection[Any]", COMPOSITE)),
+    ("pairs | OnlyValues()", Less("PCollection[int]", "PCollection[Any]", COMPOSITE)),
+    ('pairs | "values" >> OnlyValues()', "PCollection[Any]"),
+    ('nums | "how many" >> HowMany()', "PCollection[int]"),
+    ('lines | "twice" >> Twice()', "PCollection[tuple[str, str]]"),
+    ("nums | Applied(half)", "PCollection[float]"),
+    ('nums | "applied" >> Applied(half)', "PCollection[float]"),
+    ("lines | Applied(half)", Error("incompatible type", operands("PCollection[str]", "Applied[int, float]").pyright)),
+    ("pairs | beam.Map(swapped)", "PCollection[tuple[int, str]]"),
+    ('pairs | "swapped" >> beam.Map(swapped)', Less("PCollection[Any]", "PCollection[tuple[int, str]]", "mypy")),
+    ('nums | "same" >> beam.Map(same)', Less("PCollection[Any]", "PCollection[int]", "mypy")),
+    ('nums | "same" >> beam.Filter(same)', "PCollection[int]"),
+    ("lists | beam.FlatMap(same)", "PCollection[int]"),
+    ('lists | "sum" >> beam.Map(sum)', Less("PCollection[Any]", "PCollection[int]", "mypy")),
+    ("lists | beam.Map(sum)", "PCollection[int]"),
+    ("lists | beam.Map(max)", "PCollection[int]"),
+    ('lists | "set" >> beam.Map(set)', Less("PCollection[set[Any]]", "PCollection[set[int]]", "mypy")),
+    ("(pairs, float_pairs) | Join()", "PCollection[tuple[str, tuple[list[int], list[float]]]]"),
+]
+
+FUNCTIONS_OF_KINDS: list[tuple[str, str | Less | Error]] = [
+    ("mixed | beam.Filter(is_text)", "PCollection[str]"),
+    ('mixed | "texts" >> beam.Filter(is_text)', "PCollection[str]"),
+    ("mixed | beam.Filter(is_whole)", "PCollection[int]"),
+    ("nums | beam.Filter(is_text)", "PCollection[str]"),
+    ("records | beam.Map(json.dumps)", "PCollection[str]"),
+    ('records | "dump" >> beam.Map(json.dumps, sort_keys=True)', "PCollection[str]"),
+    ("lines | beam.Map(json.loads, parse_float=float)", "PCollection[Any]"),
+    ("lines | beam.Map(described)", "PCollection[int]"),
+    ("lines | beam.Map(described, width=3)", "PCollection[int]"),
+    ("lines | beam.Filter(described)", "PCollection[str]"),
+    ("lines | beam.WithKeys(described)", "PCollection[tuple[int, str]]"),
+    ("pairs | beam.MapTuple(priced_with, width=3)", "PCollection[bytes]"),
+    ("lines | beam.ParDo(Options())", "PCollection[int]"),
+    ("lines | beam.ParDo(Options(), width=3)", "PCollection[int]"),
+    ("lines | beam.Map(remembered)", "PCollection[int]"),
+    ("nums | beam.Map(functools.partial(untyped))", "PCollection[Any]"),
+    ('texts_of | beam.Map(", ".join)', "PCollection[str]"),
+    ('lines | "format" >> beam.Map("{}!".format)', "PCollection[str]"),
+    (
+        "lists | beam.Map(sorted, key=lambda n: -n)",
+        Less("PCollection[list[Any]]", "PCollection[list[SupportsRichComparisonT@sorted]]", "of `sorted`"),
+    ),
+    ("lines | beam.Map(str.split).with_output_types(list[str] | None)", "PCollection[list[str] | None]"),
+    (
+        "nums | beam.Map(described)",
+        Error('expected "Callable[[int], Result]"', operands("PCollection[int]", "Map[str, int]").pyright),
+    ),
+    ("lines | beam.combiners.Mean.Globally()", operands("PCollection[str]", "Globally")),
+    (
+        "pairs | beam.GroupBy(lambda pair: pair[0], n=lambda pair: pair[1])",
+        "PCollection[tuple[Any, Iterable[tuple[str, int]]]]",
+    ),
+    (
+        "nums | beam.GroupBy(len)",
+        Error('expected "Callable[[int], int]"', '"PCollection[int]" and "GroupBy[Sized, int]"'),
+    ),
+    ("ok", "PCollection[float]"),
+    ("failed", "PCollection[tuple[Any, Any]]"),
+]
+
+STATES: list[tuple[str, str | Less | Error]] = [
+    ("DoFn.StateParam(Changes.LAST).read()", "str | None"),
+    ("DoFn.StateParam(Changes.COUNT).read()", "int"),
+    ("DoFn.StateParam(Changes.NAMES).read()", "dict[str, int] | None"),
+    ('DoFn.StateParam(ReadModifyWriteStateSpec("last")).read()', "Any"),
+    ('DoFn.StateParam(ReadModifyWriteStateSpec[Click]("last")).read()', "Click | None"),
+    ('DoFn.StateParam(ReadModifyWriteStateSpec("on", beam.coders.BooleanCoder())).read()', "bool | None"),
+    ('DoFn.StateParam(CombiningValueStateSpec("mean", Average())).read()', "float"),
+    (
+        'DoFn.StateParam(CombiningValueStateSpec("mean", beam.coders.PickleCoder(), Average()))',
+        "CombiningValueRuntimeState[float, float]",
+    ),
+    ('DoFn.StateParam(CombiningValueStateSpec("top", beam.coders.VarIntCoder(), max)).read()', "int"),
+    ('DoFn.StateParam(CombiningValueStateSpec("any", any)).read()', "bool"),
+    ('DoFn.StateParam(BagStateSpec("tags", Tags())).read()', "list[set[str]]"),
+    (
+        'DoFn.StateParam(BagStateSpec("lists", beam.coders.ListCoder(beam.coders.VarIntCoder()))).read()',
+        "list[list[int]]",
+    ),
+    (
+        'DoFn.StateParam(BagStateSpec("pairs", beam.coders.TupleCoder((text, whole)))).read()',
+        "list[tuple[str, int]]",
+    ),
+    ('DoFn.StateParam(OrderedListStateSpec("log", beam.coders.StrUtf8Coder())).read()', "list[tuple[Timestamp, str]]"),
+    (
+        'DoFn.StateParam(MapStateSpec("n", text, whole)).get("a")',
+        "int | None",
+    ),
+    ('DoFn.StateParam(MapStateSpec("n", text, whole)).get("a", 0)', "int"),
+    ('DoFn.StateParam(MapStateSpec("n")).get("a")', "Any"),
+    (
+        "DoFn.StateParam(Changes.LAST).write(3)",
+        Error('has incompatible type "int"; expected "str"', 'to parameter "value" of type "str"'),
+    ),
+    ("DoFn.TimerParam(Changes.LAST)", Error('expected "TimerSpec"', 'parameter "timer_spec" of type "TimerSpec"')),
+    ("rows | Enrichment(Prices())", "PCollection[Row]"),
+    ("clicks | Enrichment(Visits(), joined_visit, use_custom_types=True)", "PCollection[tuple[str, int]]"),
+    (
+        "clicks | Enrichment(Visits(), joined_visit, use_custom_types=True).with_cache(10)",
+        "PCollection[tuple[str, int]]",
+    ),
+    ("nums | RequestResponseIO(Square())", "PCollection[float]"),
+    (
+        "nums | Enrichment(Prices())",
+        Error(
+            'expected "EnrichmentSourceHandler[int, Any]"', operands("PCollection[int]", "Enrichment[Row, Row]").pyright
+        ),
+    ),
+]
+
 SNIPPETS = [
     *SOURCES,
     *FUNCTIONS,
@@ -529,4 +655,7 @@ SNIPPETS = [
     *TUPLES,
     *OTHERS,
     *MORE_CONNECTORS,
+    *GENERIC,
+    *FUNCTIONS_OF_KINDS,
+    *STATES,
 ]

@@ -15,6 +15,7 @@ from .quantile_sketches import KllSketch, QuantileSketch, VarOptSketch
 
 if TYPE_CHECKING:
     from ...sdk.pvalue import PCollection
+    from ...sdk.static_results import MakesLists, MakesListsPerKey
 
     K = TypeVar("K")
     T = TypeVar("T")
@@ -179,6 +180,7 @@ class ApproximateQuantiles:
         """
 
         if TYPE_CHECKING:
+            __ror__: MakesLists  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[T]) -> PCollection[list[T]]: ...  # type: ignore[override]
 
@@ -203,6 +205,7 @@ class ApproximateQuantiles:
         """
 
         if TYPE_CHECKING:
+            __ror__: MakesListsPerKey  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, list[T]]]: ...  # type: ignore[override]
 

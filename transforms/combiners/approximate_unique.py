@@ -14,6 +14,7 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 if TYPE_CHECKING:
     from ...sdk.pvalue import PCollection
+    from ...sdk.static_results import CombinesGlobally, CombinesPerKey
 
     K = TypeVar("K")
 
@@ -118,6 +119,7 @@ class ApproximateUnique:
         """
 
         if TYPE_CHECKING:
+            __ror__: CombinesGlobally[object, int]
 
             def expand(self, pcoll: PCollection[Any]) -> PCollection[int]: ...  # type: ignore[override]
 
@@ -135,6 +137,7 @@ class ApproximateUnique:
         """
 
         if TYPE_CHECKING:
+            __ror__: CombinesPerKey[object, int]  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[tuple[K, Any]]) -> PCollection[tuple[K, int]]: ...  # type: ignore[override]
 

@@ -16,6 +16,8 @@ from ..pardo import ParDo
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 if TYPE_CHECKING:
+    from ...sdk.static_results import CombinesGlobally, CombinesPerKey, CountsElements
+
     K = TypeVar("K")
     T = TypeVar("T")
 
@@ -43,6 +45,7 @@ class Count:
         """
 
         if TYPE_CHECKING:
+            __ror__: CombinesGlobally[object, int]
 
             def expand(self, pcoll: PCollection[Any]) -> PCollection[int]: ...  # type: ignore[override]
 
@@ -60,6 +63,7 @@ class Count:
         """
 
         if TYPE_CHECKING:
+            __ror__: CombinesPerKey[object, int]  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[tuple[K, Any]]) -> PCollection[tuple[K, int]]: ...  # type: ignore[override]
 
@@ -75,6 +79,10 @@ class Count:
         >>> ["a", "b", "a"] | beam.combiners.Count.PerElement()
         [('a', 2), ('b', 1)]
         """
+
+        if TYPE_CHECKING:
+            _declares: None  # type: ignore[assignment]
+            __ror__: CountsElements  # type: ignore[assignment]
 
         def default_label(self) -> str:
             return type(self).__qualname__

@@ -11,6 +11,7 @@ from .to_set import ToSetCombineFn, present
 if TYPE_CHECKING:
     from ...sdk.columns.arrow_lists import Distinct
     from ...sdk.pvalue import PCollection
+    from ...sdk.static_results import CombinesGlobally, CombinesPerKey
 
     K = TypeVar("K")
 
@@ -85,6 +86,7 @@ class CountDistinct:
         """
 
         if TYPE_CHECKING:
+            __ror__: CombinesGlobally[object, int]
 
             def expand(self, pcoll: PCollection[Any]) -> PCollection[int]: ...  # type: ignore[override]
 
@@ -102,6 +104,7 @@ class CountDistinct:
         """
 
         if TYPE_CHECKING:
+            __ror__: CombinesPerKey[object, int]  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[tuple[K, Any]]) -> PCollection[tuple[K, int]]: ...  # type: ignore[override]
 

@@ -13,6 +13,8 @@ from ..map_and_filter import Map
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 if TYPE_CHECKING:
+    from ...sdk.static_results import Keeps, KeepsPairs
+
     K = TypeVar("K")
     T = TypeVar("T")
 
@@ -62,6 +64,9 @@ class Latest:
         [9]
         """
 
+        if TYPE_CHECKING:
+            __ror__: Keeps
+
         def __init__(self, has_defaults: bool = True) -> None:
             super().__init__(LatestCombineFn(), has_defaults)
 
@@ -79,6 +84,9 @@ class Latest:
         >>> [("a", 9), ("a", 3), ("b", 5)] | (stamped | beam.combiners.Latest.PerKey())
         [('a', 9), ('b', 5)]
         """
+
+        if TYPE_CHECKING:
+            __ror__: KeepsPairs  # type: ignore[assignment]
 
         def __init__(self, label: str | None = None) -> None:
             super().__init__(LatestCombineFn(), label)

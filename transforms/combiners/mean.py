@@ -14,12 +14,14 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 if TYPE_CHECKING:
     from ...sdk.pvalue import PCollection
+    from ...sdk.static_results import CombinesGlobally, CombinesPerKey
+    from ...sdk.static_types import Divisible
 
     K = TypeVar("K")
 
 
 @with_input_types(Number)
-class MeanCombineFn(CombineFn[Any, tuple[Any, int], float]):
+class MeanCombineFn(CombineFn["Divisible", tuple[Any, int], float]):
     """The arithmetic mean; NaN for no elements.
 
     The accumulator is the pair of sum and count.  A sum of ints is exact, and so is the mean of Fractions.
@@ -33,7 +35,7 @@ class MeanCombineFn(CombineFn[Any, tuple[Any, int], float]):
     def create_accumulator(self) -> tuple[Any, int]:
         return 0, 0
 
-    def add_input(self, accumulator: tuple[Any, int], element: Any) -> tuple[Any, int]:
+    def add_input(self, accumulator: tuple[Any, int], element: Divisible) -> tuple[Any, int]:
         total, count = accumulator
         return total + element, count + 1
 
@@ -82,8 +84,9 @@ class Mean:
         """
 
         if TYPE_CHECKING:
+            __ror__: CombinesGlobally[Divisible, float]
 
-            def expand(self, pcoll: PCollection[Any]) -> PCollection[float]: ...  # type: ignore[override]
+            def expand(self, pcoll: PCollection[Divisible]) -> PCollection[float]: ...  # type: ignore[override]
 
         def __init__(self, has_defaults: bool = True) -> None:
             super().__init__(MeanCombineFn(), has_defaults)
@@ -99,8 +102,9 @@ class Mean:
         """
 
         if TYPE_CHECKING:
+            __ror__: CombinesPerKey[Divisible, float]  # type: ignore[assignment]
 
-            def expand(self, pcoll: PCollection[tuple[K, Any]]) -> PCollection[tuple[K, float]]: ...  # type: ignore[override]
+            def expand(self, pcoll: PCollection[tuple[K, Divisible]]) -> PCollection[tuple[K, float]]: ...  # type: ignore[override]
 
         def __init__(self, label: str | None = None) -> None:
             super().__init__(MeanCombineFn(), label)

@@ -17,6 +17,8 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 from .top import TopCombineFn
 
 if TYPE_CHECKING:
+    from ...sdk.static_results import Keeps, MakesLists, MakesListsPerKey
+
     K = TypeVar("K")
     T = TypeVar("T")
 
@@ -111,6 +113,7 @@ class Sample:
         """
 
         if TYPE_CHECKING:
+            __ror__: MakesLists  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[T]) -> PCollection[list[T]]: ...  # type: ignore[override]
 
@@ -135,6 +138,7 @@ class Sample:
         """
 
         if TYPE_CHECKING:
+            __ror__: MakesListsPerKey  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, list[T]]]: ...  # type: ignore[override]
 
@@ -159,6 +163,10 @@ class Sample:
         >>> [7, 7, 7] | beam.combiners.Sample.Any(2)
         [7, 7]
         """
+
+        if TYPE_CHECKING:
+            _declares: None  # type: ignore[assignment]
+            __ror__: Keeps
 
         def __init__(self, n: int) -> None:
             super().__init__()

@@ -9,6 +9,7 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 if TYPE_CHECKING:
     from ...sdk.pvalue import PCollection
+    from ...sdk.static_results import Keeps, KeepsPairs
 
     K = TypeVar("K")
     T = TypeVar("T")
@@ -33,6 +34,7 @@ class Sum:
         """
 
         if TYPE_CHECKING:
+            __ror__: Keeps
 
             def expand(self, pcoll: PCollection[T]) -> PCollection[T]: ...
 
@@ -50,6 +52,7 @@ class Sum:
         """
 
         if TYPE_CHECKING:
+            __ror__: KeepsPairs  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, T]]: ...
 
@@ -76,6 +79,7 @@ class Min:
         """
 
         if TYPE_CHECKING:
+            __ror__: Keeps
 
             def expand(self, pcoll: PCollection[T]) -> PCollection[T]: ...
 
@@ -93,6 +97,7 @@ class Min:
         """
 
         if TYPE_CHECKING:
+            __ror__: KeepsPairs  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, T]]: ...
 
@@ -119,6 +124,7 @@ class Max:
         """
 
         if TYPE_CHECKING:
+            __ror__: Keeps
 
             def expand(self, pcoll: PCollection[T]) -> PCollection[T]: ...
 
@@ -136,6 +142,7 @@ class Max:
         """
 
         if TYPE_CHECKING:
+            __ror__: KeepsPairs  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, T]]: ...
 

@@ -11,6 +11,7 @@ from .globally_and_per_key import GlobalCombiner
 
 if TYPE_CHECKING:
     from ...sdk.pvalue import PCollection
+    from ...sdk.static_results import MakesDicts
 
     K = TypeVar("K")
     V = TypeVar("V")
@@ -62,6 +63,7 @@ class ToDict(GlobalCombiner):
     """
 
     if TYPE_CHECKING:
+        __ror__: MakesDicts  # type: ignore[assignment]
 
         def expand(self, pcoll: PCollection[tuple[K, V]]) -> PCollection[dict[K, V]]: ...  # type: ignore[override]
 

@@ -13,6 +13,7 @@ from .globally_and_per_key import GlobalCombiner
 
 if TYPE_CHECKING:
     from ...sdk.pvalue import PCollection
+    from ...sdk.static_results import MakesLists
 
     T = TypeVar("T")
 
@@ -106,6 +107,7 @@ class ToList(GlobalCombiner):
     """
 
     if TYPE_CHECKING:
+        __ror__: MakesLists  # type: ignore[assignment]
 
         def expand(self, pcoll: PCollection[T]) -> PCollection[list[T]]: ...  # type: ignore[override]
 

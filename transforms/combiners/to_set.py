@@ -11,6 +11,7 @@ from .globally_and_per_key import GlobalCombiner
 
 if TYPE_CHECKING:
     from ...sdk.pvalue import PCollection
+    from ...sdk.static_results import MakesSets
 
     T = TypeVar("T")
 
@@ -83,6 +84,7 @@ class ToSet(GlobalCombiner):
     """
 
     if TYPE_CHECKING:
+        __ror__: MakesSets  # type: ignore[assignment]
 
         def expand(self, pcoll: PCollection[T]) -> PCollection[set[T]]: ...  # type: ignore[override]
 

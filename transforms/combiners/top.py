@@ -11,6 +11,7 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 if TYPE_CHECKING:
     from ...sdk.columns.arrow_lists import Best
     from ...sdk.pvalue import PCollection
+    from ...sdk.static_results import MakesLists, MakesListsPerKey
 
     K = TypeVar("K")
     T = TypeVar("T")
@@ -115,6 +116,7 @@ class Top:
         """
 
         if TYPE_CHECKING:
+            __ror__: MakesLists  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[T]) -> PCollection[list[T]]: ...  # type: ignore[override]
 
@@ -136,6 +138,7 @@ class Top:
         """
 
         if TYPE_CHECKING:
+            __ror__: MakesListsPerKey  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[tuple[K, T]]) -> PCollection[tuple[K, list[T]]]: ...  # type: ignore[override]
 
