@@ -62,12 +62,13 @@ ARCHIVE := $(VENV)/java/spark.jsa
 $(ARCHIVE): tests/servers/archived_java.py $(FULL) | servers
 	@$(BIN)/python tests/servers/archived_java.py
 
-# The tests come last, so that their closing line is the last one printed.  They start a thousand processes, and each would
-# compile what was changed since the installation.
+# The tests come last, so that their closing line is the last one printed, but for the names of those that failed: what
+# libraries print as the process ends comes between.  They start a thousand processes, and each would compile what was
+# changed since the installation.
 test:
 	@$(MAKE) --jobs=2 servers lint $(ARCHIVE) brokers
 	@$(COMPILE)
-	@$(BIN)/pytest -q --spark-beside --time-limit=400 --capabilities=$(CAPABILITIES)
+	@$(BIN)/pytest -q --spark-beside --time-limit=400 --capabilities=$(CAPABILITIES) || { cat .pytest_cache/v/cache/lastfailed; exit 1; }
 
 capabilities: $(FULL)
 	@$(BIN)/python tests/support/suite/capabilities.py $(CAPABILITIES) README.md

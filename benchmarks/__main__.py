@@ -29,7 +29,7 @@ kafka               (h) a topic of Kafka, summed, against a loop over `consume()
 Of micro-batches on Spark, whose figures are in docs/spark_streaming_performance.md:
 
 spark_micro_batch   against transformWithState, foreachBatch and the batch runner; state of a million keys
-shard_memory        a subtask with a million keys, with memory for a tenth of them
+state_memory        a subtask with a million keys, with memory for a tenth of them
 moved_shards        a worker that restores the state of a subtask, by number of keys
 
 Commands of their own are `python benchmarks soak --minutes 60`, `python benchmarks nexmark --runner local --events
@@ -71,7 +71,7 @@ BENCHMARKS = {
     "async_calls": "streaming.async_calls",
     "kafka": "streaming.kafka",
     "spark_micro_batch": "spark.micro_batch",
-    "shard_memory": "spark.shard_memory",
+    "state_memory": "spark.state_memory",
     "moved_shards": "spark.moved_shards",
 }
 COMMANDS = {

@@ -1,7 +1,7 @@
 """What it costs to move a shard: a worker restores the state of a subtask, by number of keys.
 
 One worker fills the state with sums by key, another one restores it and runs a batch of one key.  For comparison the
-first worker runs that batch too.  As in `shard_memory` there is no Spark: each worker is a process that runs a subtask
+first worker runs that batch too.  As in `state_memory` there is no Spark: each worker is a process that runs a subtask
 as workers of Spark do, with a store on the local disk.  Times are CPU times of the worker.
 """
 
@@ -21,7 +21,7 @@ from harness.timing import Figure, Figures
 
 from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from spark.shard_memory import Worker
+from spark.state_memory import Worker
 
 KEYS = (10_000, 100_000, 1_000_000)
 BATCHES = 20

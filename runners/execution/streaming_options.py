@@ -17,6 +17,7 @@ from typing import Any
 
 from ...sdk.errors import OptionsError
 from ...sdk.options import PageOptions, PipelineOptions, StreamingOptions
+from ...sdk.options.byte_size import byte_size
 
 # By flag, the least value of whole numbers.
 _COUNTS = {
@@ -75,6 +76,7 @@ def check_streaming_flags(options: PipelineOptions) -> None:
     if directory is not None and not str(directory).rstrip("/"):
         _refuse("checkpoint_dir", "expected a directory of its own, or a URL", directory)
     _check_start_method(streaming.start_method)
+    state_memory_of(streaming)
     if streaming.on_signal == "savepoint" and directory is None:
         _refuse("on_signal", "expected a --checkpoint_dir for the savepoint, or drain or cancel", "savepoint")
 
@@ -91,6 +93,30 @@ def _check_start_method(start: Any) -> None:
 def start_method_of(streaming: StreamingOptions) -> str:
     """Return the start method of worker processes, "forkserver" or "spawn"."""
     return streaming.start_method or ("forkserver" if hasattr(os, "fork") else "spawn")
+
+
+# The memory of a worker's state with --state_backend=rocksdb, in bytes, unless another is given.
+_STATE_MEMORY = 512 << 20
+
+
+def state_memory_of(streaming: StreamingOptions) -> int | None:
+    """Return the bytes of state that a worker may have in memory; None for no limit.
+
+    Raises `OptionsError` for another value of a flag, and for one without --state_backend=rocksdb.
+    """
+    if streaming.state_backend == "memory":
+        for name in ("state_memory", "state_dir"):
+            if (value := getattr(streaming, name)) is not None:
+                _refuse(name, "expected --state_backend=rocksdb, since all state is in memory without it", value)
+        return None
+    given = streaming.state_memory
+    try:
+        memory = _STATE_MEMORY if given is None else byte_size(given)
+    except ValueError as error:
+        raise OptionsError(f"option --state_memory: {error}") from None
+    if memory < 1:
+        _refuse("state_memory", "expected at least 1 byte", given)
+    return memory
 
 
 def parallelism_of(streaming: StreamingOptions) -> int:

@@ -36,6 +36,7 @@ class Combination:
       checkpoint_dir: the directory of checkpoints or logs that is kept; None without one.
       is_bounded: all input is bounded.
       loop: the label of a loop, or None.
+      state_backend: "memory" or "rocksdb".
     """
 
     delivery: str = "barriers"
@@ -47,6 +48,7 @@ class Combination:
     checkpoint_dir: str | None = None
     is_bounded: bool = False
     loop: str | None = None
+    state_backend: str = "memory"
 
     @classmethod
     def of(cls, graph: Graph, streaming: StreamingOptions) -> Combination:
@@ -62,6 +64,7 @@ class Combination:
             None if directory is None else str(directory),
             graph.is_bounded,
             loops[0].label if loops else None,
+            streaming.state_backend,
         )
 
 
@@ -183,6 +186,14 @@ REFUSALS = (
         "the loop {loop}",
         "all subtasks restart, as its elements may be in any of them",
         "use --recovery=graph",
+    ),
+    Refusal(
+        "state_backend=rocksdb",
+        _STRONG_OR_WEAK,
+        lambda c: c.state_backend == "rocksdb" and c.delivery != "barriers",
+        "--delivery={delivery}",
+        "a subtask's log has all of its state in one record, which has to fit into memory",
+        "leave it out, or use --delivery=barriers",
     ),
     Refusal(
         "allow_dropped_state",

@@ -27,6 +27,7 @@ from ..execution.page.event_log import EventLog, Events
 from ..execution.plan.execution_graph import cut, whole
 from ..execution.plan.fusion import fuse
 from ..execution.sinks.committer import committing_often, with_dead_letters
+from ..execution.streaming.state_settings import state_settings_of
 from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_memory
 from .combinations import Combination, check_combination
 from .job.barrier_delivery import BarrierDelivery
@@ -93,6 +94,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
             allow_dropped_state=streaming.allow_dropped_state,
             allow_changed_sources=streaming.allow_changed_sources,
             recovers_regions=streaming.recovery == "region",
+            state=state_settings_of(streaming),
         ),
         delivery,
         steady_time,

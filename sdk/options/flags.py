@@ -30,7 +30,7 @@ def flags_with_values(arguments: list[str]) -> Iterator[tuple[str, Any]]:
 
 
 # Flags that have another name now.
-_RENAMED = {"worker_start": "start_method"}
+_RENAMED = {"worker_start": "start_method", "shard_memory": "state_memory"}
 
 
 def nearest(name: str, known: list[str], cutoff: float = 0.6) -> str | None:

@@ -188,6 +188,12 @@ class StreamingOptions(PipelineOptions):
         add("--checkpoint_mode", choices=modes, default="aligned", help="The alignment of barriers.")
         help = "Seconds after which an aligned checkpoint changes over to unaligned. Default: never."
         add("--alignment_timeout", type=float, help=help)
+        help = "Where windows and keyed state are: in memory, or, what is not in use, in RocksDB on the local disk."
+        add("--state_backend", choices=["memory", "rocksdb"], default="memory", help=help)
+        help = "The approximate memory of a worker's state with --state_backend=rocksdb, such as 2GB. Default: 512MB."
+        add("--state_memory", help=help)
+        help = "The directory of RocksDB's files. Default: the one for temporary files."
+        add("--state_dir", help=help)
         help = "The basis of exactly once: barriers (checkpoints), or productions of each subtask, logged or not."
         add("--delivery", choices=["barriers", "strong", "weak"], default="barriers", help=help)
         help = "The tasks to restart after a failure: all, or the failover region of the failed ones."
@@ -264,8 +270,6 @@ class MicroBatchOptions(PipelineOptions):
             help="The largest number of elements of a micro-batch.",
         )
         add("--max_bytes_per_batch", type=int, help="The approximate number of bytes that it reads of each partition.")
-        help = "The approximate size of a subtask's keyed state in memory, such as 512MB; the rest is in RocksDB."
-        add("--shard_memory", help=help)
         _switch(parser, "available_now", False, "Read the input available at the start, and end.")
 
 

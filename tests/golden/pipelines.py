@@ -233,7 +233,7 @@ class Golden:
     parallelisms: tuple[int, ...] = (2,)
     bounded: bool = False
     unaligned: bool = False
-    shard_memory: int | None = None
+    state_memory: int | None = None
     savepoint: bool = False
     kinds: frozenset[str] = frozenset()
 
@@ -264,7 +264,7 @@ class Golden:
         if self.runner == "batches":
             store = SnapshotStore(LocalDisk(), str(directory / "kept"))
             runner = RunnerInThisProcess(
-                parallelism, self.shard_memory, store=store, admission=Admission(records=20), reached=reached
+                parallelism, self.state_memory, store=store, admission=Admission(records=20), reached=reached
             )
             p = beam.Pipeline(runner, options=PipelineOptions([]))
             self._onto(p, directory)
@@ -367,7 +367,7 @@ GOLDEN = [
     Golden("windows, batches", windows, to_table, "batches", 4, parallelisms=(2, 3)),
     Golden("windows, planned batch", windows, to_table, "batches", 5, "before-state"),
     Golden("state, batches", state, to_text, "batches", 8, "before-publication"),
-    Golden("state, spilled", state, to_table, "batches", 6, "before-manifest", shard_memory=2_000),
+    Golden("state, spilled", state, to_table, "batches", 6, "before-manifest", state_memory=2_000),
 ]
 
 

@@ -288,10 +288,11 @@ def test_a_key_with_a_part_without_a_hash_is_told_by_each_transform_alike(
 
 @pytest.mark.parametrize("shuffle", [beam.GroupByKey, beam.Reshuffle], ids=["group", "reshuffle"])
 def test_an_element_that_can_not_be_sent_to_a_worker_is_told(pipeline: Any, runner_name: str, shuffle: Any) -> None:
-    """Where one is sent at all."""
+    """Where one is sent at all, or kept outside of memory."""
     generators = pipeline | beam.Create([1]) | beam.Map(lambda x: ("k", (i for i in range(x))))
     _ = generators | "send" >> shuffle()
-    if not runner_name.startswith("spark") and runner_name != "local-2":
+    is_kept = runner_name == "local-4" and shuffle is beam.GroupByKey
+    if not (runner_name.startswith("spark") or runner_name == "local-2" or is_kept):
         assert "DONE" == pipeline.run().state
         return
     error = failure(pipeline)

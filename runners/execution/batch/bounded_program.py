@@ -9,7 +9,7 @@ from typing import Any
 
 from ....sdk import graph
 from ....sdk.errors import UnsupportedError
-from ....sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
+from ....sdk.options import PipelineOptions, StreamingOptions
 from ....sdk.runner import Capability
 from ....sdk.sources.bounded import BoundedSource
 from ....sdk.spark_interfaces import refuse_frames
@@ -39,6 +39,9 @@ BOUNDED_CAPABILITIES = {
 
 # Options of supervised jobs, which a bounded run would ignore.
 _OF_LOCAL_JOBS = {"health_port", "health_host", "health_timeout", "on_signal"}
+
+# Options of streams: the groups of a bounded run may be larger than memory without them.
+_OF_STREAMS = {"state_backend", "state_memory", "state_dir"}
 
 
 class BoundedProgram:
@@ -113,11 +116,9 @@ def check_bounded(pipeline: graph.Graph, options: PipelineOptions, runner: str) 
                 f"{transform.label}: its output is unbounded, and --runner={runner} runs bounded pipelines only; "
                 "--runner=spark-microbatch or --runner=local runs it"
             )
-    if options.view_as(MicroBatchOptions).shard_memory is not None:
-        # Groups may be larger than memory without the option.
-        refuse_unheeded(["shard_memory"], runner, "spark-microbatch")
     given = options.view_as(StreamingOptions).changed()
     refuse_unheeded((name for name in given if name in _OF_LOCAL_JOBS), runner, "local")
+    refuse_unheeded((name for name in given if name in _OF_STREAMS), runner, "local or --runner=spark-microbatch")
 
 
 def source_of(segment: Segment) -> tuple[str, BoundedSource[Any]]:

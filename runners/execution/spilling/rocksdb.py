@@ -52,7 +52,7 @@ _BIAS = 1 << 63
 # The number of entries that are read or written together.
 PORTION = 1_000
 
-# The memory of RocksDB's write buffers, and of its block cache.
+# The bytes of RocksDB's block cache, and of its write buffers together, unless others are given.
 _BUFFER = 8 << 20
 
 
@@ -72,13 +72,15 @@ class SpillDatabase:
 
     Args:
       directory: the parent of the temporary directory; by default that of other temporary files.
+      buffer: the bytes of its block cache, and of its write buffers together.
 
     Raises `MissingExtraError` without the extra `rocksdb`.
     """
 
-    def __init__(self, directory: str | None = None) -> None:
+    def __init__(self, directory: str | None = None, buffer: int = _BUFFER) -> None:
         check_rocksdb("Keeping state larger than memory")
         self._directory = directory
+        self._buffer = buffer
         self._removed: Callable[[], Any] | None = None
 
     @cached_property
@@ -104,7 +106,7 @@ class SpillDatabase:
             start_new_session=True,
             cwd="/",
         )
-        database = _opened(path)
+        database = _opened(path, self._buffer)
         self._removed = weakref.finalize(self, _remove, database, path, watcher)
         return database
 
@@ -114,17 +116,17 @@ class SpillDatabase:
             self._removed()
 
 
-def _opened(path: str) -> Any:
+def _opened(path: str, buffer: int) -> Any:
     from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteOptions
 
     blocks = BlockBasedOptions()
     # Most lookups are for new keys, which it doesn't have.
     blocks.set_bloom_filter(10, False)
-    blocks.set_block_cache(Cache(_BUFFER))
+    blocks.set_block_cache(Cache(buffer))
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_block_based_table_factory(blocks)
-    options.set_write_buffer_size(_BUFFER // 2)
+    options.set_write_buffer_size(buffer // 2)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_max_background_jobs(2)
     options.set_keep_log_file_num(1)
@@ -207,22 +209,24 @@ class SpilledEntries:
             self._database.rocksdb.write(batch)
         return found
 
-    def get(self, ids: Sequence[bytes]) -> list[bytes]:
-        """Return the data of existing entries, without removing them."""
-        return [value[_TIMES.size :] for value in self._database.rocksdb.get([self._entry + id for id in ids])]
-
     def take_all(self, ids: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Remove entries in portions; yield the ids and data of those that exist."""
         for portion in portions_of(ids, PORTION):
             yield from ((id, data) for id, data in zip(portion, self.take(portion)) if data is not None)
 
     def by_group(self, ids: Iterable[bytes] | None = None) -> Iterator[tuple[int, list[tuple[bytes, bytes]]]]:
-        """Yield all entries, or those with these ids, in portions by key group, which is the first byte of an id."""
-        portions = () if ids is None else portions_of(sorted(ids), PORTION)
-        found = self.all() if ids is None else (entry for own in portions for entry in zip(own, self.get(own)))
-        for group, of_group in groupby(found, key=lambda entry: entry[0][0]):
-            for entries in portions_of(of_group, PORTION):
-                yield group, entries
+        """Return an iterator over the entries of now in portions by key group, which is the first byte of an id.
+
+        It may be asked for later, and in another thread.
+
+        Args:
+          ids: of existing entries; None for all entries.
+        """
+        if not self._count:
+            return iter(())
+        # An iterator of RocksDB shows what there is when it is made.
+        now = self._database.rocksdb.iter()
+        return _by_group(_beginning(now, self._entry) if ids is None else _at(now, self._entry, sorted(ids)))
 
     def least(self, order: int) -> int | None:
         """Return the least time of an order; None if no entry has any."""
@@ -256,12 +260,29 @@ class SpilledEntries:
             yield at
 
     def _beginning(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        size = len(prefix)
-        if self._count:
-            for key, value in self._database.rocksdb.items(from_key=prefix + start):
-                if key[:size] != prefix:
-                    return
-                yield key[size:], value
+        return _beginning(self._database.rocksdb.iter(), prefix, start) if self._count else iter(())
+
+
+def _beginning(iterator: Any, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys of an iterator of RocksDB that begin with a prefix, without it, and their values."""
+    size = len(prefix)
+    iterator.seek(prefix + start)
+    while iterator.valid() and (key := iterator.key())[:size] == prefix:
+        yield key[size:], iterator.value()
+        iterator.next()
+
+
+def _at(iterator: Any, prefix: bytes, ids: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield ids, in their order, and their values in an iterator of RocksDB."""
+    for id in ids:
+        iterator.seek(prefix + id)
+        yield id, iterator.value()
+
+
+def _by_group(found: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[int, list[tuple[bytes, bytes]]]]:
+    for group, of_group in groupby(found, key=lambda entry: entry[0][0]):
+        for entries in portions_of(of_group, PORTION):
+            yield group, [(id, value[_TIMES.size :]) for id, value in entries]
 
 
 class SpilledIds:

@@ -153,16 +153,20 @@ class SpilledState:
     # Snapshots
 
     def records(self, is_whole: bool) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
-        """Yield the changes of spilled entries by key group, which follow those of `KeyedState`."""
-        for group, entries in self._entries.by_group(None if is_whole else self._changed):
-            yield group, [change for id, data in entries for change in self._changes(id, data, is_whole)]
-        self._changed.clear()
+        """Return an iterator over the changes of spilled entries by key group, which follow those of `KeyedState`.
 
-    def _changes(self, id: bytes, data: bytes, is_whole: bool) -> Iterator[tuple[Any, ...]]:
-        (window,) = self._numbers.windows(id)
-        key, values = pickle.loads(data)
-        for name in values if is_whole else self._changed[id]:
-            yield window, key, name, ChangeKind.PUT, values[name]
+        They are those of now, also if they are asked for later, in another thread.
+        """
+        windows, changed, self._changed = self._numbers.copy(), self._changed, {}
+
+        def changes(id: bytes, data: bytes) -> Iterator[tuple[Any, ...]]:
+            (window,) = windows.windows(id)
+            key, values = pickle.loads(data)
+            for name in values if is_whole else changed[id]:
+                yield window, key, name, ChangeKind.PUT, values[name]
+
+        by_group = self._entries.by_group(None if is_whole else changed)
+        return ((group, [change for entry in entries for change in changes(*entry)]) for group, entries in by_group)
 
     def restore(self, changes: Iterable[tuple[Any, ...]]) -> None:
         """Apply the changes of a snapshot."""

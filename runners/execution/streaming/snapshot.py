@@ -44,6 +44,7 @@ from .snapshot_chunks import (
     WITHIN,
     Chunk,
 )
+from .state_backend import StateBackend
 from .task_program import TaskProgram
 
 # Chained kinds of keyed state.
@@ -200,15 +201,22 @@ class Restored:
     Args:
       dropped: state to drop, because its step now keeps it otherwise.
       compares_keys: True to compare keys with those of the snapshot, which another program may have written.
+      backend: takes the windows and the keyed state, a chunk at a time; None keeps all of them until `into`.
     """
 
     def __init__(
-        self, index: int, parallelism: int, dropped: Iterable[Mismatch] = (), compares_keys: bool = True
+        self,
+        index: int,
+        parallelism: int,
+        dropped: Iterable[Mismatch] = (),
+        compares_keys: bool = True,
+        backend: StateBackend | None = None,
     ) -> None:
         self.index = index
         self.parallelism = parallelism
         self.sources: Identities = {}
         self._compares_keys = compares_keys
+        self._backend = backend
         # By label, over all subtasks.
         self._key_types: dict[str, set[KeyType]] = {}
         self._dropped = {(each.label, each.name) for each in dropped}
@@ -237,7 +245,9 @@ class Restored:
                     # Its numbers are unique within a part only.
                     self._memories.setdefault(label, {}).setdefault(self._parts, []).extend(data)
                 elif is_mine and kind in CHAINED:
-                    self._chained.setdefault((label, kind), []).extend(self._kept(label, kind, data))
+                    kept = self._kept(label, kind, data)
+                    if group is None or self._backend is None or not self._backend.restore(label, kind, kept):
+                        self._chained.setdefault((label, kind), []).extend(kept)
                 elif is_mine and is_newest:
                     self._newest.setdefault((label, kind), []).append(data)
 

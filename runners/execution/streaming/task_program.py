@@ -31,6 +31,8 @@ from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
 from .feedback import TaskLoops
 from .side_input_expiry import SideInputExpiry
+from .state_backend import StateBackend
+from .state_settings import StateSettings, has_state
 
 if TYPE_CHECKING:
     from ..operators.async_run import AsyncRuns
@@ -47,9 +49,11 @@ class TaskProgram:
       counts: counts elements.
       transaction, unit: identify the output of the sinks' writers.
       step_clock: the worker's; None if everything is done at once.
+      state: how much state may be in memory; None for all of it.
 
     Attributes:
       outputs: its sinks at work.
+      backend: has the state that isn't in memory; None if all of it is.
       views: its side inputs.
       loops: its loops.
       async_runs: its async stages; None if there are none.
@@ -65,6 +69,7 @@ class TaskProgram:
         transaction: str,
         unit: str = "0",
         step_clock: StepClock | None = None,
+        state: StateSettings | None = None,
     ) -> None:
         self.plan = plan
         self._step_clock = step_clock or UnboundedSteps()
@@ -132,6 +137,9 @@ class TaskProgram:
             for s in steps
             if isinstance(s, Keyed)
         }
+        self.backend: StateBackend | None = None
+        if state is not None and has_state(task):
+            self.backend = StateBackend(state, self.groupings, self.keyed)
         self._clocked: list[GroupingRun | KeyedRun] = [*self.groupings.values(), *self.keyed.values()]
         self._expiry = SideInputExpiry(plan, steps, self.views, self.dataflow.stages)
         for run in self.dataflow.stages.values():
@@ -485,6 +493,16 @@ class TaskProgram:
         """Cancel all calls of async DoFns, after a failure."""
         if self.async_runs is not None:
             self.async_runs.abandon()
+
+    def spill_excess(self) -> None:
+        """Remove state beyond its memory from memory; called between bundles."""
+        if self.backend is not None:
+            self.backend.spill_excess()
+
+    def close_backend(self) -> None:
+        """Remove the state on the disk."""
+        if self.backend is not None:
+            self.backend.close()
 
     def teardown(self) -> None:
         """Tear down user code."""

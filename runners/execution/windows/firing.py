@@ -279,7 +279,7 @@ class DueWindows:
           order: EVENT_TIME for the watermark, PROCESSING_TIME for processing time.
         """
         due, now = self._of(order)
-        until = now if self._table.spilled is None else self._loaded_until(order, now)
+        until = now if self._table.spilled is None else self._loaded_until(order, now, most)
         of_event_time = order == EVENT_TIME
         room = most
         while room > 0 and (time := due.next()) is not None and time <= until:
@@ -320,10 +320,13 @@ class DueWindows:
         if (time := due.next()) is not None and time <= until:
             self.is_due = True
 
-    def _loaded_until(self, order: int, time: int) -> int:
-        """Load the first of the windows on disk that are due, and return the time up to which all are in memory."""
+    def _loaded_until(self, order: int, time: int, most: int) -> int:
+        """Load the first windows on disk that are due, at most so many; return the time up to which all are in memory.
+
+        What is loaded and doesn't fire now may be spilled again before it does.
+        """
         assert self._table.spilled is not None
-        remaining = self._table.spilled.load_due(order, time)
+        remaining = self._table.spilled.load_due(order, time, most)
         if remaining is None or remaining > time:
             return time
         self.is_due = True

@@ -274,7 +274,7 @@ def restore(windows: WindowTable, records: Iterable[WindowRecord]) -> None:
             windows.put(state_of(key, row))
 
 
-def state_of(key: Any, row: tuple[Any, ...]) -> WindowState:
+def state_of(key: Any, row: Sequence[Any]) -> WindowState:
     """Return the window state that a row was made of."""
     trigger_state, is_finished, event_time, processing_time, *slots = row
     decision = Decision(False, trigger_state, is_finished, event_time, processing_time)

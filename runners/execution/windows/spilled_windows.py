@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from math import ceil
 from typing import Any
 
@@ -56,6 +56,13 @@ class NumberedWindows:
 
     def __iter__(self) -> Iterator[BoundedWindow]:
         return iter(self._numbers)
+
+    def copy(self) -> NumberedWindows:
+        """Return a copy, which doesn't change with this."""
+        copied = NumberedWindows()
+        copied._numbers, copied._windows, copied._counts = dict(self._numbers), dict(self._windows), dict(self._counts)
+        copied._last = self._last
+        return copied
 
     def add_entry(self, window: BoundedWindow | None) -> bytes:
         """Count an entry of a window, and return the window's number."""
@@ -167,9 +174,9 @@ class SpilledWindows:
             return
         self._load(ids)
 
-    def load_due(self, order: int, time: int) -> int | None:
-        """Load the first entries that are due up to a time, and return when the next ones are due."""
-        self._restore_entries(self._entries.due(order, time, DUE))
+    def load_due(self, order: int, time: int, most: int) -> int | None:
+        """Load the first entries that are due up to a time, at most so many, and return when the next ones are due."""
+        self._restore_entries(self._entries.due(order, time, min(most, DUE)))
         return self._entries.least(order)
 
     def load_all(self) -> None:
@@ -190,7 +197,7 @@ class SpilledWindows:
             if has_changed:
                 del self._changed[id]
             for state in states:
-                windows.put(state)
+                windows.put_back(state)
                 if has_changed:
                     self._changes[state] = None
             self._used[key if windows.is_merging else states[0]] = None
@@ -284,24 +291,21 @@ class SpilledWindows:
     # Snapshots
 
     def records(self, is_whole: bool) -> Iterator[tuple[int, Records]]:
-        """Yield the records of spilled windows, to follow those of `snapshots.by_group`."""
+        """Return an iterator over the records of spilled windows, to follow those of `snapshots.by_group`.
+
+        They are those of now, also if they are asked for later, in another thread.
+        """
+        gone: dict[int, list[WindowRecord]] = {}
         if not is_whole:
             # Their keys may have windows again.
-            gone = [entry for entry in self._gone if not self._windows.has_any(*entry)]
-            by_group: dict[int, list[WindowRecord]] = {}
-            for group, (key, window) in zip(key_groups([key for key, _ in gone]), gone):
-                by_group.setdefault(group, []).append(WindowRecord(key, window, ()))
-            yield from by_group.items()
-        for group, entries in self._entries.by_group(None if is_whole else self._changed):
-            yield group, self._recorded(entries)
+            removed = [entry for entry in self._gone if not self._windows.has_any(*entry)]
+            for group, (key, window) in zip(key_groups([key for key, _ in removed]), removed):
+                gone.setdefault(group, []).append(WindowRecord(key, window, ()))
+        by_group = self._entries.by_group(None if is_whole else self._changed)
+        numbers = None if self._windows.is_merging else self._numbers.copy()
         self._changed.clear()
         self._gone.clear()
-
-    def _recorded(self, found: Iterable[tuple[bytes, bytes]]) -> Records:
-        entries = [self._unpacked_rows(id, data) for id, data in found]
-        if self._windows.is_merging:
-            return [WindowRecord(key, None, rows) for key, rows in entries]
-        return WindowColumns.of([key for key, _ in entries], zip(*(row for _, (row,) in entries), strict=True))
+        return chain(gone.items(), ((group, _recorded(entries, numbers)) for group, entries in by_group))
 
     def restore(self, records: Records) -> None:
         """Restore windows from records, in place of present windows of the same keys."""
@@ -322,7 +326,7 @@ class SpilledWindows:
     # Entries as bytes
 
     def _packed(self, key: Any, states: Sequence[WindowState]) -> bytes:
-        rows: list[Any] = [row_of(state) for state in states]
+        rows: list[Any] = [(*row_of(state), state.event_time, state.processing_time) for state in states]
         if not self._windows.is_merging:
             # The id has the number of the window.
             (row,) = map(list, rows)
@@ -332,19 +336,38 @@ class SpilledWindows:
             rows = [row]
         return pickled((key, rows), self._label, "State has to be data.")
 
-    def _unpacked_rows(self, id: bytes, data: bytes) -> tuple[Any, tuple[tuple[Any, ...], ...]]:
-        key, rows = pickle.loads(data)
-        if not self._windows.is_merging:
-            (row,) = rows
-            windows: Windows = self._numbers.windows(id)
-            row[WINDOWS_AT] = windows
-            if row[PANE_WINDOWS_AT] is None:
-                row[PANE_WINDOWS_AT] = windows
-        return key, tuple(map(tuple, rows))
-
     def _unpacked(self, id: bytes, data: bytes) -> tuple[Any, list[WindowState]]:
-        key, rows = self._unpacked_rows(id, data)
-        return key, [state_of(key, row) for row in rows]
+        key, rows = _unpacked_rows(id, data, None if self._windows.is_merging else self._numbers)
+        states = []
+        for *row, event_time, processing_time in rows:
+            state = state_of(key, row)
+            state.event_time, state.processing_time = event_time, processing_time
+            states.append(state)
+        return key, states
+
+
+def _unpacked_rows(id: bytes, data: bytes, numbers: NumberedWindows | None) -> tuple[Any, tuple[tuple[Any, ...], ...]]:
+    """Return the key and the rows of an entry, each of which ends with the times at which the window is due.
+
+    Args:
+      numbers: the numbers of the windows; None where windows merge.
+    """
+    key, rows = pickle.loads(data)
+    if numbers is not None:
+        (row,) = rows
+        windows: Windows = numbers.windows(id)
+        row[WINDOWS_AT] = windows
+        if row[PANE_WINDOWS_AT] is None:
+            row[PANE_WINDOWS_AT] = windows
+    return key, tuple(map(tuple, rows))
+
+
+def _recorded(found: Iterable[tuple[bytes, bytes]], numbers: NumberedWindows | None) -> Records:
+    unpacked = (_unpacked_rows(id, data, numbers) for id, data in found)
+    entries = [(key, tuple(row[:-2] for row in rows)) for key, rows in unpacked]
+    if numbers is None:
+        return [WindowRecord(key, None, rows) for key, rows in entries]
+    return WindowColumns.of([key for key, _ in entries], zip(*(row for _, (row,) in entries), strict=True))
 
 
 _SLOTS = 16 + 8 * (len(WindowState.__slots__) + 2)

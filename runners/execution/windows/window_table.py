@@ -256,6 +256,15 @@ class WindowTimes:
             self._holds.add(state.held)
         self.schedule(state)
 
+    def put_back(self, state: WindowState) -> None:
+        """Add a window as it was let go: with its hold, and due when it was due, which may be in the past by now."""
+        if state.held is not None:
+            self._holds.add(state.held)
+        if state.event_time is not None:
+            self.event_times.add(state.event_time, state)
+        if state.processing_time is not None:
+            self.processing_times.add(state.processing_time, state)
+
 
 class WindowsOnDisk(Protocol):
     """The windows of a table that aren't in memory (`spilled_windows.py`)."""
@@ -263,8 +272,8 @@ class WindowsOnDisk(Protocol):
     def load_for(self, bundle: Bundle) -> None:
         """Load the windows that a bundle has elements of."""
 
-    def load_due(self, order: int, time: int) -> int | None:
-        """Load the first windows that are due up to a time, and return when the next ones are due."""
+    def load_due(self, order: int, time: int, most: int) -> int | None:
+        """Load the first windows that are due up to a time, at most so many, and return when the next ones are due."""
 
     def load_all(self) -> None:
         """Load all windows."""
@@ -335,6 +344,11 @@ class WindowTable(CellTable):
         """Add a window of a snapshot, with its times and its hold."""
         self.add(state)
         self.times.put(state)
+
+    def put_back(self, state: WindowState) -> None:
+        """Add a window as it was let go, with its times and its hold."""
+        self.add(state)
+        self.times.put_back(state)
 
     def let_go(self, state: WindowState) -> None:
         """Remove a window, its times and its hold."""

@@ -89,6 +89,7 @@ class CheckpointAttempt(Attempt):
             self._name,
             context.graph.has_script or context.graph.execution.plan.graph.is_bounded,
             sources_begun_anew=self._recovery.sources_begun_anew,
+            state=context.settings.state,
         )
 
     def run(self) -> str:

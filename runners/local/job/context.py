@@ -16,6 +16,7 @@ from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
 from ...execution.plan.source_identities import identities_of
 from ...execution.sinks.committer import SinkCommitter
 from ...execution.state.schema import shapes_of
+from ...execution.streaming.state_settings import StateSettings
 from ..workers.pool import Workers, ids_of
 from .checkpoint_coordinator import CheckpointSettings
 from .clocks import JobClocks
@@ -34,6 +35,7 @@ class JobSettings:
       allow_dropped_state: drop state of steps that the pipeline no longer has.
       allow_changed_sources: resume changed sources from their checkpointed positions, too.
       recovers_regions: restart only the failover region of a failure.
+      state: how much of a worker's state may be in memory; None for all of it.
     """
 
     checkpoints: CheckpointSettings = attrs.field(factory=CheckpointSettings)
@@ -42,6 +44,7 @@ class JobSettings:
     allow_dropped_state: bool = False
     allow_changed_sources: bool = False
     recovers_regions: bool = False
+    state: StateSettings | None = None
 
 
 class JobGraph:

@@ -197,9 +197,17 @@ class SubtaskSnapshots:
             positions = self._positions()
             self._taken.append((barrier.epoch, positions))
             return taken._replace(uncopied=lambda: self.chunks(barrier.is_whole)[0], offsets=_shown(positions))
+        backend = self._execution.backend
+        if backend is not None:
+            backend.remeasure()
         chunks, positions = self.chunks(barrier.is_whole)
         self._taken.append((barrier.epoch, positions))
-        return taken._replace(records=records_of(chunks), labels=labels_of(chunks), offsets=_shown(positions))
+        taken = taken._replace(records=records_of(chunks), labels=labels_of(chunks), offsets=_shown(positions))
+        if backend is None:
+            return taken
+        # What is in memory comes first.
+        spilled = records_of(backend.chunks(barrier.is_whole))
+        return taken._replace(spilled=spilled, labels=tuple(dict.fromkeys([*taken.labels, *backend.labels])))
 
     def chunks(self, is_whole: bool) -> tuple[list[Chunk], dict[str, list[Any]]]:
         """Return the chunks of a full or incremental snapshot, and the sources' positions by label."""

@@ -20,6 +20,7 @@ from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, Su
 from ...execution.streaming.in_flight import restored_in_front, restored_on_edge, restored_within_task
 from ...execution.streaming.snapshot import Restored, forget_changes
 from ...execution.streaming.snapshot_chunks import NEWS
+from ...execution.streaming.state_settings import StateSettings
 from ...execution.streaming.task_program import TaskProgram
 from ..channels.channel import Channel, ChannelId
 from ..channels.channel_limit import ChannelLimit
@@ -60,6 +61,7 @@ class Subtask:
       transaction, unit: the transaction and the name of its sinks' writers.
       repeatable: the tasks that number their output.
       step_clock: the worker's; None if a step does everything at once.
+      state: how much state may be in memory; None for all of it.
 
     Attributes:
       readers, scripts: its sources.
@@ -81,6 +83,7 @@ class Subtask:
         unit: str,
         repeatable: Collection[int] = (),
         step_clock: StepClock | None = None,
+        state: StateSettings | None = None,
     ) -> None:
         self.id = id
         self.task: Task = execution_graph.tasks[id.task]
@@ -99,6 +102,7 @@ class Subtask:
             transaction,
             unit,
             step_clock=own_clock,
+            state=state,
         )
         self._clock = clock
         self._report = report
@@ -557,6 +561,7 @@ class Subtask:
         """Close what is open, without calling user code."""
         self._sources.close()
         self.execution.abandon_calls()
+        self.execution.close_backend()
         for output in self.execution.outputs:
             output.discard()
 

@@ -20,6 +20,7 @@ from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId, Task
 from ...execution.plan.fusion import has_async
 from ...execution.streaming.observation import Observe, Observed, observed_of
 from ...execution.streaming.output_sampler import OutputSampler
+from ...execution.streaming.state_settings import StateSettings
 from ...execution.wakeup import Wakeup
 from ..channels.channel import Channel, ChannelId
 from ..subtask.backlog import BacklogMeter
@@ -128,6 +129,7 @@ class Slot:
             f"{start.attempt}-{id.task}-{id.index}",
             start.repeatable,
             self.step_clock,
+            None if start.state is None else start.state.among(self._graph.tasks[id.task] for id in self._ids),
         )
         if self.limits_channels:
             self.subtasks[id].limit_channels()
@@ -145,7 +147,7 @@ class Slot:
 
     def _let_fork(self) -> None:
         """Leave large snapshots for forked children to copy, if that is safe."""
-        if self._writes_in_background and self._writer.may_fork():
+        if self._writes_in_background and self._start.state is None and self._writer.may_fork():
             for subtask in self.subtasks.values():
                 subtask.snapshots.large = LARGE
 
@@ -181,7 +183,10 @@ class Slot:
             restored = None
             if start.checkpoint is not None:
                 assert start.store is not None
-                restored = restored_from(start.store, start.checkpoint, id, self._graph.parallelism, self._graph.plan)
+                backend = self.subtasks[id].execution.backend
+                restored = restored_from(
+                    start.store, start.checkpoint, id, self._graph.parallelism, self._graph.plan, backend
+                )
                 restored.drop_positions(start.sources_begun_anew)
             self.subtasks[id].start(restored)
 
@@ -302,6 +307,7 @@ class Slot:
         """Have a subtask take a step.  Return True if it did something."""
         self._begin_step(subtask)
         done = subtask.step()
+        subtask.execution.spill_excess()
         self._end_step(subtask)
         return done
 
@@ -463,6 +469,7 @@ class Start:
       sources_begun_anew: the labels of sources whose positions in the checkpoint are dropped.
       metrics: counts of subtasks from before, in this attempt.
       step_clock: replaces the worker's own.
+      state: how much of the state of a slot's subtasks may be in memory; None for all of it.
       slot_type: the class of the slots that start from it.
     """
 
@@ -478,6 +485,7 @@ class Start:
     sources_begun_anew: frozenset[str] = frozenset()
     metrics: Mapping[SubtaskId, TaskMetrics] = attrs.field(factory=dict)
     step_clock: StepClock | None = None
+    state: StateSettings | None = None
 
     def rewound(self, rewind: Rewind) -> Start:
         """Return the start of the subtasks that a command restarts."""

@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -32,6 +33,7 @@ from ...execution.plan.fusion import Plan
 from ...execution.state.schema import mismatches, shapes_of
 from ...execution.streaming.snapshot import Restored
 from ...execution.streaming.snapshot_chunks import Chunk, Origin, chunks_of, labels_of, records_of
+from ...execution.streaming.state_backend import StateBackend
 from ..subtask.reports import Snapshot
 from .protocol import Acknowledged, Declined, Report
 
@@ -176,7 +178,8 @@ class SnapshotWriter:
 
     def _write(self, id: SubtaskId, snapshot: Snapshot, base: PartReference | None) -> PartReference:
         assert self._store is not None
-        return self._store.write_part(snapshot.epoch, part_name(id, self._parallelism), snapshot.records, base)
+        records = chain(snapshot.records, snapshot.spilled)
+        return self._store.write_part(snapshot.epoch, part_name(id, self._parallelism), records, base)
 
     def _acknowledged(self, id: SubtaskId, snapshot: Snapshot, part: PartReference) -> Acknowledged:
         self._written[id] = part
@@ -444,13 +447,22 @@ class WriterThread:
 
 
 def restored_from(
-    store: SnapshotStore, checkpoint: Checkpoint, id: SubtaskId, parallelism: int, plan: Plan | None = None
+    store: SnapshotStore,
+    checkpoint: Checkpoint,
+    id: SubtaskId,
+    parallelism: int,
+    plan: Plan | None = None,
+    backend: StateBackend | None = None,
 ) -> Restored:
-    """Return a subtask's state in a checkpoint, without states whose schema the pipeline has changed."""
+    """Return a subtask's state in a checkpoint, without states whose schema the pipeline has changed.
+
+    Args:
+      backend: takes the windows and the keyed state.
+    """
     before = checkpoint.metadata.get("state", {})
     dropped = () if plan is None else mismatches(before, shapes_of(plan))
     is_anothers = not all(map(store.has_written, checkpoint.parts))
-    restored = Restored(id.index, parallelism, dropped, compares_keys=is_anothers)
+    restored = Restored(id.index, parallelism, dropped, compares_keys=is_anothers, backend=backend)
     restored.sources = checkpoint.metadata.get("sources", {})
     origin = Origin.of(f"checkpoint {checkpoint.epoch} in {store.directory}", plan, dropped)
     for part in checkpoint.parts:
@@ -458,6 +470,6 @@ def restored_from(
         if written is not None:
             paths = [path_of(store.directory, file) for file in part.files]
             files = zip(paths, store.read_part(part), strict=True)
-            chain = [list(chunks_of(records, origin.of_file(path))) for path, (_, records) in files]
-            restored.add(chain, written["subtask"], written["of"])
+            of_files = [chunks_of(records, origin.of_file(path)) for path, (_, records) in files]
+            restored.add(of_files, written["subtask"], written["of"])
     return restored

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from ....sdk.errors import OptionsError
 from ....sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
-from ....sdk.options.byte_size import byte_size
 from ....sdk.working_directory import absolute
 from ...execution.checkpoints.catalog import refuse_productions
-from ...execution.spilling.rocksdb import check_rocksdb
+from ...execution.streaming.state_settings import state_settings_of
 from ...execution.streaming_options import check_streaming_flags, refuse_memory, refuse_unheeded
 
 if TYPE_CHECKING:
@@ -34,6 +33,9 @@ _SUPPORTED = {
     "allow_new_key_types",
     "allow_untrusted_checkpoints",
     "worker_timeout",
+    "state_backend",
+    "state_memory",
+    "state_dir",
 }
 
 
@@ -61,22 +63,9 @@ def settings_of(options: PipelineOptions, reached: Reached | None = None) -> Que
         compares_keys=not streaming.allow_new_key_types,
         is_restartable=streaming.checkpoint_dir is not None,
         reached=reached,
-        subtask_memory=_subtask_memory(given.shard_memory),
+        state=state_settings_of(streaming),
         worker_timeout=streaming.worker_timeout,
     )
-
-
-def _subtask_memory(given: str | int | None) -> int | None:
-    if given is None:
-        return None
-    try:
-        size = byte_size(given)
-    except ValueError as error:
-        raise OptionsError(f"option --shard_memory: {error}") from None
-    if size < 1:
-        raise OptionsError(f"option --shard_memory: expected at least 1 byte, got {given}")
-    check_rocksdb("--shard_memory")
-    return size
 
 
 def store_of(options: PipelineOptions, session: SparkSession) -> SnapshotStore:

@@ -37,6 +37,7 @@ from ...execution.sinks.known_sinks import KnownSinks
 from ...execution.state.schema import shapes_of
 from ...execution.streaming.observation import Observe, Observed
 from ...execution.streaming.restored import restored_line
+from ...execution.streaming.state_settings import StateSettings
 from ...execution.stuck_calls import CallWatch
 from .commit_log import (
     Committed,
@@ -81,7 +82,7 @@ class QuerySettings:
       compares_keys: whether the types of keys are compared with those of the checkpoint.
       is_restartable: whether a later run can find the checkpoints of this one.
       reached: called at each failpoint of `commit_log`; None outside of tests.
-      subtask_memory: see `Program`.
+      state: see `Program`.
       worker_timeout: seconds after which a call that has not returned is named in the log.
     """
 
@@ -93,7 +94,7 @@ class QuerySettings:
     compares_keys: bool = True
     is_restartable: bool = True
     reached: Reached | None = None
-    subtask_memory: int | None = None
+    state: StateSettings | None = None
     worker_timeout: float = 10.0
 
 
@@ -209,9 +210,7 @@ class MicroBatchQuery:
             self.events.open_log()
             planned = self._recover()
             settings = self._settings
-            program = Program(
-                self._graph, self._store, settings.reached, settings.subtask_memory, settings.worker_timeout
-            )
+            program = Program(self._graph, self._store, settings.reached, settings.state, settings.worker_timeout)
             self._batches = MicroBatches(program, self._session)
             try:
                 self.state = self._loop(planned)

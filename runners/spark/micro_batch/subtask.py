@@ -16,6 +16,8 @@ from itertools import chain
 from typing import Any
 from uuid import uuid4
 
+import attrs
+
 from ....frozen import frozen
 from ....sdk import graph
 from ....sdk.elements.bundle import expanded
@@ -31,14 +33,14 @@ from ...execution.clock import Clock
 from ...execution.counters import Counts, StepCount
 from ...execution.operators.traffic import WorkerTraffic
 from ...execution.page.profiles import Profiler
-from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId, Task
-from ...execution.plan.fusion import Grouping, Keyed, Source
+from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId
+from ...execution.plan.fusion import Source
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.streaming.observation import Observe, Observed, drawn_by, observed_of
 from ...execution.streaming.output_sampler import OutputSampler
 from ...execution.streaming.snapshot import Restored, snapshot
 from ...execution.streaming.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
-from ...execution.streaming.spiller import Spiller
+from ...execution.streaming.state_settings import StateSettings
 from ...execution.streaming.task_program import TaskProgram
 from ...execution.user_errors import guarded
 from .commit_log import Reached, StatePart, part_name
@@ -56,15 +58,14 @@ class Program:
     Attributes:
       store: the store of state.
       reached: called at each of `TASK_POINTS`.
-      subtask_memory: the bytes of keyed state that the subtasks of one index may have in memory, approximately; None
-        for no limit.
+      state: how much state the subtasks of one index may have in memory; None for all of it.
       worker_timeout: seconds after which a call that has not returned is named in the worker's log.
     """
 
     execution_graph: ExecutionGraph
     store: SnapshotStore
     reached: Reached | None = None
-    subtask_memory: int | None = None
+    state: StateSettings | None = None
     worker_timeout: float = 10.0
 
     @property
@@ -108,9 +109,9 @@ class MicroBatchSubtask:
             self._counts,
             batch.transaction,
             unit,
+            state=None if program.state is None else _on_scratch(program.state.among(program.execution_graph.tasks)),
         )
         labels = {edge.id: self.execution.output_label(edge) for edge in self._task.outputs}
-        self._spiller = self._open_spiller()
         self._writer = MessageWriter(id, self._task.outputs, program.parallelism, labels)
         for edge in self._task.outputs:
             self.execution.dataflow.attach(edge.pcollection, partial(self._writer.write, edge))
@@ -123,44 +124,32 @@ class MicroBatchSubtask:
         self._sampler: OutputSampler | None = None
         self._profiler: Profiler | None = None
 
-    def _open_spiller(self) -> Spiller | None:
-        """Open the spiller of a task with state, if memory is limited; all tasks with state get equal shares."""
-        limit = self.program.subtask_memory
-        if limit is None or not has_state(self._task):
-            return None
-        stateful = sum(map(has_state, self.program.execution_graph.tasks))
-        # Spark's own scratch directories are on large disks, and are removed with the executor.
-        directories = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-        return Spiller(self.execution, limit // stateful, directories[0] or None)
-
     def restore(self, parts: Sequence[StatePart]) -> None:
         """Restore the state from parts of the store."""
         began = time.perf_counter()
         program = self.program
         by_another_run = not all(program.store.has_written(p.part) for p in parts)
-        restored = Restored(self.id.index, program.parallelism, compares_keys=by_another_run)
+        restored = Restored(
+            self.id.index, program.parallelism, compares_keys=by_another_run, backend=self.execution.backend
+        )
         for part in parts:
             records = (of_file for _, of_file in program.store.read_part(part.part))
-            files = [self._chunks_of(own, file, restored) for own, file in zip(records, part.part.files, strict=True)]
+            files = [self._chunks_of(own, file) for own, file in zip(records, part.part.files, strict=True)]
             restored.add(files, part.index, part.parallelism)
         restored.into(self.execution)
         restored.watch_keys(self.execution)
         self._was_loaded = bool(parts)
         self._loading = time.perf_counter() - began
 
-    def _chunks_of(self, records: Iterable[bytes], file: FileReference, restored: Restored) -> Iterable[Chunk]:
+    def _chunks_of(self, records: Iterable[bytes], file: FileReference) -> Iterable[Chunk]:
         program = self.program
         origin = Origin.of(f"the checkpoint in {program.store.directory}", program.execution_graph.plan)
-        chunks = chunks_of(records, origin.of_file(path_of(program.store.directory, file)))
-        if self._spiller is None:
-            return chunks
-        return self._spiller.restoring(restored.noting_keys(chunks), self.id.index, program.parallelism)
+        return chunks_of(records, origin.of_file(path_of(program.store.directory, file)))
 
     def teardown(self) -> None:
-        """Tear down user code and remove spilled state."""
+        """Tear down user code, and remove state on the disk."""
         self._teardown_steps()
-        if self._spiller is not None:
-            self._spiller.close()
+        self.execution.close_backend()
 
     def _teardown_steps(self) -> None:
         self.execution.teardown()
@@ -258,7 +247,7 @@ class MicroBatchSubtask:
         for is_side in (True, False):
             for id, block in messages.blocks(is_side):
                 self._receivers[id](decode_bundle(block))
-                self._spill()
+                self.execution.spill_excess()
                 yield
             # The watermark of an edge is the least of its upstream subtasks' watermarks.
             for id, edge in self._edges.items():
@@ -266,10 +255,6 @@ class MicroBatchSubtask:
                     self.execution.move_edge(edge, min(messages.watermarks[id]))
             if is_side and self._side_edges:
                 self.execution.propagate()
-
-    def _spill(self) -> None:
-        if self._spiller is not None:
-            self._spiller.spill_excess()
 
     # Sources
 
@@ -286,7 +271,7 @@ class MicroBatchSubtask:
                     newest = max(expanded(bundle.timestamps, len(bundle)))
                     self._newest[split.label] = max(newest, self._newest.get(split.label, newest))
                 send(bundle)
-                self._spill()
+                self.execution.spill_excess()
                 yield
 
     def _bundles(self, batch: PlannedBatch, split: InputSplit, step: Source) -> tuple[int, Iterator[Any]]:
@@ -317,10 +302,10 @@ class MicroBatchSubtask:
 
     def _chunks(self, is_whole: bool, labels: dict[str, None]) -> Iterator[Chunk]:
         """Yield the snapshot; add the labels of its steps to `labels`."""
-        if self._spiller is not None:
-            self._spiller.remeasure()
-        spilled = () if self._spiller is None else self._spiller.chunks(is_whole)
-        for chunk in chain(snapshot(self.execution, is_whole), spilled):
+        backend = self.execution.backend
+        if backend is not None:
+            backend.remeasure()
+        for chunk in chain(snapshot(self.execution, is_whole), () if backend is None else backend.chunks(is_whole)):
             if chunk.kind != CLOCKS:
                 labels[chunk.label] = None
             yield chunk
@@ -404,9 +389,10 @@ def _own_part(parts: Sequence[StatePart], id: SubtaskId, parallelism: int) -> Pa
     return None
 
 
-def has_state(task: Task) -> bool:
-    """Return True if a task has steps with keyed state."""
-    return any(isinstance(step, (Grouping, Keyed)) for step in task.steps)
+def _on_scratch(state: StateSettings) -> StateSettings:
+    """Return settings with a directory, by default Spark's: on large disks, and removed with the executor."""
+    directories = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    return attrs.evolve(state, directory=state.directory or directories[0] or None)
 
 
 def has_many_deltas(part: PartReference) -> bool:

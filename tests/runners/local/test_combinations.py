@@ -27,6 +27,7 @@ REFUSED: list[dict[str, Any]] = [
     {"recovery": "region", "checkpoint_mode": "unaligned"},
     {"recovery": "region", "is_bounded": True},
     {"recovery": "region", "loop": "Loop"},
+    {"state_backend": "rocksdb", "delivery": "strong"},
     {"allow_dropped_state": True, "delivery": "strong"},
     {"checkpoint_dir": "memory://logs", "delivery": "strong"},
 ]
@@ -51,6 +52,7 @@ FLAGS = [
     ["--checkpoint_mode=aligned", "--checkpoint_mode=unaligned"],
     ["--parallelism=1", "--parallelism=2"],
     ["--start_method=forkserver", "--start_method=spawn"],
+    ["--state_backend=memory", "--state_backend=rocksdb"],
 ]
 
 
@@ -73,4 +75,4 @@ def test_every_combination_is_refused_by_the_table_or_built(has_loop: bool, tmp_
             assert why == str(raised.value)
             refused += 1
 
-    assert ((12, 36) if has_loop else (18, 30)) == (built, refused)
+    assert ((16, 80) if has_loop else (28, 68)) == (built, refused)

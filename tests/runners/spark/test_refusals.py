@@ -36,14 +36,17 @@ def test_a_script_is_refused_where_no_clock_moves() -> None:
 
 
 OUT = "; leave it out"
+WITHOUT = "expected --state_backend=rocksdb, since all state is in memory without it"
 WRONG = {
     "--batch_interval=-1": "--batch_interval: expected seconds, 0 or more, got -1.0",
     "--batch_interval=nan": "--batch_interval: expected seconds, 0 or more, got nan",
     "--batch_interval=inf": "--batch_interval: expected seconds, 0 or more, got inf",
     "--max_records_per_batch=0": "--max_records_per_batch: expected at least 1, got 0",
     "--max_bytes_per_batch=-1": "--max_bytes_per_batch: expected at least 1, got -1",
-    "--shard_memory=plenty": "--shard_memory: expected a number of bytes such as 512MB, got 'plenty'",
-    "--shard_memory=0": "--shard_memory: expected at least 1 byte, got 0",
+    "--state_memory=1GB": f"--state_memory: {WITHOUT}, got '1GB'",
+    "--state_dir=/data": f"--state_dir: {WITHOUT}, got '/data'",
+    "--state_backend=rocksdb --state_memory=x": "--state_memory: expected a number of bytes such as 512MB, got 'x'",
+    "--state_backend=rocksdb --state_memory=0": "--state_memory: expected at least 1 byte, got '0'",
     "--spark_shuffle_partitions=0": "--spark_shuffle_partitions: expected a number, at least 1, got 0",
     "--parallelism=4": f"--parallelism: --runner=spark-microbatch doesn't support it, only --runner=local does{OUT}",
     "--delivery=strong": f"--delivery: --runner=spark-microbatch doesn't support it, only --runner=local does{OUT}",
@@ -53,7 +56,7 @@ WRONG = {
 @pytest.mark.parametrize("flag", WRONG)
 def test_an_invalid_or_unsupported_option_is_refused(flag: str) -> None:
     """By its name, before anything starts; an infinite interval once was an error of Python's own."""
-    p = beam.Pipeline("spark-microbatch", options=PipelineOptions([flag]))
+    p = beam.Pipeline("spark-microbatch", options=PipelineOptions(flag.split()))
     p | beam.Create([1])
 
     with pytest.raises(OptionsError) as raised:
@@ -74,25 +77,26 @@ def test_options_of_supervised_jobs_are_refused_in_batch(name: str) -> None:
     assert told == str(raised.value)
 
 
-@pytest.mark.parametrize("runner", ["local", "spark-batch"])
-def test_shard_memory_is_refused_by_other_runners(runner: str) -> None:
-    """The local runner keeps its state in memory, and a batch run's groups may be larger than memory in any case."""
-    p = beam.Pipeline(runner, options=PipelineOptions(["--shard_memory=512MB"]))
+def test_a_state_backend_is_refused_in_batch() -> None:
+    """A batch run's groups may be larger than memory in any case."""
+    p = beam.Pipeline("spark-batch", options=PipelineOptions(["--state_backend=rocksdb"]))
     p | beam.Create([1])
 
     with pytest.raises(OptionsError) as raised:
         p.run()
-    told = f"option --shard_memory: --runner={runner} doesn't support it, only --runner=spark-microbatch does{OUT}"
-    assert told == str(raised.value)
+    does = "only --runner=local or --runner=spark-microbatch does"
+    assert f"option --state_backend: --runner=spark-batch doesn't support it, {does}{OUT}" == str(raised.value)
 
 
-def test_shard_memory_needs_rocksdb_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("runner", ["local", "spark-microbatch"])
+def test_the_state_backend_needs_rocksdb_from_the_start(monkeypatch: pytest.MonkeyPatch, runner: str) -> None:
     """Not only when memory is exhausted."""
     monkeypatch.setitem(sys.modules, "rocksdict", None)
-    p = beam.Pipeline("spark-microbatch", options=PipelineOptions(["--shard_memory=512MB"]))
-    p | beam.Create([1])
+    p = beam.Pipeline(runner, options=PipelineOptions(["--state_backend=rocksdb"]))
+    p | TestStream().add_elements([1])
 
-    with pytest.raises(MissingExtraError, match=r"--shard_memory needs the package 'rocksdict': .*penstock\[rocksdb\]"):
+    told = r"--state_backend=rocksdb needs the package 'rocksdict': .*penstock\[rocksdb\]"
+    with pytest.raises(MissingExtraError, match=told):
         p.run()
 
 

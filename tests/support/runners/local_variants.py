@@ -1,10 +1,10 @@
 """Variants of the local runner as a job, on which the tests of every runner run.
 
 A variant is named by what is different: `local-job` and `local-4` take checkpoints with one and with four subtasks in
-this process.  `local-2` has two subtasks without checkpoints; a bounded pipeline has two partitions, whose tasks run in
-turn.  `local-2-processes` has worker processes.  `local-2-simulated` has two workers of a simulation; a seed decides on
-their turns, delays and checkpoints.  No worker dies there, since user code that notes calls in this process would note
-them twice.
+this process; those of `local-4` have next to no state in memory.  `local-2` has two subtasks without checkpoints; a
+bounded pipeline has two partitions, whose tasks run in turn.  `local-2-processes` has worker processes.
+`local-2-simulated` has two workers of a simulation; a seed decides on their turns, delays and checkpoints.  No worker
+dies there, since user code that notes calls in this process would note them twice.
 """
 
 from __future__ import annotations
@@ -48,17 +48,18 @@ EVERY_RUNNER = ["local", "spark-batch", "spark-microbatch"]
 
 @attrs.frozen
 class Variant:
-    """A variant of the runner: parallelism, number of processes, and checkpoints or none."""
+    """A variant of the runner: parallelism, number of processes, checkpoints or none, and the memory for state."""
 
     parallelism: int = 1
     workers: int = 1
     takes_checkpoints: bool = False
+    state_memory: str | None = None
 
 
 IN_THIS_PROCESS = {
     "local-job": Variant(takes_checkpoints=True),
     "local-2": Variant(2),
-    "local-4": Variant(4, takes_checkpoints=True),
+    "local-4": Variant(4, takes_checkpoints=True, state_memory="4KB"),
 }
 IN_PROCESSES = {
     "local-2-processes": Variant(2, 2),
@@ -78,6 +79,8 @@ class SideBySide(LocalStreamingRunner):
         given = PipelineOptions(options._flags, **options._given)
         streaming = given.view_as(StreamingOptions)
         streaming.parallelism, streaming.workers = self.variant.parallelism, self.variant.workers
+        if self.variant.state_memory is not None:
+            streaming.state_backend, streaming.state_memory = "rocksdb", self.variant.state_memory
         # No restarts: a failure is reported once.
         streaming.max_restarts = 0
         if not self.variant.takes_checkpoints:

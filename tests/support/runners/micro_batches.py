@@ -17,6 +17,7 @@ from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import SubtaskId, cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import with_dead_letters
+from penstock.runners.execution.streaming.state_settings import StateSettings
 from penstock.runners.spark.micro_batch import query as micro_batch_query
 from penstock.runners.spark.micro_batch.exchange import SubtaskResult, addressed
 from penstock.runners.spark.micro_batch.plan import PlannedBatch
@@ -92,7 +93,7 @@ class RunnerInThisProcess(Runner):
     """Runs pipelines in such batches.
 
     Args:
-      subtask_memory: the value of `--shard_memory`, in bytes.
+      state_memory: the value of `--state_memory`, in bytes, with `--state_backend=rocksdb`; None for the other.
       forgets: see `BatchesInThisProcess`.
       store: the store of state; a temporary one by default.
       settings: of the query.
@@ -103,14 +104,14 @@ class RunnerInThisProcess(Runner):
     def __init__(
         self,
         parallelism: int = 2,
-        subtask_memory: int | None = None,
+        state_memory: int | None = None,
         forgets: Callable[[int], bool] = lambda number: False,
         store: SnapshotStore | None = None,
         **settings: Any,
     ) -> None:
         self._parallelism = parallelism
         self._forgets = forgets
-        self._settings = QuerySettings(subtask_memory=subtask_memory, **settings)
+        self._settings = QuerySettings(state=state_memory and StateSettings(state_memory), **settings)
         self._store = store or SnapshotStore(SimulatedDisk(Random(0)), "checkpoints")
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:

@@ -17,7 +17,7 @@ from support.programs.running_program import wait_until
 from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
 from penstock.sdk.errors import MissingExtraError
 
-IDS = st.binary(max_size=3)
+IDS = st.binary(min_size=1, max_size=3)
 TIME = st.none() | st.integers(-5, 5)
 ENTRY = st.tuples(IDS, st.tuples(TIME, TIME, TIME), st.binary(max_size=5))
 STEP = st.one_of(
@@ -57,7 +57,13 @@ def _check(entries: SpilledEntries, steps: list[Any]) -> None:
             assert least == entries.least(order)
     assert len(known) == len(entries)
     assert [(id, data) for id, (_, data) in sorted(known.items())] == list(entries.all())
-    assert [known[id][1] for id in known] == entries.get(list(known))
+    changed = list(known)[::2]
+    views = [entries.by_group(), entries.by_group(changed)]
+    # What changes afterwards isn't seen.
+    entries.take(list(known))
+    for view, ids in zip(views, (known, changed)):
+        assert [(id, known[id][1]) for id in sorted(ids)] == [entry for _, own in view for entry in own]
+    entries.put((id, *entry) for id, entry in known.items())
 
 
 def test_operators_do_not_see_each_others_entries(database: SpillDatabase) -> None:

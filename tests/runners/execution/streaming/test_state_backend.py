@@ -1,4 +1,4 @@
-"""Spiller: a task has no more in memory than it may, also while a snapshot is read or written."""
+"""State backend: a task has no more in memory than it may, also while a snapshot is read or written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.streaming.snapshot import Restored, snapshot
 from penstock.runners.execution.streaming.snapshot_chunks import chunks_of, records_of
-from penstock.runners.execution.streaming.spiller import Spiller
+from penstock.runners.execution.streaming.state_settings import StateSettings
 from penstock.runners.execution.streaming.task_program import TaskProgram
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
@@ -46,8 +46,11 @@ class Task:
         pairs | "remember" >> beam.ParDo(Remember()) | "write" >> beam.io.Write(Recording())
         graph = cut(fuse(p.graph(), lambda *_: False), 1, by_level=True)
         self.task = graph.tasks[1]
-        self.execution = TaskProgram(graph.plan, self.task, Clock(0), MetricsContainer(), Counts(), "transaction")
-        self.spiller = Spiller(self.execution, LIMIT)
+        self.execution = TaskProgram(
+            graph.plan, self.task, Clock(0), MetricsContainer(), Counts(), "t", state=StateSettings(LIMIT)
+        )
+        assert self.execution.backend is not None
+        self.backend = self.execution.backend
 
     def take(self, keys: range) -> None:
         """A bundle on each edge."""
@@ -55,7 +58,7 @@ class Task:
             for edge in self.task.inputs:
                 pairs = [(f"key {n}", n) for n in range(start, min(start + 100, keys.stop))]
                 self.execution.receiver(edge)(Bundle(pairs, 5_000_000, (IntervalWindow(0, 10),)))
-                self.spiller.spill_excess()
+                self.backend.spill_excess()
 
     def in_memory(self) -> int:
         """How many windows and cells."""
@@ -64,9 +67,9 @@ class Task:
         return len(grouping.windows.table) + len(keyed.executor.state)
 
     def records(self, is_whole: bool) -> Iterator[bytes]:
-        self.spiller.remeasure()
+        self.backend.remeasure()
         yield from records_of(snapshot(self.execution, is_whole))
-        for chunk in self.spiller.chunks(is_whole):
+        for chunk in self.backend.chunks(is_whole):
             yield from records_of([chunk])
 
 
@@ -75,7 +78,7 @@ def tasks() -> Iterator[list[Task]]:
     tasks = [Task(), Task()]
     yield tasks
     for task in tasks:
-        task.spiller.close()
+        task.execution.close_backend()
 
 
 def test_there_is_never_more_in_memory_than_there_may_be(tasks: list[Task]) -> None:
@@ -93,11 +96,11 @@ def test_there_is_never_more_in_memory_than_there_may_be(tasks: list[Task]) -> N
     files[1] += one.records(False)
     assert sum(map(len, files[1])) < sum(map(len, files[0])) / 10
 
-    restored = Restored(0, 1)
-    restored.add([other.spiller.restoring(chunks_of(file), 0, 1) for file in files], 0, 1)
+    restored = Restored(0, 1, backend=other.backend)
+    restored.add([chunks_of(file) for file in files], 0, 1)
     assert 2 * few > other.in_memory()
     restored.into(other.execution)
-    other.spiller.remeasure()
+    other.backend.remeasure()
     assert 2 * few > other.in_memory()
 
     def contents(task: Task) -> list[Any]:

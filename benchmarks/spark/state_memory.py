@@ -1,4 +1,4 @@
-"""A subtask with a million keys: its worker's memory and the time of batches, with and without `--shard_memory`.
+"""A subtask with a million keys: its worker's memory and the time of batches, with and without `--state_memory`.
 
 20 batches add 50,000 keys each, 10 batches change 10,000 keys each, and then the window closes.  At the end another
 worker restores the state from before that.  There is no Spark: each worker is a process that runs the subtasks of a
@@ -26,6 +26,7 @@ from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import SubtaskId, cut
 from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.streaming.state_settings import StateSettings
 from penstock.runners.spark.micro_batch.commit_log import StatePart
 from penstock.runners.spark.micro_batch.exchange import SubtaskResult, addressed
 from penstock.runners.spark.micro_batch.plan import PlannedBatch, ScriptedElements
@@ -50,7 +51,8 @@ class Worker:
         sums | beam.io.Write(KeepingSink())
         graph = p.graph()
         self._pcollection = next(i for t in graph.transforms if t.label == "Pairs" for i in t.outputs.values())
-        self._program = Program(cut(fuse(graph, lambda *_: False), 1, by_level=True), store, subtask_memory=limit)
+        cut_graph = cut(fuse(graph, lambda *_: False), 1, by_level=True)
+        self._program = Program(cut_graph, store, state=StateSettings(limit) if limit else None)
         self._store = store
         self._cache = SubtaskCache(self._program)
         self.parts: dict[SubtaskId, PartReference] = {}
@@ -140,7 +142,7 @@ def run() -> Iterator[Figures]:
             for what in ("measured", "taken over"):
                 found[-1] |= json.loads(output_of_program(__file__, what, str(limit), directory).splitlines()[-1])
     without, limited = found
-    columns = "without a limit", f"`--shard_memory={LIMIT >> 20}MB`"
+    columns = "without a limit", f"`--state_memory={LIMIT >> 20}MB`"
     for name, row in PEAKS.items():
         peaks = Figure(without[name], "MB", limit=2000), Figure(limited[name], "MB", limit=500)
         yield Figures(row, dict(zip(columns, peaks, strict=True)))

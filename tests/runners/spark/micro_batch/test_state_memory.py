@@ -41,7 +41,7 @@ def test_a_subtask_spills_state_beyond_its_memory(spark: Any) -> None:
     stream.advance_watermark_to_infinity()
 
     runner = SparkMicroBatchRunner(spark_session=spark)
-    with TestPipeline(runner, options=PipelineOptions(["--shard_memory=2KB"])) as p:
+    with TestPipeline(runner, options=PipelineOptions(["--state_backend=rocksdb", "--state_memory=4KB"])) as p:
         pairs = p | stream | beam.WindowInto(beam.window.FixedWindows(100))
         grouped = record(pairs | beam.ParDo(Places()) | beam.GroupByKey())
     found = dict(change.value for change in grouped.changes)
