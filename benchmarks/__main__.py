@@ -33,7 +33,7 @@ state_memory        a subtask with a million keys, with memory for a tenth of th
 moved_shards        a worker that restores the state of a subtask, by number of keys
 
 Commands of their own are `python benchmarks soak --minutes 60`, `python benchmarks nexmark --runner local --events
-1000000`, `python benchmarks ui_overhead` and `python benchmarks ui_open`, of the page of a job, and `python benchmarks
+1000000`, `python benchmarks ui_overhead`, `ui_open` and `ui_parts`, of the page of a job, and `python benchmarks
 instructions OTHER`, which compares with another checkout (see streaming/soak.py, nexmark/, ui/ and instructions.py).
 
 Prints a line for each comparison.  The exit status is 1 when one is over its limit.  `--results FILE` adds them to a
@@ -80,6 +80,7 @@ COMMANDS = {
     "instructions": "instructions",
     "ui_overhead": "ui.overhead",
     "ui_open": "ui.open_page",
+    "ui_parts": "ui.parts",
 }
 
 
