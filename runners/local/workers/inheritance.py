@@ -26,6 +26,7 @@ from typing import Any, TypeAlias
 from ....frozen import frozen
 from ....sdk.carried_settings import CarriedSettings
 from ....sdk.extensions import modules_of_workers
+from .interpreter import import_path
 
 _LIMITS = tuple(name for name in dir(resource) if name.startswith("RLIMIT_"))
 _STREAMS = ("stdout", "stderr")
@@ -110,15 +111,6 @@ class ProcessSettings:
                 stream.reconfigure(**settings)
 
 
-def import_path() -> list[str]:
-    """Return the absolute entries of `sys.path`; in a working directory that was deleted there is nothing to import."""
-    found = []
-    for entry in sys.path:
-        with suppress(FileNotFoundError):
-            found.append(os.path.abspath(entry))
-    return found
-
-
 def _umask() -> int:
     with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:
         for line in status:
@@ -136,24 +128,6 @@ def _text_settings() -> Iterator[tuple[str, dict[str, Any]]]:
         if isinstance(stream, io.TextIOWrapper):
             buffering = {"line_buffering": stream.line_buffering, "write_through": stream.write_through}
             yield name, {"encoding": stream.encoding, "errors": stream.errors, **buffering}
-
-
-def standard_descriptor(name: str, number: int) -> int | None:
-    """Return the descriptor of a standard stream; None if it is closed.
-
-    A program may have replaced the stream by a file.
-
-    Args:
-      name: "stdout" or "stderr".
-      number: the descriptor that it has by convention.
-    """
-    stream = getattr(sys, name)
-    with suppress(OSError, ValueError):
-        if isinstance(stream, io.TextIOWrapper):
-            number = stream.fileno()
-        os.fstat(number)
-        return number
-    return None
 
 
 # ---------------------------------------------------------------- settings with objects of the program

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-
-from .inheritance import import_path
+from contextlib import suppress
 
 # The program's folders come last: its modules may have the names of others.
 # Garbage isn't collected while modules are imported: that took a sixth of the time, and they leave almost none.
@@ -27,6 +26,15 @@ getattr(importlib.import_module(module), function)(named, *map(int, numbers))
 
 # They are for the program: Ctrl-C, and SIGTERM, which may be sent to a group.
 _FOR_THE_PROGRAM = (signal.SIGINT, signal.SIGTERM)
+
+
+def import_path() -> list[str]:
+    """Return the absolute entries of `sys.path`; in a working directory that was deleted there is nothing to import."""
+    found = []
+    for entry in sys.path:
+        with suppress(FileNotFoundError):
+            found.append(os.path.abspath(entry))
+    return found
 
 
 def start_interpreter(function: str, descriptors: Sequence[int], named: str = "") -> subprocess.Popen[bytes]:

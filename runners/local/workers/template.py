@@ -13,19 +13,20 @@ socket of its own.
 from __future__ import annotations
 
 import atexit
+import io
 import os
 import select
 import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
 from ....sdk.errors import PenstockError
-from .inheritance import standard_descriptor
 from .interpreter import start_interpreter
 
 # The function of the process.
@@ -43,6 +44,24 @@ _DIRECTORY = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 
 # Seconds until a template that doesn't end is killed.
 _ENDING = 5.0
+
+
+def _standard_descriptor(name: str, number: int) -> int | None:
+    """Return the descriptor of a standard stream; None if it is closed.
+
+    A program may have replaced the stream by a file.
+
+    Args:
+      name: "stdout" or "stderr".
+      number: the descriptor that it has by convention.
+    """
+    stream = getattr(sys, name)
+    with suppress(OSError, ValueError):
+        if isinstance(stream, io.TextIOWrapper):
+            number = stream.fileno()
+        os.fstat(number)
+        return number
+    return None
 
 
 class ForkedWorker:
@@ -104,7 +123,7 @@ class _Template:
         opened = [os.open(os.devnull, os.O_WRONLY), os.open(".", _DIRECTORY)]
         null, directory = opened
         try:
-            found = [standard_descriptor(name, own) for name, own in (("stdout", 1), ("stderr", 2))]
+            found = [_standard_descriptor(name, own) for name, own in (("stdout", 1), ("stderr", 2))]
             streams = [null if each is None else each for each in found]
             request = REQUEST.pack(number, module.encode())
             socket.send_fds(self._socket, [request], [control, beats, theirs.fileno(), directory, *streams])
