@@ -46,7 +46,7 @@ def test_regions_start_again_and_nothing_is_lost_or_comes_twice() -> None:
     """Over many seeds some failures restart a region, and some the whole graph."""
     traces = [simulation(build).run(seed).trace for build in (one_shuffle, two_components, join) for seed in range(9)]
     lines = [line for trace in traces for line in trace]
-    for what in ("subtasks restart in", "The whole graph restarts, not a region"):
+    for what in ("subtasks restart from epoch", "The whole graph restarts, not a region"):
         assert any(what in line for line in lines), what
 
 
@@ -55,7 +55,7 @@ def test_folded_elements_are_not_lost_and_do_not_come_twice() -> None:
     with folding() as count:
         lines = [line for seed in range(12) for line in simulation(one_shuffle).run(seed).trace]
 
-    assert any("subtasks restart in" in line for line in lines)
+    assert any("subtasks restart from epoch" in line for line in lines)
     assert count["accumulators"] < count["folded"]
 
 

@@ -7,9 +7,13 @@ checkpoints or productions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 from typing import Any
 
+from ....sdk.errors import StaleWriterError
+from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
+from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.control_requests import RequestKind
 from ...execution.error_transport import local
 from ...execution.plan.execution_graph import SubtaskId
@@ -19,6 +23,8 @@ from ..workers.slot import Start
 from .context import JobContext
 from .quiescence import Quiescence
 from .status import Phase
+
+_logger = logger_of(__name__)
 
 # The interval between two updates of the status, in microseconds.
 _STATUS_INTERVAL = 250_000
@@ -85,6 +91,35 @@ class Attempt(ABC):
 
     def abandon(self) -> None:
         """Remove what is incomplete after a failure."""
+
+    def _restart_part(
+        self, part: Collection[SubtaskId], how: str, error: Exception, restart: Callable[[], None]
+    ) -> None:
+        """Restart some subtasks, while the others go on; raise the error if the whole graph has to restart.
+
+        Args:
+          how: "resume from their logs", for example.
+          error: why they restart.
+          restart: restarts them.
+        """
+        context = self._context
+        delay = context.restarts.delay(self.progressed)
+        self.progressed = False
+        if delay is None:
+            raise error
+        of = len(context.graph.subtasks)
+        _logger.warning(
+            "The pipeline failed, and %d of its %d subtasks %s in %.1f s: %s", len(part), of, how, delay, error
+        )
+        context.status.restarted(text_or_class(error))
+        context.restarts.wait(delay)
+        try:
+            restart()
+        except StaleWriterError:
+            raise
+        except Exception as failure:
+            _logger.warning("These subtasks can't restart, so the whole graph does: %s", failure)
+            raise error from failure
 
     # Checkpoints and commits
 

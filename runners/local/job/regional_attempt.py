@@ -9,7 +9,6 @@ import attrs
 
 from ....sdk.errors import SnapshotError
 from ....sdk.redaction import logger_of
-from ....sdk.user_code.error_text import text_or_class
 from ...execution.checkpoints.manifest import Checkpoint, CheckpointKind
 from ...execution.error_transport import local
 from ...execution.plan.execution_graph import SubtaskId
@@ -92,31 +91,12 @@ class RegionalAttempt(CheckpointAttempt):
         self, failed: Collection[SubtaskId], error: Exception, lost: frozenset[int] = frozenset()
     ) -> None:
         """Restart the failover region of failed subtasks; raise the error if the whole graph has to restart."""
-        context, newest = self._context, self._newest
-        region = self._regions.region_of(failed)
+        newest, region = self._newest, self._regions.region_of(failed)
         if (why := self._why_all(region)) is not None:
             _logger.warning("The whole graph restarts, not a region: %s", why)
             raise error
         assert newest is not None
-        delay = context.restarts.delay(self.progressed)
-        self.progressed = False
-        if delay is None:
-            raise error
-        _logger.warning(
-            "The pipeline failed, and %d of its %d subtasks restart in %.1f s from epoch %d: %s",
-            len(region),
-            len(context.graph.subtasks),
-            delay,
-            newest.epoch,
-            error,
-        )
-        context.status.restarted(text_or_class(error))
-        context.restarts.wait(delay)
-        try:
-            self._restart(region, lost)
-        except Exception as failure:
-            _logger.warning("The region can't restart, so the whole graph does: %s", failure)
-            raise error from failure
+        self._restart_part(region, f"restart from epoch {newest.epoch}", error, lambda: self._restart(region, lost))
 
     def _why_all(self, region: frozenset[SubtaskId]) -> str | None:
         """Return why the whole graph has to restart; None if a region can."""

@@ -121,26 +121,7 @@ class ProductionAttempt(Attempt):
         is_all = not gone or len(gone) == len(context.graph.subtasks)
         if is_all or self._is_final or context.graph.has_script or context.graph.has_loops:
             raise death
-        delay = context.restarts.delay(self.progressed)
-        self.progressed = False
-        if delay is None:
-            raise death
-        _logger.warning(
-            "The pipeline failed, and %d of its %d subtasks resume from their logs in %.1f s: %s",
-            len(gone),
-            len(context.graph.subtasks),
-            delay,
-            death,
-        )
-        context.status.restarted(str(death))
-        context.restarts.wait(delay)
-        try:
-            self._restart(gone, lost)
-        except StaleWriterError:
-            raise
-        except Exception as why:
-            _logger.warning("These subtasks can't restart, so the whole graph does: %s", why)
-            raise death from why
+        self._restart_part(gone, "resume from their logs", death, lambda: self._restart(gone, lost))
 
     def _restart(self, gone: list[SubtaskId], lost: frozenset[int]) -> None:
         context = self._context
