@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 import pytest
+from architecture.imports import modules
 
 from penstock.frozen import frozen
 
@@ -120,3 +122,15 @@ def test_a_value_within_itself_is_shown_once() -> None:
     values.append(Reading("a", values))  # type: ignore[arg-type]
 
     assert "Reading(sensor='a', value=[...])" == repr(values[0])
+
+
+def test_the_package_builds_its_classes_with_it() -> None:
+    """But those that are ordered, and its examples, which are for users."""
+    of_attrs = [
+        name
+        for name, path in modules().items()
+        if not name.startswith(("examples.", "frozen"))
+        and re.search(r"^ *@attrs\.frozen(?!\(order=True)", path.read_text(), re.MULTILINE)
+    ]
+
+    assert [] == of_attrs
