@@ -76,6 +76,10 @@ class CombineFn(Generic[InT, AccT, OutT]):
             if any(overrides(cls, method, name) for method in methods):
                 setattr(cls, name, vars(CombineFn)[name])
 
+    if TYPE_CHECKING:
+        # For the protocols of `static_types`.
+        def _accepts(self) -> list[InT]: ...
+
     def setup(self, *args: Any, **kwargs: Any) -> None:
         """Prepare the combiner.  Called once in each worker, before the other methods."""
 

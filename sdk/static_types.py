@@ -264,6 +264,14 @@ class Divisible(Protocol):
     def __truediv__(self, other: Any, /) -> Any: ...
 
 
+class GenericCombiner(Protocol[InputT, ResultT_co]):
+    """A generic `CombineFn`, as `GenericCombiner[Never, R]`: mypy infers it without the elements."""
+
+    def _accepts(self) -> list[InputT]: ...
+
+    def extract_output(self, accumulator: Any, /, *args: Any, **kwargs: Any) -> ResultT_co: ...
+
+
 # `sum`, `min`, `max`, and functions like them.
 Fold: TypeAlias = Callable[[list[Summable]], Summable | Literal[0]]
 

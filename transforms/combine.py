@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, Tuple, TypeVar, overload  # noqa: UP035
+from typing import TYPE_CHECKING, Any, Generic, Never, Self, Tuple, TypeVar, overload  # noqa: UP035
 
 from ..sdk.columns.column_bundle import Pairs, as_nones
 from ..sdk.columns.expressions import Rearrangement
@@ -29,7 +29,7 @@ from .map_and_filter import FlatMap, Map
 from .pardo import ParDo
 
 if TYPE_CHECKING:
-    from ..sdk.static_types import Applicable, Combiner, Fold, FunctionOfList
+    from ..sdk.static_types import Applicable, Combiner, Fold, FunctionOfList, GenericCombiner
 
     A = TypeVar("A")
     B = TypeVar("B")
@@ -134,6 +134,10 @@ class CombinePerKey(_Combining[CombinerT_co]):
     @overload
     def expand(
         self: CombinePerKey[FunctionOfList[Any, R]], pcoll: PCollection[tuple[K, Any]]
+    ) -> PCollection[tuple[K, R]]: ...
+    @overload
+    def expand(
+        self: CombinePerKey[GenericCombiner[Never, R]], pcoll: PCollection[tuple[K, Any]]
     ) -> PCollection[tuple[K, R]]: ...
     def expand(self, pcoll: Any) -> Any:
         key, combined = pair_types(pcoll)
@@ -242,6 +246,8 @@ class CombineGlobally(_Combining[CombinerT_co]):
     def expand(self: CombineGlobally[type[R]], pcoll: PCollection[Any]) -> PCollection[R]: ...
     @overload
     def expand(self: CombineGlobally[FunctionOfList[Any, R]], pcoll: PCollection[Any]) -> PCollection[R]: ...
+    @overload
+    def expand(self: CombineGlobally[GenericCombiner[Never, R]], pcoll: PCollection[Any]) -> PCollection[R]: ...
     def expand(self, pcoll: Any) -> Any:
         label = pcoll.pipeline.full_label
         if self.has_defaults and not self.as_view and not isinstance(pcoll.windowing.window_fn, GlobalWindows):
@@ -365,6 +371,10 @@ class CombineValues(_Combining[CombinerT_co]):
     @overload
     def expand(
         self: CombineValues[FunctionOfList[Any, R]], pcoll: PCollection[tuple[K, Iterable[Any]]]
+    ) -> PCollection[tuple[K, R]]: ...
+    @overload
+    def expand(
+        self: CombineValues[GenericCombiner[Never, R]], pcoll: PCollection[tuple[K, Iterable[Any]]]
     ) -> PCollection[tuple[K, R]]: ...
     def expand(self, pcoll: Any) -> Any:
         if any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values())):

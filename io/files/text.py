@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, BinaryIO, Literal, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 
 from ...sdk.coders.primitive import StrUtf8Coder, ToBytesCoder
 from ...sdk.errors import SinkError, SourceError
@@ -20,6 +20,9 @@ from .format import FileFormat, RecordWriter
 from .line_blocks import end_of_lines, line_blocks, next_boundary
 from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, ReadAllFiles, ReadFiles
 from .write import FileSink, WriteFiles
+
+if TYPE_CHECKING:
+    from ...sdk.pvalue import PBegin, PCollection
 
 _NEWLINE = b"\n"
 
@@ -391,6 +394,10 @@ class ReadFromTextWithFilename(ReadFromText[Any]):
     ...     _ = lines | beam.MapTuple(lambda file, line: (os.path.basename(file), line)) | beam.Map(print)
     ('lines.txt', 'to be')
     """
+
+    if TYPE_CHECKING:
+        # A coder gives other lines.
+        def expand(self, pbegin: PBegin) -> PCollection[tuple[str, Any]]: ...
 
     _with_filename = True
 

@@ -367,6 +367,20 @@ class Join(PTransform):
         return pcolls | beam.CoGroupByKey()
 
 
+class Collect(beam.CombineFn[T, list[T], frozenset[T]], Generic[T]):
+    def create_accumulator(self) -> list[T]:
+        return []
+
+    def add_input(self, accumulator: list[T], element: T) -> list[T]:
+        return [*accumulator, element]
+
+    def merge_accumulators(self, accumulators: Iterable[list[T]]) -> list[T]:
+        return [each for part in accumulators for each in part]
+
+    def extract_output(self, accumulator: list[T]) -> frozenset[T]:
+        return frozenset(accumulator)
+
+
 # Functions of other kinds.
 
 

@@ -356,6 +356,7 @@ ELEMENTS: list[tuple[str, str | Less | Error]] = [
 
 CONNECTORS: list[tuple[str, str | Less | Error]] = [
     ('p | beam.io.ReadFromText("lines")', "PCollection[str]"),
+    ('p | beam.io.ReadFromTextWithFilename("lines")', "PCollection[tuple[str, Any]]"),
     ('p | "read" >> beam.io.ReadFromText("lines", skip_header_lines=1)', "PCollection[str]"),
     ('p | beam.io.ReadFromText("lines", coder=beam.coders.BytesCoder())', "PCollection[Any]"),
     ('p | beam.io.ReadFromParquet("table")', "PCollection[dict[str, Any]]"),
@@ -546,6 +547,8 @@ GENERIC: list[tuple[str, str | Less | Error]] = [
     ("lists | beam.Map(sum)", "PCollection[int]"),
     ("lists | beam.Map(max)", "PCollection[int]"),
     ('lists | "set" >> beam.Map(set)', Less("PCollection[set[Any]]", "PCollection[set[int]]", "mypy")),
+    ("pairs | beam.CombinePerKey(Collect[int]())", "PCollection[tuple[str, frozenset[int]]]"),
+    ("pairs | beam.CombinePerKey(Collect()) | beam.MapTuple(lambda key, found: len(found))", "PCollection[int]"),
     ("(pairs, float_pairs) | Join()", "PCollection[tuple[str, tuple[list[int], list[float]]]]"),
 ]
 
