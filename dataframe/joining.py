@@ -57,5 +57,7 @@ def joined(
                 )
 
     hint = with_schema(Row, [(name, types["left" if side == BOTH else side][own]) for name, side, own in fields])
-    rows = pairs | label >> CoGroupByKey() | f"{label}/Rows" >> FlatMap(matches).with_output_types(hint)
-    return rows
+    joined: PCollection[Any] = (
+        pairs | label >> CoGroupByKey() | f"{label}/Rows" >> FlatMap(matches).with_output_types(hint)
+    )
+    return joined

@@ -549,6 +549,14 @@ GENERIC: list[tuple[str, str | Less | Error]] = [
     ('lists | "set" >> beam.Map(set)', Less("PCollection[set[Any]]", "PCollection[set[int]]", "mypy")),
     ("pairs | beam.CombinePerKey(Collect[int]())", "PCollection[tuple[str, frozenset[int]]]"),
     ("pairs | beam.CombinePerKey(Collect()) | beam.MapTuple(lambda key, found: len(found))", "PCollection[int]"),
+    (
+        '{"n": pairs, "x": float_pairs} | beam.CoGroupByKey()',
+        Less(
+            "PCollection[tuple[str, dict[str, list[Any]]]]",
+            "PCollection[tuple[Any, dict[str, list[Any]]]]",
+            "Pyright joins different values of a dict to `Any`",
+        ),
+    ),
     ("(pairs, float_pairs) | Join()", "PCollection[tuple[str, tuple[list[int], list[float]]]]"),
 ]
 
