@@ -101,4 +101,5 @@ def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
         or streaming.checkpoint_dir is not None
         or streaming.delivery != "barriers"
         or streaming.recovery != "graph"
+        or streaming.state_backend != "memory"
     )

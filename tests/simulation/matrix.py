@@ -1,4 +1,4 @@
-"""The matrix of the simulation: seven pipelines by checkpoint mode or delivery.
+"""The matrix of the simulation: seven pipelines by checkpoint mode, delivery or state backend.
 
 Weak productions may come twice, which is for what is behind them to bear: under them the pipelines run in a form
 to which twice is as good as once.  Four cells are empty: the runner refuses two, and `MEANINGLESS` says why the others
@@ -20,6 +20,7 @@ from simulation.simulated_pipelines import IDEMPOTENT, PIPELINES
 
 import penstock as beam
 from penstock.runners.execution.shuffle import pre_aggregation
+from penstock.runners.execution.streaming.state_settings import StateSettings
 from penstock.runners.local.simulation.run import Simulation, SimulationSettings
 from penstock.sdk.errors import SimulationError
 from penstock.sdk.graph import Graph
@@ -30,6 +31,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "strong": {"delivery": "strong"},
     "weak": {"delivery": "weak"},
     "regions": {"recovery": "region"},
+    "rocksdb": {"state": StateSettings(2_000)},
 }
 
 MEANINGLESS = {

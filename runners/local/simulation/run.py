@@ -38,6 +38,7 @@ from ...execution.clock import ProcessingTime
 from ...execution.plan.execution_graph import cut, whole
 from ...execution.plan.fusion import fuse
 from ...execution.sinks.checkpoint_commits import OpenTransactionsFile
+from ...execution.streaming.state_settings import StateSettings
 from ..combinations import Combination, refusal_of
 from ..job.barrier_delivery import BarrierDelivery
 from ..job.checkpoint_coordinator import CheckpointSettings
@@ -75,6 +76,7 @@ class SimulationSettings:
       delivery: "barriers", or productions that are "strong" or "weak".
       faults: limits of faults; None for those that the seed draws.
       recovery: what restarts when a worker dies: the whole "graph", or the failover "region".
+      state: how much of a worker's state may be in memory; None for all of it.
       workers: the class of the workers; negative controls replace it.
       is_prefix: tells whether rows are the result of a prefix of each source partition; checked after each commit,
         unless checkpoints are unaligned, regions restart or delivery is by productions.
@@ -85,6 +87,7 @@ class SimulationSettings:
     faults: Faults | None = None
     delivery: str = "barriers"
     recovery: str = "graph"
+    state: StateSettings | None = None
     workers: type[SimulatedWorkers] = SimulatedWorkers
     is_prefix: PrefixRule | None = None
 
@@ -98,6 +101,7 @@ class SimulationSettings:
             parallelism=self.parallelism or 2,
             checkpoint_dir=DIRECTORY,
             loop=loops[0].label if loops else None,
+            state_backend="memory" if self.state is None else "rocksdb",
         )
         return refusal_of(combination)
 
@@ -294,6 +298,7 @@ class _Run:
             unaligned=self.mode == "unaligned",
             restarts=RestartStrategy(random.choice([0, 2, 5]), first_delay=0.01),
             recovers_regions=recovers_regions,
+            state=self.settings.state,
         )
         user = _User(random if self.starts <= world.faults.stopped else None, not is_by_barriers)
         workers = self.settings.workers(random.randint(1, n), world, user, self.zombies)

@@ -135,6 +135,18 @@ def test_no_row_is_lost_or_comes_twice(tmp_path: pathlib.Path, parallelism: int)
     assert [] == list(files.iterdir())
 
 
+def test_a_bounded_pipeline_has_the_backend_that_it_asks_for(tmp_path: pathlib.Path) -> None:
+    """It runs as a stream does."""
+    files = tmp_path / "state"
+    files.mkdir()
+    p = beam.Pipeline(options=PipelineOptions([*LITTLE, f"--state_dir={files}"]))
+    remembered = p | beam.Create([(n % 500, n) for n in range(3_000)]) | beam.ParDo(Remember())
+    most = remembered | beam.Map(lambda text: len(list(files.iterdir()))) | beam.CombineGlobally(max)
+    _ = most | beam.io.WriteToText(str(tmp_path / "out"))
+    p.run().wait_until_finish()
+    assert ["1"] == written(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
