@@ -89,7 +89,7 @@ class Observed(NamedTuple):
       traffic: by PCollection, what has passed since the page was opened.
       shuffles: in batch by the step behind it, the records and bytes of the blocks of a shuffle.
       keys: by step, the most frequent keys and their counts, and the number of all elements.
-      kept: by step, the windows and state cells in memory.
+      kept: by step, the windows and state cells.
       backlogs: by step, what waits for it.
       overdue: by task, microseconds since the earliest processing-time timer that is due was set for.
       inputs, panes: of the step and key that are drawn.

@@ -73,9 +73,9 @@ class StateBackend:
         self.spill_excess()
 
     @property
-    def labels(self) -> list[str]:
-        """The labels of steps with state that isn't in memory."""
-        return [label for (label, _), step in self._steps.items() if step.number_spilled]
+    def spilled(self) -> dict[str, int]:
+        """The number of entries that aren't in memory, by the labels of steps that have any."""
+        return {label: step.number_spilled for (label, _), step in self._steps.items() if step.number_spilled}
 
     def chunks(self, is_whole: bool) -> Iterator[Chunk]:
         """Return an iterator over the spilled part of a snapshot, which follows the part in memory.

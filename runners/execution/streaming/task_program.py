@@ -173,9 +173,15 @@ class TaskProgram:
         return {pcollection for outputs in self._outputs.values() for pcollection in outputs}
 
     def kept(self) -> dict[str, int]:
-        """Return the number of windows and of state cells that each step has in memory, by label."""
-        windows = {label: len(run.windows.table) for label, run in self.groupings.items()}
-        return windows | {label: run.kept for label, run in self.keyed.items()}
+        """Return the number of windows and of state cells of each step, by label.
+
+        What isn't in memory counts once for a key and window, or for a key where windows merge.
+        """
+        kept = {label: len(run.windows.table) for label, run in self.groupings.items()}
+        kept |= {label: run.kept for label, run in self.keyed.items()}
+        for label, number in (self.backend.spilled if self.backend is not None else {}).items():
+            kept[label] += number
+        return kept
 
     # Pending work
 

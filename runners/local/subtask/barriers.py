@@ -207,7 +207,7 @@ class SubtaskSnapshots:
             return taken
         # What is in memory comes first.
         spilled = records_of(backend.chunks(barrier.is_whole))
-        return taken._replace(spilled=spilled, labels=tuple(dict.fromkeys([*taken.labels, *backend.labels])))
+        return taken._replace(spilled=spilled, labels=tuple(dict.fromkeys([*taken.labels, *backend.spilled])))
 
     def chunks(self, is_whole: bool) -> tuple[list[Chunk], dict[str, list[Any]]]:
         """Return the chunks of a full or incremental snapshot, and the sources' positions by label."""

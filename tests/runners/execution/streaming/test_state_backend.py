@@ -87,6 +87,7 @@ def test_there_is_never_more_in_memory_than_there_may_be(tasks: list[Task]) -> N
     one.take(range(KEYS))
     few = one.in_memory()
     assert 0 < few < KEYS / 4
+    assert [KEYS, KEYS] == list(one.execution.kept().values())
 
     files: list[list[bytes]] = [[], []]
     for record in one.records(True):
