@@ -51,8 +51,29 @@ beam.io.WriteToSQL", is_note=False)]
     names = _Imports()
     names.visit(tree)
     uses = _Uses(names.things)
-    uses.visit(tree)
+    uses.visit(_without_annotations(tree) if _has_unread_annotations(tree) else tree)
     return sorted({*names.missing, *uses.missing})
+
+
+def _has_unread_annotations(tree: ast.Module) -> bool:
+    """Return True for a module whose annotations are texts: `from __future__ import annotations`."""
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == "__future__"
+        and any(alias.name == "annotations" for alias in node.names)
+        for node in tree.body
+    )
+
+
+def _without_annotations(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+        elif isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Constant(None)
+    return tree
 
 
 class _Imports(ast.NodeVisitor):
@@ -121,7 +142,8 @@ class _Uses(ast.NodeVisitor):
         self._things = around
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        self._thing(node, reports=True)
+        # An attribute that is set needn't be there.
+        self._thing(node.value if isinstance(node.ctx, ast.Store) else node, reports=True)
         if not isinstance(node.value, (ast.Attribute, ast.Name)):
             self.visit(node.value)
 

@@ -125,3 +125,16 @@ def test_examples_of_beam_are_missing_unless_beam_is_installed(
 
     assert "install apache-beam, whose examples then run on penstock" in without[0].reason
     assert [] == missing_of_beam(program)
+
+
+def test_annotations_that_are_not_evaluated_and_attributes_that_are_set_are_not_missing() -> None:
+    """Python doesn't look these names up."""
+    program = """\
+import apache_beam as beam
+def expand(begin: beam.Unheard) -> beam.Unheard:
+    found: beam.Unheard = None
+    return found
+beam.Pipeline.unheard = None
+"""
+    assert [2, 3] == [missing.line for missing in missing_of_beam(program)]
+    assert [] == missing_of_beam(f"from __future__ import annotations\n{program}")
