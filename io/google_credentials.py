@@ -35,25 +35,24 @@ def advice_on(error: BaseException, advice: Mapping[str, str], otherwise: str = 
     return next((advice[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in advice), otherwise)
 
 
-def impersonated_credentials() -> Any:
-    """Return the credentials of the account that `--impersonate_service_account` names.
+def credentials() -> Any:
+    """Return the application default credentials, or those of the account that `--impersonate_service_account` names.
 
-    Returns None without the option: a client then finds the application default credentials by itself.  Raises
-    `google.auth.exceptions.DefaultCredentialsError` without such credentials, and `RefreshError` if the account may not
-    be impersonated.
+    They have a token: a client of gRPC that finds none later says that the service isn't available.  Raises
+    `google.auth.exceptions.DefaultCredentialsError` without credentials, and `RefreshError` for those that are refused.
     """
-    accounts = impersonated_accounts()
-    return _credentials_of(accounts) if accounts else None
+    return _credentials_of(impersonated_accounts())
 
 
 @lru_cache(8)
 def _credentials_of(accounts: tuple[str, ...]) -> Any:
-    source, _ = import_module("google.auth").default(scopes=[_SCOPE])
-    *others, account = accounts
-    delegates = [f"projects/-/serviceAccounts/{each}" for each in others]
-    found = import_module("google.auth.impersonated_credentials").Credentials(
-        source, target_principal=account, target_scopes=[_SCOPE], delegates=delegates
-    )
-    # A client of gRPC says of an account that may not be impersonated that the service isn't available.
-    found.refresh(import_module("google.auth.transport.requests").Request())
+    found, _ = import_module("google.auth").default(scopes=[_SCOPE])
+    if accounts:
+        *others, account = accounts
+        delegates = [f"projects/-/serviceAccounts/{each}" for each in others]
+        found = import_module("google.auth.impersonated_credentials").Credentials(
+            found, target_principal=account, target_scopes=[_SCOPE], delegates=delegates
+        )
+    if not found.valid:
+        found.refresh(import_module("google.auth.transport.requests").Request())
     return found

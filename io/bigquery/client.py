@@ -21,7 +21,7 @@ from ...frozen import frozen
 from ...sdk.errors import PenstockError, SinkError, SourceError, missing_extra
 from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
-from ..google_credentials import ADVICE, QUOTA_ADVICE, advice_on, impersonated_credentials
+from ..google_credentials import ADVICE, QUOTA_ADVICE, advice_on, credentials
 from ..lost_connections import is_lost
 
 # The longest wait for an answer, in seconds.  Calls aren't repeated by the client, silently.
@@ -141,11 +141,11 @@ def open_client(needed_for: str, project: str | None = None, location: str | Non
     """
     bigquery = package(needed_for)
     if (found := emulator()) is None:
-        return bigquery.Client(project, credentials=impersonated_credentials(), location=location)
-    credentials = import_module("google.auth.credentials").AnonymousCredentials()
+        return bigquery.Client(project, credentials=credentials(), location=location)
+    anonymous = import_module("google.auth.credentials").AnonymousCredentials()
     project = project or os.environ.get("GOOGLE_CLOUD_PROJECT") or "emulated"
     return bigquery.Client(
-        project, credentials=credentials, location=location, client_options={"api_endpoint": found[0]}
+        project, credentials=anonymous, location=location, client_options={"api_endpoint": found[0]}
     )
 
 
@@ -163,7 +163,7 @@ def _storage_client(client: str, service: str, transport: str) -> Any:
     storage = import_module("google.cloud.bigquery_storage_v1")
     kind = getattr(storage, client)
     if (found := emulator()) is None:
-        return kind(credentials=impersonated_credentials())
+        return kind(credentials=credentials())
     transports = import_module(f"google.cloud.bigquery_storage_v1.services.{service}.transports")
     # Pending requests of a server that doesn't answer fail soon, and connections are made again soon.
     options = [

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ...sdk.impersonation import impersonated_accounts
 from ...sdk.redaction import redacted, without_environment
-from ..google_credentials import ADVICE, impersonated_credentials
+from ..google_credentials import ADVICE, credentials
 from ..google_credentials import advice_on as advice_of_google
 from ..lost_connections import is_lost
 from ..waiting import patiently
@@ -75,7 +75,7 @@ def credentials_of(store: Store) -> dict[str, Any]:
     # An emulator has none.
     if store.package != "gcsfs" or not impersonated_accounts() or os.environ.get("STORAGE_EMULATOR_HOST"):
         return {}
-    return {"token": patiently("object store", "Google's IAM", impersonated_credentials)}
+    return {"token": patiently("object store", "Google's IAM", credentials)}
 
 
 class _Raised(logging.Filter):

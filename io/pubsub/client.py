@@ -12,7 +12,7 @@ from ...frozen import frozen
 from ...sdk.errors import missing_extra
 from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
-from ..google_credentials import ADVICE, advice_on, impersonated_credentials
+from ..google_credentials import ADVICE, advice_on, credentials
 from ..lost_connections import is_lost
 from ..server_connection import ServerConnection
 
@@ -51,7 +51,7 @@ def open_subscriber(needed_for: str) -> Any:
 
 def _credentials() -> dict[str, Any]:
     # An emulator has none.
-    return {} if os.environ.get("PUBSUB_EMULATOR_HOST") else {"credentials": impersonated_credentials()}
+    return {} if os.environ.get("PUBSUB_EMULATOR_HOST") else {"credentials": credentials()}
 
 
 @frozen(repr=False)

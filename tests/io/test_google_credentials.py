@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -15,9 +16,9 @@ from support.runners.local_variants import EVERY_RUNNER
 import penstock as beam
 from penstock.io.bigquery.client import open_client
 from penstock.io.files.filesystem import filesystem_for
-from penstock.io.google_credentials import _credentials_of, impersonated_credentials
+from penstock.io.google_credentials import _credentials_of, credentials
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.sdk.errors import OptionsError, SourceError
+from penstock.sdk.errors import OptionsError, SinkError, SourceError
 from penstock.testing.util import assert_that, equal_to
 
 ACCOUNT, FIRST, SECOND = (f"{name}@shop.iam.gserviceaccount.com" for name in ("reader", "first", "second"))
@@ -80,12 +81,12 @@ def impersonating(*accounts: str) -> PipelineOptions:
     return PipelineOptions([f"--impersonate_service_account={','.join(accounts)}"])
 
 
-def token_of(credentials: Any) -> str:
+def token_of(found: Any) -> str:
     """The token that a client sends."""
     from google.auth.transport.requests import Request
 
-    credentials.refresh(Request())
-    return str(credentials.token)
+    found.refresh(Request())
+    return str(found.token)
 
 
 def clients() -> dict[str, Any]:
@@ -108,8 +109,8 @@ def test_each_client_has_the_credentials_of_the_account(iam: Iam) -> None:
     """By way of the accounts before it in the list."""
     beam.Pipeline(options=impersonating(FIRST, SECOND, ACCOUNT))
     scope = "https://www.googleapis.com/auth/cloud-platform"
-    for name, credentials in clients().items():
-        assert TOKEN == token_of(credentials), name
+    for name, found in clients().items():
+        assert TOKEN == token_of(found), name
         path, delegates, scopes = iam.asked.pop()
         assert (f"/{ACCOUNT}", [f"projects/-/serviceAccounts/{each}" for each in (FIRST, SECOND)]) == (path, delegates)
         assert scope in scopes, name
@@ -118,7 +119,7 @@ def test_each_client_has_the_credentials_of_the_account(iam: Iam) -> None:
 def test_a_pipeline_without_the_option_has_the_default_credentials(iam: Iam) -> None:
     beam.Pipeline(options=impersonating(ACCOUNT))
     beam.Pipeline(options=PipelineOptions([]))
-    assert impersonated_credentials() is None
+    assert "token-of-the-source" == credentials().token
 
 
 def test_the_option_may_be_set_while_the_pipeline_is_built(iam: Iam) -> None:
@@ -130,9 +131,7 @@ def test_the_option_may_be_set_while_the_pipeline_is_built(iam: Iam) -> None:
     options.view_as(GoogleCloudOptions).impersonate_service_account = ACCOUNT
     _ = p | beam.Create([1])
     p.run()
-    credentials = impersonated_credentials()
-    assert credentials is not None
-    assert TOKEN == token_of(credentials)
+    assert TOKEN == token_of(credentials())
 
 
 @pytest.mark.parametrize("runner_name", EVERY_RUNNER)
@@ -161,6 +160,28 @@ def test_an_account_that_may_not_be_impersonated_is_named(iam: Iam, caplog: pyte
     assert said.startswith("Orders: BigQuery's sales.orders can't be read: ")
     assert "roles/iam.serviceAccountTokenCreator" in said
     assert not [text for text in (said, *caplog.messages) if "token-of" in text]
+
+
+@pytest.mark.parametrize("transform", ["read", "write"])
+def test_refused_credentials_are_an_error_at_once(iam: Iam, monkeypatch: pytest.MonkeyPatch, transform: str) -> None:
+    """Also over gRPC, whose clients say that the service isn't available."""
+    from google.auth.exceptions import RefreshError
+    from google.oauth2.credentials import Credentials
+
+    def refused(*_: Any) -> None:
+        raise RefreshError("invalid_grant: Bad Request")
+
+    monkeypatch.setattr(Credentials, "refresh", refused)
+    monkeypatch.setattr("google.auth.default", lambda scopes: (Credentials(None), "shop"))
+    began = time.monotonic()
+    p = beam.Pipeline(options=PipelineOptions([]))
+    if transform == "read":
+        _ = p | beam.io.ReadFromPubSub(subscription="projects/shop/subscriptions/orders", max_num_records=1)
+    else:
+        _ = p | beam.Create([b"tea"]) | beam.io.WriteToPubSub("projects/shop/topics/orders")
+    with pytest.raises((SourceError, SinkError), match="Pub/Sub's projects/shop/.*invalid_grant.*credentials valid"):
+        p.run()
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("given", ["", "reader", f"{ACCOUNT},", f"{ACCOUNT};{FIRST}", "a b@c"])
