@@ -145,7 +145,7 @@ def test_a_table_that_one_transform_replaces_is_refused_to_others(method: str, d
 
 @pytest.mark.parametrize("method", ["STORAGE_WRITE_API", "FILE_LOADS"])
 def test_rows_of_a_run_that_fails_are_not_there(bigquery: BigQueryServer, name: str, method: str) -> None:
-    """And the table isn't truncated."""
+    """And the table isn't truncated; no other table is left."""
     written(ROWS, name, schema=SCHEMA)
     p = beam.Pipeline()
     rows = p | beam.Create([1, 0]) | beam.Map(lambda n: {"key": 1 // n, "n": n})
@@ -155,6 +155,7 @@ def test_rows_of_a_run_that_fails_are_not_there(bigquery: BigQueryServer, name: 
     with pytest.raises(ZeroDivisionError):
         p.run()
     assert ROWS == found(bigquery, name)
+    assert [] == bigquery.tables("penstock_")
 
 
 class _Killed(BaseException):
