@@ -85,8 +85,9 @@ class Changes:
     def _check_key(self, destination: str, fields: Mapping[str, Any]) -> None:
         for name in self.tables.target.key:
             if name not in fields:
+                table = self.tables.at(destination)
                 raise SinkError(
-                    f"{self.tables.label}: column {name!r} is part of the primary key of {destination}, and is NULL"
+                    f"{self.tables.label}: column {name!r} is part of the primary key of {table}, and is NULL"
                 )
 
     def publish(self, messages: Iterable[tuple[Any, ...]], transaction: str) -> None:
@@ -97,7 +98,7 @@ class Changes:
 
     def _publish(self, destination: str, changes: Sequence[tuple[Any, ...]]) -> None:
         tables = self.tables
-        table = TableName.of(tables.label, destination)
+        table = tables.at(destination)
         columns = tables.columns(table) or ()
         # Given ones have their order; others are netted.
         given = [change for change in changes if change[1] is not None]

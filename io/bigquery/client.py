@@ -144,9 +144,7 @@ def open_client(needed_for: str, project: str | None = None, location: str | Non
         return bigquery.Client(project, credentials=credentials(), location=location)
     anonymous = import_module("google.auth.credentials").AnonymousCredentials()
     project = project or os.environ.get("GOOGLE_CLOUD_PROJECT") or "emulated"
-    return bigquery.Client(
-        project, credentials=anonymous, location=location, client_options={"api_endpoint": found[0]}
-    )
+    return bigquery.Client(project, credentials=anonymous, location=location, client_options={"api_endpoint": found[0]})
 
 
 def open_read_client() -> Any:

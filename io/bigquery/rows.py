@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -48,6 +48,7 @@ class ConvertRows(DoFn):
       table: a function of the element and side inputs; None for the table of the target.
       form: of the rows.
       changes: returns the change of a row, or True: an element has the row and its change.
+      schema_inputs: how many of the last side inputs are those of the function of the schema.
     """
 
     def __init__(
@@ -57,24 +58,31 @@ class ConvertRows(DoFn):
         table: Callable[..., Any] | None,
         form: Form,
         changes: bool | Callable[[Any], Any] = False,
+        schema_inputs: int = 0,
     ) -> None:
         self._tables = Tables(label, target, creates=form is not Form.LINE)
         self._table = table
         self._form = form
         self._changes = changes
-        self._by_given: dict[Any, tuple[str, Callable[[Any], Any]]] = {}
+        self._schema_inputs = schema_inputs
+        # By what the function of the table returns: the table's name, it with its schema, and the function of rows.
+        self._by_given: dict[Any, tuple[str, str, Callable[[Any], Any]]] = {}
 
     def process(self, element: Any, *side_inputs: Any) -> Iterator[Any]:
         row, change = self._parts(element)
-        given = self._tables.target.table if self._table is None else value_of(self._table(row, *side_inputs))
+        of_table = len(side_inputs) - self._schema_inputs
+        of_schema = side_inputs[of_table:]
+        given = self._tables.target.table
+        if self._table is not None:
+            given = value_of(self._table(row, *side_inputs[:of_table]))
         try:
-            destination, convert = self._by_given[given]
+            name, destination, convert = self._by_given[given]
         except (KeyError, TypeError):
-            destination, convert = self._for(given)
+            name, destination, convert = self._for(given, of_schema)
         try:
             fields = convert(row)
         except WrongValueError as error:
-            yield TaggedOutput(FAILED, (destination, row, [{"reason": "invalid", "message": str(error)}]))
+            yield TaggedOutput(FAILED, (name, row, [{"reason": "invalid", "message": str(error)}]))
             return
         yield (destination, fields, *change)
 
@@ -88,11 +96,12 @@ class ConvertRows(DoFn):
             return element[_RECORD], _change_of(element[_CHANGE])
         return element, (None, None)
 
-    def _for(self, given: Any) -> tuple[str, Callable[[Any], Any]]:
-        """Return the name of a table, and the function that converts its rows."""
+    def _for(self, given: Any, schema_inputs: Sequence[Any]) -> tuple[str, str, Callable[[Any], Any]]:
+        """Return the name of a table, it with its schema, and the function that converts its rows."""
         table = self._tables.named(given)
+        destination = str(table) if self._table is None else self._tables.told(given, schema_inputs)
         columns = self._tables.columns(table)
-        found = str(table), (_as_it_is if columns is None else self._converter(table, columns))
+        found = str(table), destination, (_as_it_is if columns is None else self._converter(table, columns))
         try:
             self._by_given[given] = found
         except TypeError:
@@ -170,7 +179,7 @@ class InsertRows(DoFn):
             yield from self._inserted(destination, rows)
 
     def _inserted(self, destination: str, rows: list[tuple[Any, str | None, Any, Any]]) -> Iterator[Any]:
-        table = TableName.of(self._tables.label, destination)
+        table = self._tables.at(destination)
         target = self._tables.target
         while rows:
 
@@ -193,7 +202,7 @@ class InsertRows(DoFn):
                     again.append(rows[number])
                     continue
                 fields, _, timestamp, window = rows[number]
-                yield TaggedOutput(FAILED, WindowedValue((destination, fields, found), timestamp, (window,)))
+                yield TaggedOutput(FAILED, WindowedValue((str(table), fields, found), timestamp, (window,)))
             rows = again
 
     def _is_repeated(self, errors: Any) -> bool:

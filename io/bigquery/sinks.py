@@ -92,7 +92,7 @@ class TableSink(OpenedSink[Tables], Claimant):
             found[tables.named(self.written.table)] = []
         for token in tokens:
             for destination, *parts in token:
-                found.setdefault(TableName.of(tables.label, destination), []).append(parts)
+                found.setdefault(tables.at(destination), []).append(parts)
         return found
 
 
@@ -186,7 +186,7 @@ class _StreamWriter(SinkWriter[Any]):
         for destination, row in bundle.values:
             stream = streams.get(destination)
             if stream is None:
-                stream = streams[destination] = self._opened(TableName.of(self._tables.label, destination))
+                stream = streams[destination] = self._opened(self._tables.at(destination))
             stream.add(row)
 
     def _opened(self, table: TableName) -> RowStream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -27,6 +28,9 @@ TRUNCATE, APPEND, EMPTY = "WRITE_TRUNCATE", "WRITE_APPEND", "WRITE_EMPTY"
 OF_LOADS = frozenset(
     {"schemaUpdateOptions", "maxBadRecords", "ignoreUnknownValues", "projectionFields", "nullMarker", "sourceFormat"}
 )
+
+# Between the name of a table and its schema.
+_MARK = "\0"
 
 # How long a staging table is kept that isn't removed, in seconds: as long as its streams.
 _STAGED = 7 * 24 * 3600
@@ -89,9 +93,11 @@ class Tables:
         self._client: Any = None
         self._write_client: Any = None
         self._columns: dict[TableName, tuple[Column, ...] | None] = {}
+        # What the function of the schema has returned for tables that a function has named.
+        self._told: dict[TableName, tuple[Column, ...] | None] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_client": None, "_write_client": None, "_columns": {}}
+        return self.__dict__ | {"_client": None, "_write_client": None, "_columns": {}, "_told": {}}
 
     @property
     def client(self) -> Any:
@@ -126,6 +132,28 @@ class Tables:
         """Return the whole name of a table that a program gives."""
         name = TableName.of(self.label, given, self.target.dataset, self.target.project)
         return name if name.project else name.within(self.client.project)
+
+    def told(self, given: Any, inputs: Sequence[Any]) -> str:
+        """Return a table that a function has named as text, with its schema if that is a function's; see `at`.
+
+        Args:
+          given: what the function of the table has returned, and the function of the schema gets.
+          inputs: side inputs of the function of the schema.
+        """
+        table, schema = self.named(given), self.target.schema
+        if not callable(schema):
+            return str(table)
+        name = given if isinstance(given, str) else str(table)
+        columns = self._told[table] = self._schema_of(value_of(schema(name, *inputs)))
+        return f"{table}{_MARK}{json.dumps(None if columns is None else as_json(columns))}"
+
+    def at(self, destination: str) -> TableName:
+        """Return the table of a text that `told` has made, in this process or another one."""
+        name, _, schema = destination.partition(_MARK)
+        table = TableName.of(self.label, name)
+        if schema and table not in self._told:
+            self._told[table] = self._schema_of(json.loads(schema))
+        return table
 
     def columns(self, table: TableName) -> tuple[Column, ...] | None:
         """Return the columns that rows of a table may have, None if a load job finds them out.
@@ -162,11 +190,17 @@ class Tables:
         return given or existing
 
     def _given(self, table: TableName) -> tuple[Column, ...] | None:
+        if table in self._told:
+            return self._told[table]
         schema: Any = self.target.schema
         if callable(schema):
-            schema = value_of(schema(str(table)))
-            return None if schema in (None, AUTODETECT) else schema_of(self.label, schema)
+            return self._schema_of(value_of(schema(str(table))))
         return None if schema == AUTODETECT else schema
+
+    def _schema_of(self, given: Any) -> tuple[Column, ...] | None:
+        if given is None or (isinstance(given, str) and given == AUTODETECT):
+            return None
+        return schema_of(self.label, given)
 
     def message_class(self, table: TableName, columns: Sequence[Column], pseudocolumns: Sequence[str] = ()) -> Any:
         """Return the descriptor and the class of the messages of a table's rows; see `values.message_class`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -94,8 +95,8 @@ class WriteToBigQuery(PTransform):
         `table_side_inputs`, to one of these.
       dataset, project: those of names without.
       schema: 'name:STRING,n:INTEGER', a dict, a list of columns, JSON, the path of a file of JSON, an object such as
-        Beam's `TableSchema`, a function from a table's name to one of these, 'SCHEMA_AUTODETECT' for load jobs, or None
-        for that of the table.
+        Beam's `TableSchema`, a function from a table's name, as the function of the table gives it, and
+        `schema_side_inputs`, to one of these, 'SCHEMA_AUTODETECT' for load jobs, or None for that of the table.
       create_disposition: CREATE_IF_NEEDED or CREATE_NEVER.
       write_disposition: WRITE_APPEND; WRITE_TRUNCATE: the commit replaces the rows of the table; or WRITE_EMPTY: the
         table must be empty.  A stream takes WRITE_APPEND only.
@@ -155,10 +156,11 @@ class WriteToBigQuery(PTransform):
         _one_of(name, "write_disposition", write_disposition, _WRITE)
         _one_of(name, "method", method or "DEFAULT", _METHODS)
         _one_of(name, "insert_retry_strategy", insert_retry_strategy or _RETRY[0], _RETRY)
-        if schema_side_inputs:
-            raise UnsupportedError(f"{name}: schema_side_inputs aren't supported; look the schema up in the function")
         self.function = table if callable(table) else None
         table = None if callable(table) else value_of(table)
+        if schema_side_inputs and table is not None:
+            # The schema isn't known before the first row.
+            self.function, table = partial(_always, table), None
         name_of_table = None if table is None else TableName.of(name, table, dataset, project)
         schema = value_of(schema)
         self.is_explicit = method in _METHODS[1:]
@@ -182,7 +184,8 @@ class WriteToBigQuery(PTransform):
         )
         self._directory = custom_gcs_temp_location
         self._retry = insert_retry_strategy or _RETRY[0]
-        self._side_inputs = tuple(table_side_inputs or ())
+        self._side_inputs = (*(table_side_inputs or ()), *(schema_side_inputs or ()))
+        self._schema_inputs = len(schema_side_inputs or ())
         self._every = triggering_frequency
         self._project = load_job_project_id
         self._is_batched = with_batched_input
@@ -223,7 +226,7 @@ class WriteToBigQuery(PTransform):
         rows = pcoll | "Rows" >> FlatMap(_each) if self._is_batched else pcoll
         inserts = self.method == "STREAMING_INSERTS"
         form = Form.FIELDS if self._changes else _FORMS[self.method]
-        convert = ConvertRows(label, self.written, self.function, form, self._changes)
+        convert = ConvertRows(label, self.written, self.function, form, self._changes, self._schema_inputs)
         converted = rows | "Convert" >> ParDo(convert, *self._side_inputs).with_outputs(FAILED, main="rows")
         failed = [converted[FAILED]]
         fit = converted["rows"]
@@ -257,6 +260,10 @@ class WriteToBigQuery(PTransform):
         of_streams = self.is_explicit and self.method == "STORAGE_WRITE_API"
         plain, full = (_row, _row_with_message) if of_streams else (_row_with_table, _same)
         return WriteResult(rows | "FailedRows" >> Map(plain), rows | "FailedRowsWithErrors" >> Map(full), jobs)
+
+
+def _always(table: Any, row: Any, *side_inputs: Any) -> Any:
+    return table
 
 
 def _method(method: str | None, disposition: str, schema: Any, changes: bool, is_partition: bool) -> str:

@@ -117,6 +117,46 @@ def test_a_table_is_chosen_with_side_inputs_and_a_schema_by_the_table(bigquery: 
     assert ROWS == found(bigquery, name)
 
 
+@pytest.mark.parametrize("is_fixed", [False, True], ids=["by row", "fixed"])
+@pytest.mark.parametrize(
+    ("method", "disposition"),
+    [
+        ("STREAMING_INSERTS", "WRITE_APPEND"),
+        ("STORAGE_WRITE_API", "WRITE_APPEND"),
+        ("STORAGE_WRITE_API", "WRITE_TRUNCATE"),
+        ("FILE_LOADS", "WRITE_APPEND"),
+        ("FILE_LOADS", "WRITE_TRUNCATE"),
+    ],
+)
+def test_a_schema_is_chosen_with_side_inputs(
+    bigquery: BigQueryServer, name: str, method: str, is_fixed: bool, disposition: str
+) -> None:
+    """By the name that the function of the table has given."""
+    first, second = (f"{DATASET}.{name}_{number}" for number in range(2))
+    other = f"{PROJECT}:{first}" if is_fixed else second
+    with beam.Pipeline(argv=["--parallelism=2"]) as p:
+        schemas = p | "Schemas" >> beam.Create([(first, SCHEMA), (other, "key:INTEGER,word:STRING")])
+        tables = p | "Tables" >> beam.Create([("n", first), ("word", second)])
+        rows = ROWS if is_fixed else [*ROWS, {"key": 9, "word": "tea"}, {"key": "x", "word": "milk"}]
+        result = (
+            p
+            | beam.Create(rows)
+            | beam.Reshuffle()
+            | beam.io.WriteToBigQuery(
+                first if is_fixed else (lambda row, tables: tables["n" if "n" in row else "word"]),
+                schema=lambda table, schemas: schemas[table],
+                table_side_inputs=() if is_fixed else (beam.pvalue.AsDict(tables),),
+                schema_side_inputs=(beam.pvalue.AsDict(schemas),),
+                method=method,
+                write_disposition=disposition,
+            )
+        )
+        failed = result.failed_rows_with_errors | beam.combiners.Count.Globally()
+        assert_that(failed, equal_to([0 if is_fixed else 1]))
+    assert ROWS == found(bigquery, f"{name}_0")
+    assert ([] if is_fixed else [{"key": 9, "word": "tea"}]) == found(bigquery, f"{name}_1")
+
+
 @pytest.mark.parametrize("method", ["STORAGE_WRITE_API", "FILE_LOADS", "DEFAULT"])
 @pytest.mark.parametrize("rows", [OTHERS, []], ids=["rows", "none"])
 def test_rows_are_replaced_by_a_commit(bigquery: BigQueryServer, name: str, method: str, rows: Any) -> None:
