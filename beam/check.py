@@ -155,6 +155,8 @@ class _Uses(ast.NodeVisitor):
         for keyword in node.keywords:
             if keyword.arg is not None and keyword.arg in _without_effect(thing):
                 self._note(keyword.value, f"{ast.unparse(node.func)}({keyword.arg}=...)")
+            if keyword.arg in _described_as(thing, _NOT_SUPPORTED) and not _is_none(keyword.value):
+                self._report(keyword.value, f"{ast.unparse(node.func)}({keyword.arg}=...) isn't supported by penstock")
             if accepted is not None and keyword.arg is not None and keyword.arg not in accepted:
                 self._report(keyword.value, f"{ast.unparse(node.func)} has no parameter {keyword.arg!r} in penstock")
             if keyword.arg == "runner" and (accepted is None or keyword.arg in accepted):
@@ -212,6 +214,10 @@ class _Uses(ast.NodeVisitor):
         self.missing.append(Missing(getattr(node, "lineno", 1), reason))
 
 
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def _bound(node: ast.AST) -> Iterator[str]:
     """Yield the names of a function's or a comprehension's parameters and variables."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
@@ -226,20 +232,33 @@ def _bound(node: ast.AST) -> Iterator[str]:
 _ENTRY = re.compile(r"^ {6}(\w+(?:,\s+\w+)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
+_NO_EFFECT = re.compile(r"(?:Beam's[;,] )?(?:ha(?:s|ve) no|accepted, without|without) effect")
+_NOT_SUPPORTED = re.compile(r"(?:Beam's[;,] )?not supported")
+
+
 def _without_effect(thing: Any) -> frozenset[str]:
     """Return the parameters that have no effect, as the docstring says."""
-    if not isinstance(thing, type) and not inspect.isfunction(thing):
-        return frozenset()
-    if isinstance(thing, AbsentMeta) or not thing.__module__.startswith(__name__.partition(".")[0]):
-        return frozenset()
-    if isinstance(thing, type) and issubclass(thing, PipelineOptions):
+    if isinstance(thing, type) and issubclass(thing, PipelineOptions) and _is_of_penstock(thing):
         return frozenset(name.removeprefix("--") for name in flags_without_effect())
+    return _described_as(thing, _NO_EFFECT)
+
+
+def _described_as(thing: Any, text: re.Pattern[str]) -> frozenset[str]:
+    """Return the parameters whose description in the docstring begins with a text."""
+    if not _is_of_penstock(thing):
+        return frozenset()
     found: set[str] = set()
     for each in thing.__mro__ if isinstance(thing, type) else (thing,):
-        for names, text in _ENTRY.findall(each.__doc__ or ""):
-            if re.match(r"(?:Beam's[;,] )?(?:ha(?:s|ve) no|accepted, without|without) effect", text):
+        for names, entry in _ENTRY.findall(each.__doc__ or ""):
+            if text.match(entry):
                 found.update(re.split(r",\s+", names))
     return frozenset(found)
+
+
+def _is_of_penstock(thing: Any) -> bool:
+    if isinstance(thing, AbsentMeta) or not (isinstance(thing, type) or inspect.isfunction(thing)):
+        return False
+    return thing.__module__.startswith(__name__.partition(".")[0])
 
 
 def _parameters(thing: Any) -> set[str] | None:

@@ -138,3 +138,14 @@ beam.Pipeline.unheard = None
 """
     assert [2, 3] == [missing.line for missing in missing_of_beam(program)]
     assert [] == missing_of_beam(f"from __future__ import annotations\n{program}")
+
+
+def test_parameters_that_are_refused_when_the_pipeline_is_built_are_missing() -> None:
+    """Unless they are None."""
+    program = """\
+import apache_beam as beam
+beam.io.WriteToBigQuery("shop.orders", test_client=object(), schema_side_inputs=())
+beam.io.WriteToBigQuery("shop.orders", test_client=None)
+"""
+    reason = "beam.io.WriteToBigQuery(test_client=...) isn't supported by penstock"
+    assert [(2, reason)] == [(missing.line, missing.reason) for missing in missing_of_beam(program)]
