@@ -57,7 +57,7 @@ def joined(
                 )
 
     hint = with_schema(Row, [(name, types["left" if side == BOTH else side][own]) for name, side, own in fields])
-    joined: PCollection[Any] = (
+    outputs: PCollection[Any] = (
         pairs | label >> CoGroupByKey() | f"{label}/Rows" >> FlatMap(matches).with_output_types(hint)
     )
-    return joined
+    return outputs

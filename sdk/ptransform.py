@@ -45,6 +45,21 @@ if TYPE_CHECKING:
         | tuple[object, Iterable[Never]]
         | tuple[Never, object, object]
     )
+    ToUnknown = TypeVar(
+        "ToUnknown",
+        bound=OfInput[PCollection[Never], PCollection[NeverKnown]]
+        | OfInput[PCollection[Result], PCollection[NeverKnown]]
+        | OfInput[PCollection[tuple[Never, Any]], PCollection[NeverKnown]]
+        | OfInput[PCollection[tuple[Any, Never]], PCollection[NeverKnown]]
+        | OfInput[PCollection[Iterable[Never]], PCollection[NeverKnown]]
+        | OfInput[PCollection[list[Never]], PCollection[NeverKnown]]
+        | OfInput[PCollection[Sequence[Never]], PCollection[NeverKnown]],
+    )
+    ToPairs = TypeVar(
+        "ToPairs",
+        bound=OfInput[PCollection[Never], PCollection[tuple[Never, Never]]]
+        | OfInput[PCollection[tuple[Never, Never]], PCollection[tuple[Never, Never]]],
+    )
 
 _logger = logging.getLogger(__name__)
 
@@ -280,35 +295,35 @@ class PTransform(Generic[InputT, OutputT]):
     @overload
     def __rrshift__(self: OfInput[PCollection[Result], PCollection[Result]], label: str) -> Keeping: ...
     @overload
-    def __rrshift__(self: OfInput[PCollection[Never], PCollection[NeverKnown]], label: str) -> Unknown: ...
+    def __rrshift__(self: OfInput[PCollection[tuple[Never, Never]], PCollection[Never]], label: str) -> Unknown: ...
+    @overload
+    def __rrshift__(self: ToPairs, label: str) -> PTransform[PCollection[Any], PCollection[tuple[Any, Any]]]: ...  # type: ignore[misc]
+    @overload
+    def __rrshift__(
+        self: OfInput[PCollection[Never], PCollection[tuple[Never, B]]], label: str
+    ) -> PTransform[PCollection[Any], PCollection[tuple[Any, B]]]: ...
+    @overload
+    def __rrshift__(
+        self: OfInput[PCollection[Never], PCollection[tuple[B, Never]]], label: str
+    ) -> PTransform[PCollection[Any], PCollection[tuple[B, Any]]]: ...
+    @overload
+    def __rrshift__(self: ToUnknown, label: str) -> Unknown: ...  # type: ignore[misc]
     @overload
     def __rrshift__(self: OfInput[PCollection[Never], B], label: str) -> PTransform[PCollection[Any], B]: ...  # type: ignore[overload-overlap]
     @overload
-    def __rrshift__(self: OfInput[PCollection[Result], PCollection[NeverKnown]], label: str) -> Unknown: ...
-    @overload
     def __rrshift__(self: OfInput[PCollection[Result], B], label: str) -> PTransform[PCollection[Any], B]: ...
-    @overload
-    def __rrshift__(self: OfInput[PCollection[tuple[Never, Any]], PCollection[NeverKnown]], label: str) -> Unknown: ...
     @overload
     def __rrshift__(
         self: OfInput[PCollection[tuple[Never, Any]], B], label: str
     ) -> PTransform[PCollection[Any], B]: ...
     @overload
-    def __rrshift__(self: OfInput[PCollection[tuple[Any, Never]], PCollection[NeverKnown]], label: str) -> Unknown: ...
-    @overload
     def __rrshift__(
         self: OfInput[PCollection[tuple[Any, Never]], B], label: str
     ) -> PTransform[PCollection[Any], B]: ...
     @overload
-    def __rrshift__(self: OfInput[PCollection[Iterable[Never]], PCollection[NeverKnown]], label: str) -> Unknown: ...
-    @overload
     def __rrshift__(self: OfInput[PCollection[Iterable[Never]], B], label: str) -> PTransform[PCollection[Any], B]: ...  # type: ignore[overload-overlap]
     @overload
-    def __rrshift__(self: OfInput[PCollection[list[Never]], PCollection[NeverKnown]], label: str) -> Unknown: ...
-    @overload
     def __rrshift__(self: OfInput[PCollection[list[Never]], B], label: str) -> PTransform[PCollection[Any], B]: ...  # type: ignore[overload-overlap]
-    @overload
-    def __rrshift__(self: OfInput[PCollection[Sequence[Never]], PCollection[NeverKnown]], label: str) -> Unknown: ...
     @overload
     def __rrshift__(self: OfInput[PCollection[Sequence[Never]], B], label: str) -> PTransform[PCollection[Any], B]: ...  # type: ignore[overload-overlap]
     # `Map(sum)`, of which mypy takes the first signature.
