@@ -17,6 +17,8 @@ from .typehints.forms import constraint_of
 from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from ..windowing.timestamped_value import TimestampedValue
     from .static_types import (
         Applicable,
@@ -281,7 +283,11 @@ class PCollection(PValue, Generic[T_co]):
         def __or__(self, transform: Elementwise[PCollection[T_co], PCollection[OutputT]]) -> PCollection[OutputT]: ...
         @overload
         def __or__(self, transform: OfWholeInput[PCollection[T_co], OutputT]) -> OutputT: ...
-        # `", ".join`, of which Pyright takes the first signature.
+        # `os.path.basename` and `", ".join`, of which Pyright takes the first signature.
+        @overload
+        def __or__(
+            self: PCollection[str], transform: Elementwise[PCollection[PathLike[str]], PCollection[OutputT]]
+        ) -> PCollection[OutputT]: ...
         @overload
         def __or__(
             self: PCollection[Iterable[str]],

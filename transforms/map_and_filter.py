@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
     Element = TypeVar("Element")
+    Dict = TypeVar("Dict", bound=dict[Any, Any])
     Kept = TypeVar("Kept")
+    Text = TypeVar("Text", int, str, bytes)
     X = TypeVar("X")
     Y = TypeVar("Y")
 
@@ -90,6 +92,14 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
         def __init__(self, fn: WithArgumentAndDefault[A, X, R], argument: X, /, **kwargs: Any) -> None: ...
         @overload
         def __init__(self, fn: WithArgumentAndDefaults[A, X, R], argument: X, /, **kwargs: Any) -> None: ...
+        # Of an overloaded constructor mypy tries only the first signature.
+        @overload
+        def __init__(self: Map[Any, Text], fn: type[Text], argument: str | int, /) -> None: ...  # type: ignore[misc]
+        @overload
+        def __init__(self: Map[Any, int], fn: type[int], *, base: int) -> None: ...  # type: ignore[misc]
+        # And of `max`.
+        @overload
+        def __init__(self: Map[Iterable[X], X], fn: Callable[..., Any], *, default: X) -> None: ...  # type: ignore[misc]
         @overload
         def __init__(self, fn: tuple[Column | tuple[Column, ...], ...]) -> None: ...
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...  # type: ignore[misc]
@@ -101,9 +111,9 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
         @overload
         def __init__(self: Map[Any, Any], fn: Gradual, *args: Any, **kwargs: Any) -> None: ...
         @overload
-        def __init__(self: Map[Iterable[X], X], fn: Summation) -> None: ...
+        def __init__(self: Map[Iterable[X], X], fn: Summation, *args: Any, **kwargs: Any) -> None: ...
         @overload
-        def __init__(self: Map[Any, dict[Any, Any]], fn: type[dict[Any, Any]]) -> None: ...
+        def __init__(self: Map[Any, Dict], fn: type[Dict]) -> None: ...
         @overload
         def __init__(self: Map[object, str], fn: Formatting, *args: object, **kwargs: object) -> None: ...
         # `sorted` and the like.  Pyright doesn't know the parameter of the lambda.

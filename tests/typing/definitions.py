@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 

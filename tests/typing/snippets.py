@@ -582,6 +582,11 @@ FUNCTIONS_OF_KINDS: list[tuple[str, str | Less | Error]] = [
     ("lines | beam.ParDo(Options(), width=3)", "PCollection[int]"),
     ("lines | beam.Map(remembered)", "PCollection[int]"),
     ("nums | beam.Map(functools.partial(untyped))", "PCollection[Any]"),
+    ("lines | beam.Map(int, 16)", "PCollection[int]"),
+    ("lines | beam.Map(int, base=16)", "PCollection[int]"),
+    ('data | "text" >> beam.Map(str, "utf-8")', "PCollection[str]"),
+    ("lines | beam.Map(os.path.basename)", "PCollection[str]"),
+    ("lists | beam.Map(sum, 10)", "PCollection[int]"),
     ('texts_of | beam.Map(", ".join)', "PCollection[str]"),
     ('lines | "format" >> beam.Map("{}!".format)', "PCollection[str]"),
     (
