@@ -142,14 +142,15 @@ class RowStream:
         return str(made.name)
 
     def _request(self, offset: int, rows: list[bytes], is_first: bool = False) -> Any:
-        types = _types()
-        data = types.AppendRowsRequest.ProtoData(rows=types.ProtoRows(serialized_rows=rows))
+        # The client's classes look at each row.
+        kind = _types().AppendRowsRequest
+        request = kind.pb()(write_stream=self.name)
+        request.proto_rows.rows.serialized_rows.extend(rows)
         if is_first:
-            data.writer_schema = types.ProtoSchema(proto_descriptor=self._descriptor)
-        request = types.AppendRowsRequest(write_stream=self.name, proto_rows=data)
+            request.proto_rows.writer_schema.proto_descriptor.CopyFrom(self._descriptor)
         if not self._is_default:
-            request.offset = offset
-        return request
+            request.offset.value = offset
+        return kind.wrap(request)
 
     def _connect(self) -> None:
         requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
