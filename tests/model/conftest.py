@@ -57,12 +57,17 @@ STREAMED_IN_MICRO_BATCHES = {
 
 
 # A job on Spark takes a second or more.  Of these tests' values only some are tried there, by their ids, and all on the
-# local runner.  Errors of any class and method go the same way from a worker.  All sources of columns are tried with
-# expressions, windows, aggregates, errors and sinks; other operations don't know where their columns are from.
+# local runner.  Errors of any class and method go the same way from a worker.
 VALUES_ON_SPARK = {
     "test_an_exception_of_any_class_is_an_instance_of_it": {"raised0", "raised4"},
     "test_a_failing_method_of_a_dofn_fails_the_run": {"setup", "process", "teardown"},
     "test_a_failing_method_of_a_combiner_fails_the_run": {"add_input", "merge_accumulators", "teardown"},
+}
+
+# All sources of columns are tried on every runner with expressions, windows, aggregates, errors and sinks.  Other
+# operations don't know where their columns are from: all sources are tried on the local runner, and on other runners
+# and its variants two.
+VALUES_ELSEWHERE = {
     "test_windows_are_assigned_again_in_each_window": {"parquet", "rows"},
     "test_combiners_of_columns": {"parquet", "rows"},
     "test_elements_are_grouped_by_expressions": {"parquet", "rows"},
@@ -101,7 +106,10 @@ def is_tried(item: pytest.Item) -> bool:
     test = getattr(item, "originalname", "")
     if callspec and callspec.params.get("streaming_runner") == "spark-microbatch":
         return test in STREAMED_IN_MICRO_BATCHES
-    if name.startswith("spark") and test in VALUES_ON_SPARK and VALUES_ON_SPARK[test].isdisjoint(callspec._idlist):
+    few = VALUES_ELSEWHERE if name != "local" else {}
+    if name.startswith("spark"):
+        few = few | VALUES_ON_SPARK
+    if test in few and few[test].isdisjoint(callspec._idlist):
         return False
     if name == "spark-microbatch" or name in IN_PROCESSES or name in IN_SIMULATION:
         return test in TRIED_IN_PROCESSES
