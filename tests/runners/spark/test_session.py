@@ -122,16 +122,15 @@ def spied(builder):
     return session
 SparkSession.Builder.getOrCreate = spied
 
-for attempt in range(2):
-    with beam.Pipeline(argv=flags) as p:
-        p | beam.Create([1]) | beam.ParDo(Interpreter()) | beam.io.WriteToText(sys.argv[1] + str(attempt))
-    seen["stopped"] = SparkContext._active_spark_context is None
-
 try:
     with beam.Pipeline(argv=flags) as p:
         p | beam.Create([0]) | beam.Map(lambda x: 1 / x)
 except ZeroDivisionError:
     seen["stopped after failure"] = SparkContext._active_spark_context is None
+
+with beam.Pipeline(argv=flags) as p:
+    p | beam.Create([1]) | beam.ParDo(Interpreter()) | beam.io.WriteToText(sys.argv[1])
+seen["stopped"] = SparkContext._active_spark_context is None
 
 try:
     with beam.Pipeline(argv=["--runner=spark-batch", "--spark_master=nonsense"]) as p:
@@ -172,4 +171,4 @@ def test_a_session_is_started_by_the_flags_and_stopped_again(tmp_path: Path) -> 
     }
     assert expected == {name: seen.get(name) for name in expected}
     assert seen["error"].startswith("Spark did not start with master nonsense: ")
-    assert [f"{sys.executable}\n"] * 2 == [file.read_text() for file in sorted(tmp_path.glob("seen?-*"))]
+    assert [f"{sys.executable}\n"] == [file.read_text() for file in tmp_path.glob("seen-*")]
