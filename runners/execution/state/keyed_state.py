@@ -57,6 +57,43 @@ class Change(NamedTuple):
     value: Any = None
 
 
+# The value of a key that has none any more.
+_GONE = object()
+
+
+class ColumnOfState(NamedTuple):
+    """Values of a state at one moment.
+
+    A million are listed in some milliseconds.  Values aren't changed in place afterwards, so what is asked for later
+    is that of the moment.
+
+    Attributes:
+      namespace, name: the state's.
+      keys, values: of each key its value.
+    """
+
+    namespace: Any
+    name: str
+    keys: list[Any]
+    values: list[Any]
+
+    def values_at(self, places: Iterable[int]) -> list[Change]:
+        """Return the values at these places, of a column that has all values."""
+        namespace, name, keys, values = self
+        return [Change(namespace, keys[at], name, ChangeKind.PUT, values[at]) for at in places]
+
+    def changes_at(self, places: Iterable[int]) -> list[Change]:
+        """Return the changes at these places, of a column that has what has changed."""
+        return [self._change(self.keys[at], self.values[at]) for at in places]
+
+    def _change(self, key: Any, value: Any) -> Change:
+        if value is _GONE:
+            return Change(self.namespace, key, self.name, ChangeKind.REMOVE)
+        if type(value) is Chunks and value.shared:
+            return Change(self.namespace, key, self.name, ChangeKind.APPEND, value.new)
+        return Change(self.namespace, key, self.name, ChangeKind.PUT, value)
+
+
 class _Column(StateColumn):
     """A column whose changes are tracked if snapshots will be taken.
 
@@ -185,20 +222,29 @@ class KeyedState:
 
     # Snapshots
 
-    def snapshot(self) -> list[Change]:
+    def columns(self) -> list[ColumnOfState]:
         """Return all values, and start a new log of changes."""
         self.forget_changes()
         return [
-            Change(column.namespace, key, column.name, ChangeKind.PUT, value)
-            for column in self._all()
-            for key, value in column.values.items()
+            ColumnOfState(c.namespace, c.name, list(c.values), list(c.values.values())) for c in self._all() if c.values
         ]
 
-    def changes(self) -> list[Change]:
+    def changed_columns(self) -> list[ColumnOfState]:
         """Return the changes since the last snapshot or changes."""
         # A namespace that was freed may have been used again, by columns that follow.
         changed = zip(self.dirty, self.forget_changes(), strict=True)
-        return [self._change(column, key) for column, keys in changed for key in keys]
+        return [
+            ColumnOfState(column.namespace, column.name, list(keys), [column.values.get(key, _GONE) for key in keys])
+            for column, keys in changed
+        ]
+
+    def snapshot(self) -> list[Change]:
+        """Return all values, and start a new log of changes."""
+        return [change for column in self.columns() for change in column.values_at(range(len(column.keys)))]
+
+    def changes(self) -> list[Change]:
+        """Return the changes since the last snapshot or changes."""
+        return [change for column in self.changed_columns() for change in column.changes_at(range(len(column.keys)))]
 
     @property
     def number_changed(self) -> int:
@@ -212,14 +258,6 @@ class KeyedState:
         for column in columns:
             column.dirty = None
         return forgotten
-
-    def _change(self, column: _Column, key: Any) -> Change:
-        if key not in column.values:
-            return Change(column.namespace, key, column.name, ChangeKind.REMOVE)
-        value = column.values[key]
-        if type(value) is Chunks and value.shared:
-            return Change(column.namespace, key, column.name, ChangeKind.APPEND, value.new)
-        return Change(column.namespace, key, column.name, ChangeKind.PUT, value)
 
     def restore(self, changes: Iterable[Change]) -> None:
         """Apply the changes of a snapshot."""

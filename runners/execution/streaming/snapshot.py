@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from ....sdk.coders.key_encoding import key_groups
@@ -21,9 +23,11 @@ from ..stages.recorded_outputs import MemoryChanges, OutputMemory
 from ..stages.side_inputs import SideInputContents, freed_through
 from ..state import schema as state_shapes
 from ..state.key_types import KeyType, KeyTypes, types_of
+from ..state.keyed_state import ColumnOfState
 from ..state.schema import Mismatch
+from ..state.timers import TimerChange
 from ..windows import snapshots as window_snapshots
-from ..windows.snapshots import WindowColumns
+from ..windows.snapshots import Records, WindowColumns
 from .snapshot_chunks import (
     CHAINED,
     CLOCKS,
@@ -53,19 +57,31 @@ _BY_KEY = frozenset({WINDOWS, STATE, TIMERS})
 
 def snapshot(execution: TaskProgram, is_whole: bool) -> list[Chunk]:
     """Return the state of a task: all of it, or of the large parts the changes since the last snapshot."""
+    chunks, later = snapshot_in_parts(execution, is_whole)
+    return [*chunks, *later]
+
+
+def snapshot_in_parts(execution: TaskProgram, is_whole: bool) -> tuple[list[Chunk], Iterator[Chunk]]:
+    """Return a snapshot in two parts: chunks to serialize before the next step, and those of what stays as it is.
+
+    These are the state of now also if they are asked for later, and in another thread: values of keyed state are never
+    changed in place, but replaced by changed copies, and so are accumulators that are numbers, text and the like.
+    """
+    later: list[Iterator[Chunk]] = []
     chunks: list[Chunk] = []
     for label, grouping in execution.groupings.items():
         windows = grouping.windows
         assert windows is not None
         chunks.append(Chunk(label, CLOCKS, None, windows.clocks()))
-        chunks += [Chunk(label, WINDOWS, *of_group) for of_group in window_snapshots.by_group(windows.table, is_whole)]
+        own, fixed = window_snapshots.in_parts(windows.table, is_whole)
+        chunks += [Chunk(label, WINDOWS, *of_group) for of_group in own]
+        later.append(_of_windows(label, fixed))
     for label, keyed in execution.keyed.items():
         executor = keyed.executor
-        state, timers = executor.snapshot() if is_whole else executor.changes()
         chunks.append(Chunk(label, CLOCKS, None, (executor.watermark, executor.processing_time)))
-        # Plain tuples are pickled in a sixth of the time of named ones.
-        chunks += _grouped(label, STATE, list(map(tuple, state)), lambda change: change[1])
-        chunks += _grouped(label, TIMERS, list(map(tuple, timers)), lambda change: change[0])
+        state, timers = executor.state, executor.timers
+        later.append(_of_columns(label, state.columns() if is_whole else state.changed_columns(), is_whole))
+        later.append(_of_timers(label, timers.snapshot() if is_whole else timers.changes()))
     for step in execution.task.steps:
         if not isinstance(step, (Stage, Keyed)):
             continue
@@ -81,7 +97,31 @@ def snapshot(execution: TaskProgram, is_whole: bool) -> list[Chunk]:
         view = contents.snapshot() if is_whole else contents.changes()
         if view:
             chunks.append(Chunk(_name(execution, pcollection), VIEW, None, list(map(tuple, view))))
-    return [*chunks, *_unchanged(execution, {chunk.label for chunk in chunks if chunk.kind != CLOCKS})]
+    unchanged = _unchanged(execution, {chunk.label for chunk in chunks if chunk.kind != CLOCKS})
+    return [*chunks, *unchanged], chain.from_iterable(later)
+
+
+def _of_windows(label: str, records: Iterable[tuple[int, Records]]) -> Iterator[Chunk]:
+    """Yield the chunks of windows."""
+    for of_group in records:
+        yield Chunk(label, WINDOWS, *of_group)
+
+
+def _of_columns(label: str, columns: Iterable[ColumnOfState], is_whole: bool) -> Iterator[Chunk]:
+    """Yield the chunks of keyed state."""
+    for column in columns:
+        places: dict[int, list[int]] = {}
+        for place, group in enumerate(key_groups(column.keys)):
+            places.setdefault(group, []).append(place)
+        of_places = column.values_at if is_whole else column.changes_at
+        for group, own in places.items():
+            # Plain tuples are pickled in a sixth of the time of named ones.
+            yield Chunk(label, STATE, group, list(map(tuple, of_places(own))))
+
+
+def _of_timers(label: str, timers: Sequence[TimerChange]) -> Iterator[Chunk]:
+    """Yield the chunks of timers."""
+    yield from _grouped(label, TIMERS, list(map(tuple, timers)), itemgetter(0))
 
 
 def _kept(label: str, bundles: Iterable[Bundle], is_keyed: bool, kind: str = KEPT) -> list[Chunk]:
@@ -238,6 +278,9 @@ class Restored:
                     is_mine = self._takes(kind, index, parallelism)
                 else:
                     is_mine = owner(group, self.parallelism) == self.index
+                if kind == CLOCKS and self._backend is not None:
+                    # They precede the windows in each file; in the end the step has those of all subtasks.
+                    self._backend.set_clocks(label, data)
                 if is_mine and (kind == VIEW or (kind == IN_FLIGHT_BROADCAST and is_newest)):
                     of_part = self._broadcast.setdefault((label, kind), {}).setdefault(self._parts, [])
                     of_part.extend(data if kind == VIEW else [data])

@@ -41,6 +41,7 @@ class StateBackend:
         # A limit that has no room for the buffers is a test's.
         self._limit = max(settings.memory - BUFFERS * settings.buffer, settings.memory // 2)
         self._database = SpillDatabase(settings.directory, settings.buffer)
+        self._groupings = groupings
         self._steps: dict[tuple[str, str], SpilledWindows | SpilledState] = {}
         for label, grouping in groupings.items():
             assert grouping.windows is not None
@@ -93,6 +94,12 @@ class StateBackend:
                     yield Chunk(label, kind, group, own)
 
         return chunks()
+
+    def set_clocks(self, label: str, clocks: Any) -> None:
+        """Set the clocks of a step with windows to those of a snapshot, since windows are restored by them."""
+        grouping = self._groupings.get(label)
+        if grouping is not None:
+            grouping.windows.set_clocks(clocks)
 
     def restore(self, label: str, kind: str, records: Any) -> bool:
         """Restore the records of a chunk, or return False: they aren't of one of these steps."""

@@ -10,11 +10,12 @@ entries are all the same has one entry.  That takes a third of the time, and of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from operator import attrgetter, is_
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
+from ....sdk.elements.defensive_copy import IMMUTABLE
 from ....windowing import BoundedWindow
 from ..gc_tuning import rarely_collected
 from .trigger_state import Decision
@@ -91,11 +92,33 @@ class WindowColumns:
 
     @staticmethod
     def of_uniform(window: UniformWindow, keys: list[Any]) -> WindowColumns:
-        """Return the records of some keys, at least one, of a uniform window."""
+        """Return the records of all keys of a uniform window, or of some in another order; of two keys at least."""
         (state,) = window.states(keys[:1])
         columns: list[tuple[Any, ...]] = [(entry,) for entry in row_of(state)]
-        columns[_ACCUMULATOR_AT] = tuple(map(window.accumulators.__getitem__, keys))
+        accumulators = window.accumulators
+        is_whole = len(keys) == len(accumulators)
+        columns[_ACCUMULATOR_AT] = tuple(accumulators.values() if is_whole else map(accumulators.__getitem__, keys))
         return WindowColumns(keys, *columns)
+
+    def by_group(self, known: dict[Any, int] | None = None) -> Iterator[tuple[int, WindowColumns]]:
+        """Yield the records by key group.
+
+        Args:
+          known: the groups of keys that other windows have, too; extended.
+        """
+        for group, places in _by_groups(self.keys, range(len(self.keys)), known):
+            columns = [own if len(own) == 1 else tuple([own[at] for at in places]) for own in self._columns]
+            yield group, WindowColumns([self.keys[at] for at in places], *columns)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether none of it can change: accumulators are numbers, text and the like, and no pane is current."""
+        columns = self._columns
+        return (
+            IMMUTABLE.issuperset(map(type, columns[_ACCUMULATOR_AT]))
+            and columns[_PAIR_AT] == (None,)
+            and columns[_REPLACED_AT] == ((),)
+        )
 
     def columns(self) -> tuple[Any, ...]:
         """Return the keys and the columns, as plain data: the arguments of an equal object."""
@@ -116,10 +139,12 @@ Records: TypeAlias = Sequence[WindowRecord] | WindowColumns
 _DECIDED = ("state", "is_finished", "event_time", "processing_time")
 row_of: Callable[[WindowState], tuple[Any, ...]] = attrgetter(*(f"decision.{name}" for name in _DECIDED), *_PLAIN)
 _GETTERS = [attrgetter(name) for name in (*(f"decision.{name}" for name in _DECIDED), *_PLAIN)]
-# The indices of a window, of that of the current pane, and of an accumulator.
+# The indices of a window, of that of the current pane, of an accumulator, and of what is current.
 WINDOWS_AT = len(_DECIDED) + _PLAIN.index("windows")
 PANE_WINDOWS_AT = len(_DECIDED) + _PLAIN.index("pane_windows")
-_ACCUMULATOR_AT = len(_DECIDED) + _PLAIN.index("accumulator")
+_ACCUMULATOR_AT, _PAIR_AT, _REPLACED_AT = (
+    len(_DECIDED) + _PLAIN.index(name) for name in ("accumulator", "pair", "replaced")
+)
 
 
 def _is_one(column: Sequence[Any]) -> bool:
@@ -163,18 +188,28 @@ def by_group(windows: WindowTable, is_whole: bool) -> list[tuple[int, Records]]:
 
     Raises `RuntimeError` for changes if there has been no snapshot.
     """
+    found, fixed = in_parts(windows, is_whole)
+    return [*found, *fixed]
+
+
+def in_parts(windows: WindowTable, is_whole: bool) -> tuple[list[tuple[int, Records]], Iterator[tuple[int, Records]]]:
+    """Return what `by_group` does in two parts, the second of which stays as it is, and may be asked for later."""
     if windows.changed is None and not is_whole:
         raise RuntimeError("there is no snapshot to return the changes since; call snapshot first")
     windows.separate_all(only_firing=True)
     states: Iterable[WindowState] = windows.states() if is_whole else windows.changed or ()
     # Records are many new objects, all of which stay.
+    fixed: list[WindowColumns] = []
     with rarely_collected():
-        found = _by_group(windows, states, is_whole)
+        found = _by_group(windows, states, is_whole, fixed)
     windows.forget_changes()
-    return found
+    return found, chain.from_iterable(columns.by_group() for columns in fixed)
 
 
-def _by_group(windows: WindowTable, states: Iterable[WindowState], is_whole: bool) -> list[tuple[int, Records]]:
+def _by_group(
+    windows: WindowTable, states: Iterable[WindowState], is_whole: bool, fixed: list[WindowColumns]
+) -> list[tuple[int, Records]]:
+    """Return records by key group, except for those that are added to `fixed`."""
     found: list[tuple[int, Records]] = []
     if windows.is_merging:
         keys = dict.fromkeys(state.key for state in states)
@@ -193,10 +228,10 @@ def _by_group(windows: WindowTable, states: Iterable[WindowState], is_whole: boo
         wanted = list(uniform.accumulators if is_whole else uniform.changed)
         if len(wanted) < _OWN_COLUMNS:
             few.extend(uniform.states(wanted))
+        elif (columns := WindowColumns.of_uniform(uniform, wanted)).is_fixed:
+            fixed.append(columns)
         else:
-            found.extend(
-                (group, WindowColumns.of_uniform(uniform, own)) for group, own in _by_groups(wanted, wanted, known)
-            )
+            found.extend(columns.by_group(known))
     for window, own in of_windows.items():
         # As `WindowTable.has` says.
         there = windows.keyed.get(window, _NO_STATES)

@@ -14,7 +14,7 @@ from ...execution.plan.execution_graph import Edge, EdgeKind, SubtaskId
 from ...execution.shuffle.blocks import encode_bundle
 from ...execution.streaming.in_flight import in_flight_chunks
 from ...execution.streaming.restored import shown_positions
-from ...execution.streaming.snapshot import snapshot, weight
+from ...execution.streaming.snapshot import snapshot_in_parts, weight
 from ...execution.streaming.snapshot_chunks import NEWS, POSITIONS, SCRIPT, Chunk, labels_of, records_of
 from ...execution.streaming.task_program import TaskProgram
 from ..channels.channel import Channel, ChannelId
@@ -200,18 +200,25 @@ class SubtaskSnapshots:
         backend = self._execution.backend
         if backend is not None:
             backend.remeasure()
-        chunks, positions = self.chunks(barrier.is_whole)
+        chunks, later, positions = self._in_parts(barrier.is_whole)
         self._taken.append((barrier.epoch, positions))
-        taken = taken._replace(records=records_of(chunks), labels=labels_of(chunks), offsets=_shown(positions))
-        if backend is None:
-            return taken
-        # What is in memory comes first.
-        spilled = records_of(backend.chunks(barrier.is_whole))
-        return taken._replace(spilled=spilled, labels=tuple(dict.fromkeys([*taken.labels, *backend.spilled])))
+        labels = labels_of(chunks)
+        if backend is not None:
+            # What is in memory comes first.
+            later = chain(later, backend.chunks(barrier.is_whole))
+            labels = tuple(dict.fromkeys([*labels, *backend.spilled]))
+        return taken._replace(
+            records=records_of(chunks), later=records_of(later), labels=labels, offsets=_shown(positions)
+        )
 
     def chunks(self, is_whole: bool) -> tuple[list[Chunk], dict[str, list[Any]]]:
         """Return the chunks of a full or incremental snapshot, and the sources' positions by label."""
-        chunks = snapshot(self._execution, is_whole)
+        chunks, later, positions = self._in_parts(is_whole)
+        return [*chunks, *later], positions
+
+    def _in_parts(self, is_whole: bool) -> tuple[list[Chunk], Iterator[Chunk], dict[str, list[Any]]]:
+        """Return the chunks to serialize before the next step, those that may come later, and the positions."""
+        chunks, later = snapshot_in_parts(self._execution, is_whole)
         positions = self._positions()
         chunks += [Chunk(label, POSITIONS, None, own) for label, own in positions.items()]
         if self._numbering is not None:
@@ -220,7 +227,7 @@ class SubtaskSnapshots:
                 label, partition = self._numbering.origin
                 chunks.append(Chunk(label, ORIGIN, None, (self._id.index, self._parallelism, partition)))
         chunks += [Chunk(script.label, SCRIPT, None, script.position) for script in self._scripts if script.is_player]
-        return chunks, positions
+        return chunks, later, positions
 
     def _numbers(self, numbering: Numbering, label: str) -> tuple[int, int, Numbers]:
         return self._id.index, self._parallelism, numbering.kept(label)

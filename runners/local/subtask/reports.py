@@ -78,7 +78,8 @@ class Snapshot(NamedTuple):
 
     Attributes:
       records: its chunks, serialized during iteration, which has to come before the next step.
-      spilled: the chunks of state that isn't in memory, which may be serialized later, and in another thread.
+      later: the chunks of keyed state, and of state that isn't in memory, which may be serialized later, and in another
+        thread.
       labels: the steps whose state it contains.
       staged: by sink label, pairs of transaction and token that aren't committed yet.
       metrics: what was counted before the barrier.
@@ -98,7 +99,7 @@ class Snapshot(NamedTuple):
     uncopied: Callable[[], list[Chunk]] | None = None
     offsets: Mapping[str, list[tuple[str, str]]] = {}
     waited: int = 0
-    spilled: Iterable[bytes] = ()
+    later: Iterable[bytes] = ()
 
 
 class InputState(NamedTuple):

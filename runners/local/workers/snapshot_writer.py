@@ -1,9 +1,9 @@
 """Snapshot writer of a slot: makes its subtasks' parts of checkpoints durable in the background, and reads them back.
 
 A forked child writes a large snapshot.  A fork costs a few milliseconds whatever there is to write: the child has the
-state as it was at the barrier, serializes it, writes it and exits.  A thread would stall processing for seconds, since
-pickling needs the interpreter's lock, too.  A small snapshot is serialized at the barrier, and a thread waits for the
-disk, for as long as some thousand elements take.
+state as it was at the barrier, serializes it, writes it and exits.  Where a process can't fork safely, a thread
+serializes and writes what stays as it is (see `snapshot_in_parts`), which takes time from processing, since both need
+the interpreter's lock, but never stops it for long.  The rest is serialized at the barrier.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class SnapshotWriter:
 
     def _write(self, id: SubtaskId, snapshot: Snapshot, base: PartReference | None) -> PartReference:
         assert self._store is not None
-        records = chain(snapshot.records, snapshot.spilled)
+        records = chain(snapshot.records, snapshot.later)
         return self._store.write_part(snapshot.epoch, part_name(id, self._parallelism), records, base)
 
     def _acknowledged(self, id: SubtaskId, snapshot: Snapshot, part: PartReference) -> Acknowledged:
