@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from importlib import import_module
@@ -12,6 +13,9 @@ import penstock
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+# Trees of documents are kept to the end of the build: most of what Python looks through for garbage is none.
+gc.set_threshold(100_000, 10, 10)
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
