@@ -24,13 +24,14 @@ import os
 import shutil
 import struct
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ....sdk.errors import UntrustedSnapshotError, missing_extra
+from ....sdk.errors import UnsupportedError, UntrustedSnapshotError, missing_extra
 from ..serialization.trust import why_untrusted
 
 if TYPE_CHECKING:
@@ -93,21 +94,9 @@ class SpillDatabase:
                 f"State larger than memory can't be spilled to {path}, from where it is unpickled: {reason}. "
                 "Expected a directory for temporary files (TMPDIR) in which other users can't replace it: chmod it (+t)"
             )
-        # Imported here, because most runs don't spill, and it takes milliseconds.
-        import subprocess
-
-        watch = 'read -r _; rm -rf -- "$0"'
-        quiet = subprocess.DEVNULL
-        watcher = subprocess.Popen(
-            ["/bin/sh", "-c", watch, path],
-            stdin=subprocess.PIPE,
-            stdout=quiet,
-            stderr=quiet,
-            start_new_session=True,
-            cwd="/",
-        )
+        _watch(path)
         database = _opened(path, self._buffer)
-        self._removed = weakref.finalize(self, _remove, database, path, watcher)
+        self._removed = weakref.finalize(self, _remove, database, path)
         return database
 
     def close(self) -> None:
@@ -138,9 +127,55 @@ def _opened(path: str, buffer: int) -> Any:
     return database
 
 
-def _remove(database: Any, path: str, watcher: Popen[bytes]) -> None:
+def _remove(database: Any, path: str) -> None:
     database.close()
     shutil.rmtree(path, ignore_errors=True)
+    _watch_no_more(path)
+
+
+# One shell for all directories of a process.  It reads their paths, and removes them at the end of the pipe.
+_REMOVE = 'while IFS= read -r path; do set -- "$@" "$path"; done; rm -rf -- "$@"'
+
+_watched: set[str] = set()
+# With the process that has started it: a forked one starts its own.
+_watcher: tuple[int, Popen[bytes]] | None = None
+_lock = threading.RLock()
+
+
+def _watch(path: str) -> None:
+    """Have a directory removed when this process ends."""
+    global _watcher
+    if "\n" in path:
+        raise UnsupportedError(f"State can't be spilled to {path!r}: expected a path without line ends")
+    with _lock:
+        if _watcher is None or _watcher[0] != os.getpid():
+            # Imported here, because most runs don't spill, and it takes milliseconds.
+            import subprocess
+
+            quiet = subprocess.DEVNULL
+            shell = ["/bin/sh", "-c", _REMOVE]
+            _watched.clear()
+            _watcher = (
+                os.getpid(),
+                subprocess.Popen(
+                    shell, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True, cwd="/"
+                ),
+            )
+        _watched.add(path)
+        pipe = _watcher[1].stdin
+        assert pipe is not None
+        pipe.write(os.fsencode(path) + b"\n")
+        pipe.flush()
+
+
+def _watch_no_more(path: str) -> None:
+    """Note that a directory is removed; with the last one the shell ends."""
+    global _watcher
+    with _lock:
+        _watched.discard(path)
+        if _watched or _watcher is None or _watcher[0] != os.getpid():
+            return
+        (_, watcher), _watcher = _watcher, None
     assert watcher.stdin is not None
     watcher.stdin.close()
     watcher.wait()

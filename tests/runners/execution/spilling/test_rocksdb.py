@@ -89,6 +89,24 @@ def test_other_users_may_not_enter_the_directory_and_it_is_removed_with_the_data
     assert [] == list(tmp_path.iterdir())
 
 
+def test_databases_have_one_shell_that_removes_them(tmp_path: Path) -> None:
+    """It ends with the last one."""
+    program = """
+import os, sys
+from penstock.runners.execution.spilling.rocksdb import SpilledEntries, SpillDatabase
+children = lambda: open("/proc/self/task/%d/children" % os.getpid()).read().split()
+databases = [SpillDatabase(sys.argv[1]) for _ in range(3)]
+for database in databases:
+    SpilledEntries(database, 0).put([(b"a", (None, None, None), b"data")])
+for database in databases:
+    print(len(children()), len(os.listdir(sys.argv[1])))
+    database.close()
+print(len(children()), len(os.listdir(sys.argv[1])))
+"""
+    ended = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert "1 3\n1 2\n1 1\n0 0\n" == ended.stdout, ended.stderr
+
+
 LEAVING = {
     "without a word": "os._exit(0)",
     "killed": "os.kill(os.getpid(), 9)",
@@ -102,13 +120,14 @@ def test_the_directory_goes_with_the_process_however_that_ends(tmp_path: Path, w
     program = f"""
 import os, sys
 from penstock.runners.execution.spilling.rocksdb import SpilledEntries, SpillDatabase
-database = SpillDatabase(sys.argv[1])
-SpilledEntries(database, 0).put([(b"a", (None, None, None), b"data")])
+databases = [SpillDatabase(sys.argv[1]), SpillDatabase(sys.argv[1])]
+for database in databases:
+    SpilledEntries(database, 0).put([(b"a", (None, None, None), b"data")])
 print(len(os.listdir(sys.argv[1])), flush=True)
 {LEAVING[way]}
 """
     ended = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
-    assert "1\n" == ended.stdout, ended.stderr
+    assert "2\n" == ended.stdout, ended.stderr
     wait_until(lambda: os.listdir(tmp_path) == [], "the directory is gone")
 
 
