@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 import penstock as beam
@@ -63,7 +64,7 @@ class ByHand:
     def reporter(self, id: SubtaskId) -> Callable[[Any], None]:
         def report(news: Any) -> None:
             if isinstance(news, Snapshot):
-                self.chunks[id] = list(chunks_of(news.records))
+                self.chunks[id] = list(chunks_of(chain(news.records, news.later)))
             self.reports.append((id, news))
 
         return report
