@@ -31,7 +31,7 @@ from functools import cached_property
 from itertools import groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ....sdk.errors import UnsupportedError, UntrustedSnapshotError, missing_extra
+from ....sdk.errors import SnapshotError, UnsupportedError, UntrustedSnapshotError, missing_extra
 from ..serialization.trust import why_untrusted
 
 if TYPE_CHECKING:
@@ -72,14 +72,22 @@ class SpillDatabase:
     without notice or are killed, so a shell waits for the end of a pipe that is open as long as the process.
 
     Args:
-      directory: the parent of the temporary directory; by default that of other temporary files.
+      directory: the absolute path of the parent of the temporary directory, which is made if it is missing; by default
+        that of other temporary files.
       buffer: the bytes of its block cache, and of its write buffers together.
 
-    Raises `MissingExtraError` without the extra `rocksdb`.
+    Raises `MissingExtraError` without the extra `rocksdb`, and `SnapshotError` for a parent that can't be made.
     """
 
     def __init__(self, directory: str | None = None, buffer: int = _BUFFER) -> None:
         check_rocksdb("Keeping state larger than memory")
+        if directory is not None:
+            try:
+                os.makedirs(directory, mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise SnapshotError(
+                    f"State larger than memory can't be kept in {directory} (--state_dir): {error}"
+                ) from error
         self._directory = directory
         self._buffer = buffer
         self._removed: Callable[[], Any] | None = None
@@ -272,9 +280,9 @@ class SpilledEntries:
         return None if first is None else _TIME.unpack_from(first)[0] - _BIAS
 
     def due(self, order: int, time: int, most: int) -> list[tuple[bytes, bytes]]:
-        """Remove the first entries of an order, up to a time; return their ids and data."""
+        """Remove the first entries of an order, up to a time and at most so many; return their ids and data."""
         least, first = self.least(order), self._from[order]
-        if least is None or least > time:
+        if most <= 0 or least is None or least > time:
             return []
         assert first is not None
         end = _TIME.pack(time + 1 + _BIAS)

@@ -14,6 +14,7 @@ import attrs
 
 from ....frozen import frozen
 from ....sdk.options import StreamingOptions
+from ....sdk.working_directory import absolute
 from ..plan.execution_graph import Task
 from ..plan.fusion import Grouping, Keyed
 from ..spilling.rocksdb import check_rocksdb
@@ -60,4 +61,5 @@ def state_settings_of(streaming: StreamingOptions) -> StateSettings | None:
     if memory is None:
         return None
     check_rocksdb("--state_backend=rocksdb")
-    return StateSettings(memory, None if streaming.state_dir is None else str(streaming.state_dir))
+    # Workers, and the shell that removes the files, have other working directories.
+    return StateSettings(memory, None if streaming.state_dir is None else absolute(str(streaming.state_dir)))

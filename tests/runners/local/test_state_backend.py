@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import Bundle
-from penstock.sdk.errors import PenstockError
+from penstock.sdk.errors import PenstockError, SnapshotError
 from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from penstock.sdk.userstate import BagStateSpec, TimerSpec, on_timer
 from penstock.windowing import Timestamp
@@ -125,14 +126,24 @@ LITTLE = ("--state_backend=rocksdb", "--state_memory=60KB")
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_no_row_is_lost_or_comes_twice(tmp_path: pathlib.Path, parallelism: int) -> None:
-    """A worker is killed; in this process a function fails."""
-    files = tmp_path / "state"
-    files.mkdir()
-    run(tmp_path, parallelism > 1, *LITTLE, f"--state_dir={files}", f"--parallelism={parallelism}")
+def test_no_row_is_lost_or_comes_twice(
+    tmp_path: pathlib.Path, parallelism: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker is killed; in this process a function fails.  No file stays in the directory, which is relative."""
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path, parallelism > 1, *LITTLE, "--state_dir=state", f"--parallelism={parallelism}")
     assert (tmp_path / "met").exists()
     assert expected() == written(tmp_path)
-    assert [] == list(files.iterdir())
+    wait_until(lambda: os.listdir(tmp_path / "state") == [], "no files")
+
+
+def test_a_directory_that_can_not_be_made_is_named_at_the_start(tmp_path: pathlib.Path) -> None:
+    """Not when memory is exhausted."""
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        SnapshotError, match=rf"can't be kept in {tmp_path}/file/state \(--state_dir\): .*Not a directory"
+    ):
+        run(tmp_path, False, *LITTLE, f"--state_dir={tmp_path}/file/state", "--max_restarts=0")
 
 
 def test_a_bounded_pipeline_has_the_backend_that_it_asks_for(tmp_path: pathlib.Path) -> None:

@@ -23,7 +23,7 @@ ENTRY = st.tuples(IDS, st.tuples(TIME, TIME, TIME), st.binary(max_size=5))
 STEP = st.one_of(
     st.tuples(st.just("put"), st.lists(ENTRY, max_size=5, unique_by=lambda entry: entry[0])),
     st.tuples(st.just("take"), st.lists(IDS, max_size=3, unique=True)),
-    st.tuples(st.just("due"), st.tuples(st.integers(0, 2), st.integers(-6, 6), st.integers(1, 3))),
+    st.tuples(st.just("due"), st.tuples(st.integers(0, 2), st.integers(-6, 6), st.integers(0, 3))),
 )
 
 
