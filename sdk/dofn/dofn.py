@@ -415,20 +415,20 @@ def taking_items(fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn
     by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     first = next((i for i, p in enumerate(by_position) if isinstance(p.default, DoFnParam)), len(by_position))
-    behind = tuple(p.name for p in by_position[first:] if not isinstance(p.default, DoFnParam))
-    return _SkippingMarkers(fn, first, behind) if behind else fn
+    after_first = tuple(p.name for p in by_position[first:] if not isinstance(p.default, DoFnParam))
+    return _SkippingMarkers(fn, first, after_first) if after_first else fn
 
 
 class _SkippingMarkers:
     """A call of a function that passes the values for parameters behind the first marker by name."""
 
-    def __init__(self, fn: Callable[..., Any], first: int, behind: tuple[str, ...]) -> None:
+    def __init__(self, fn: Callable[..., Any], first: int, after_first: tuple[str, ...]) -> None:
         self.fn = fn
         self.first = first
-        self.behind = behind
+        self.after_first = after_first
 
     def __call__(self, *values: Any, **named: Any) -> Any:
-        names = [name for name in self.behind if name not in named]
+        names = [name for name in self.after_first if name not in named]
         rest = values[self.first :]
         if len(rest) > len(names):
             raise TypeError(
