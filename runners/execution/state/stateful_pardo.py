@@ -448,14 +448,6 @@ class StatefulExecutor(StageExecutor):
 
     # Snapshots
 
-    def snapshot(self) -> tuple[list[Change], list[TimerChange]]:
-        """Return all state and timers, as plain data; called between bundles."""
-        return self.state.snapshot(), self.timers.snapshot()
-
-    def changes(self) -> tuple[list[Change], list[TimerChange]]:
-        """Return the state and timers that have changed since the last snapshot."""
-        return self.state.changes(), self.timers.changes()
-
     @property
     def number_changed(self) -> int:
         """Return the approximate number of states and timers that have changed since the last snapshot."""

@@ -197,9 +197,10 @@ def test_a_restored_executor_goes_on_like_the_one_that_was_lost(pairs: list[Any]
     make: Callable[[], Work] = lambda: Work(Collect(), FixedWindows(10), lateness=5, tracking=True)
     elements = [at(pair, pair[1]) for pair in pairs]
     work = make().process(*elements[:cut])
-    frozen = pickle.dumps(work.executor.snapshot())
+    kept = work.executor.state, work.executor.timers
+    frozen = pickle.dumps([each.snapshot() for each in kept])
     work.watermark(second)
-    snapshots = [pickle.loads(data) for data in (frozen, pickle.dumps(work.executor.changes()))]
+    snapshots = [pickle.loads(data) for data in (frozen, pickle.dumps([each.changes() for each in kept]))]
     state, timers = ([change for part in parts for change in part] for parts in zip(*snapshots, strict=True))
     work.taken()
 
