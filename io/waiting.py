@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TypeVar
 
 from ..sdk.redaction import logger_of, redacted
@@ -142,6 +144,17 @@ class Outage:
             _logger.warning("%s: %s answers again, after %.0f s", self._label, self._server, self._seconds())
             self._began = None
 
+    @contextmanager
+    def watched(self, seconds: float) -> Iterator[None]:
+        """Log the outage of a server that lets a call wait for longer than so many seconds, while the call waits."""
+        timer = threading.Timer(seconds, self.lost, (f"no answer within {round(seconds, 1):g} s",))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
     def _seconds(self) -> float:
         return 0.0 if self._began is None else time.monotonic() - self._began
 
@@ -153,6 +166,7 @@ def patiently(
     seconds: float = WAITS,
     may_answer: Callable[[BaseException], bool] = is_lost,
     said: Callable[[BaseException], str] = text_or_class,
+    silent: float | None = None,
 ) -> T:
     """Return the result of a call; while the store doesn't answer, call again with growing delays.
 
@@ -161,13 +175,15 @@ def patiently(
     Args:
       label, store, said, may_answer: as those of `Outage`.
       seconds: how long the store is waited for.
+      silent: how long a call may wait until that is logged, in seconds; None for a client that gives up soon itself.
     """
     outage = Outage(label, store, said, may_answer)
     delays: Iterator[float] = iter(FuzzedExponentialIntervals(0.1, 10_000, max_delay_secs=5.0))
     began = time.monotonic()
     while True:
         try:
-            result = call()
+            with nullcontext() if silent is None else outage.watched(silent):
+                result = call()
         except Exception as error:
             limit = min(seconds, WAITS_WHILE_BUSY) if isinstance(error, Busy) else seconds
             if not may_answer(error) or time.monotonic() - began > limit or is_stopping():

@@ -316,7 +316,7 @@ class FsspecFileSystem(FileSystem):
 
         store = object_store.store_of(path)
         try:
-            options = {} if store is None else {**store.options, **object_store.credentials_of(store)}
+            options = {} if store is None else object_store.options_of(store)
             fs, stripped = url_to_fs(path, **options)
         except ImportError as error:
             if store is not None:

@@ -13,6 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from ...sdk.impersonation import impersonated_accounts
@@ -70,12 +71,20 @@ def store_of(path: str) -> Store | None:
     return next((store for store in _STORES if path.startswith(store.protocols)), None)
 
 
-def credentials_of(store: Store) -> dict[str, Any]:
-    """Return the option of fsspec's file system that has the credentials of an impersonated account."""
-    # An emulator has none.
-    if store.package != "gcsfs" or not impersonated_accounts() or os.environ.get("STORAGE_EMULATOR_HOST"):
-        return {}
-    return {"token": patiently("object store", "Google's IAM", credentials)}
+# How long gcsfs waits for bytes of an answer, in seconds; five minutes otherwise.
+_READ_TIMEOUT = 60.0
+
+
+def options_of(store: Store) -> dict[str, Any]:
+    """Return the settings of fsspec's file system in this process, with the credentials of an impersonated account."""
+    if store.package != "gcsfs":
+        return dict(store.options)
+    timeout = import_module("aiohttp").ClientTimeout(sock_connect=30.0, sock_read=_READ_TIMEOUT)
+    options = {**store.options, "requests_timeout": timeout}
+    # An emulator has no credentials.
+    if impersonated_accounts() and not os.environ.get("STORAGE_EMULATOR_HOST"):
+        options["token"] = patiently("object store", "Google's IAM", credentials)
+    return options
 
 
 class _Raised(logging.Filter):
@@ -117,6 +126,13 @@ _OF_GCSFS = re.compile(r"(?:^|/)b/[^/]+/o\b")
 # The bytes that are read at once.
 _BUFFER = 1 << 20
 
+# How long a call waits before that is logged, in seconds: a client tries for minutes, silently.  Calls of many requests
+# have longer, and an object that is put a second more for each million bytes.
+_SILENT = 30.0
+_SILENT_IN_MANY = 300.0
+_OF_MANY = frozenset({"copy", "find", "glob", "ls", "rm"})
+_SLOWEST = 1_000_000
+
 
 class ObjectStore:
     """fsspec's file system of an object store; its calls wait for a store that doesn't answer.
@@ -134,10 +150,17 @@ class ObjectStore:
         if not callable(found):
             return found
 
+        silent = _SILENT_IN_MANY if name in _OF_MANY else _SILENT
+
         def call(*arguments: Any, **options: Any) -> Any:
-            return self._reached(lambda: found(*arguments, **options))
+            return self._reached(lambda: found(*arguments, **options), silent)
 
         return call
+
+    def put_file(self, local: str, path: str) -> None:
+        """Put the content of a local file as an object."""
+        silent = _SILENT + os.path.getsize(local) / _SLOWEST
+        self._reached(lambda: self._fs.put_file(local, path), silent)
 
     def open(self, path: str, mode: str) -> Any:
         """Open an object to read, or create one."""
@@ -146,9 +169,9 @@ class ObjectStore:
             return _Upload(self, path)
         return io.BufferedReader(_Download(self._reached(lambda: self._fs.open(path, mode)), self._reached), _BUFFER)
 
-    def _reached(self, call: Callable[[], Any]) -> Any:
+    def _reached(self, call: Callable[[], Any], silent: float | None = None) -> Any:
         try:
-            return patiently("object store", self._name, call)
+            return patiently("object store", self._name, call, silent=_SILENT if silent is None else silent)
         except OSError as error:
             text = without_environment(str(error))
             if isinstance(error, FileNotFoundError) and _OF_GCSFS.search(text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -77,6 +78,15 @@ class CommandedServer:
             yield
         finally:
             self.command("start")
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Answer nobody within a block; connections stay open."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """End the process."""

@@ -131,6 +131,60 @@ def test_a_long_wait_for_a_store_is_logged_once(
     assert over.startswith("object store: gs://lake answers again, after ")
 
 
+@pytest.mark.parametrize("what", ["read", "write", "list"])
+def test_a_store_that_keeps_connections_and_answers_nothing_is_logged_once(
+    directory: str, gcs: GcsServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    """While its client still waits for an answer."""
+    monkeypatch.setattr("penstock.io.files.object_store._SILENT", 0.5)
+    monkeypatch.setattr("penstock.io.files.object_store._SILENT_IN_MANY", 0.5)
+    path = f"{directory}/words"
+    fs = filesystem_for(path)
+    with fs.create(path) as file:
+        file.write(b"tea")
+    found: list[Any] = []
+
+    def use() -> None:
+        if what == "list":
+            found.append(fs.list_files(directory))
+            return
+        with fs.open(path) if what == "read" else fs.create(path) as file:
+            found.append(file.read() if what == "read" else file.write(b"milk"))
+
+    user = threading.Thread(target=use)
+    with caplog.at_level(logging.INFO):
+        with gcs.hanging():
+            user.start()
+            wait_until(lambda: "doesn't answer" in caplog.text, "nothing is logged")
+        user.join(60)
+    assert [{"read": b"tea", "write": 4, "list": ["words"]}[what]] == found
+    waiting, over = (each.getMessage() for each in caplog.records if each.name.startswith("penstock"))
+    assert waiting == "object store: gs://lake doesn't answer (no answer within 0.5 s); waiting for it"
+    assert over.startswith("object store: gs://lake answers again, after ")
+
+
+def test_a_connection_that_is_never_answered_is_made_again(
+    directory: str, gcs: GcsServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Within a minute."""
+    monkeypatch.setattr("penstock.io.files.object_store._READ_TIMEOUT", 0.5)
+    path = f"{directory}/words"
+    with filesystem_for(path).create(path) as file:
+        file.write(b"tea")
+    found: list[bytes] = []
+
+    def read() -> None:
+        with filesystem_for(path).open(path) as opened:
+            found.append(opened.read())
+
+    reader = threading.Thread(target=read)
+    with gcs.hanging(), caplog.at_level(logging.DEBUG, "gcsfs"):
+        reader.start()
+        wait_until(lambda: "retrying after exception: Timeout on reading" in caplog.text, "the client waits")
+    reader.join(60)
+    assert [b"tea"] == found
+
+
 def test_a_missing_bucket_is_named(gcs: GcsServer) -> None:
     with (
         pytest.raises(SourceError, match="gs://nothing-here/words.*is there a bucket gs://nothing-here"),
