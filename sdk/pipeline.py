@@ -18,7 +18,7 @@ from . import applied, graph, typehints
 from .claims import claims_of
 from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
 from .extensions import added_attribute
-from .impersonation import impersonate
+from .impersonation import impersonate, impersonate_in_run, note_run
 from .options import CredentialsOptions, PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
 from .ptransform import PTransform, unnamed
@@ -74,7 +74,7 @@ class Pipeline:
             options = PipelineOptions(list(argv or []))
         options.check_known()
         self.options = options
-        self._choose_account()
+        impersonate(self._account)
         if runner is None:
             runner = options.view_as(StandardOptions).runner or DEFAULT_RUNNER
         self.runner = create_runner(runner).for_options(options)
@@ -481,10 +481,10 @@ class Pipeline:
         Raises `PipelineError` if the pipeline is incomplete: an error handler that was not closed would lose its dead
         letters.
         """
+        # The program may have set it while it built the pipeline.
+        impersonate_in_run(self._account)
         for check in self._checks:
             check()
-        # The program may have set it while it built the pipeline.
-        self._choose_account()
         from .options.value_provider import RuntimeValueProvider
 
         RuntimeValueProvider.set_runtime_options(self.options.given())
@@ -494,10 +494,13 @@ class Pipeline:
         except UserCodeError as error:
             # The cause has the frames of the user's code, which the runner's frames would hide.
             raise error.with_traceback(None) from error.__cause__
+        note_run(self.result, self._account)
         return self.result  # type: ignore[no-any-return]
 
-    def _choose_account(self) -> None:
-        impersonate(self.options.view_as(CredentialsOptions).impersonate_service_account)
+    @property
+    def _account(self) -> str | None:
+        account: str | None = self.options.view_as(CredentialsOptions).impersonate_service_account
+        return account
 
     def __reduce__(self) -> Any:
         # A user's function may mention the pipeline, or an object that has one.

@@ -29,6 +29,26 @@ def get_pipeline_options() -> PipelineOptions | None:
     return _of_program if found is None else found
 
 
+def options_in_scope() -> PipelineOptions | None:
+    """Return the options of the pipeline that this thread builds or runs, or None.
+
+    >>> with scoped_pipeline_options(PipelineOptions([], streaming=True)):
+    ...     options_in_scope()
+    PipelineOptions(streaming=True)
+    """
+    return _current.get()
+
+
+def is_inside_a_run() -> bool:
+    """Return True if a pipeline runs in this thread.
+
+    >>> with inside_a_run():
+    ...     is_inside_a_run()
+    True
+    """
+    return _is_inside.get()
+
+
 def options_of_new_pipeline() -> PipelineOptions | None:
     """Return the default options of a new pipeline: those in scope, unless another pipeline is running in this thread.
 
@@ -37,7 +57,7 @@ def options_of_new_pipeline() -> PipelineOptions | None:
     >>> with scoped_pipeline_options(PipelineOptions([], streaming=True)), inside_a_run():
     ...     options_of_new_pipeline()
     """
-    return None if _is_inside.get() else get_pipeline_options()
+    return None if is_inside_a_run() else get_pipeline_options()
 
 
 @contextmanager

@@ -136,6 +136,65 @@ def test_the_option_may_be_set_while_the_pipeline_is_built(iam: Iam) -> None:
     assert TOKEN == token_of(credentials())
 
 
+def test_a_pipeline_is_built_with_its_own_account(iam: Iam) -> None:
+    """Another one may have been made since."""
+    seen: list[tuple[str, ...]] = []
+
+    class Look(beam.PTransform):
+        def expand(self, pbegin: Any) -> Any:
+            seen.append(_accounts(0))
+            return pbegin | beam.Create([1])
+
+    first, second = (beam.Pipeline(options=impersonating(each)) for each in (FIRST, SECOND))
+    _ = first | Look()
+    _ = second | Look()
+    beam.Pipeline(options=PipelineOptions([]))
+    _ = first | "Again" >> Look()
+    assert [(FIRST,), (SECOND,), (FIRST,)] == seen
+
+
+@pytest.mark.parametrize("other", [SECOND, None])
+def test_a_pipeline_with_another_account_is_not_run_beside_one_that_runs(iam: Iam, other: str | None) -> None:
+    """It may be built, and it may run after that one."""
+    options = [] if other is None else [f"--impersonate_service_account={other}"]
+    endless = beam.Pipeline(options=impersonating(FIRST))
+    _ = endless | beam.io.GenerateSequence(0, elements_per_period=1, period=0.1)
+    result = endless.run()
+    second = beam.Pipeline(options=PipelineOptions(options))
+    seen = second | beam.Create([1]) | beam.Map(_accounts)
+    assert_that(seen, equal_to([() if other is None else (other,)]))
+    assert (FIRST,) == _accounts(0)
+    expected = "without an account" if other is None else f"as {other}"
+    with pytest.raises(OptionsError, match=f"is to run {expected}.* another one runs in this process as {FIRST}"):
+        second.run()
+    third = beam.Pipeline(options=impersonating(FIRST))
+    _ = third | beam.Create([1])
+    third.run()
+    result.cancel()
+    second.run().wait_until_finish()
+
+
+@pytest.mark.parametrize("runner_name", EVERY_RUNNER)
+def test_a_pipeline_within_another_one_has_the_same_account(iam: Iam, make_pipeline: Any) -> None:
+    """A worker has the account of one pipeline."""
+    with make_pipeline(options=impersonating(FIRST)) as p:
+        refused = p | beam.Create([1]) | beam.Reshuffle() | beam.Map(_run_within)
+        assert_that(refused, equal_to([[False, True, (FIRST,)]]))
+
+
+def _run_within(_: int) -> list[Any]:
+    refused: list[Any] = []
+    for account in (FIRST, SECOND):
+        inner = beam.Pipeline(options=impersonating(account))
+        _ = inner | beam.Create([1])
+        try:
+            inner.run()
+            refused.append(False)
+        except OptionsError:
+            refused.append(True)
+    return [*refused, _accounts(0)]
+
+
 @pytest.mark.parametrize("runner_name", EVERY_RUNNER)
 def test_workers_impersonate_too(iam: Iam, make_pipeline: Any) -> None:
     with make_pipeline(options=impersonating(FIRST, ACCOUNT)) as p:
