@@ -12,7 +12,8 @@ import re
 import socket
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from typing import Any
 
 from ..sdk.errors import PenstockError
 
@@ -53,7 +54,8 @@ _REFUSED_CLASSES = frozenset(
 )
 # Statuses of a request that took too long, and of too many requests; servers' errors are from 500 on, except of what
 # they don't implement.
-_LATER = (408, 429)
+_TOO_MANY = 429
+_LATER = (408, _TOO_MANY)
 _NEVER = (501, 505)
 # Codes of S3 whose status may be that of a wrong request.
 _LATER_CODES = frozenset(
@@ -68,6 +70,9 @@ _LATER_CODES = frozenset(
         "ThrottlingException",
     }
 )
+_LIMITS = ("RequestLimitExceeded", "SlowDown", "Throttling", "ThrottlingException")
+# Reasons of Google's services for an exhausted quota, and a rate that is too high.
+LIMITS_OF_GOOGLE = frozenset({"rateLimitExceeded", "jobRateLimitExceeded", "quotaExceeded", "userRateLimitExceeded"})
 _LATER_ERRNOS = frozenset(
     {errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETRESET, errno.ENETUNREACH, errno.ETIMEDOUT}
 )
@@ -124,6 +129,28 @@ def is_lost(error: BaseException) -> bool:
     return (isinstance(error, OSError) or _is_of_delta(error)) and _says_lost(str(error))
 
 
+def is_limited(error: BaseException) -> bool:
+    """Return True for the error of a server that answers, and limits the rate or the number of requests.
+
+    >>> class TooMany(Exception):
+    ...     code = 429
+    >>> is_limited(TooMany()), is_limited(ConnectionRefusedError())
+    (True, False)
+    """
+    return any(
+        _status_of(each) == _TOO_MANY or _code_of(each) in _LIMITS or not LIMITS_OF_GOOGLE.isdisjoint(reasons_of(each))
+        for each in _with_causes(error)
+    )
+
+
+def reasons_of(error: BaseException) -> Set[str]:
+    """Return the reasons in an error of Google's clients."""
+    details = getattr(error, "errors", None)
+    return (
+        {str(each.get("reason")) for each in details if isinstance(each, dict)} if isinstance(details, list) else set()
+    )
+
+
 def _is_of_delta(error: BaseException) -> bool:
     # Its own classes are those of a module `_internal`, which any package may have.
     delta = sys.modules.get("deltalake.exceptions")
@@ -142,16 +169,28 @@ def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _decided(error: BaseException) -> bool | None:
     """Return True or False by the status or the code of an answer in an error; None if there is none."""
+    if _code_of(error) in _LATER_CODES:
+        return True
+    status = _status_of(error)
+    return None if status is None else _is_later(status)
+
+
+def _code_of(error: BaseException) -> Any:
+    """Return the code of an answer of S3 in an error; None if there is none."""
+    response = getattr(error, "response", None)
+    return response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+
+
+def _status_of(error: BaseException) -> int | None:
+    """Return the status of an answer in an error; None if there is none."""
     # botocore has a dict, requests and azure an object, aiohttp and gcsfs a number.
     response = getattr(error, "response", None)
     if isinstance(response, dict):
-        if response.get("Error", {}).get("Code") in _LATER_CODES:
-            return True
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     else:
         found = (getattr(response, "status_code", None), *(getattr(error, name, None) for name in _STATUSES))
         status = next((each for each in found if isinstance(each, int)), None)
-    return _is_later(status) if isinstance(status, int) and status >= 400 else None
+    return status if isinstance(status, int) and status >= 400 else None
 
 
 _STATUSES = ("status_code", "status", "code")

@@ -11,7 +11,7 @@ from typing import TypeVar
 from ..sdk.redaction import logger_of, redacted
 from ..sdk.retry import FuzzedExponentialIntervals
 from ..sdk.user_code.error_text import text_or_class
-from .lost_connections import is_lost
+from .lost_connections import is_limited, is_lost
 
 T = TypeVar("T")
 
@@ -124,6 +124,11 @@ class Outage:
                 self.over()
                 return result
 
+    @property
+    def goes_on(self) -> bool:
+        """True while the server doesn't answer."""
+        return self._began is not None
+
     def lost(self, error: BaseException | str) -> None:
         """Note that the server doesn't answer, or is `Busy`."""
         self._retry_at = time.monotonic() + RETRIED_AFTER
@@ -131,8 +136,7 @@ class Outage:
             self._began = time.monotonic()
             said = error if isinstance(error, str) else self._said(error)
             shown = redacted(said).partition("\n")[0][:200]
-            what = "can't do it yet" if isinstance(error, Busy) else "doesn't answer"
-            _logger.warning("%s: %s %s (%s); waiting for it", self._label, self._server, what, shown)
+            _logger.warning("%s: %s %s (%s); waiting for it", self._label, self._server, _does(error), shown)
 
     def over(self, at_least: float = 0.0) -> None:
         """Note that the server answers.
@@ -157,6 +161,13 @@ class Outage:
 
     def _seconds(self) -> float:
         return 0.0 if self._began is None else time.monotonic() - self._began
+
+
+def _does(error: BaseException | str) -> str:
+    """Return what a server does that gives an error."""
+    if isinstance(error, Busy):
+        return "can't do it yet"
+    return "limits requests" if isinstance(error, BaseException) and is_limited(error) else "doesn't answer"
 
 
 def patiently(

@@ -22,7 +22,7 @@ from ...sdk.errors import PenstockError, SinkError, SourceError, missing_extra
 from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
 from ..google_credentials import ADVICE, QUOTA_ADVICE, advice_on, credentials
-from ..lost_connections import is_lost
+from ..lost_connections import LIMITS_OF_GOOGLE, is_lost, reasons_of
 
 # The longest wait for an answer, in seconds.  Calls aren't repeated by the client, silently.
 TIMEOUT = 60.0
@@ -175,6 +175,14 @@ def _storage_client(client: str, service: str, transport: str) -> Any:
 
 # Errors
 
+# Reasons of errors after which the same call, or another job, may succeed: limits, and failures of BigQuery's own.
+LATER = LIMITS_OF_GOOGLE | {"backendError", "internalError", "jobBackendError", "jobInternalError"}
+
+
+def may_answer(error: BaseException) -> bool:
+    """Return True for an error of BigQuery that may answer later."""
+    return is_lost(error) or not LATER.isdisjoint(reasons_of(error))
+
 
 @contextmanager
 def explained(
@@ -204,14 +212,22 @@ def error_of(
 ) -> SourceError | SinkError:
     """Return the client's error in words, with what to do."""
     said = without_environment(text_or_class(error)).partition("\n")[0]
-    advice = advice_on(error, _ADVICE)
-    if any(each.get("reason") == "quotaExceeded" for each in getattr(error, "errors", ()) if isinstance(each, dict)):
-        advice = QUOTA_ADVICE
+    advice = advice_on(error, _ADVICE) if LIMITS_OF_GOOGLE.isdisjoint(reasons_of(error)) else QUOTA_ADVICE
     return kind(f"{transform}: BigQuery's {table} {what}: {said}{advice}")
 
 
+def advice_of_reason(reason: str | None) -> str:
+    """Return what to do about the reason of a job's failure.
+
+    >>> advice_of_reason("accessDenied").startswith("; do the credentials"), advice_of_reason("invalid")
+    (True, '')
+    """
+    return QUOTA_ADVICE if reason in LIMITS_OF_GOOGLE else _RIGHTS if reason == "accessDenied" else ""
+
+
+_RIGHTS = "; do the credentials have the roles BigQuery Data Editor, or Viewer, and BigQuery Job User?"
 _ADVICE = ADVICE | {
-    "Forbidden": "; do the credentials have the roles BigQuery Data Editor, or Viewer, and BigQuery Job User?",
-    "PermissionDenied": "; do the credentials have the roles BigQuery Data Editor, or Viewer, and BigQuery Job User?",
+    "Forbidden": _RIGHTS,
+    "PermissionDenied": _RIGHTS,
     "NotFound": "; do the project, the dataset and the table exist?",
 }

@@ -30,7 +30,7 @@ from ..files.filesystem import filesystem_for, join_path
 from ..opened_sink import OpenedSink
 from ..record_blocks import BlockWriter, records_of
 from ..waiting import patiently, paused
-from .client import TableName, exceptions, package
+from .client import LATER, TableName, advice_of_reason, exceptions, package
 from .schemas import as_json
 from .streams import RowStream
 from .tables import APPEND, AUTODETECT, EMPTY, TRUNCATE, Tables, Target
@@ -105,6 +105,7 @@ def prepared(context: SinkContext, tables: Tables) -> None:
         return
     table = tables.named(target.table)
     columns = tables.columns(table)
+    tables.check_rights(table)
     missing = [name for name in target.key if name not in {each.name for each in columns or ()}]
     if missing:
         raise SinkError(f"{label}: table {table} has no column {missing[0]!r}, which primary_key has")
@@ -418,9 +419,9 @@ def _begin_replacement(tables: Tables, table: TableName, staging: TableName, str
     return tables.client.query(query, job_id=id, location=location, retry=None, job_retry=None, timeout=60.0)
 
 
-# Reasons of a job's failure after which another job may succeed, and how many are tried.
-_LATER = frozenset({"backendError", "internalError", "rateLimitExceeded", "jobBackendError", "jobInternalError"})
+# How many jobs are tried, if others may succeed, and the longest delay between them, in seconds.
 _ATTEMPTS = 10
+_LONGEST_DELAY = 60.0
 
 
 def run_once(tables: Tables, table: TableName, id: str, what: str, begin: Any, project: str | None = None) -> str:
@@ -443,11 +444,14 @@ def run_once(tables: Tables, table: TableName, id: str, what: str, begin: Any, p
         if not error:
             _logger.info("%s: job %s has written to %s", tables.label, name, table)
             return name
-        if error.get("reason") not in _LATER:
+        if error.get("reason") not in LATER:
             details = "; ".join(str(each.get("message")) for each in (job.errors or [error])[:3])
-            raise SinkError(f"{tables.label}: BigQuery's {table}: {what}: job {name}: {error.get('reason')}: {details}")
+            said = f"job {name}: {error.get('reason')}: {details}{advice_of_reason(error.get('reason'))}"
+            raise SinkError(f"{tables.label}: BigQuery's {table}: {what}: {said}")
         _logger.warning("%s: job %s has failed, and is tried again: %s", tables.label, name, error.get("message"))
-    raise SinkError(f"{tables.label}: BigQuery's {table}: {what}: {_ATTEMPTS} jobs {id} have failed")
+        paused(min(0.5 * 2**attempt, _LONGEST_DELAY))
+    said = f"{_ATTEMPTS} jobs {id} have failed: {error.get('message')}{advice_of_reason(error.get('reason'))}"
+    raise SinkError(f"{tables.label}: BigQuery's {table}: {what}: {said}")
 
 
 def _begun(tables: Tables, table: TableName, begin: Any, id: str, project: str | None) -> Any:

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from ...frozen import frozen
 from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_dicts, as_rows, in_microseconds
@@ -17,8 +17,11 @@ from ...sdk.elements.row import Row
 from ...sdk.errors import SourceError
 from ...sdk.options.value_provider import value_of
 from ..lakehouse.source import TableReading, TableSource
-from .client import TIMEOUT, TableName, explained, open_client, open_read_client, package
+from ..waiting import patiently
+from .client import TIMEOUT, TableName, explained, may_answer, open_client, open_read_client, package
 from .values import rows_of
+
+T = TypeVar("T")
 
 # How long BigQuery keeps a temporary table that isn't removed.
 _KEPT = datetime.timedelta(days=1)
@@ -89,6 +92,10 @@ class Reading(TableReading):
 
     def explained(self, what: str) -> AbstractContextManager[None]:
         return explained(self.label, self.table, what)
+
+    def reached(self, call: Callable[[], T], what: str = "can't be read") -> T:
+        with self.explained(what):
+            return patiently(self.label, f"BigQuery's {self.table}", call, may_answer=may_answer)
 
     def opened(self, open: Callable[[], Any]) -> Any:
         """Return a client that a function opens.  Raises `SourceError` without credentials."""

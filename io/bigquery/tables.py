@@ -12,9 +12,8 @@ import attrs
 from ...frozen import frozen
 from ...sdk.errors import SinkError
 from ...sdk.options.value_provider import value_of
-from ..lost_connections import is_lost
 from ..waiting import patiently
-from .client import TableName, exceptions, explained, open_client, open_write_client, package
+from .client import TableName, error_of, exceptions, explained, may_answer, open_client, open_write_client, package
 from .schemas import Column, as_json, schema_of
 from .values import message_class
 
@@ -34,16 +33,6 @@ _MARK = "\0"
 
 # How long a staging table is kept that isn't removed, in seconds: as long as its streams.
 _STAGED = 7 * 24 * 3600
-
-# Reasons of errors after which the same call may succeed.
-_LATER = frozenset({"rateLimitExceeded", "jobRateLimitExceeded", "backendError", "internalError", "jobBackendError"})
-
-
-def may_answer(error: BaseException) -> bool:
-    """Return True for an error of BigQuery that may answer later."""
-    details = getattr(error, "errors", None)
-    reasons = {each.get("reason") for each in details if isinstance(each, dict)} if isinstance(details, list) else set()
-    return is_lost(error) or not reasons.isdisjoint(_LATER)
 
 
 @frozen
@@ -216,6 +205,24 @@ class Tables:
         except exceptions().NotFound:
             return None
         return schema_of(self.label, found.schema) if found.schema else ()
+
+    def check_rights(self, table: TableName) -> None:
+        """Raise `SinkError` if rows of a table that there is may not be changed."""
+
+        def missing() -> Sequence[str]:
+            wanted = ["bigquery.tables.updateData"]
+            try:
+                answer = self.client.test_iam_permissions(
+                    f"{table.within(self.client.project).sql}".partition("$")[0], wanted, retry=None, timeout=60.0
+                )
+            except (exceptions().NotFound, exceptions().MethodNotAllowed, exceptions().MethodNotImplemented):
+                # The table is created by a load job; or the server is an emulator.
+                return ()
+            return [each for each in wanted if each not in answer.get("permissions", ())]
+
+        for permission in self.reached(table, "can't be written to", missing):
+            denied = exceptions().Forbidden(f"the account doesn't have the permission {permission}")
+            raise error_of(self.label, table, "can't be written to", denied, SinkError)
 
     def is_empty(self, table: TableName) -> bool:
         """Return True if a table has no rows, and if there is none."""

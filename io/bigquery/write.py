@@ -333,5 +333,7 @@ class _Reached:
     def __call__(self) -> None:
         tables = Tables(self.label, self.written)
         if self.written.table is not None:
-            tables.columns(tables.named(self.written.table))
+            table = tables.named(self.written.table)
+            tables.columns(table)
+            tables.check_rights(table)
         tables.close()
