@@ -30,14 +30,13 @@ def package(needed_for: str) -> Any:
         raise missing_extra("google-cloud-pubsub", "pubsub", needed_for) from error
 
 
-def open_publisher(needed_for: str, **settings: Any) -> Any:
+def open_publisher(needed_for: str) -> Any:
     """Return Google's client that publishes.
 
     Args:
       needed_for: the transform.
-      settings: other arguments of the client.
     """
-    return package(needed_for).PublisherClient(**settings, **_credentials())
+    return package(needed_for).PublisherClient(**_credentials())
 
 
 def open_subscriber(needed_for: str) -> Any:
@@ -52,6 +51,14 @@ def open_subscriber(needed_for: str) -> Any:
 def _credentials() -> dict[str, Any]:
     # An emulator has none.
     return {} if os.environ.get("PUBSUB_EMULATOR_HOST") else {"credentials": credentials()}
+
+
+def error_of_client(error: Exception) -> Exception:
+    """Return the error of Google's client for one of gRPC."""
+    if isinstance(error, import_module("grpc").RpcError):
+        found: Exception = import_module("google.api_core.exceptions").from_grpc_error(error)
+        return found
+    return error
 
 
 @frozen(repr=False)
@@ -88,6 +95,29 @@ class Resource(ServerConnection):
     @property
     def server(self) -> str:
         return f"Pub/Sub's {self.path}"
+
+    def check(self, client: Any, permission: str) -> None:
+        """Raise the client's error if there is no such topic or subscription, or if a permission is missing.
+
+        An account that has the permission needn't have the one to look at the topic or subscription.
+        """
+        exceptions = import_module("google.api_core.exceptions")
+        kind = self.kind[:-1]
+        unseen = None
+        try:
+            self.patiently(lambda: getattr(client, f"get_{kind}")({kind: self.path}, **ONCE))
+        except exceptions.PermissionDenied as error:
+            unseen = error
+        request = {"resource": self.path, "permissions": [permission]}
+        try:
+            answer = self.patiently(lambda: client.test_iam_permissions(request, **ONCE))
+        except (exceptions.MethodNotImplemented, exceptions.PermissionDenied):
+            # As emulators answer.
+            if unseen is not None:
+                raise unseen from None
+            return
+        if permission not in answer.permissions:
+            raise unseen or exceptions.PermissionDenied(f"the account doesn't have the permission {permission}")
 
     def failed(self, what: str) -> str:
         """Return what failed, such as "can't be read", with the topic or subscription."""

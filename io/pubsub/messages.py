@@ -52,10 +52,19 @@ class PubsubMessage:
 
 def message_of(received: Any) -> PubsubMessage:
     """Return a client's message."""
-    published = Timestamp.from_utc_datetime(received.publish_time.astimezone(UTC))
     return PubsubMessage(
-        bytes(received.data), dict(received.attributes), received.message_id, published, received.ordering_key
+        received.data,
+        dict(received.attributes),
+        received.message_id,
+        Timestamp(micros=published_micros(received)),
+        received.ordering_key,
     )
+
+
+def published_micros(received: Any) -> int:
+    """Return the microseconds since 1970 at which a client's message was published."""
+    at = received.publish_time
+    return int(at.seconds * 1_000_000 + at.nanos // 1000)
 
 
 def micros_of_attribute(text: str) -> int:

@@ -20,7 +20,7 @@ from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, Timestamp
 from .client import ONCE, Resource, open_publisher, open_subscriber
 from .lease import Lease, Position, Reading
-from .messages import PubsubMessage, micros_of_attribute
+from .messages import message_of, micros_of_attribute, published_micros
 
 _logger = logger_of(__name__)
 
@@ -81,12 +81,11 @@ class PubsubSource(UnboundedSource[Any], Claimant):
         reading, topic = self.input.reading, self.input.topic
         if topic is not None:
             with topic.explained("can't be read"):
-                publisher = open_publisher(topic.transform)
-                topic.patiently(lambda: publisher.get_topic(topic=topic.path, **ONCE))
+                topic.check(open_publisher(topic.transform), "pubsub.topics.attachSubscription")
             return [attrs.evolve(topic, kind="subscriptions", name=self._own).path]
         subscription = reading.subscription
         with subscription.explained("can't be read"), self._subscriber() as client:
-            subscription.patiently(lambda: client.get_subscription(subscription=subscription.path, **ONCE))
+            subscription.check(client, "pubsub.subscriptions.consume")
         return [subscription.path]
 
     def _subscriber(self) -> Any:
@@ -142,14 +141,15 @@ class PubsubReader(EventTimeReader[Any]):
         messages = self._lease.take(max_elements)
         if not messages:
             return [], None
-        micros = [self._micros(message) for message in messages]
-        return messages if self._input.with_attributes else [message.data for message in messages], micros
-
-    def _micros(self, message: PubsubMessage) -> int:
         name = self._input.timestamp_attribute
-        if name is None:
-            return int(message.publish_time.micros)
-        text = (message.attributes or {}).get(name)
+        micros = (
+            list(map(published_micros, messages)) if name is None else [self._micros(name, each) for each in messages]
+        )
+        return [message_of(each) if self._input.with_attributes else each.data for each in messages], micros
+
+    def _micros(self, name: str, message: Any) -> int:
+        """Return the time in an attribute of a message."""
+        text = message.attributes.get(name)
         try:
             if text is not None:
                 return micros_of_attribute(text)
@@ -162,10 +162,11 @@ class PubsubReader(EventTimeReader[Any]):
 
     def watermark(self, now: Timestamp) -> int:
         known = super().watermark(now)
-        quiet = 1_000_000 * (time.monotonic() - self._lease.last_received)
-        if known < MAX_MICROS and not self._lease.waiting() and quiet >= _BEHIND:
-            # There is no backlog, so the next message will be published now or later.
-            known = self._watermark = max(known, now.micros - _BEHIND)
+        lease, clock = self._lease, time.monotonic()
+        if known < MAX_MICROS and 1_000_000 * (clock - lease.last_received) >= _BEHIND and not lease.has_backlog():
+            # The next message was not yet published when the server answered last.
+            answered = now.micros - int(1_000_000 * (clock - lease.last_answered))
+            known = self._watermark = max(known, answered - _BEHIND)
         return known
 
     def offset(self) -> Position:

@@ -19,17 +19,21 @@ from ...transforms import Map
 from ...windowing.timestamp import MIN_MICROS
 from ..message_sink import MessageSink
 from ..write_into import WriteInto
-from .client import ONCE, Resource, open_publisher, package
+from .client import Resource, error_of_client, open_publisher, package
 from .messages import PubsubMessage, attribute_of_micros
 
 # The attribute that has the id of a message without an `id_label`.
 ID_ATTRIBUTE = "penstock-id"
 
-# The messages that the client has at a time, published or not.
-_WAITING = 1_000
+# The messages and the bytes of a request, which may have ten million; and the requests that aren't answered.
+_TOGETHER = 1_000
+_REQUEST_BYTES = 1 << 20
+_UNANSWERED = 8
 
-# How long the client tries by itself, in seconds.
-_TRIED = 30.0
+# How long the answer to a request is waited for, in seconds.
+_TIMEOUT = 30.0
+
+_PUBLISH = "/google.pubsub.v1.Publisher/Publish"
 
 # The size of a message, with its attributes, that Pub/Sub permits, in bytes.
 _MOST_BYTES = 10_000_000
@@ -109,50 +113,87 @@ class Publishing:
     def __init__(self, writing: Writing) -> None:
         self.writing = writing
         self._client: Any = None
+        self._stub: Any = None
+        # Requests that aren't answered.
+        self._sent: deque[_Request] = deque()
 
     def check(self) -> None:
-        """Raise `SinkError` if there is no such topic."""
+        """Raise `SinkError` if there is no such topic, or if it may not be published to."""
         topic = self.writing.topic
         with topic.explained("can't be written to", SinkError):
-            client = self._opened()
-            topic.patiently(lambda: client.get_topic(topic=topic.path, **ONCE))
+            topic.check(self._opened(), "pubsub.topics.publish")
 
     def messages(self, bundle: Bundle) -> Iterable[Record]:
         """Return the messages of a bundle's elements."""
         return map(self.writing.message, bundle.values, expanded(bundle.timestamps, len(bundle)))
 
     def publish(self, messages: Iterable[tuple[Any, ...]], transaction: str) -> None:
-        """Publish messages, each with its id, and wait until the topic has them all."""
-        client, waiting = self._opened(), deque[tuple[Any, Any]]()
+        """Publish messages, each with its id, and wait until the topic has them all.
+
+        A request has messages of one ordering key, and is sent when those before it with the same key are answered.
+        """
+        message_of, label = self._types().PubsubMessage.pb(), self.writing.id_label
+        gathered: dict[str, _Request] = {}
+        total = 0
         try:
-            for message in messages:
-                if len(waiting) >= _WAITING:
-                    self._wait_for(*waiting.popleft(), transaction)
-                waiting.append((message, self._send(client, message)))
-            while waiting:
-                self._wait_for(*waiting.popleft(), transaction)
+            for id, data, attributes, key in messages:
+                message = message_of(data=data, attributes={**attributes, label: id}, ordering_key=key)
+                request = gathered.get(key)
+                size = message.ByteSize()
+                if request is not None and request.size + size > _REQUEST_BYTES:
+                    self._send(gathered.pop(key), transaction)
+                    total -= request.size
+                    request = None
+                if request is None:
+                    request = gathered[key] = _Request(key)
+                request.messages.append(message)
+                request.size += size
+                total += size
+                if len(request.messages) >= _TOGETHER:
+                    self._send(gathered.pop(key), transaction)
+                    total -= request.size
+                if total > _UNANSWERED * _REQUEST_BYTES:
+                    self._send_all(gathered, transaction)
+                    total = 0
+            self._send_all(gathered, transaction)
+            while self._sent:
+                self._wait(transaction)
         except BaseException:
             self.close()
             raise
 
-    def _send(self, client: Any, message: tuple[Any, ...]) -> Any:
-        id, data, attributes, key = message
-        attributes = {**attributes, self.writing.id_label: id}
-        return client.publish(self.writing.topic.path, data, ordering_key=key, **attributes)
+    def _send_all(self, gathered: dict[str, _Request], transaction: str) -> None:
+        for request in gathered.values():
+            self._send(request, transaction)
+        gathered.clear()
 
-    def _wait_for(self, message: Any, future: Any, transaction: str) -> None:
-        """Wait until the topic has a message; publish it again while Pub/Sub doesn't answer."""
-        futures = [future]
+    def _send(self, request: _Request, transaction: str) -> None:
+        while len(self._sent) >= _UNANSWERED or (request.key and any(each.key == request.key for each in self._sent)):
+            self._wait(transaction)
+        request.answer = self._sent_now(request)
+        self._sent.append(request)
+
+    def _sent_now(self, request: _Request) -> Any:
+        """Send a request, and return the future of its answer."""
+        if self._stub is None:
+            kind, answer = self._types().PublishRequest.pb(), self._types().PublishResponse.pb()
+            self._stub = self._opened().transport.grpc_channel.unary_unary(
+                _PUBLISH, request_serializer=kind.SerializeToString, response_deserializer=answer.FromString
+            )
+        path = self.writing.topic.path
+        sent = self._types().PublishRequest.pb()(topic=path, messages=request.messages)
+        return self._stub.future(sent, timeout=_TIMEOUT, metadata=(("x-goog-request-params", f"topic={path}"),))
+
+    def _wait(self, transaction: str) -> None:
+        """Wait until the topic has the messages of the first request; send it again while Pub/Sub doesn't answer."""
+        request = self._sent.popleft()
 
         def published() -> None:
+            answer, request.answer = request.answer or self._sent_now(request), None
             try:
-                futures.pop().result(timeout=2 * _TRIED)
-            except BaseException:
-                client, key = self._opened(), message[3]
-                if key:
-                    client.resume_publish(self.writing.topic.path, key)
-                futures.append(self._send(client, message))
-                raise
+                answer.result()
+            except Exception as error:
+                raise error_of_client(error) from None
 
         try:
             self.writing.topic.patiently(published)
@@ -160,19 +201,36 @@ class Publishing:
             what = f"can't be published to by transaction {transaction!r}"
             raise self.writing.topic.error(what, error, SinkError) from None
 
+    def _types(self) -> Any:
+        return package(self.writing.transform).types
+
     def _opened(self) -> Any:
         if self._client is None:
-            pubsub = package(self.writing.transform)
-            options = pubsub.types.PublisherOptions(enable_message_ordering=True, timeout=_TRIED)
-            self._client = open_publisher(self.writing.transform, publisher_options=options)
+            self._client = open_publisher(self.writing.transform)
         return self._client
 
     def close(self) -> None:
         """Disconnect."""
-        client, self._client = self._client, None
+        client, self._client, self._stub = self._client, None, None
+        self._sent.clear()
         if client is not None:
-            client.stop()
             client.transport.close()
+
+
+class _Request:
+    """Messages that are published together.
+
+    Attributes:
+      key: their ordering key.
+      size: in bytes.
+      answer: the future of the answer, if the request is sent.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.messages: list[Any] = []
+        self.size = 0
+        self.answer: Any = None
 
 
 class WriteToPubSub(WriteInto["bytes | PubsubMessage"]):

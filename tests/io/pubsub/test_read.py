@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from typing import Any
 
 import pytest
@@ -221,8 +222,11 @@ def test_a_wrong_event_time_is_an_error(pubsub: PubsubServer, name: str) -> None
         p.run()
 
 
-def test_the_event_time_is_that_of_publication(pubsub: PubsubServer, name: str) -> None:
-    """And the watermark follows the clock while nothing comes."""
+def test_the_event_time_is_that_of_publication(
+    pubsub: PubsubServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the watermark follows the clock while nothing comes, and the server answers."""
+    monkeypatch.setattr("penstock.io.pubsub.lease._LOOKS", 0.1)
     before = Timestamp.now()
     pubsub.publish(name, [b"1"])
     source = source_of(ReadFromPubSub(subscription=pubsub.subscription(name)))
@@ -232,8 +236,37 @@ def test_the_event_time_is_that_of_publication(pubsub: PubsubServer, name: str) 
     assert before.micros <= bundles[-1].timestamps[0] <= Timestamp.now().micros
     later = Timestamp(micros=before.micros + 3600_000_000)
     assert reader.watermark(later) < before.micros
-    reader._lease.last_received -= 60
-    assert later.micros - 10_000_000 == reader.watermark(later)
+    lease = reader._lease
+    lease.last_received -= 60
+    wait_until(lambda: lease.last_answered > lease.last_received + 60, "the server is asked")
+    found = reader.watermark(later)
+    assert later.micros - 11_000_000 < found <= later.micros - 10_000_000
+    with pubsub.hanging():
+        answered = lease.last_answered
+        much_later = Timestamp(micros=later.micros + 3600_000_000)
+        found = reader.watermark(Timestamp(micros=much_later.micros + int(1e6 * (time.monotonic() - answered))))
+        assert much_later.micros - 11_000_000 < found <= much_later.micros
+    reader.close()
+
+
+def test_the_watermark_waits_for_messages_that_are_not_yet_sent(
+    pubsub: PubsubServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Since the reader has as many as it may have without an acknowledgement."""
+    monkeypatch.setattr("penstock.io.pubsub.lease._LOOKS", 0.1)
+    pubsub.publish(name, numbers(0, 3))
+    source = source_of(ReadFromPubSub(subscription=pubsub.subscription(name), max_in_flight=1, max_ids=10))
+    reader = source.open(*source.partitions(), None)
+    lease = reader._lease
+    later = Timestamp(micros=NOW.micros + 3600_000_000)
+    for _ in range(3):
+        polled(reader, 1)
+        lease.last_received -= 60
+        before = time.monotonic()
+        wait_until(lambda before=before: lease.last_answered > before, "the server is asked")
+        assert reader.watermark(later) < later.micros - 60_000_000
+        reader.acknowledge(reader.offset())
+    wait_until(lambda: reader.watermark(later) > later.micros - 60_000_000, "nothing waits")
     reader.close()
 
 
