@@ -13,6 +13,7 @@ all_cores       (j) bounded pipelines, and a stream, with two workers or more; g
 json_lines      (k) JSON lines of a declared type, counted, against the json module
 columns         (l) columns of Parquet files, against loops over their rows, Polars and Spark's DataFrames
 batches         (m) batched DoFns, against NumPy by hand
+google_cloud    (n) BigQuery, Pub/Sub and Google Cloud Storage, against Google's clients on the same fake servers
 
 Of streams, whose figures are in docs/streaming_performance.md:
 
@@ -61,6 +62,7 @@ BENCHMARKS = {
     "json_lines": "bounded.json_lines",
     "columns": "bounded.columns",
     "batches": "bounded.batches",
+    "google_cloud": "bounded.google_cloud",
     "snapshot_intervals": "streaming.snapshot_intervals",
     "scaling": "streaming.scaling",
     "latency": "streaming.latency",
