@@ -26,6 +26,7 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import SinkCommitter, committing_often
+from penstock.runners.execution.streaming.state_settings import StateSettings
 from penstock.runners.local.job.barrier_delivery import BarrierDelivery
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
 from penstock.runners.local.job.context import JobSettings
@@ -281,7 +282,10 @@ class Golden:
         kept = str(directory / "kept")
         if is_barriers:
             settings = JobSettings(
-                CheckpointSettings(interval=1_000, min_pause=0), unaligned=self.unaligned, restarts=RestartStrategy(0)
+                CheckpointSettings(interval=1_000, min_pause=0),
+                unaligned=self.unaligned,
+                restarts=RestartStrategy(0),
+                state=None if self.state_memory is None else StateSettings(self.state_memory),
             )
             store = SnapshotStore(LocalDisk(), kept)
             job = Job(execution_graph, workers, settings, BarrierDelivery(store), world.clock, world.sleep)
@@ -368,6 +372,9 @@ GOLDEN = [
     Golden("windows, planned batch", windows, to_table, "batches", 5, "before-state"),
     Golden("state, batches", state, to_text, "batches", 8, "before-publication"),
     Golden("state, spilled", state, to_table, "batches", 6, "before-manifest", state_memory=2_000),
+    Golden("state, tables", state, to_text, "barriers", 3, parallelisms=(2, 3, 1), state_memory=2_000),
+    Golden("windows, tables", windows, to_table, "barriers", 5, parallelisms=(2, 3, 1), state_memory=2_000),
+    Golden("windows, tables of batches", windows, to_table, "batches", 4, parallelisms=(2, 3), state_memory=2_000),
 ]
 
 

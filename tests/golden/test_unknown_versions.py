@@ -107,7 +107,8 @@ def test_a_job_with_a_manifest_of_another_version_does_not_start(tmp_path: pathl
     crc = crc32(body, crc32(b"penstock manifest 9"))
     head = json.dumps({"format": "penstock manifest", "version": 9, "length": len(body), "crc32": crc}).encode()
     newest.write_bytes(head + b"\n" + body + b"\n")
-    message = rf"{re.escape(str(newest))}: found the file 'penstock manifest', version 9; expected version {VERSION} of"
+    found = rf"{re.escape(str(newest))}: found the file 'penstock manifest', version 9"
+    message = rf"{found}; expected versions {VERSION} and {VERSION + 1} of"
     with pytest.raises(UnknownFormatError, match=message):
         golden.run(tmp_path)
 

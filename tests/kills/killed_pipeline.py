@@ -19,6 +19,7 @@ from penstock.io.sql.staging import TableSinkWriter
 from penstock.io.sql.table_sink import TableSink
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.checkpoints.storage import Disk, LocalDisk
+from penstock.runners.execution.spilling.rocksdb import SpillDatabase
 from penstock.runners.local import launch as streaming
 
 # Seconds: the windows of the first grouping, and of the second.
@@ -27,6 +28,8 @@ KEYS = 7
 
 # Where a process can kill itself.
 WORKER_POINTS = ("before-part", "within-part", "after-part", "before-stage", "after-stage", "restoring")
+# With --state_backend=rocksdb as well.
+TABLE_POINTS = ("before-links", "after-links", "before-table", "after-table", "fetching")
 COORDINATOR_POINTS = (
     "before-manifest",
     "after-manifest",
@@ -38,6 +41,7 @@ COORDINATOR_POINTS = (
     "after-commit",
     "before-abort",
     "after-abort",
+    "removing",
 )
 
 
@@ -85,6 +89,20 @@ class DeadlyDisk(LocalDisk):
         super().write_atomically(path, content)
         self._death.come_to(f"after-{kind}")
 
+    def take_in(self, source: str, path: str) -> None:
+        self._death.come_to("before-table")
+        super().take_in(source, path)
+        self._death.come_to("after-table")
+
+    def give_out(self, path: str, target: str, is_shared: bool = False) -> None:
+        super().give_out(path, target, is_shared)
+        self._death.come_to("fetching")
+
+    def remove(self, *paths: str) -> None:
+        for path in paths:
+            super().remove(path)
+            self._death.come_to("removing")
+
     def open(self, path: str) -> Any:
         if "/files/" in path:
             self._death.come_to("restoring")
@@ -123,6 +141,7 @@ def make_deadly(death: Death) -> None:
 def make_writers_deadly(death: Death) -> None:
     """Wrap the writers of sinks in this process."""
     TableSinkWriter.stage = deadly(TableSinkWriter.stage, "stage", death)  # type: ignore[method-assign]
+    SpillDatabase.links = deadly(SpillDatabase.links, "links", death)  # type: ignore[method-assign]
 
 
 def build(p: beam.Pipeline, start_time: int, numbers: int, rate: int, directory: str = ".") -> None:

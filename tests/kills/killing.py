@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 import attrs
-from kills.killed_pipeline import COORDINATOR_POINTS, FIRST, KEYS, SECOND, WORKER_POINTS
+from kills.killed_pipeline import COORDINATOR_POINTS, FIRST, KEYS, SECOND, TABLE_POINTS, WORKER_POINTS
 from kills.killed_program import KilledProgram
 from kills.orphans import is_running, wait_for_orphans
 from support.programs.running_program import children
@@ -211,12 +211,16 @@ def some(rows: Counter[Any]) -> str:
     return f"{sum(rows.values())} ({', '.join(map(str, list(rows)[:5]))})" if rows else "nothing"
 
 
-def random_kill(whom: str, choose: random.Random, seconds: float) -> Kill:
+# The state of the pipeline doesn't fit into so little memory.
+ON_DISK = ("--state_backend=rocksdb", "--state_memory=16KB")
+
+
+def random_kill(whom: str, choose: random.Random, seconds: float, on_disk: bool = False) -> Kill:
     """Return a kill at a random moment of a run or at a random point of the program."""
     if choose.random() < 0.5:
         # It takes about half a second until the first numbers come.
         return Kill(whom, after=choose.uniform(0.3, 0.6 + seconds))
-    points = WORKER_POINTS if whom == "worker" else COORDINATOR_POINTS
+    points = WORKER_POINTS + TABLE_POINTS * on_disk if whom == "worker" else COORDINATOR_POINTS
     return Kill(whom, point=f"{choose.choice(points)}:{choose.randint(1, 6)}")
 
 
@@ -230,9 +234,10 @@ def killed_once(directory: pathlib.Path, whom: str, seed: str, report: Callable[
       AssertionError: the results aren't those of a run without kills.
     """
     choose = random.Random(seed)
-    run = KilledRun(directory)
-    kill = random_kill(whom, choose, run.seconds)
-    report(f"seed {seed}: {kill}")
+    on_disk = choose.random() < 0.5
+    run = KilledRun(directory, flags=ON_DISK if on_disk else ())
+    kill = random_kill(whom, choose, run.seconds, on_disk)
+    report(f"seed {seed}: {kill}{', with state on the disk' if on_disk else ''}")
     try:
         run.start(kill.point)
         if run.kill(kill, choose) and run.process.poll() is not None:

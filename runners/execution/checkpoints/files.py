@@ -30,6 +30,9 @@ from ....frozen import frozen
 from ....sdk.errors import CorruptSnapshotError, SnapshotError
 from .storage import Disk
 
+# The suffix of RocksDB's files of sorted entries, which are never changed, and whose names never come back.
+SORTED = ".sst"
+
 MAGIC = b"PENSTOCK"
 VERSION = 1
 
@@ -45,10 +48,11 @@ _PIECE = 1 << 20
 
 
 class SnapshotKind(Enum):
-    """The kind of a file: all state, or the changes since the file before it."""
+    """The kind of a file: records of all state or of the changes since the file before it; or a file of RocksDB."""
 
     FULL = "full"
     DELTA = "delta"
+    TABLE = "table"
 
 
 _CODES = {SnapshotKind.FULL: 1, SnapshotKind.DELTA: 2}
@@ -61,10 +65,10 @@ class FileReference:
 
     Attributes:
       file: its name, in the store's directory of files.
-      kind: full or delta.
+      kind: full, delta or table.
       length: the bytes of the whole file.
-      crc32: the last value of its running checksum.
-      records: the number of records.
+      crc32: the last value of its running checksum; of a table that of all bytes.
+      records: the number of records; of a table 0.
     """
 
     file: str
@@ -143,13 +147,63 @@ def read_snapshot_file(disk: Disk, path: str, expected: FileReference | None = N
 
 def verify_snapshot_file(disk: Disk, path: str, expected: FileReference | None = None) -> None:
     """Read a file to its end; raise `CorruptSnapshotError` as `read_snapshot_file` does."""
+    if expected is not None and expected.kind is SnapshotKind.TABLE:
+        verify_table(disk, path, expected)
+        return
     for _ in read_snapshot_file(disk, path, expected):
         pass
+
+
+def write_table(disk: Disk, path: str, source: str) -> FileReference:
+    """Take a finished file of the local disk in, as a table.  Raises the disk's `OSError`, and that of the source."""
+    with open(source, "rb") as file:
+        length, crc = _summed_up(file)
+    disk.take_in(source, path)
+    return FileReference(path.rpartition("/")[2], SnapshotKind.TABLE, length, crc, 0)
+
+
+def verify_table(disk: Disk, path: str, expected: FileReference) -> None:
+    """Read a table to its end; raise `CorruptSnapshotError` if it is missing or isn't the one that was written."""
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        raise CorruptSnapshotError(path, "no such file", _described(expected)) from None
+    with file:
+        _check_table(file, path, expected)
+
+
+def fetch_table(disk: Disk, path: str, target: str, expected: FileReference, verifies: bool) -> None:
+    """Create a file of the local disk that is a table; verify it as `verify_table` does, if that is wanted."""
+    try:
+        # RocksDB replaces or extends its other files.
+        disk.give_out(path, target, is_shared=target.endswith(SORTED))
+    except FileNotFoundError:
+        raise CorruptSnapshotError(path, "no such file", _described(expected)) from None
+    if verifies:
+        with open(target, "rb") as file:
+            _check_table(file, path, expected)
+
+
+def _check_table(file: BinaryIO, path: str, expected: FileReference) -> None:
+    length, crc = _summed_up(file)
+    found = FileReference(expected.file, SnapshotKind.TABLE, length, crc, 0)
+    if found != expected:
+        raise CorruptSnapshotError(path, _described(found), _described(expected))
+
+
+def _summed_up(file: BinaryIO) -> tuple[int, int]:
+    """Return the length and the checksum of the rest of a file."""
+    length = crc = 0
+    while piece := file.read(_PIECE):
+        length, crc = length + len(piece), crc32(piece, crc)
+    return length, crc
 
 
 def _described(file: FileReference | None) -> str:
     if file is None:
         return "a snapshot file"
+    if file.kind is SnapshotKind.TABLE:
+        return f"a table of {file.length} bytes, checksum {file.crc32:08x}"
     records = "1 record" if file.records == 1 else f"{file.records} records"
     return f"a {file.kind.value} snapshot of {records}, {file.length} bytes, checksum {file.crc32:08x}"
 

@@ -31,6 +31,8 @@ Generation: TypeAlias = str
 
 # 2: keys belong to other key groups than in 1.  3: records have tags and versions of their own.
 VERSION = 3
+# Of manifests whose parts have tables.
+_WITH_TABLES = 4
 
 
 class CheckpointKind(Enum):
@@ -41,16 +43,40 @@ class CheckpointKind(Enum):
 
 
 @frozen
+class TableReference:
+    """A file of RocksDB, with the name that it has there.
+
+    Attributes:
+      name: the name in the database's directory, such as "000012.sst".
+      file: the file in the store.
+    """
+
+    name: str
+    file: FileReference
+
+
+@frozen
 class PartReference:
     """A written part; small, and may be pickled and sent.
 
     Attributes:
       name: such as "task/subtask/key groups"; unique in a checkpoint.
       files: a full snapshot, and then its deltas, in the order in which they apply.
+      tables: the files of a RocksDB, with the entries that weren't in memory; checkpoints may share them.
     """
 
     name: str
     files: tuple[FileReference, ...]
+    tables: tuple[TableReference, ...] = ()
+
+    def all_files(self) -> list[FileReference]:
+        """Return every file that it depends on."""
+        return [*self.files, *(table.file for table in self.tables)]
+
+    @property
+    def length(self) -> int:
+        """The bytes of all files."""
+        return sum(file.length for file in self.all_files())
 
 
 @frozen
@@ -85,7 +111,8 @@ class Checkpoint:
 
     def files(self) -> list[FileReference]:
         """Return every file that it depends on, once, by name."""
-        return sorted({file.file: file for part in self.parts for file in part.files}.values(), key=lambda f: f.file)
+        files = {file.file: file for part in self.parts for file in part.all_files()}
+        return sorted(files.values(), key=lambda file: file.file)
 
     def name(self) -> ManifestName:
         """Return the name of its manifest."""
@@ -108,7 +135,7 @@ class ManifestName:
 
 
 _MANIFEST = re.compile(r"manifest-(\d{12})-(\d{8}-[0-9a-f]+)\.(checkpoint|savepoint)")
-_FILE = re.compile(r"(\d{12})-(\d{8}-[0-9a-f]+)-[0-9a-f]+\.(?:full|delta)")
+_FILE = re.compile(r"(\d{12})-(\d{8}-[0-9a-f]+)-[0-9a-f]+\.(?:full|delta|table)")
 
 
 def manifest_name(name: str) -> ManifestName | None:
@@ -150,7 +177,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     Raises `SnapshotError` if JSON doesn't preserve its metadata.
     """
     try:
-        content = sealed("penstock manifest", checkpoint)
+        version = _WITH_TABLES if any(part.tables for part in checkpoint.parts) else VERSION
+        content = sealed("penstock manifest", checkpoint, version)
         same = decode_checkpoint("", content) == checkpoint
     except (TypeError, ValueError, OverflowError, RecursionError, CorruptSnapshotError) as error:
         raise SnapshotError(f"the metadata of epoch {checkpoint.epoch} is not JSON: {error}") from error
@@ -167,7 +195,7 @@ def decode_checkpoint(path: str, content: bytes) -> Checkpoint:
 
     Raises `CorruptSnapshotError` if the manifest is damaged.
     """
-    return unsealed(path, content, "penstock manifest", Checkpoint)
+    return unsealed(path, content, "penstock manifest", Checkpoint, (VERSION, _WITH_TABLES))
 
 
 @frozen
@@ -178,7 +206,7 @@ class _Seal:
     crc32: int
 
 
-def sealed(format: str, data: Any) -> bytes:
+def sealed(format: str, data: Any, version: int = VERSION) -> bytes:
     """Return data as two lines of JSON: the first has the checksum of the second.
 
     >>> print(sealed("numbers", [1, 2]).decode(), end="")
@@ -186,7 +214,7 @@ def sealed(format: str, data: Any) -> bytes:
     [1,2]
     """
     body = msgspec.json.encode(data)
-    seal = {"format": format, "version": VERSION, "length": len(body), "crc32": _checksum(format, VERSION, body)}
+    seal = {"format": format, "version": version, "length": len(body), "crc32": _checksum(format, version, body)}
     return msgspec.json.encode(seal) + b"\n" + body + b"\n"
 
 
@@ -195,8 +223,8 @@ def _checksum(format: str, version: int, body: bytes) -> int:
     return crc32(body) if version <= 2 else crc32(body, crc32(f"{format} {version}".encode()))
 
 
-def unsealed(path: str, content: bytes, format: str, of: type[T]) -> T:
-    """Return the data of `sealed`.
+def unsealed(path: str, content: bytes, format: str, of: type[T], versions: tuple[int, ...] = (VERSION,)) -> T:
+    """Return the data of `sealed`, of one of these versions.
 
     Raises `UnknownFormatError` for another version, and `CorruptSnapshotError`, naming the path, if any bit has
     changed.
@@ -210,9 +238,9 @@ def unsealed(path: str, content: bytes, format: str, of: type[T]) -> T:
         raise CorruptSnapshotError(path, f"a {seal.format}, version {seal.version}", f"a {format}, version {VERSION}")
     body = rest[:-1]
     found = _checksum(format, seal.version, body)
-    if seal.version != VERSION and found == seal.crc32:
-        raise unknown_format(path, "file", format, seal.version, {format: [VERSION]})
-    if seal.version != VERSION:
+    if seal.version not in versions and found == seal.crc32:
+        raise unknown_format(path, "file", format, seal.version, {format: list(versions)})
+    if seal.version not in versions:
         raise CorruptSnapshotError(path, f"a {format}, version {seal.version}", f"version {VERSION}")
     if rest[-1:] != b"\n" or len(body) != seal.length:
         raise CorruptSnapshotError(path, f"{len(rest)} bytes after the first line", f"{seal.length} and a newline")

@@ -20,9 +20,9 @@ from .catalog import (
     records_of,
     trusted,
 )
-from .files import SnapshotKind
-from .manifest import Checkpoint, PartReference
-from .storage import Disk
+from .files import SnapshotKind, fetch_table
+from .manifest import Checkpoint, PartReference, TableReference
+from .storage import Disk, side_by_side
 
 
 class SnapshotReader:
@@ -120,6 +120,24 @@ class SnapshotReader:
             if not self.allow_untrusted and self.disk.exists(path):
                 trusted(self.disk, path)
             yield file.kind, records_of(self.disk, self.directory, file)
+
+    def fetch_tables(self, part: PartReference, directory: str, verifies: bool = True) -> None:
+        """Create the tables of a part in an empty directory of the local disk, under their names in RocksDB.
+
+        Args:
+          verifies: whether to read all of them.  RocksDB itself verifies each block that it reads.
+
+        Raises `CorruptSnapshotError` for one that is missing, or damaged if that is verified.
+        """
+
+        def fetch(table: TableReference) -> None:
+            path = path_of(self.directory, table.file)
+            with reading(path):
+                if not self.allow_untrusted and self.disk.exists(path):
+                    trusted(self.disk, path)
+                fetch_table(self.disk, path, f"{directory}/{table.name}", table.file, verifies)
+
+        side_by_side(self.disk, fetch, part.tables)
 
     def _require_trusted(self, checkpoint: Checkpoint | None = None) -> None:
         if self.allow_untrusted:

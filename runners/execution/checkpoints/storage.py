@@ -13,12 +13,15 @@ so a forked child may use them.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import BinaryIO, ClassVar, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO, ClassVar, TypeAlias, TypeVar
 
 from ....io.files.filesystem import (
     AnyPath,
@@ -33,6 +36,9 @@ from ....sdk.errors import SnapshotError, UnsupportedError
 from ....sdk.working_directory import absolute
 from ..serialization.trust import why_untrusted
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 # A file's content, whole or in chunks.
 Content: TypeAlias = bytes | Iterable[bytes]
 
@@ -41,6 +47,15 @@ _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 # Suffix of the name of a file that is not written completely.
 UNFINISHED = ".unfinished"
+
+# The requests to a store of objects at the same time.
+_REQUESTS = 8
+
+# The bytes of a file that are copied at a time.
+_PIECE = 1 << 20
+
+# The errors of a link that can't be made.
+_NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS, errno.EACCES})
 
 
 class Disk(ABC):
@@ -81,6 +96,22 @@ class Disk(ABC):
         power failure each aligned block of 64 bytes has its old content or the new one.
         """
         raise UnsupportedError(f"{path}: this file system can't append to files; use a directory of a local disk")
+
+    def take_in(self, source: str, path: str) -> None:
+        """Create a file with the content of one of the local disk, which nobody changes any more, as atomically."""
+        with open(source, "rb") as file:
+            self.write_atomically(path, iter(lambda: file.read(_PIECE), b""))
+
+    def give_out(self, path: str, target: str, is_shared: bool = False) -> None:
+        """Create a file of the local disk with the content of one of this.
+
+        Args:
+          is_shared: whether nobody changes either of them any more, so that they may be one.
+
+        Raises `FileNotFoundError` for a missing file.
+        """
+        with self.open(path) as file, open(target, "xb") as copy:
+            shutil.copyfileobj(file, copy, _PIECE)
 
     @abstractmethod
     def open(self, path: str) -> BinaryIO:
@@ -160,6 +191,22 @@ class LocalDisk(_FileSystemDisk):
             raise
         self.files.sync_directory(os.path.dirname(path))
 
+    def take_in(self, source: str, path: str) -> None:
+        if not _link(source, local_path(path)):
+            super().take_in(source, path)
+            return
+        descriptor = os.open(source, os.O_RDONLY)
+        try:
+            os.fchmod(descriptor, 0o600)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self.files.sync_directory(os.path.dirname(local_path(path)))
+
+    def give_out(self, path: str, target: str, is_shared: bool = False) -> None:
+        if not is_shared or not _link(local_path(path), target):
+            super().give_out(path, target)
+
     def write_at(self, path: str, offset: int, content: bytes) -> None:
         descriptor = os.open(local_path(path), os.O_WRONLY)
         try:
@@ -224,6 +271,14 @@ class FsspecDisk(_FileSystemDisk):
             complete.flush()
             fs.put_file(complete.name, stripped)
 
+    def take_in(self, source: str, path: str) -> None:
+        fs, stripped = self.files.resolve(path)
+        fs.put_file(source, stripped)
+
+    def give_out(self, path: str, target: str, is_shared: bool = False) -> None:
+        fs, stripped = self.files.resolve(path)
+        fs.get_file(stripped, target)
+
     def remove(self, *paths: str) -> None:
         for path in paths:
             fs, stripped = self.files.resolve(path)
@@ -254,11 +309,30 @@ def disk_of(path: AnyPath) -> Disk:
     return LocalDisk() if isinstance(filesystem_for(path_string(path)), LocalFileSystem) else FsspecDisk()
 
 
+def side_by_side(disk: Disk, act: Callable[[T], R], things: Sequence[T]) -> list[R]:
+    """Return the results of a function for each of several files; at the same time where each is a request."""
+    if not disk.late_writes or len(things) < 2:
+        return list(map(act, things))
+    with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="penstock files") as threads:
+        return list(threads.map(act, things))
+
+
 def _write_at(descriptor: int, offset: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         written = os.pwrite(descriptor, rest, offset)
         rest, offset = rest[written:], offset + written
+
+
+def _link(source: str, target: str) -> bool:
+    """Link a file under another name; return False where file systems differ, or have no links, or no more of them."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            return False
+        raise
+    return True
 
 
 def _unlink(path: str) -> bool:

@@ -24,33 +24,67 @@ The format of the files is described in docs/checkpoints.md.
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import attrs
+
+from ....frozen import frozen
 from ....sdk.errors import SnapshotError, StaleWriterError, UncertainCommitError
 from ....sdk.redaction import logger_of
 from ....sdk.user_code.error_text import text_or_class
 from .catalog import FILES, Found, found_checkpoints, reading
 from .fencing import claim, newest_claim
-from .files import SnapshotKind, write_snapshot_file
+from .files import SORTED, SnapshotKind, write_snapshot_file, write_table
 from .manifest import (
     Checkpoint,
     CheckpointKind,
     Generation,
     ManifestName,
     PartReference,
+    TableReference,
     encode_checkpoint,
     file_name,
     origin_of,
 )
 from .reader import SnapshotReader
 from .retention import collect, kept_by_retention
-from .storage import Disk
+from .storage import Disk, side_by_side
 
 _logger = logger_of(__name__)
+
+
+# What RocksDB has in its directory besides the database.
+_NO_TABLES = frozenset({"LOG", "LOCK", "IDENTITY"})
+
+
+@frozen
+class Tables:
+    """The files of a RocksDB as it was at a barrier.
+
+    Attributes:
+      directory: of the local disk, with links to the files, which nobody changes.
+      known: those that a committed checkpoint has, by name.
+      links: removes the directory when nobody refers to it any more.
+    """
+
+    directory: str
+    known: Mapping[str, TableReference] = {}
+    links: Any = None
+
+    def names(self) -> list[str]:
+        """Return the names of the files."""
+        return sorted(name for name in os.listdir(self.directory) if name not in _NO_TABLES and name[-4:] != ".log")
+
+    def beside(self, part: PartReference | None) -> Tables:
+        """Return the same files, of which a part of a committed checkpoint has some; without a part the same."""
+        if part is None:
+            return self
+        return attrs.evolve(self, known={each.name: each for each in part.tables if each.name.endswith(SORTED)})
 
 
 def fresh_token() -> str:
@@ -146,7 +180,12 @@ class SnapshotStore(SnapshotReader):
         self._open[epoch] = tuple(checkpoint for checkpoint in live if checkpoint is not None)
 
     def write_part(
-        self, epoch: int, name: str, payload: Iterable[bytes], base: PartReference | None = None
+        self,
+        epoch: int,
+        name: str,
+        payload: Iterable[bytes],
+        base: PartReference | None = None,
+        tables: Tables | None = None,
     ) -> PartReference:
         """Write a part of a checkpoint: all of it, or the changes since `base` was written.
 
@@ -158,13 +197,27 @@ class SnapshotStore(SnapshotReader):
           name: the name of the part, such as "task/subtask/key groups".
           payload: records, taken one at a time; a megabyte each is a good size.
           base: the reference of the part in a committed checkpoint.
+          tables: the files of a RocksDB that belong to the part.
         """
         generation = self._owner()
         kind = SnapshotKind.FULL if base is None else SnapshotKind.DELTA
         file = file_name(epoch, generation, self._token(), kind)
         with self._writing(f"writing the part {name!r} of epoch {epoch}"):
             written = write_snapshot_file(self.disk, f"{self.directory}/{FILES}/{file}", kind, payload)
-        return PartReference(name, (written,) if base is None else (*base.files, written))
+            own = () if tables is None else self._written_tables(epoch, tables)
+        return PartReference(name, (written,) if base is None else (*base.files, written), own)
+
+    def _written_tables(self, epoch: int, tables: Tables) -> tuple[TableReference, ...]:
+        """Write the tables that no committed checkpoint has; several at a time where each is a request to a server."""
+
+        def write(name: str) -> TableReference:
+            if name in tables.known:
+                return tables.known[name]
+            file = file_name(epoch, self._owner(), self._token(), SnapshotKind.TABLE)
+            source = f"{tables.directory}/{name}"
+            return TableReference(name, write_table(self.disk, f"{self.directory}/{FILES}/{file}", source))
+
+        return tuple(side_by_side(self.disk, write, tables.names()))
 
     def commit(
         self,
@@ -307,7 +360,7 @@ class SnapshotStore(SnapshotReader):
             if part.name in names:
                 raise SnapshotError(f"{self.directory}: epoch {epoch} has two parts {part.name!r}, expected one")
             names.add(part.name)
-            for file in part.files:
+            for file in part.all_files():
                 if file.file not in present:
                     raise SnapshotError(
                         f"{self.directory}: the part {part.name!r} of epoch {epoch} depends on {file.file}, which is "

@@ -159,10 +159,12 @@ def _sizes_and_positions(reader: StateReader) -> tuple[dict[str, int], Positions
             # Of other kinds only the newest file counts.
             if chunk.kind in CHAINED or i == len(part.files) - 1:
                 if chunk.kind != CLOCKS and chunk.kind != POSITIONS:
-                    sizes[chunk.label] = sizes.get(chunk.label, 0) + len(chunk.body)
+                    sizes[chunk.label] = sizes.get(chunk.label, 0) + chunk.size
                 if chunk.kind == POSITIONS:
                     for position in reader.decoded(chunk, part).data:
                         positions[chunk.label, text_of(position.partition)] = _position(*position[1:])
+        for table in reader.table_chunks(part):
+            sizes[table.label] = sizes.get(table.label, 0) + table.size
     positions.update(_of_driver(reader))
     return sizes, positions
 

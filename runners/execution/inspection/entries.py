@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import attrs
@@ -25,11 +26,13 @@ from ....windowing import GLOBAL_WINDOW, BoundedWindow, IntervalWindow, Timestam
 from ..checkpoints.catalog import path_of
 from ..checkpoints.manifest import Checkpoint, PartReference
 from ..checkpoints.reader import SnapshotReader
+from ..shuffle.partitioner import owner
 from ..sinks.checkpoint_commits import PREVIOUS
 from ..state import schema
 from ..state.keyed_state import ChangeKind
 from ..state.timers import TimerChange
 from ..streaming.snapshot_chunks import STATE, TIMERS, WINDOWS, Chunk, Origin, RawChunk, raw_chunks_of
+from ..streaming.tables import StoredTables, TableChunk
 from ..windows.snapshots import WindowRecord, state_of
 from ..windows.window_state import WindowState
 from .json_values import text_of
@@ -114,7 +117,8 @@ class StateReader:
 
     def size(self) -> int:
         """Return the number of bytes that `entries` reads."""
-        return sum(file.length * self._passes(part) for part in self.parts() for file in part.files)
+        files = sum(file.length * self._passes(part) for part in self.parts() for file in part.files)
+        return files + sum(table.file.length for part in self.parts() for table in part.tables)
 
     def entries(
         self, step: str | None = None, groups: Container[int] | None = None, kinds: Container[str] = _ENTRIES
@@ -128,10 +132,12 @@ class StateReader:
     ) -> Iterator[StoredRecord]:
         """Yield the records of the entries, as they are stored."""
         for part in self.parts():
+            if groups is not None and not any(group in groups for group in self._groups_of(part)):
+                continue
             passes = self._passes(part)
             for i in range(passes):
 
-                def is_wanted(chunk: RawChunk, i: int = i, passes: int = passes) -> bool:
+                def is_wanted(chunk: RawChunk | TableChunk, i: int = i, passes: int = passes) -> bool:
                     group = chunk.group
                     return (
                         chunk.kind in kinds
@@ -143,18 +149,49 @@ class StateReader:
 
                 yield from self.records(part, is_wanted)
 
+    def _groups_of(self, part: PartReference) -> Iterator[int]:
+        """Yield the key groups of a part."""
+        described = self._described()[part.name]
+        # Micro-batches call a subtask a shard in their manifests.
+        index = described["subtask"] if "subtask" in described else described["shard"]
+        return (group for group in range(KEY_GROUPS) if owner(group, described["of"]) == index)
+
     def parts(self) -> list[PartReference]:
         """Return the parts that have the state of subtasks."""
         described = self._described()
         return [part for part in self.checkpoint.parts if part.name in described]
 
     def raw_chunks(self, part: PartReference) -> Iterator[tuple[int, RawChunk]]:
-        """Yield the chunks of a part, each with the index of its file."""
-        try:
+        """Yield the chunks of a part's files, each with the index of its file."""
+        with self._reading():
             for i, (file, (_, records)) in enumerate(zip(part.files, self.store.read_part(part), strict=True)):
-                origin = Origin(f"checkpoint {self.checkpoint.epoch}").of_file(path_of(self.store.directory, file))
+                origin = self._origin.of_file(path_of(self.store.directory, file))
                 for chunk in raw_chunks_of(self._counted(records), origin):
                     yield i, chunk
+
+    def table_chunks(
+        self, part: PartReference, is_wanted: Callable[[TableChunk], bool] = lambda chunk: True
+    ) -> Iterator[TableChunk]:
+        """Yield the chunks of a part's tables, whose entries none of its files has.
+
+        Args:
+          is_wanted: selects chunks by their label, kind and group.
+        """
+        if not part.tables:
+            return
+        with self._reading(), StoredTables(self.store, part, self._origin).opened(self.loads) as tables:
+            for chunk in tables.chunks(is_wanted):
+                self.advance(chunk.size)
+                yield chunk
+
+    @property
+    def _origin(self) -> Origin:
+        return Origin(f"checkpoint {self.checkpoint.epoch}")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
         except SnapshotError as error:
             if not any(each.name == self.checkpoint.name() for each in self.store.found()):
                 raise SnapshotError(
@@ -164,7 +201,7 @@ class StateReader:
                 ) from error
             raise
 
-    def decoded(self, chunk: RawChunk, part: PartReference) -> Chunk:
+    def decoded(self, chunk: RawChunk | TableChunk, part: PartReference) -> Chunk:
         """Return a chunk with its data.  Raises `CorruptSnapshotError` for a body that can't be read."""
         try:
             return chunk.decoded(self.loads)
@@ -184,7 +221,9 @@ class StateReader:
         found: dict[str, Any] = self.checkpoint.metadata.get("parts", {})
         return found
 
-    def records(self, part: PartReference, is_wanted: Callable[[RawChunk], bool]) -> Iterator[StoredRecord]:
+    def records(
+        self, part: PartReference, is_wanted: Callable[[RawChunk | TableChunk], bool]
+    ) -> Iterator[StoredRecord]:
         """Yield the records of state, windows and timers of a part as they are after all changes.
 
         Args:
@@ -199,6 +238,10 @@ class StateReader:
             if is_wanted(chunk):
                 yield from chain.unchanged(self.decoded(chunk, part))
         yield from chain.rest()
+        for table in self.table_chunks(part, is_wanted):
+            label, kind, group, data = self.decoded(table, part)
+            assert group is not None
+            yield from (StoredRecord(label, kind, group, record) for record in data)
 
     def _passes(self, part: PartReference) -> int:
         """Return the number of passes over a part."""

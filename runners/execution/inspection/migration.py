@@ -12,6 +12,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from importlib import import_module
+from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -41,6 +42,7 @@ from ..streaming.snapshot_chunks import (
     raw_chunks_of,
     records_of,
 )
+from ..streaming.tables import TableChunk
 from ..windows.snapshots import row_of
 from ..windows.window_state import WindowState
 from .entries import StateEntry, StateReader, StoredRecord
@@ -178,7 +180,10 @@ class _Migration:
         pending: list[bytes] = []
         size = 0
         is_newest = index == len(part.files) - 1
-        for _, chunk in self._reader.raw_chunks(attrs.evolve(part, files=part.files[index : index + 1])):
+        file = attrs.evolve(part, files=part.files[index : index + 1])
+        chunks = (chunk for _, chunk in self._reader.raw_chunks(file))
+        # The new part has no tables.
+        for chunk in chain(chunks, self._table_chunks(part) if is_newest else ()):
             if self._is_converted(chunk):
                 continue
             if chunk.kind in CHAINED or is_newest:
@@ -192,7 +197,12 @@ class _Migration:
         if not index:
             yield from records_of(self._chunks(part))
 
-    def _is_converted(self, chunk: RawChunk) -> bool:
+    def _table_chunks(self, part: PartReference) -> Iterator[RawChunk]:
+        """Yield the chunks of a part's tables that aren't converted."""
+        for chunk in self._reader.table_chunks(part, lambda chunk: not self._is_converted(chunk)):
+            yield chunk.raw(self._reader.loads)
+
+    def _is_converted(self, chunk: RawChunk | TableChunk) -> bool:
         return chunk.kind in _CONVERTED and chunk.group is not None and self._is_chosen(chunk.label)
 
     def _is_chosen(self, label: str) -> bool:

@@ -3,8 +3,8 @@
 An entry is bytes under an id.  It may have a time in each of several orders, such as its next timer, so that due
 entries are found without anything in memory.
 
-RocksDB has a temporary directory of its own.  It is no more durable than memory: it has no write-ahead log and no
-syncs, and is removed with its owner.
+RocksDB has a temporary directory of its own.  It is no more durable than memory: it has no write-ahead log, and is
+removed with its owner.  What checkpoints keep of it are links to its files.
 
 >>> database = SpillDatabase()
 >>> entries = SpilledEntries(database, 0)
@@ -26,11 +26,12 @@ import struct
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....sdk.errors import SnapshotError, UnsupportedError, UntrustedSnapshotError, missing_extra
 from ..serialization.trust import why_untrusted
 
@@ -49,6 +50,12 @@ _ID = struct.Struct(">Q")
 # No time; no timestamp is that early.
 _NEVER = -(1 << 63)
 _BIAS = 1 << 63
+
+# The name of the directory of a database, in the temporary one.
+_DATABASE = "database"
+
+# The key of a note: behind those of all operators.
+_NOTE = b"\xff"
 
 # The number of entries that are read or written together.
 PORTION = 1_000
@@ -91,10 +98,52 @@ class SpillDatabase:
         self._directory = directory
         self._buffer = buffer
         self._removed: Callable[[], Any] | None = None
+        # The open database, if there is one.
+        self._databases: list[Any] = []
+        # The number of links.
+        self._number = 0
+
+    @property
+    def is_open(self) -> bool:
+        """True if the database exists."""
+        return "rocksdb" in self.__dict__
 
     @cached_property
     def rocksdb(self) -> Any:
         """Return the database, which is created when it is first needed."""
+        database = _opened(f"{self._path}/{_DATABASE}", self._buffer)
+        self._databases.append(database)
+        return database
+
+    def open(self, fetch: Callable[[str], Any]) -> bytes:
+        """Open a database whose files `fetch` puts into a directory; return what was noted in it.
+
+        It is called before another database is created.
+        """
+        assert not self.is_open
+        path = f"{self._path}/{_DATABASE}"
+        os.mkdir(path, 0o700)
+        fetch(path)
+        return noted_in(self.rocksdb)
+
+    def remove_operator(self, number: int) -> None:
+        """Remove all entries of an operator, which nobody refers to."""
+        self.rocksdb.delete_range(bytes([number]), bytes([number + 1]))
+
+    def links(self, note: bytes) -> Links:
+        """Return links to the files of the database as it is now, in which something is noted."""
+        from rocksdict import Checkpoint
+
+        self.rocksdb.put(_NOTE, note)
+        self._number += 1
+        path = f"{self._path}/links-{self._number}"
+        # It writes what is in memory to a file before.
+        Checkpoint(self.rocksdb).create_checkpoint(path)
+        return Links(path)
+
+    @cached_property
+    def _path(self) -> str:
+        """Return the temporary directory, which is made when it is first needed."""
         path = tempfile.mkdtemp(prefix="penstock-spilled-", dir=self._directory)
         if reason := why_untrusted(path):
             os.rmdir(path)
@@ -103,14 +152,42 @@ class SpillDatabase:
                 "Expected a directory for temporary files (TMPDIR) in which other users can't replace it: chmod it (+t)"
             )
         _watch(path)
-        database = _opened(path, self._buffer)
-        self._removed = weakref.finalize(self, _remove, database, path)
-        return database
+        self._removed = weakref.finalize(self, _remove, self._databases, path)
+        return path
 
     def close(self) -> None:
         """Remove the database; closing it again does nothing."""
         if self._removed is not None:
             self._removed()
+
+
+class Links:
+    """Links to the files of a database, in a directory that is removed with this object.
+
+    Attributes:
+      path: the directory.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._removed = weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove the directory; removing it again does nothing."""
+        self._removed()
+
+
+def opened_to_read(path: str) -> Any:
+    """Return a database that isn't changed."""
+    from rocksdict import AccessType, Options, Rdict
+
+    return Rdict(path, Options(raw_mode=True), access_type=AccessType.read_only(False))
+
+
+def noted_in(database: Any) -> bytes:
+    """Return what was noted in a database when its files were linked."""
+    note: bytes = database.get(_NOTE)
+    return note
 
 
 def _opened(path: str, buffer: int) -> Any:
@@ -135,8 +212,9 @@ def _opened(path: str, buffer: int) -> Any:
     return database
 
 
-def _remove(database: Any, path: str) -> None:
-    database.close()
+def _remove(databases: list[Any], path: str) -> None:
+    for database in databases:
+        database.close()
     shutil.rmtree(path, ignore_errors=True)
     _watch_no_more(path)
 
@@ -194,18 +272,33 @@ class SpilledEntries:
 
     Args:
       database: the database, which other operators share.
-      number: the operator's, at most 255.
+      number: the operator's, at most 254.
+
+    Attributes:
+      number: the operator's.
     """
 
     def __init__(self, database: SpillDatabase, number: int) -> None:
         self._database = database
-        self._entry = bytes([number, 0])
-        self._orders = [bytes([number, 1 + order]) for order in (EVENT_TIME, PROCESSING_TIME, HELD)]
+        self._name(number)
         self._count = 0
         # Of each order, a time and id before which there are no entries, and True if there is one at it.  Iterating
         # over deleted entries is slow in RocksDB, so it starts there.
         self._from: list[bytes | None] = [None, None, None]
         self._is_there = [False, False, False]
+
+    def _name(self, number: int) -> None:
+        self.number = number
+        self._entry = bytes([number, 0])
+        self._orders = [bytes([number, 1 + order]) for order in (EVENT_TIME, PROCESSING_TIME, HELD)]
+
+    def adopt(self, number: int, count: int) -> None:
+        """Be those that a database has, in which they had this number."""
+        assert not self._count
+        self._name(number)
+        self._count = count
+        self._from = [next(self._in_order(order, b""), None) for order in (EVENT_TIME, PROCESSING_TIME, HELD)]
+        self._is_there = [first is not None for first in self._from]
 
     def __len__(self) -> int:
         return self._count
@@ -326,6 +419,27 @@ def _by_group(found: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[int, list[
     for group, of_group in groupby(found, key=lambda entry: entry[0][0]):
         for entries in portions_of(of_group, PORTION):
             yield group, [(id, value[_TIMES.size :]) for id, value in entries]
+
+
+def entries_of(
+    database: Any, number: int, groups: Container[int]
+) -> Iterator[tuple[int, list[tuple[bytes, Times, bytes]]]]:
+    """Yield the entries of an operator of a database in portions by key group: their ids, times and data.
+
+    Args:
+      groups: the key groups to read.
+    """
+    iterator, prefix = database.iter(), bytes([number, 0])
+    for group in filter(groups.__contains__, range(KEY_GROUPS)):
+        first = bytes([group])
+        found = ((first + id, value) for id, value in _beginning(iterator, prefix + first))
+        for portion in portions_of(found, PORTION):
+            yield group, [(id, _times_in(value), value[_TIMES.size :]) for id, value in portion]
+
+
+def _times_in(value: bytes) -> Times:
+    event_time, processing_time, held = (None if t == _NEVER else t for t in _TIMES.unpack_from(value))
+    return event_time, processing_time, held
 
 
 class SpilledIds:

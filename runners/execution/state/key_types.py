@@ -13,7 +13,7 @@ penstock.sdk.errors.CheckpointMismatchError: Sum: its keys are of type str, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
@@ -78,6 +78,42 @@ def types_of(keys: Iterable[Any]) -> frozenset[KeyType]:
         parts = tuple(map(type, key)) if type(key) is tuple else (type(key),)
         alike[(type(key), parts) if _SIMPLE.issuperset(parts) else number] = key
     return frozenset(map(type_of, alike.values()))
+
+
+class SpilledTypes:
+    """The types of many keys, of which most are alike.
+
+    >>> spilled = SpilledTypes()
+    >>> spilled.add([1, 2]); spilled.add(["a", 3.0])
+    >>> sorted(spilled.types)
+    ['number', 'str']
+    """
+
+    def __init__(self) -> None:
+        self.types: set[KeyType] = set()
+        self._known: set[type] = set()
+
+    def add(self, keys: Sequence[Any]) -> None:
+        """Add the types of some keys."""
+        classes = set(map(type, keys))
+        if not classes <= self._known:
+            self.types |= types_of(keys)
+            self._known |= classes & _SIMPLE
+
+
+def plain_types(types: Iterable[KeyType]) -> list[Any]:
+    """Return types as plain data."""
+    return [one if isinstance(one, str) else (one.name, one.fields, plain_types(one.parts)) for one in types]
+
+
+def types_in(plain: Iterable[Any]) -> tuple[KeyType, ...]:
+    """Return the types of plain data.
+
+    >>> types = types_of([1, ("a", 2)])
+    >>> set(types_in(plain_types(types))) == types
+    True
+    """
+    return tuple(one if isinstance(one, str) else Composite(one[0], one[1], types_in(one[2])) for one in plain)
 
 
 def type_of(key: Any) -> KeyType:

@@ -198,27 +198,23 @@ class KeyedState:
         columns = self._columns.get(namespace, {})
         return {name: column.values[key] for name, column in columns.items() if key in column.values}
 
-    def take_out(self, namespace: Any, key: Any) -> tuple[dict[str, Any], list[str]]:
-        """Remove a key's values to spill them; return them, and the names of those that have changed.
+    def take_out(self, namespace: Any, key: Any) -> dict[str, Any]:
+        """Remove a key's values to spill them, which is no change; return them.
 
         Empty columns stay until their window expires, since user code may have accessors to them.
         """
         taken: dict[str, Any] = {}
-        changed: list[str] = []
         for name, column in self._columns.get(namespace, {}).items():
             if key in column.values:
                 taken[name] = column.values.pop(key)
-                if column.dirty is not None and key in column.dirty:
-                    del column.dirty[key]
-                    changed.append(name)
-        return taken, changed
+                if column.dirty is not None:
+                    column.dirty.pop(key, None)
+        return taken
 
-    def put_back(self, namespace: Any, key: Any, taken: dict[str, Any], changed: Iterable[str]) -> None:
-        """Load a key's values again."""
+    def put_back(self, namespace: Any, key: Any, taken: dict[str, Any]) -> None:
+        """Load a key's values again; they count as changed."""
         for name, value in taken.items():
-            self.column(namespace, name).values[key] = value
-        for name in changed:
-            self.column(namespace, name).touch(key)
+            self.column(namespace, name).put(key, value)
 
     # Snapshots
 

@@ -1,8 +1,8 @@
 """Keyed state that is spilled to disk, and loaded when it is needed.
 
 An entry has the cells of a key in a window.  It is loaded before an element of its key is processed, before a timer of
-its key fires, and when its window expires.  A bag whose appended values alone would have been written to a snapshot is
-written whole, if it was spilled in between.
+its key fires, and when its window expires.  A snapshot has the entries that are in memory, and links to the files of
+RocksDB with the others.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from itertools import islice
 from math import ceil
 from typing import Any
 
-from ....sdk.coders.key_encoding import KEY_GROUPS
+from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from ....sdk.elements.bundle import Bundle, expanded
 from ....windowing import BoundedWindow
 from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of
 from ..spilling.rocksdb import PORTION, SpilledEntries, Times, portions_of
-from ..windows.spilled_windows import NumberedWindows
+from ..spilling.spilled_step import NumberedWindows, SpilledStep
 from .keyed_state import ChangeKind, KeyedState
 
 # The memory of a key's places in dictionaries, and of those of each of its cells, in bytes.
@@ -31,14 +31,12 @@ _NO_TIMES: Times = (None, None, None)
 Entry = tuple[BoundedWindow, Any]
 
 
-class SpilledState:
+class SpilledState(SpilledStep):
     """The spilled part of a stateful ParDo's state.
 
     Args:
       state: the part in memory.
-      label: the ParDo's.
-      entries: the entries on disk.
-      spill_excess: called during a restore to spill entries if memory is short.
+      label, entries, spill_excess, note_keys: see `SpilledStep`.
     """
 
     def __init__(
@@ -47,23 +45,16 @@ class SpilledState:
         label: str,
         entries: SpilledEntries,
         spill_excess: Callable[[], None],
+        note_keys: Callable[[Sequence[Any]], None],
     ) -> None:
-        self._spill_excess = spill_excess
-        self._label = label
+        super().__init__(label, entries, spill_excess, note_keys)
         self._state = state
-        self._entries = entries
-        self._numbers = NumberedWindows()
         # The entries in memory, the least recently used first.
         self._used: dict[Entry, None] = {}
         self._average = 0.0
         self._measured = 0
-        # The ids of spilled entries that have changed since the last snapshot, with their changed cells.
-        self._changed: dict[bytes, list[str]] = {}
-
-    @property
-    def number_spilled(self) -> int:
-        """Return the number of spilled entries."""
-        return len(self._entries)
+        # The entries that have been spilled since the last snapshot, with the names of their cells.
+        self._gone: dict[Entry, tuple[str, ...]] = {}
 
     # Loading
 
@@ -102,10 +93,10 @@ class SpilledState:
 
     def _take(self, ids: Sequence[bytes]) -> None:
         for id, data in self._entries.take_all(ids):
-            (window,) = self._numbers.windows(id)
+            window, key, values = _unpacked(id, data, self._numbers, pickle.loads)
             self._numbers.remove_entry(id)
-            key, values = pickle.loads(data)
-            self._state.put_back(window, key, values, self._changed.pop(id, ()))
+            self._state.put_back(window, key, values)
+            self._gone.pop((window, key), None)
             self._used[window, key] = None
 
     # Spilling
@@ -139,38 +130,70 @@ class SpilledState:
             self._spill(portion)
 
     def _spill(self, entries: Sequence[Entry]) -> None:
-        found: list[tuple[BoundedWindow, Any, dict[str, Any], list[str]]] = []
+        found: list[tuple[BoundedWindow, Any, dict[str, Any]]] = []
         for window, key in entries:
             del self._used[window, key]
-            values, changed = self._state.take_out(window, key)
+            values = self._state.take_out(window, key)
             if values:
-                found.append((window, key, values, changed))
-        ids = self._numbers.ids([key for _, key, _, _ in found], [window for window, _, _, _ in found], new=True)
-        data = (pickled((key, values), self._label, "State has to be data.") for _, key, values, _ in found)
+                found.append((window, key, values))
+                self._gone[window, key] = tuple(values)
+        keys = [key for _, key, _ in found]
+        self._note_keys(keys)
+        ids = self._numbers.ids(keys, [window for window, _, _ in found], new=True)
+        data = (pickled((key, values), self._label, "State has to be data.") for _, key, values in found)
         self._entries.put((id, _NO_TIMES, own) for id, own in zip(ids, data))
-        self._changed.update((id, changed) for id, (_, _, _, changed) in zip(ids, found) if changed)
 
     # Snapshots
 
-    def records(self, is_whole: bool) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
-        """Return an iterator over the changes of spilled entries by key group, which follow those of `KeyedState`.
+    def removed(self) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
+        """Return removals of the cells that have been spilled since the last snapshot, by key group.
 
         They are those of now, also if they are asked for later, in another thread.
         """
-        windows, changed, self._changed = self._numbers.copy(), self._changed, {}
+        gone, self._gone = self._gone, {}
 
-        def changes(id: bytes, data: bytes) -> Iterator[tuple[Any, ...]]:
-            (window,) = windows.windows(id)
-            key, values = pickle.loads(data)
-            for name in values if is_whole else changed[id]:
-                yield window, key, name, ChangeKind.PUT, values[name]
+        def by_group() -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
+            found: dict[int, list[tuple[Any, ...]]] = {}
+            for group, ((window, key), names) in zip(key_groups([key for _, key in gone]), gone.items()):
+                found.setdefault(group, []).extend((window, key, name, ChangeKind.REMOVE, None) for name in names)
+            yield from found.items()
 
-        by_group = self._entries.by_group(None if is_whole else changed)
-        return ((group, [change for entry in entries for change in changes(*entry)]) for group, entries in by_group)
+        return by_group()
+
+    def records(self) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
+        """Return an iterator over the changes that put all spilled cells, by key group.
+
+        They are those of now, also if they are asked for later, in another thread.
+        """
+        self._gone.clear()
+        windows = NumberedWindows.of(self._numbers.plain())
+        return ((group, records_in(entries, windows)) for group, entries in self._entries.by_group())
 
     def restore(self, changes: Iterable[tuple[Any, ...]]) -> None:
         """Apply the changes of a snapshot."""
         for portion in portions_of(changes, PORTION):
             self._use({(window, key): None for window, key, *_ in portion})
             self._state.restore(portion)  # type: ignore[arg-type]
-            self._spill_excess()
+            self.spill_excess()
+
+
+def _unpacked(
+    id: bytes, data: bytes, windows: NumberedWindows, loads: Callable[[Any], Any]
+) -> tuple[BoundedWindow, Any, dict[str, Any]]:
+    """Return the window, the key and the values of an entry."""
+    ((window,),) = (windows.windows(id) or (),)
+    return (window, *loads(data))
+
+
+def records_in(
+    entries: Iterable[tuple[bytes, bytes]], windows: NumberedWindows, loads: Callable[[Any], Any] = pickle.loads
+) -> list[tuple[Any, ...]]:
+    """Return the changes that put the cells of spilled entries, of which each has an id and data.
+
+    Args:
+      loads: reads a pickle.
+    """
+    unpacked = (_unpacked(id, data, windows, loads) for id, data in entries)
+    return [
+        (window, key, name, ChangeKind.PUT, value) for window, key, values in unpacked for name, value in values.items()
+    ]

@@ -13,7 +13,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-from ....sdk.coders.key_encoding import key_groups
+from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from ....sdk.elements.bundle import Bundle
 from ..plan.execution_graph import label_of
 from ..plan.fusion import Head, Keyed, Plan, Stage
@@ -49,6 +49,7 @@ from .snapshot_chunks import (
     Chunk,
 )
 from .state_backend import StateBackend
+from .tables import StoredTables
 from .task_program import TaskProgram
 
 # Chained kinds of keyed state.
@@ -236,6 +237,7 @@ class Restored:
 
     Attributes:
       index, parallelism: the subtask's number, and the number of subtasks.
+      is_base: whether changes may follow the snapshot: its tables are those of the backend.
       sources: the identities of the sources in the snapshot, by label.
 
     Args:
@@ -267,10 +269,23 @@ class Restored:
         # By the producer of a side input and kind, the view or the in-flight records of each part.
         self._broadcast: dict[tuple[str, str], dict[int, list[Any]]] = {}
         self._parts = 0
+        self.is_base = True
+        # With the subtask that each is of.
+        self._tables: list[tuple[StoredTables, int, int]] = []
 
-    def add(self, chain: Sequence[Iterable[Chunk]], index: int, parallelism: int) -> None:
-        """Add the snapshot of subtask `index` of `parallelism`: a whole snapshot, then changes, oldest first."""
+    def add(
+        self, chain: Sequence[Iterable[Chunk]], index: int, parallelism: int, tables: StoredTables | None = None
+    ) -> None:
+        """Add the snapshot of subtask `index` of `parallelism`: a whole snapshot, then changes, oldest first.
+
+        Args:
+          tables: what it has besides.
+        """
         self._parts += 1
+        if tables is not None:
+            self._tables.append((tables, index, parallelism))
+        if self._backend is not None:
+            self._backend.awaits_tables = tables is not None
         for i, chunks in enumerate(chain):
             is_newest = i == len(chain) - 1
             for label, kind, group, data in self.noting_keys(chunks):
@@ -319,8 +334,31 @@ class Restored:
         # Waiting elements may resume in any subtask.  A retraction may arrive in any, so all restore recorded outputs.
         return kind == MEMORY or self.index == 0
 
+    def _add_tables(self) -> None:
+        """Add the tables of all parts, whose entries none of the chunks has."""
+        if self._backend is not None:
+            self._backend.awaits_tables = False
+        groups = {group for group in range(KEY_GROUPS) if owner(group, self.parallelism) == self.index}
+        for tables, index, parallelism in self._tables:
+            of_part = {group for group in groups if owner(group, parallelism) == index}
+            if not of_part:
+                continue
+            is_own = (index, parallelism) == (self.index, self.parallelism)
+            self.is_base = self.is_base and is_own and self._backend is not None and not self._dropped
+            if self._backend is not None and not self._dropped:
+                for step in self._backend.restore_tables(tables, of_part, is_own):
+                    if self._compares_keys:
+                        self._key_types.setdefault(step.label, set()).update(step.types)
+                continue
+            with tables.opened() as opened:
+                for chunk in self.noting_keys(opened.decoded(of_part)):
+                    kept = self._kept(*chunk[:2], chunk.data)
+                    if self._backend is None or not self._backend.restore(*chunk[:2], kept):
+                        self._chained.setdefault(chunk[:2], []).extend(kept)
+
     def into(self, execution: TaskProgram) -> None:
         """Restore the state of each step, before the first element arrives."""
+        self._add_tables()
         for label, grouping in execution.groupings.items():
             windows = grouping.windows
             assert windows is not None

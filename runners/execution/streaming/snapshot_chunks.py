@@ -16,7 +16,7 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import attrs
@@ -246,6 +246,11 @@ class RawChunk(NamedTuple):
     body: memoryview
     content: memoryview
 
+    @property
+    def size(self) -> int:
+        """The bytes of the body."""
+        return len(self.body)
+
     def decoded(self, loads: Callable[[Any], Any]) -> Chunk:
         """Return the chunk, with its body read by `loads`."""
         return Chunk(self.label, self.kind, self.group, _bodies[self.tag].readers[self.version](loads(self.body)))
@@ -285,25 +290,35 @@ def chunks_of(records: Iterable[bytes], origin: Origin = _A_SNAPSHOT) -> Iterato
     `UnknownFormatError` for an unknown kind, or version of a kind.
     """
     for tag, version, kind, label, group, body, _ in raw_chunks_of(records, origin):
-        yield _chunk_of(label, kind, group, body, _bodies[tag].readers[version], origin)
+        yield read_chunk(label, kind, group, partial(_read, _bodies[tag].readers[version], body), origin)
 
 
-def _chunk_of(
+def _read(data_of: Callable[[Any], Any], body: memoryview, loads: Callable[[Any], Any]) -> Any:
+    return data_of(loads(body))
+
+
+def read_chunk(
     label: str,
     kind: str,
     group: int | None,
-    body: memoryview,
-    data_of: Callable[[Any], Any],
-    origin: Origin,
+    data_of: Callable[[Callable[[Any], Any]], Any],
+    origin: Origin = _A_SNAPSHOT,
 ) -> Chunk:
+    """Return a chunk with its data.
+
+    Args:
+      data_of: returns the data, given what reads a pickle.
+
+    Raises what `chunks_of` does.
+    """
     try:
-        return Chunk(label, kind, group, data_of(pickle.loads(body)))
+        return Chunk(label, kind, group, data_of(pickle.loads))
     except Exception as error:  # any error of a class, or of its import
         if origin.labels is not None and label.partition("[")[0] not in origin.labels:
             return Chunk(label, kind, group, [])
         if isinstance(error, UnknownTypeError):
             raise unknown_type(origin.file or origin.where, error) from error
-        found = UnreadableData(lambda loads: data_of(loads(body)))
+        found = UnreadableData(data_of)
         return Chunk(label, kind, group, _readable_of(label, kind, found, origin, error))
 
 

@@ -4,105 +4,27 @@ The unit of spilling is an entry: a key's window, or all windows of a key where 
 before an element of its key is processed, when it is due, and before all windows are processed.  So the window operator
 finds in memory every window that it looks for.
 
-An entry that has changed since the last snapshot is read from disk for the next one.
+A snapshot has the windows that are in memory, and links to the files of RocksDB with the others.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from math import ceil
 from typing import Any
 
-from ....sdk.coders.key_encoding import encode_key, key_groups
-from ....sdk.elements.bundle import Bundle, Windows, expanded
+from ....sdk.coders.key_encoding import key_groups
+from ....sdk.elements.bundle import Bundle, expanded
 from ....windowing import BoundedWindow
 from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of
 from ..spilling.rocksdb import PORTION, SpilledEntries, Times, portions_of
+from ..spilling.spilled_step import NumberedWindows, SpilledStep
 from .snapshots import PANE_WINDOWS_AT, WINDOWS_AT, Records, WindowColumns, WindowRecord, restore, row_of, state_of
 from .window_state import WindowState
 from .window_table import WindowTable
-
-_SIZE = 8
-# In place of a window, if there is none.
-_NONE = bytes(_SIZE)
-
-
-class NumberedWindows:
-    """Numbers of the windows of spilled entries, which are shorter than windows.
-
-    The id of an entry has a byte for the key group, the number of the window, and the key.
-
-    >>> from penstock.windowing import IntervalWindow
-    >>> windows = NumberedWindows()
-    >>> number = windows.add_entry(IntervalWindow(0, 10))
-    >>> windows.windows(b"g" + number + b"key"), IntervalWindow(0, 10) in windows
-    (([0.0, 10.0),), True)
-    >>> windows.remove_entry(b"g" + number + b"key")
-    >>> IntervalWindow(0, 10) in windows
-    False
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[BoundedWindow, bytes] = {}
-        self._windows: dict[bytes, Windows] = {}
-        self._counts: dict[bytes, int] = {}
-        self._last = 0
-
-    def __contains__(self, window: BoundedWindow | None) -> bool:
-        return window in self._numbers
-
-    def __iter__(self) -> Iterator[BoundedWindow]:
-        return iter(self._numbers)
-
-    def copy(self) -> NumberedWindows:
-        """Return a copy, which doesn't change with this."""
-        copied = NumberedWindows()
-        copied._numbers, copied._windows, copied._counts = dict(self._numbers), dict(self._windows), dict(self._counts)
-        copied._last = self._last
-        return copied
-
-    def add_entry(self, window: BoundedWindow | None) -> bytes:
-        """Count an entry of a window, and return the window's number."""
-        if window is None:
-            return _NONE
-        number = self._numbers.get(window)
-        if number is None:
-            self._last += 1
-            number = self._numbers[window] = self._last.to_bytes(_SIZE, "big")
-            self._windows[number] = (window,)
-            self._counts[number] = 0
-        self._counts[number] += 1
-        return number
-
-    def remove_entry(self, id: bytes) -> None:
-        """Count one entry less of a window."""
-        number = id[1 : 1 + _SIZE]
-        if number == _NONE:
-            return
-        self._counts[number] -= 1
-        if not self._counts[number]:
-            (window,) = self._windows.pop(number)
-            del self._numbers[window], self._counts[number]
-
-    def number_of(self, window: BoundedWindow | None) -> bytes:
-        """Return the number of a window that has entries."""
-        return _NONE if window is None else self._numbers[window]
-
-    def ids(self, keys: list[Any], windows: Sequence[BoundedWindow | None], new: bool = False) -> list[bytes]:
-        """Return the ids of entries; new ones are counted."""
-        number = self.add_entry if new else self.number_of
-        return [
-            bytes([group]) + number(window) + encode_key(key)
-            for group, key, window in zip(key_groups(keys), keys, windows)
-        ]
-
-    def windows(self, id: bytes) -> Windows:
-        """Return the window of an entry, as the windows of an element."""
-        return self._windows[id[1 : 1 + _SIZE]]
-
 
 # The number of due entries that are loaded together.
 DUE = 10_000
@@ -114,41 +36,35 @@ _PLACES = 170
 Entry = Any
 
 
-class SpilledWindows:
+class SpilledWindows(SpilledStep):
     """The spilled windows of a grouping.
 
     Args:
       windows: the table of the grouping's windows.
-      label: the grouping's full label.
-      entries: the entries in RocksDB.
-      spill_excess: spills windows if there are too many in memory.
+      label, entries, spill_excess, note_keys: see `SpilledStep`.
     """
 
     def __init__(
-        self, windows: WindowTable, label: str, entries: SpilledEntries, spill_excess: Callable[[], None]
+        self,
+        windows: WindowTable,
+        label: str,
+        entries: SpilledEntries,
+        spill_excess: Callable[[], None],
+        note_keys: Callable[[Sequence[Any]], None],
     ) -> None:
-        self.spill_excess = spill_excess
-        self._label = label
+        super().__init__(label, entries, spill_excess, note_keys)
         self._windows = windows
-        self._entries = entries
-        self._numbers = NumberedWindows()
         # The entries in memory, the least recently used first, and their size when last measured.
         self._used: dict[Entry, None] = {}
         self._average = 0.0
         self._measured = 0
-        # Since the last snapshot: the ids of spilled entries that have changed, and the removed windows.
-        self._changed: dict[bytes, None] = {}
+        # The windows that have been removed or spilled since the last snapshot.
         self._gone: dict[tuple[Any, BoundedWindow | None], None] = {}
         if windows.changed is None:
             # Without a snapshot every window counts as changed.
             windows.changed = {}
         windows.spilled = self
         windows.times.spilled = entries
-
-    @property
-    def number_spilled(self) -> int:
-        """Return the number of spilled entries."""
-        return len(self._entries)
 
     # Loading
 
@@ -193,13 +109,10 @@ class SpilledWindows:
             key, states = self._unpacked(id, data)
             if not windows.is_merging:
                 self._numbers.remove_entry(id)
-            has_changed = id in self._changed
-            if has_changed:
-                del self._changed[id]
             for state in states:
                 windows.put_back(state)
-                if has_changed:
-                    self._changes[state] = None
+                # The last snapshot doesn't have it among those in memory.
+                self._changes[state] = None
             self._used[key if windows.is_merging else states[0]] = None
 
     # Spilling
@@ -276,36 +189,45 @@ class SpilledWindows:
             else:
                 found.append((entry.key, entry.windows[0], [entry]))
         ids = self._numbers.ids([key for key, _, _ in found], [window for _, window, _ in found], new=True)
+        self._note_keys([key for key, _, _ in found])
         spilled: list[tuple[bytes, Times, bytes]] = []
-        for id, (key, _, states) in zip(ids, found):
+        for id, (key, window, states) in zip(ids, found):
             spilled.append((id, _times_of(states), self._packed(key, states)))
             # Where windows merge, the change of one is a change of the key's entry.
             for state in states if changed is None else changed.get(key, ()):
-                if state in changes:
-                    del changes[state]
-                    self._changed[id] = None
+                changes.pop(state, None)
+            self._gone[key, window] = None
             for state in states:
                 windows.let_go(state)
         self._entries.put(spilled)
 
     # Snapshots
 
-    def records(self, is_whole: bool) -> Iterator[tuple[int, Records]]:
-        """Return an iterator over the records of spilled windows, to follow those of `snapshots.by_group`.
+    def removed(self) -> Iterator[tuple[int, list[WindowRecord]]]:
+        """Return the records of windows that have been removed or spilled since the last snapshot, by key group.
 
         They are those of now, also if they are asked for later, in another thread.
         """
-        gone: dict[int, list[WindowRecord]] = {}
-        if not is_whole:
-            # Their keys may have windows again.
-            removed = [entry for entry in self._gone if not self._windows.has_any(*entry)]
-            for group, (key, window) in zip(key_groups([key for key, _ in removed]), removed):
-                gone.setdefault(group, []).append(WindowRecord(key, window, ()))
-        by_group = self._entries.by_group(None if is_whole else self._changed)
-        numbers = None if self._windows.is_merging else self._numbers.copy()
-        self._changed.clear()
+        # Their keys may have windows again.
+        removed = [entry for entry in self._gone if not self._windows.has_any(*entry)]
         self._gone.clear()
-        return chain(gone.items(), ((group, _recorded(entries, numbers)) for group, entries in by_group))
+
+        def by_group() -> Iterator[tuple[int, list[WindowRecord]]]:
+            found: dict[int, list[WindowRecord]] = {}
+            for group, (key, window) in zip(key_groups([key for key, _ in removed]), removed):
+                found.setdefault(group, []).append(WindowRecord(key, window, ()))
+            yield from found.items()
+
+        return by_group()
+
+    def records(self) -> Iterator[tuple[int, Records]]:
+        """Return an iterator over the records of all spilled windows by key group.
+
+        They are those of now, also if they are asked for later, in another thread.
+        """
+        self._gone.clear()
+        windows = NumberedWindows.of(self._numbers.plain())
+        return ((group, records_in(entries, windows)) for group, entries in self._entries.by_group())
 
     def restore(self, records: Records) -> None:
         """Restore windows from records, in place of present windows of the same keys."""
@@ -337,7 +259,7 @@ class SpilledWindows:
         return pickled((key, rows), self._label, "State has to be data.")
 
     def _unpacked(self, id: bytes, data: bytes) -> tuple[Any, list[WindowState]]:
-        key, rows = _unpacked_rows(id, data, None if self._windows.is_merging else self._numbers)
+        key, rows = _unpacked_rows(id, data, self._numbers, pickle.loads)
         states = []
         for *row, event_time, processing_time in rows:
             state = state_of(key, row)
@@ -346,28 +268,34 @@ class SpilledWindows:
         return key, states
 
 
-def _unpacked_rows(id: bytes, data: bytes, numbers: NumberedWindows | None) -> tuple[Any, tuple[tuple[Any, ...], ...]]:
-    """Return the key and the rows of an entry, each of which ends with the times at which the window is due.
-
-    Args:
-      numbers: the numbers of the windows; None where windows merge.
-    """
-    key, rows = pickle.loads(data)
-    if numbers is not None:
+def _unpacked_rows(
+    id: bytes, data: bytes, numbers: NumberedWindows, loads: Callable[[Any], Any]
+) -> tuple[Any, tuple[tuple[Any, ...], ...]]:
+    """Return the key and the rows of an entry, each of which ends with the times at which the window is due."""
+    key, rows = loads(data)
+    windows = numbers.windows(id)
+    if windows is not None:
         (row,) = rows
-        windows: Windows = numbers.windows(id)
         row[WINDOWS_AT] = windows
         if row[PANE_WINDOWS_AT] is None:
             row[PANE_WINDOWS_AT] = windows
     return key, tuple(map(tuple, rows))
 
 
-def _recorded(found: Iterable[tuple[bytes, bytes]], numbers: NumberedWindows | None) -> Records:
-    unpacked = (_unpacked_rows(id, data, numbers) for id, data in found)
-    entries = [(key, tuple(row[:-2] for row in rows)) for key, rows in unpacked]
-    if numbers is None:
-        return [WindowRecord(key, None, rows) for key, rows in entries]
-    return WindowColumns.of([key for key, _ in entries], zip(*(row for _, (row,) in entries), strict=True))
+def records_in(
+    entries: Iterable[tuple[bytes, bytes]], numbers: NumberedWindows, loads: Callable[[Any], Any] = pickle.loads
+) -> Records:
+    """Return the records of spilled windows, of which each has an id and data.
+
+    Args:
+      loads: reads a pickle.
+    """
+    ids = [id for id, _ in entries]
+    unpacked = [_unpacked_rows(id, data, numbers, loads) for id, data in entries]
+    found = [(key, tuple(row[:-2] for row in rows)) for key, rows in unpacked]
+    if numbers.windows(ids[0]) is None:
+        return [WindowRecord(key, None, rows) for key, rows in found]
+    return WindowColumns.of([key for key, _ in found], zip(*(row for _, (row,) in found), strict=True))
 
 
 _SLOTS = 16 + 8 * (len(WindowState.__slots__) + 2)

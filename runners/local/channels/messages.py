@@ -87,6 +87,8 @@ class Barrier(NamedTuple):
       transaction: the transaction that sinks write to after it; "" behind the last one, when nothing is written.
       is_whole: true for a full snapshot, false for an incremental one.
       epoch: the snapshot's number.
+      base: the epoch of the newest committed checkpoint; -1 if there is none.
+      is_portable: true for a full snapshot in which the state is as chunks, whatever the state backend.
     """
 
     number: int
@@ -94,6 +96,8 @@ class Barrier(NamedTuple):
     transaction: str = ""
     is_whole: bool = True
     epoch: int = 0
+    base: int = -1
+    is_portable: bool = False
 
 
 # Messages that are stored: in snapshots, and in logs of productions.

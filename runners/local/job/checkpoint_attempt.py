@@ -165,7 +165,10 @@ class CheckpointAttempt(Attempt):
         # The last checkpoint has no in-flight records, and a savepoint should not have any.
         is_unaligned = context.settings.unaligned and not self._is_final and not is_savepoint
         kind = BarrierKind.UNALIGNED if is_unaligned else BarrierKind.CHECKPOINT
-        self._barrier = Barrier(context.barriers.next(), kind, transaction, self._is_whole, epoch)
+        base = -1 if self._newest is None else self._newest.epoch
+        self._barrier = Barrier(
+            context.barriers.next(), kind, transaction, self._is_whole, epoch, base, is_portable=is_savepoint
+        )
         context.workers.send(Inject(self._barrier))
 
     # Reports
@@ -233,7 +236,7 @@ class CheckpointAttempt(Attempt):
             except SnapshotError as error:
                 self._give_up(text_or_class(error))
                 return
-            self._chain = 0 if self._is_whole else self._chain + 1
+            self._chain = self._length_of_chain()
         self._is_durable(parts)
         transactions: tuple[str, ...] = ()
         if commits:
@@ -257,11 +260,18 @@ class CheckpointAttempt(Attempt):
         if self._kind is CheckpointKind.SAVEPOINT:
             self._answer(Answer(True, f"savepoint of epoch {epoch}", epoch))
 
+    def _length_of_chain(self) -> int:
+        """Return the number of changes that the next checkpoint would follow."""
+        if self._kind is CheckpointKind.SAVEPOINT and self._context.settings.state is not None:
+            # It has the state as chunks, where others have tables.
+            return LONGEST_CHAIN
+        return 0 if self._is_whole else self._chain + 1
+
     def _record(
         self, epoch: int, duration: int, checkpoint: Checkpoint | None, parts: dict[SubtaskId, Acknowledged]
     ) -> None:
         """Add the event of a complete checkpoint, with the part of each subtask."""
-        sizes = {id: sum(file.length for file in report.part.files) for id, report in parts.items() if report.part}
+        sizes = {id: report.part.length for id, report in parts.items() if report.part}
         self._context.events.add(
             "checkpoint",
             epoch=epoch,

@@ -192,7 +192,9 @@ class SubtaskSnapshots:
         self._transaction = barrier.transaction
         staged = {label: list(tokens) for label, tokens in self.staged.items() if tokens}
         now = self._execution.clock.now
-        taken = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._metrics]), now)
+        taken = Snapshot(
+            barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._metrics]), now, base=barrier.base
+        )
         if self.large is not None and not has_in_flight and weight(self._execution, barrier.is_whole) >= self.large:
             positions = self._positions()
             self._taken.append((barrier.epoch, positions))
@@ -202,10 +204,14 @@ class SubtaskSnapshots:
             backend.remeasure()
         chunks, later, positions = self._in_parts(barrier.is_whole)
         self._taken.append((barrier.epoch, positions))
+        if backend is not None and barrier.is_portable:
+            later = chain(later, backend.whole_chunks())
+        elif backend is not None:
+            spilled, tables = backend.snapshot(barrier.is_whole)
+            later = chain(spilled, later)
+            taken = taken._replace(tables=tables)
         labels = labels_of(chunks)
         if backend is not None:
-            # What is in memory comes first.
-            later = chain(later, backend.chunks(barrier.is_whole))
             labels = tuple(dict.fromkeys([*labels, *backend.spilled]))
         return taken._replace(
             records=records_of(chunks), later=records_of(later), labels=labels, offsets=_shown(positions)

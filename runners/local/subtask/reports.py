@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from ....sdk.metrics import MetricName, MetricsContainer
+from ...execution.checkpoints.store import Tables
 from ...execution.counters import Counts
 from ...execution.serialization.records import pickled, unpickled
 from ...execution.streaming.snapshot_chunks import Chunk
@@ -87,6 +88,8 @@ class Snapshot(NamedTuple):
       uncopied: returns the chunks, in the place of records and labels: to be called by a forked child.
       offsets: by source label, its partitions and their positions, as text.
       waited: microseconds from the command to the snapshot.
+      base: the epoch of the newest committed checkpoint; -1 if there is none.
+      tables: the files with the state that isn't in memory; None if there is none.
     """
 
     epoch: int
@@ -100,6 +103,8 @@ class Snapshot(NamedTuple):
     offsets: Mapping[str, list[tuple[str, str]]] = {}
     waited: int = 0
     later: Iterable[bytes] = ()
+    base: int = -1
+    tables: Tables | None = None
 
 
 class InputState(NamedTuple):

@@ -34,6 +34,7 @@ from ...execution.state.schema import mismatches, shapes_of
 from ...execution.streaming.snapshot import Restored
 from ...execution.streaming.snapshot_chunks import Chunk, Origin, chunks_of, labels_of, records_of
 from ...execution.streaming.state_backend import StateBackend
+from ...execution.streaming.tables import StoredTables
 from ..subtask.reports import Snapshot
 from .protocol import Acknowledged, Declined, Report
 
@@ -95,9 +96,9 @@ class SnapshotWriter:
         self._parallelism = parallelism
         self._report = report
         self._forget_changes = forget_changes
-        # The last part of each subtask.  A barrier asks for changes only if that part is in a committed checkpoint; it
-        # may arrive before the command to commit.
-        self._written: dict[SubtaskId, PartReference] = {}
+        # The last parts of each subtask by epoch, from that of the newest committed checkpoint on.  A barrier asks for
+        # changes only if the last part is in that.
+        self._written: dict[SubtaskId, dict[int, PartReference]] = {}
         self._children = ForkedWriters()
         self.waits = True
         self.has_pending = False
@@ -174,15 +175,19 @@ class SnapshotWriter:
 
     def _base(self, id: SubtaskId, snapshot: Snapshot) -> PartReference | None:
         """Return the part that an incremental snapshot is based on."""
-        return None if snapshot.is_whole else self._written[id]
+        return None if snapshot.is_whole else list(self._written[id].values())[-1]
 
     def _write(self, id: SubtaskId, snapshot: Snapshot, base: PartReference | None) -> PartReference:
         assert self._store is not None
-        records = chain(snapshot.records, snapshot.later)
-        return self._store.write_part(snapshot.epoch, part_name(id, self._parallelism), records, base)
+        records, tables = chain(snapshot.records, snapshot.later), snapshot.tables
+        if tables is not None:
+            tables = tables.beside(self._written.get(id, {}).get(snapshot.base))
+        return self._store.write_part(snapshot.epoch, part_name(id, self._parallelism), records, base, tables)
 
     def _acknowledged(self, id: SubtaskId, snapshot: Snapshot, part: PartReference) -> Acknowledged:
-        self._written[id] = part
+        written = self._written.get(id, {})
+        self._written[id] = {epoch: own for epoch, own in written.items() if epoch >= snapshot.base}
+        self._written[id][snapshot.epoch] = part
         if snapshot.is_whole:
             self._labels[id] = {}
         labels = self._labels[id]
@@ -471,5 +476,6 @@ def restored_from(
             paths = [path_of(store.directory, file) for file in part.files]
             files = zip(paths, store.read_part(part), strict=True)
             of_files = [chunks_of(records, origin.of_file(path)) for path, (_, records) in files]
-            restored.add(of_files, written["subtask"], written["of"])
+            tables = StoredTables(store, part, origin) if part.tables else None
+            restored.add(of_files, written["subtask"], written["of"], tables)
     return restored

@@ -362,7 +362,7 @@ class MicroBatchQuery:
             self.counts.work((self._graph.tasks[id.task].label, id.index), busy / 1_000_000)
             read = sum(count.read for count in result.counts.steps.values())
             loads[id.task].append((round(min(1.0, busy / max(took, 1)), 4), 0.0, read))
-            size = None if result.part is None else sum(file.length for file in result.part.files)
+            size = None if result.part is None else result.part.length
             wrote = round(seconds.saving * 1_000_000)
             parts.append({"task": id.task, "subtask": id.index, "size": size, "waited": 0, "wrote": wrote})
         self.loads = loads

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 from typing import Any
 from uuid import uuid4
 
@@ -28,7 +27,7 @@ from ....windowing.timestamp import Timestamp
 from ...execution.checkpoints.catalog import path_of
 from ...execution.checkpoints.files import FileReference
 from ...execution.checkpoints.manifest import PartReference
-from ...execution.checkpoints.store import SnapshotStore
+from ...execution.checkpoints.store import SnapshotStore, Tables
 from ...execution.clock import Clock
 from ...execution.counters import Counts, StepCount
 from ...execution.operators.traffic import WorkerTraffic
@@ -41,6 +40,7 @@ from ...execution.streaming.output_sampler import OutputSampler
 from ...execution.streaming.snapshot import Restored, snapshot
 from ...execution.streaming.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
 from ...execution.streaming.state_settings import StateSettings
+from ...execution.streaming.tables import StoredTables
 from ...execution.streaming.task_program import TaskProgram
 from ...execution.user_errors import guarded
 from .commit_log import Reached, StatePart, part_name
@@ -135,16 +135,21 @@ class MicroBatchSubtask:
         for part in parts:
             records = (of_file for _, of_file in program.store.read_part(part.part))
             files = [self._chunks_of(own, file) for own, file in zip(records, part.part.files, strict=True)]
-            restored.add(files, part.index, part.parallelism)
+            tables = StoredTables(program.store, part.part, self._origin()) if part.part.tables else None
+            restored.add(files, part.index, part.parallelism, tables)
         restored.into(self.execution)
+        if not restored.is_base:
+            self.base = None
         restored.watch_keys(self.execution)
         self._was_loaded = bool(parts)
         self._loading = time.perf_counter() - began
 
     def _chunks_of(self, records: Iterable[bytes], file: FileReference) -> Iterable[Chunk]:
+        return chunks_of(records, self._origin().of_file(path_of(self.program.store.directory, file)))
+
+    def _origin(self) -> Origin:
         program = self.program
-        origin = Origin.of(f"the checkpoint in {program.store.directory}", program.execution_graph.plan)
-        return chunks_of(records, origin.of_file(path_of(program.store.directory, file)))
+        return Origin.of(f"the checkpoint in {program.store.directory}", program.execution_graph.plan)
 
     def teardown(self) -> None:
         """Tear down user code, and remove state on the disk."""
@@ -300,15 +305,15 @@ class MicroBatchSubtask:
             return observed
         return observed._replace(profile=(self._profiler.number, self._profiler.stop()))
 
-    def _chunks(self, is_whole: bool, labels: dict[str, None]) -> Iterator[Chunk]:
-        """Yield the snapshot; add the labels of its steps to `labels`."""
+    def _snapshot(self, is_whole: bool) -> tuple[list[Chunk], Tables | None]:
+        """Return the snapshot, in two parts."""
         backend = self.execution.backend
-        if backend is not None:
-            backend.remeasure()
-        for chunk in chain(snapshot(self.execution, is_whole), () if backend is None else backend.chunks(is_whole)):
-            if chunk.kind != CLOCKS:
-                labels[chunk.label] = None
-            yield chunk
+        if backend is None:
+            return snapshot(self.execution, is_whole), None
+        backend.remeasure()
+        chunks = snapshot(self.execution, is_whole)
+        spilled, tables = backend.snapshot(is_whole)
+        return [*spilled, *chunks], tables
 
     def _result(
         self,
@@ -326,15 +331,16 @@ class MicroBatchSubtask:
             if tokens:
                 staged[output.label] = [dumps(token, output.label) for token in tokens]
         whole = base is None or has_many_deltas(base)
-        labels: dict[str, None] = {}
-        chunks = self._chunks(whole, labels)
-        first = next(chunks, None)
+        chunks, tables = self._snapshot(whole)
+        labels = dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS)
         part = None
-        if first is not None:
+        if chunks or tables is not None:
             if program.reached is not None:
                 program.reached("before-state", batch.number)
-            records = records_of(chain([first], chunks))
-            part = program.store.write_part(batch.number, self._name, records, None if whole else base)
+            tables = None if tables is None else tables.beside(base)
+            part = program.store.write_part(
+                batch.number, self._name, records_of(chunks), None if whole else base, tables
+            )
             if program.reached is not None:
                 program.reached("after-state", batch.number)
         seconds.saving = time.perf_counter() - began

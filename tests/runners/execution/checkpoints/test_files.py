@@ -35,7 +35,7 @@ def written(*records: bytes, kind: SnapshotKind = SnapshotKind.FULL) -> tuple[by
     return disk.read("dir/a"), reference
 
 
-@given(st.lists(st.binary(max_size=50)), st.sampled_from(SnapshotKind))
+@given(st.lists(st.binary(max_size=50)), st.sampled_from([SnapshotKind.FULL, SnapshotKind.DELTA]))
 def test_records_come_back_as_they_were(records: list[bytes], kind: SnapshotKind) -> None:
     """Empty ones too, and none at all."""
     content, reference = written(*records, kind=kind)

@@ -14,6 +14,7 @@ from golden.pipelines import GOLDEN, Golden
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.runners.execution.checkpoints.manifest import PartReference
 from penstock.runners.execution.checkpoints.reader import SnapshotReader
 from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.inspection import entries as entries_module
@@ -23,8 +24,10 @@ from penstock.runners.execution.inspection.json_values import text_of
 from penstock.runners.execution.inspection.keys import entries_of_key, named_keys
 from penstock.runners.execution.state.keyed_state import KeyedState
 from penstock.runners.execution.state.timers import Timers
-from penstock.runners.execution.streaming.snapshot_chunks import STATE, TIMERS, WINDOWS, chunks_of
+from penstock.runners.execution.streaming.snapshot_chunks import STATE, TIMERS, WINDOWS, Chunk, Origin, chunks_of
+from penstock.runners.execution.streaming.tables import StoredTables
 from penstock.runners.execution.windows.snapshots import WindowRecord, state_of
+from penstock.sdk.coders.key_encoding import KEY_GROUPS
 from penstock.sdk.errors import CorruptSnapshotError, SnapshotError, StateNotFoundError, UntrustedSnapshotError
 
 WITHOUT = ("state, ended", "state, productions", "windows, productions")
@@ -36,14 +39,22 @@ def reader_of(directory: pathlib.Path) -> StateReader:
     return StateReader(store, store.select())
 
 
+def chunks_in(reader: StateReader, part: PartReference) -> Iterator[Chunk]:
+    """Of its files, and of its tables."""
+    for _, records in reader.store.read_part(part):
+        yield from chunks_of(records)
+    if part.tables:
+        with StoredTables(reader.store, part, Origin("here")).opened() as tables:
+            yield from tables.decoded(range(KEY_GROUPS))
+
+
 def restored(reader: StateReader) -> Iterator[tuple[str, str, str, str, str]]:
     """What the operators' own restore makes of the parts: label, kind, name, key and value."""
     for part in reader.parts():
         chained: dict[tuple[str, str], list[Any]] = {}
-        for _, records in reader.store.read_part(part):
-            for label, kind, group, data in chunks_of(records):
-                if group is not None and kind in (STATE, TIMERS, WINDOWS):
-                    chained.setdefault((label, kind), []).extend(data)
+        for label, kind, group, data in chunks_in(reader, part):
+            if group is not None and kind in (STATE, TIMERS, WINDOWS):
+                chained.setdefault((label, kind), []).extend(data)
         for (label, kind), records in chained.items():
             if kind == STATE:
                 state = KeyedState()

@@ -23,6 +23,7 @@ from penstock.sdk.errors import CheckpointMismatchError, PenstockError, Snapshot
 (STATE,) = (golden for golden in GOLDEN if golden.name == "state, aligned")
 (BATCHES,) = (golden for golden in GOLDEN if golden.name == "state, batches")
 (WINDOWS,) = (golden for golden in GOLDEN if golden.name == "windows, aligned")
+TABLES = [golden for golden in GOLDEN if golden.name.endswith(", tables")]
 (UNALIGNED,) = (golden for golden in GOLDEN if golden.name == "windows, unaligned")
 
 
@@ -49,7 +50,7 @@ def louder(entry: StateEntry) -> StateEntry:
     return entry.with_value([Note(note.text.replace("number", "NUMBER"), note.at) for note in entry.value])
 
 
-@pytest.mark.parametrize("golden", [STATE, BATCHES, WINDOWS], ids=lambda golden: golden.name)
+@pytest.mark.parametrize("golden", [STATE, BATCHES, WINDOWS, *TABLES], ids=lambda golden: golden.name)
 def test_a_pipeline_goes_on_from_a_savepoint_of_unchanged_values(golden: Golden, tmp_path: pathlib.Path) -> None:
     """With the results that it had without the migration."""
     expected = unpacked(golden, tmp_path)

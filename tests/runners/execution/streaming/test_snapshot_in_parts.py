@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 from support.pipelines.recording import Recording
 
 import penstock as beam
+from penstock.runners.execution.checkpoints.store import Tables
 from penstock.runners.execution.clock import Clock
 from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.streaming.snapshot import snapshot, snapshot_in_parts
-from penstock.runners.execution.streaming.snapshot_chunks import Chunk, chunks_of, records_of
+from penstock.runners.execution.streaming.snapshot_chunks import Chunk, Origin, chunks_of, records_of
 from penstock.runners.execution.streaming.state_settings import StateSettings
+from penstock.runners.execution.streaming.tables import OpenTables
 from penstock.runners.execution.streaming.task_program import TaskProgram
+from penstock.sdk.coders.key_encoding import KEY_GROUPS
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import (
@@ -114,10 +118,20 @@ def take(execution: TaskProgram, number: int, keys: Iterable[int] = range(KEYS))
 
 
 def contents(chunks: Iterable[Chunk]) -> list[Any]:
-    found = list(chunks_of(records_of(chunks)))
     return sorted(
-        (chunk.kind, chunk.label, repr(record)) for chunk in found if chunk.group is not None for record in chunk.data
+        (chunk.kind, chunk.label, repr(record)) for chunk in chunks if chunk.group is not None for record in chunk.data
     )
+
+
+def on_disk(execution: TaskProgram, is_whole: bool) -> tuple[Iterator[Chunk], Tables | None]:
+    return (iter(()), None) if execution.backend is None else execution.backend.snapshot(is_whole)
+
+
+def entries(tables: Tables | None) -> list[Chunk]:
+    if tables is None:
+        return []
+    with contextlib.closing(OpenTables(tables.directory, Origin("here"))) as opened:
+        return list(opened.decoded(range(KEY_GROUPS)))
 
 
 @pytest.mark.parametrize("state", [None, StateSettings(100_000)], ids=["memory", "rocksdb"])
@@ -128,22 +142,17 @@ def test_later_chunks_are_those_of_the_barrier(state: StateSettings | None) -> N
         some = range(0, KEYS, number)
         take(one, number, some)
         take(other, number, some)
-        expected = snapshot(one, is_whole)
-        expected += [] if one.backend is None else one.backend.chunks(is_whole)
-        known = contents(expected)
+        known = contents(chunks_of(records_of(snapshot(one, is_whole))))
+        spilled, tables = on_disk(one, is_whole)
+        known_on_disk = contents([*spilled, *entries(tables)])
 
         now, later = snapshot_in_parts(other, is_whole)
         found = list(records_of(now))
-        from_disk = () if other.backend is None else other.backend.chunks(is_whole)
+        spilled, tables = on_disk(other, is_whole)
         take(other, 10 * number)
         take(one, 10 * number)
-        found += [*records_of(later), *records_of(from_disk)]
-        assert len(known) > 3 * KEYS / number
-        assert known == sorted(
-            (chunk.kind, chunk.label, repr(record))
-            for chunk in chunks_of(found)
-            if chunk.group is not None
-            for record in chunk.data
-        )
+        assert known == contents(chunks_of([*found, *records_of(later)]))
+        assert known_on_disk == contents([*spilled, *entries(tables)])
+        assert len(known) + len(known_on_disk) > 3 * KEYS / number
     for each in (one, other):
         each.close_backend()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import pathlib
+import re
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,15 +14,22 @@ import pytest
 from support.pipelines.recording import Recording
 
 import penstock as beam
+from penstock.runners.execution.checkpoints.manifest import PartReference
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.clock import Clock
 from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.shuffle.partitioner import owner
 from penstock.runners.execution.streaming.snapshot import Restored, snapshot
-from penstock.runners.execution.streaming.snapshot_chunks import chunks_of, records_of
+from penstock.runners.execution.streaming.snapshot_chunks import Origin, chunks_of, records_of
 from penstock.runners.execution.streaming.state_settings import StateSettings
+from penstock.runners.execution.streaming.tables import StoredTables
 from penstock.runners.execution.streaming.task_program import TaskProgram
+from penstock.sdk.coders.key_encoding import key_groups
 from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.errors import CorruptSnapshotError
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import BagStateSpec
 from penstock.testing import TestStream
@@ -66,11 +78,34 @@ class Task:
         assert grouping.windows is not None
         return len(grouping.windows.table) + len(keyed.executor.state)
 
-    def records(self, is_whole: bool) -> Iterator[bytes]:
+    def records(self) -> Iterator[bytes]:
+        """The records of a savepoint."""
         self.backend.remeasure()
-        yield from records_of(snapshot(self.execution, is_whole))
-        for chunk in self.backend.chunks(is_whole):
+        yield from records_of(snapshot(self.execution, True))
+        for chunk in self.backend.whole_chunks():
             yield from records_of([chunk])
+
+    def contents(self) -> list[Any]:
+        chunks = chunks_of(self.records())
+        return sorted((c.kind, c.label, repr(record)) for c in chunks if c.group is not None for record in c.data)
+
+    def part(self, store: SnapshotStore, epoch: int, base: PartReference | None) -> PartReference:
+        """The part of a checkpoint of this epoch."""
+        store.begin(epoch)
+        self.backend.remeasure()
+        chunks = snapshot(self.execution, base is None)
+        spilled, tables = self.backend.snapshot(base is None)
+        assert tables is not None
+        part = store.write_part(epoch, "part", records_of([*spilled, *chunks]), base, tables.beside(base))
+        store.commit(epoch, [part])
+        return part
+
+    def restore(self, store: SnapshotStore, part: PartReference, parallelism: int = 1) -> Restored:
+        restored = Restored(0, parallelism, backend=self.backend)
+        files = [chunks_of(records) for _, records in store.read_part(part)]
+        restored.add(files, 0, 1, StoredTables(store, part, Origin("here")))
+        restored.into(self.execution)
+        return restored
 
 
 @pytest.fixture
@@ -82,33 +117,107 @@ def tasks() -> Iterator[list[Task]]:
 
 
 def test_there_is_never_more_in_memory_than_there_may_be(tasks: list[Task]) -> None:
-    """While keys come, while a whole snapshot and one of changes are written, and while they are read."""
+    """While keys come, while a savepoint is written, and while it is read."""
     one, other = tasks
     one.take(range(KEYS))
     few = one.in_memory()
     assert 0 < few < KEYS / 4
     assert [KEYS, KEYS] == list(one.execution.kept().values())
 
-    files: list[list[bytes]] = [[], []]
-    for record in one.records(True):
-        files[0].append(record)
+    file: list[bytes] = []
+    for record in one.records():
+        file.append(record)
         assert few >= one.in_memory()
-    one.take(range(10, 20))
-    files[1] += one.records(False)
-    assert sum(map(len, files[1])) < sum(map(len, files[0])) / 10
 
     restored = Restored(0, 1, backend=other.backend)
-    restored.add([chunks_of(file) for file in files], 0, 1)
+    restored.add([chunks_of(file)], 0, 1)
     assert 2 * few > other.in_memory()
     restored.into(other.execution)
     other.backend.remeasure()
     assert 2 * few > other.in_memory()
+    assert one.contents() == other.contents()
 
-    def contents(task: Task) -> list[Any]:
-        chunks = chunks_of(task.records(True))
-        return sorted((c.kind, c.label, repr(record)) for c in chunks if c.group is not None for record in c.data)
 
-    assert contents(one) == contents(other)
+@pytest.fixture(params=["local disk", "another file system", "object store"])
+def store(tmp_path: pathlib.Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SnapshotStore:
+    if request.param == "another file system":
+        monkeypatch.setattr(os, "link", raises_exdev)
+    url = f"memory://{uuid.uuid4().hex}" if request.param == "object store" else str(tmp_path / "checkpoints")
+    store = SnapshotStore(disk_of(url), url)
+    store.take_over()
+    return store
+
+
+def raises_exdev(*paths: str) -> None:
+    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+
+def test_a_checkpoint_has_what_is_in_memory_and_links_to_the_rest(tasks: list[Task], store: SnapshotStore) -> None:
+    """What has changed is written, and little more; it becomes another task's state without being read."""
+    one, other = tasks
+    one.take(range(KEYS))
+    few = one.in_memory()
+    full = one.part(store, 0, None)
+    one.take(range(10, 20))
+    changed = one.part(store, 1, full)
+    shared = {each for each in changed.tables if each.name.endswith(".sst")} & set(full.tables)
+    assert sum(table.file.length for table in shared) > 3 * changed.files[1].length
+    assert full.tables != changed.tables
+
+    restored = other.restore(store, changed)
+    assert restored.is_base
+    assert 0 < other.in_memory() < 2 * few
+    known = one.contents()
+    assert known == other.contents()
+    # The first own checkpoint has the files that it began with.
+    again = other.part(store, 2, None)
+    sst = {each for each in changed.tables if each.name.endswith(".sst")}
+    assert sst & set(again.tables)
+
+    other.take(range(0, KEYS, 3))
+    one.take(range(0, KEYS, 3))
+    assert known != one.contents() == other.contents()
+
+
+def test_a_smaller_part_of_the_keys_is_taken_over(tasks: list[Task], store: SnapshotStore) -> None:
+    """Those of the subtask's key groups, and no others."""
+    one, other = tasks
+    one.take(range(KEYS))
+    part = one.part(store, 0, None)
+    assert not other.restore(store, part, parallelism=2).is_base
+    wanted = {
+        repr(f"key {n}")
+        for n, group in enumerate(key_groups([f"key {n}" for n in range(KEYS)]))
+        if owner(group, 2) == 0
+    }
+    assert KEYS / 3 < len(wanted) < KEYS * 2 / 3
+    mine = [
+        entry
+        for entry in one.contents()
+        if any(key in entry[2] for key in re.findall(r"'key [0-9]+'", entry[2]) if key in wanted)
+    ]
+    assert mine == other.contents()
+
+
+@pytest.mark.parametrize("store", ["local disk"], indirect=True)
+def test_a_damaged_table_is_found_before_it_is_used(tasks: list[Task], store: SnapshotStore) -> None:
+    one, other = tasks
+    one.take(range(KEYS))
+    part = one.part(store, 0, None)
+    table = next(table for table in part.tables if table.name.endswith(".sst"))
+    path = pathlib.Path(store.directory, "files", table.file.file)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.unlink()
+    path.write_bytes(content)
+
+    with pytest.raises(CorruptSnapshotError, match=rf"{table.file.file}: found a table of .* bytes, checksum"):
+        store.newest_complete()
+    with pytest.raises(CorruptSnapshotError, match=table.file.file):
+        other.restore(store, part)
+    path.unlink()
+    with pytest.raises(CorruptSnapshotError, match="no such file"):
+        store.newest_complete()
 
 
 def test_the_least_recently_used_entries_are_spilled_first(tasks: list[Task]) -> None:

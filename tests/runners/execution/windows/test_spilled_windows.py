@@ -10,6 +10,7 @@ from transcripts.operator_player import OperatorPlayer
 from transcripts.runner import Element, Pane, load, run
 
 from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
+from penstock.runners.execution.spilling.spilled_step import NumberedWindows
 from penstock.runners.execution.windows import snapshots
 from penstock.runners.execution.windows.spilled_windows import SpilledWindows
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
@@ -17,7 +18,7 @@ from penstock.sdk.elements.bundle import Bundle
 
 
 class SpillingPlayer(OperatorPlayer):
-    """Spills all windows after each step, and writes a snapshot; after every second step restores from that alone."""
+    """Spills windows after each step, and takes a snapshot; after every second step restores from that alone."""
 
     def __init__(self, transcript: Any, database: SpillDatabase, whole: bool) -> None:
         super().__init__(transcript)
@@ -30,10 +31,10 @@ class SpillingPlayer(OperatorPlayer):
         self._spilled = self._new()
 
     def _new(self) -> SpilledWindows:
-        entries = SpilledEntries(self._database, 0)
         # The entries of the player before.
         self._database.rocksdb.delete_range(b"\x00", b"\x01")
-        return SpilledWindows(self.operator.table, "Transcript", entries, lambda: None)
+        entries = SpilledEntries(self._database, 0)
+        return SpilledWindows(self.operator.table, "Transcript", entries, lambda: None, lambda keys: None)
 
     @property
     def dropped(self) -> int:
@@ -54,19 +55,34 @@ class SpillingPlayer(OperatorPlayer):
         self._steps += 1
         whole = self._whole or self._steps == 1
         self._spilled.spill(0.5 if self._steps % 3 else 1)
-        found = [r for _, records in snapshots.by_group(self.operator.table, whole) for r in records]
-        found += [r for _, records in self._spilled.records(whole) for r in records]
+        self._spilled.use()
+        found = [] if whole else [r for _, records in self._spilled.removed() for r in records]
+        found += [r for _, records in snapshots.by_group(self.operator.table, whole) for r in records]
         self._records = found if whole else [*self._records, *found]
+        if self._steps % 2 == 0:
+            self._restore()
         self._spilled.spill(1)
         assert 0 == len(self.operator.table)
-        if self._steps % 2 == 0:
-            self._dropped += self.operator.dropped
-            clocks = self.operator.clocks()
-            self.operator = TriggeredWindows(self._fold)
-            self.operator.set_clocks(clocks)
-            self._spilled = self._new()
-            self._spilled.restore(pickle.loads(pickle.dumps(self._records)))
         return panes
+
+    def _restore(self) -> None:
+        """Restore what was in memory from the records; the database is as it was."""
+        number, count, windows = self._spilled.noted()
+        before = self._shown()
+        self._dropped += self.operator.dropped
+        clocks = self.operator.clocks()
+        self.operator = TriggeredWindows(self._fold)
+        self.operator.set_clocks(clocks)
+        self._spilled = SpilledWindows(
+            self.operator.table, "Transcript", SpilledEntries(SpillDatabase(), 0), lambda: None, lambda keys: None
+        )
+        self._spilled.restore(pickle.loads(pickle.dumps(self._records)))
+        self._spilled._entries._database = self._database
+        self._spilled.adopt(number, count, NumberedWindows.of(pickle.loads(pickle.dumps(windows))))
+        assert before == self._shown()
+
+    def _shown(self) -> set[str]:
+        return {repr((r.key, r.window, r.states)) for _, records in self._spilled.records() for r in records}
 
 
 @pytest.mark.parametrize(("number", "transcript"), list(enumerate(load())), ids=str)

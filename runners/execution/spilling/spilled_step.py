@@ -1,0 +1,148 @@
+"""Spilled entries of one step, whose ids have the number of a window: what windows and keyed state have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from ....sdk.coders.key_encoding import encode_key, key_groups
+from ....sdk.elements.bundle import Windows
+from ....windowing import BoundedWindow
+from .rocksdb import SpilledEntries, Times
+
+_SIZE = 8
+# In place of a window, if there is none.
+_NONE = bytes(_SIZE)
+
+
+class NumberedWindows:
+    """Numbers of the windows of spilled entries, which are shorter than windows.
+
+    The id of an entry has a byte for the key group, the number of the window, and the key.
+
+    >>> from penstock.windowing import IntervalWindow
+    >>> windows = NumberedWindows()
+    >>> number = windows.add_entry(IntervalWindow(0, 10))
+    >>> windows.windows(b"g" + number + b"key"), IntervalWindow(0, 10) in windows
+    (([0.0, 10.0),), True)
+    >>> windows.remove_entry(b"g" + number + b"key")
+    >>> IntervalWindow(0, 10) in windows
+    False
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[BoundedWindow, bytes] = {}
+        self._windows: dict[bytes, Windows] = {}
+        self._counts: dict[bytes, int] = {}
+        self._last = 0
+
+    def __contains__(self, window: BoundedWindow | None) -> bool:
+        return window in self._numbers
+
+    def __iter__(self) -> Iterator[BoundedWindow]:
+        return iter(self._numbers)
+
+    def plain(self) -> list[tuple[bytes, BoundedWindow, int]]:
+        """Return the number of each window, the window, and the number of its entries."""
+        return [(number, window, self._counts[number]) for window, number in self._numbers.items()]
+
+    @staticmethod
+    def of(plain: Iterable[tuple[bytes, BoundedWindow, int]]) -> NumberedWindows:
+        """Return the windows of `plain`."""
+        windows = NumberedWindows()
+        for number, window, count in plain:
+            windows._numbers[window], windows._windows[number], windows._counts[number] = number, (window,), count
+            windows._last = max(windows._last, int.from_bytes(number, "big"))
+        return windows
+
+    def add_entry(self, window: BoundedWindow | None) -> bytes:
+        """Count an entry of a window, and return the window's number."""
+        if window is None:
+            return _NONE
+        number = self._numbers.get(window)
+        if number is None:
+            self._last += 1
+            number = self._numbers[window] = self._last.to_bytes(_SIZE, "big")
+            self._windows[number] = (window,)
+            self._counts[number] = 0
+        self._counts[number] += 1
+        return number
+
+    def remove_entry(self, id: bytes) -> None:
+        """Count one entry less of a window."""
+        number = id[1 : 1 + _SIZE]
+        if number == _NONE:
+            return
+        self._counts[number] -= 1
+        if not self._counts[number]:
+            (window,) = self._windows.pop(number)
+            del self._numbers[window], self._counts[number]
+
+    def number_of(self, window: BoundedWindow | None) -> bytes:
+        """Return the number of a window that has entries."""
+        return _NONE if window is None else self._numbers[window]
+
+    def ids(self, keys: list[Any], windows: Sequence[BoundedWindow | None], new: bool = False) -> list[bytes]:
+        """Return the ids of entries; new ones are counted."""
+        number = self.add_entry if new else self.number_of
+        return [
+            bytes([group]) + number(window) + encode_key(key)
+            for group, key, window in zip(key_groups(keys), keys, windows)
+        ]
+
+    def take_over(self, id: bytes, windows: NumberedWindows) -> bytes:
+        """Count an entry that has an id by the numbers of others; return its id by these."""
+        number = id[1 : 1 + _SIZE]
+        if number == _NONE:
+            return id
+        (window,) = windows._windows[number]
+        return id[:1] + self.add_entry(window) + id[1 + _SIZE :]
+
+    def windows(self, id: bytes) -> Windows | None:
+        """Return the window of an entry, as the windows of an element; None where it has those of a key."""
+        return self._windows.get(id[1 : 1 + _SIZE])
+
+
+class SpilledStep:
+    """The spilled entries of a step.
+
+    An entry is in memory or spilled, and never both.
+
+    Args:
+      label: the step's full label.
+      entries: the entries in RocksDB.
+      spill_excess: spills entries if there are too many in memory.
+      note_keys: called with the keys that are spilled.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        entries: SpilledEntries,
+        spill_excess: Callable[[], None],
+        note_keys: Callable[[Sequence[Any]], None],
+    ) -> None:
+        self.spill_excess = spill_excess
+        self._label = label
+        self._entries = entries
+        self._note_keys = note_keys
+        self._numbers = NumberedWindows()
+
+    @property
+    def number_spilled(self) -> int:
+        """Return the number of spilled entries."""
+        return len(self._entries)
+
+    def noted(self) -> tuple[int, int, list[tuple[bytes, BoundedWindow, int]]]:
+        """Return what `adopt` is given."""
+        return self._entries.number, len(self._entries), self._numbers.plain()
+
+    def adopt(self, number: int, count: int, windows: NumberedWindows) -> None:
+        """Be the entries that a database has, when nothing was spilled yet."""
+        self._entries.adopt(number, count)
+        self._numbers = windows
+
+    def take_over(self, entries: Iterable[tuple[bytes, Times, bytes]], windows: NumberedWindows) -> None:
+        """Add entries of another database, whose ids have other numbers of windows."""
+        numbers = self._numbers
+        self._entries.put((numbers.take_over(id, windows), times, data) for id, times, data in entries)
