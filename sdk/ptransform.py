@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
     from .pvalue import PCollection
-    from .static_types import Applicable, ApplicableToElements, OfInput, Result, Unannotated, Unlike
+    from .static_types import Applicable, ApplicableToElements, OfElements, OfInput, Result, Unannotated, Unlike
 
     A = TypeVar("A")
     B = TypeVar("B")
@@ -350,6 +350,9 @@ class PTransform(Generic[InputT, OutputT]):
     def __ror__(self: Applicable[tuple[PCollection[A], ...], B], left: tuple[PCollection[A], ...]) -> B: ...
     @overload
     def __ror__(self: Applicable[list[PCollection[A]], B], left: list[PCollection[A]]) -> B: ...
+    # A tuple of any number of items, such as `tuple(line.split())`, may be a pair.
+    @overload
+    def __ror__(self: Applicable[PCollection[tuple[A, C]], B], left: OfElements[tuple[D, ...]]) -> B: ...
     @overload
     def __ror__(self: Applicable[PCollection[A], PCollection[B]], left: Iterable[A]) -> list[B]: ...
     @overload

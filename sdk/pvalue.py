@@ -244,6 +244,8 @@ class PCollection(PValue, Generic[T_co]):
         self.grouping: Any = NOT_KNOWN
 
     if MYPY:
+        # For the protocol `OfElements`.
+        def _elements(self) -> list[T_co]: ...
 
         @overload
         def __or__(self, transform: Unannotated[PCollection[T_co], OutputT]) -> OutputT: ...
@@ -283,11 +285,15 @@ class PCollection(PValue, Generic[T_co]):
         def __or__(self, transform: Elementwise[PCollection[T_co], PCollection[OutputT]]) -> PCollection[OutputT]: ...
         @overload
         def __or__(self, transform: OfWholeInput[PCollection[T_co], OutputT]) -> OutputT: ...
-        # `os.path.basename` and `", ".join`, of which Pyright takes the first signature.
+        # `os.path.basename`, `os.path.join` and `", ".join`, of which Pyright takes the first signature.
         @overload
         def __or__(
             self: PCollection[str], transform: Elementwise[PCollection[PathLike[str]], PCollection[OutputT]]
         ) -> PCollection[OutputT]: ...
+        @overload
+        def __or__(
+            self: PCollection[str], transform: Elementwise[PCollection[LiteralString], PCollection[LiteralString]]
+        ) -> PCollection[str]: ...
         @overload
         def __or__(
             self: PCollection[Iterable[str]],

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar, overload
 
 from .pvalue import PCollection
+from .static_types import OfElements
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -33,6 +34,8 @@ class KeepsPairs(Protocol):
     @overload
     def __call__(self, left: PCollection[tuple[K, V]], /) -> PCollection[tuple[K, V]]: ...
     @overload
+    def __call__(self, left: OfElements[tuple[V, ...]], /) -> PCollection[tuple[V, V]]: ...
+    @overload
     def __call__(self, left: Iterable[tuple[K, V]], /) -> list[tuple[K, V]]: ...
 
 
@@ -50,6 +53,8 @@ class MakesListsPerKey(Protocol):
 
     @overload
     def __call__(self, left: PCollection[tuple[K, V]], /) -> PCollection[tuple[K, list[V]]]: ...
+    @overload
+    def __call__(self, left: OfElements[tuple[V, ...]], /) -> PCollection[tuple[V, list[V]]]: ...
     @overload
     def __call__(self, left: Iterable[tuple[K, V]], /) -> list[tuple[K, list[V]]]: ...
 
@@ -69,6 +74,8 @@ class MakesDicts(Protocol):
     @overload
     def __call__(self, left: PCollection[tuple[K, V]], /) -> PCollection[dict[K, V]]: ...
     @overload
+    def __call__(self, left: OfElements[tuple[V, ...]], /) -> PCollection[dict[V, V]]: ...
+    @overload
     def __call__(self, left: Iterable[tuple[K, V]], /) -> list[dict[K, V]]: ...
 
 
@@ -77,6 +84,8 @@ class Groups(Protocol):
 
     @overload
     def __call__(self, left: PCollection[tuple[K, V]], /) -> PCollection[tuple[K, Iterable[V]]]: ...
+    @overload
+    def __call__(self, left: OfElements[tuple[V, ...]], /) -> PCollection[tuple[V, Iterable[V]]]: ...
     @overload
     def __call__(self, left: Iterable[tuple[K, V]], /) -> list[tuple[K, Iterable[V]]]: ...
 
@@ -87,6 +96,8 @@ class TakesKeys(Protocol):
     @overload
     def __call__(self, left: PCollection[tuple[K, object]], /) -> PCollection[K]: ...
     @overload
+    def __call__(self, left: OfElements[tuple[K, ...]], /) -> PCollection[K]: ...
+    @overload
     def __call__(self, left: Iterable[tuple[K, object]], /) -> list[K]: ...
 
 
@@ -96,6 +107,8 @@ class TakesValues(Protocol):
     @overload
     def __call__(self, left: PCollection[tuple[object, V]], /) -> PCollection[V]: ...
     @overload
+    def __call__(self, left: OfElements[tuple[V, ...]], /) -> PCollection[V]: ...
+    @overload
     def __call__(self, left: Iterable[tuple[object, V]], /) -> list[V]: ...
 
 
@@ -104,6 +117,8 @@ class Swaps(Protocol):
 
     @overload
     def __call__(self, left: PCollection[tuple[K, V]], /) -> PCollection[tuple[V, K]]: ...
+    @overload
+    def __call__(self, left: OfElements[tuple[V, ...]], /) -> PCollection[tuple[V, V]]: ...
     @overload
     def __call__(self, left: Iterable[tuple[K, V]], /) -> list[tuple[V, K]]: ...
 
@@ -122,6 +137,8 @@ class CombinesPerKey(Protocol[V_contra, R]):
 
     @overload
     def __call__(self, left: PCollection[tuple[K, V_contra]], /) -> PCollection[tuple[K, R]]: ...
+    @overload
+    def __call__(self, left: OfElements[tuple[K, ...]], /) -> PCollection[tuple[K, R]]: ...
     @overload
     def __call__(self, left: Iterable[tuple[K, V_contra]], /) -> list[tuple[K, R]]: ...
 

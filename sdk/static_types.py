@@ -9,6 +9,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import Enum
+from os import PathLike
 from typing import (
     Any,
     ClassVar,
@@ -133,6 +134,12 @@ class OfInput(Protocol[InputT, OutputT_co]):
     def expand(self, input_or_inputs: Any, /) -> OutputT_co: ...
 
 
+class OfElements(Protocol[ElementT]):
+    """A PCollection of exactly these elements, and of none of a type derived from theirs."""
+
+    def _elements(self) -> list[ElementT]: ...
+
+
 class Refused(Protocol[ResultT_co]):
     """No transform, as `Refused[Never]`.  Mypy says what is wrong by a signature that fits but for its types."""
 
@@ -152,7 +159,7 @@ class ProcessWithKeywords(Protocol[ElementT_contra, ResultT_co]):
 
     def _declares(self, element: ElementT_contra, /) -> object: ...
 
-    def process(self, element: ElementT_contra, /, *, _: Any) -> ResultT_co: ...
+    def process(self, element: ElementT_contra, /, *, any_name: Any) -> ResultT_co: ...
 
 
 class UnannotatedProcess(Protocol[ElementT_contra, ResultT_co]):
@@ -169,6 +176,10 @@ class DoFnOf(Protocol[ElementT_contra]):
     def _declares(self, element: ElementT_contra, /) -> object: ...
 
     def process(self, element: ElementT_contra, /) -> Outputs[Any]: ...
+
+
+class ClassInPlaceOfInstance:
+    """A stand-in for the elements of a DoFn whose class is given to a ParDo, in messages."""
 
 
 # What `process` returns for outputs of a type.
@@ -214,6 +225,12 @@ class _LambdaOfMany(_OnlyLambdas, Protocol):
 Lambda: TypeAlias = _LambdaOfFew | _LambdaOfMany
 
 
+class FunctionOfItems(Protocol):
+    """A lambda of more than four parameters.  Mypy infers it without its context."""
+
+    def __call__(self, a: Unlike, b: Unlike, c: Unlike, d: Unlike, e: Unlike, /, *args: Any, **kwargs: Any) -> Any: ...
+
+
 class Same:
     """A stand-in for the elements of the input."""
 
@@ -229,7 +246,7 @@ if MYPY:
     # Mypy infers a lambda only from a function with as many defaults.  Where nothing says what A is, A would be
     # `Never`, but `A | Any` is `Any`.
     # With `**kwargs` in P, mypy accepts no call.  Only such a function takes an argument of any name.
-    WithKeywords: TypeAlias = Callable[[A, NamedArg(Any, "_")], B]
+    WithKeywords: TypeAlias = Callable[[A, NamedArg(Any, "any_name")], B]
     WithDefault: TypeAlias = Callable[[A | Any, DefaultArg(Any)], B]
     WithDefaults: TypeAlias = Callable[[A | Any, DefaultArg(Any), DefaultArg(Any)], B]
     WithThreeDefaults: TypeAlias = Callable[[A | Any, DefaultArg(Any), DefaultArg(Any), DefaultArg(Any)], B]
@@ -237,7 +254,7 @@ if MYPY:
     WithArgumentAndDefault: TypeAlias = Callable[[A | Any, X, DefaultArg(Any)], B]
     PairWithDefault: TypeAlias = Callable[[Any, Any, DefaultArg(Any)], B]
     PairWithDefaults: TypeAlias = Callable[[Any, Any, DefaultArg(Any), DefaultArg(Any)], B]
-    PairWithKeywords: TypeAlias = Callable[[A, X, NamedArg(Any, "_")], B]
+    PairWithKeywords: TypeAlias = Callable[[A, X, NamedArg(Any, "any_name")], B]
 else:
     Function: TypeAlias = Lambda | Callable[Concatenate[A, P], B]
     WithDefault: TypeAlias = Callable[[A], B]
@@ -247,7 +264,16 @@ else:
 
 # Elements whose items are arguments of a function: pairs, whose types count, and others.  With `tuple[Any, ...]` mypy
 # wouldn't infer them.
-Items: TypeAlias = tuple[A, B] | tuple[Any, Any, Any] | tuple[Any, Any, Any, Any] | list[Any]
+Items: TypeAlias = (
+    tuple[A, B]
+    | tuple[Any, Any, Any]
+    | tuple[Any, Any, Any, Any]
+    | tuple[Any, Any, Any, Any, Any]
+    | tuple[Any, Any, Any, Any, Any, Any]
+    | tuple[Any, Any, Any, Any, Any, Any, Any]
+    | tuple[Any, Any, Any, Any, Any, Any, Any, Any]
+    | list[Any]
+)
 
 
 class Combiner(Protocol[ElementT_contra, ResultT_co]):
@@ -280,6 +306,25 @@ class Summation(Protocol):
     """`sum`, which has a second parameter.  Without the left side of `|`, checkers take its first signature."""
 
     def __call__(self, values: Iterable[Summable], /, start: Summable) -> Summable: ...
+
+
+# No function, and mypy infers no lambda for it.
+NoLambda: TypeAlias = Callable[[Never, Never, Never, Never, Never, Never], Never]
+
+
+class OfPath(Protocol):
+    """`os.path.split` and `os.path.splitext`, whose first signature is of `PathLike`."""
+
+    @overload
+    def __call__(self, path: PathLike[str], /) -> tuple[str, str]: ...
+    @overload
+    def __call__(self, path: str, /) -> tuple[str, str]: ...
+
+
+class Power(Protocol):
+    """`pow`, of which Pyright takes a signature of literals."""
+
+    def __call__(self, base: int, exp: int, mod: int) -> int: ...
 
 
 class Formatting(Protocol):

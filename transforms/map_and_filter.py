@@ -20,7 +20,7 @@ from ..sdk.dofn.dofn import (
 from ..sdk.dofn.hints import hints_of_dofn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.type_variables import A, B, KeptT, R, T
+from ..sdk.type_variables import A, B, K, KeptT, R, T
 from .filled_collections import warn_of_filled
 from .pardo import ParDo
 
@@ -30,7 +30,20 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from ..sdk.elements.element_wrappers import TaggedOutput
-    from ..sdk.static_types import Formatting, Function, Gradual, Items, Lambda, Result, Same, Summation  # noqa: F401 (in parameters of classes)
+    from ..sdk.static_types import (  # noqa: F401 (in parameters of classes)
+        Formatting,
+        Function,
+        FunctionOfItems,
+        Gradual,
+        Items,
+        Lambda,
+        NoLambda,
+        OfPath,
+        Power,
+        Result,
+        Same,
+        Summation,
+    )
 
     P = ParamSpec("P")
     Element = TypeVar("Element")
@@ -75,6 +88,8 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
         @overload
         def __init__(self, fn: Callable[[A, X, Y], T], argument: X, second: Y, /) -> None: ...
         @overload
+        def __init__(self, fn: WithKeywords[A, T], **kwargs: Any) -> None: ...
+        @overload
         def __init__(self: Filter[Element, Kept], fn: Callable[[Element], TypeGuard[Kept]]) -> None: ...  # type: ignore[misc]
         @overload
         def __init__(self: Filter[Element, Kept], fn: Callable[[Element], TypeIs[Kept]]) -> None: ...  # type: ignore[misc]
@@ -97,6 +112,8 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
         def __init__(self: Map[Any, Text], fn: type[Text], argument: str | int, /) -> None: ...  # type: ignore[misc]
         @overload
         def __init__(self: Map[Any, int], fn: type[int], *, base: int) -> None: ...  # type: ignore[misc]
+        @overload
+        def __init__(self: Map[str, tuple[str, str]], fn: OfPath | NoLambda) -> None: ...  # type: ignore[misc]
         # And of `max`.
         @overload
         def __init__(self: Map[Iterable[X], X], fn: Callable[..., Any], *, default: X) -> None: ...  # type: ignore[misc]
@@ -115,11 +132,17 @@ class _CallableParDo(ParDo[A, B], Generic[A, B, R, T]):
         @overload
         def __init__(self: Map[Any, Dict], fn: type[Dict]) -> None: ...
         @overload
+        def __init__(self: Map[Any, Any], fn: Power, argument: float, *args: Any) -> None: ...
+        @overload
         def __init__(self: Map[object, str], fn: Formatting, *args: object, **kwargs: object) -> None: ...
         # `sorted` and the like.  Pyright doesn't know the parameter of the lambda.
         @overload
         def __init__(
             self: Map[Any, Y], fn: Callable[..., Y], *, key: Lambda | Callable[..., Any], **kwargs: Any
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: FlatMap[Any, Y], fn: Callable[..., Iterable[Y]], *, key: Lambda | Callable[..., Any], **kwargs: Any
         ) -> None: ...
         @overload
         def __init__(self: Filter[Element, Kept], fn: Lambda | Callable[[Element], TypeGuard[Kept]]) -> None: ...
@@ -250,22 +273,13 @@ class Filter(_CallableParDo[A, A, object, "Result"], Generic[A, KeptT]):
         return hints if taken is None or hints.output_types else hints.with_output_types(taken)
 
 
-class MapTuple(_CallableParDo["Items[A, B]", R, R, "Result"], Generic[A, B, R]):
-    """Map, with the items of each element as the function's arguments.
-
-    Returns a `PCollection[B]` for a function with results of type B.
-
-    >>> import penstock as beam
-    >>> [("a", 1)] | beam.MapTuple(lambda key, value: key * value)
-    ['a']
-    """
-
-    dofn = MapTupleDoFn
+class _TupleParDo(_CallableParDo["Items[A, B]", K, R, T], Generic[A, B, K, R, T]):
+    """A ParDo of elements of type K around a function of an element's items."""
 
     if MYPY:
 
         @overload
-        def __init__(self, fn: Callable[[A, B], Result]) -> None: ...
+        def __init__(self, fn: Callable[[A, B], T]) -> None: ...
         @overload
         def __init__(self, fn: Callable[Concatenate[A, B, P], R], *args: P.args, **kwargs: P.kwargs) -> None: ...
         @overload
@@ -282,13 +296,28 @@ class MapTuple(_CallableParDo["Items[A, B]", R, R, "Result"], Generic[A, B, R]):
         def __init__(  # type: ignore[overload-cannot-match]
             self, fn: Callable[Concatenate[Any, Any, Any, ...], R], *args: Any, **kwargs: Any
         ) -> None: ...
+        @overload
+        def __init__(self, fn: FunctionOfItems, *args: Any, **kwargs: Any) -> None: ...
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     elif TYPE_CHECKING:
 
         def __init__(self, fn: Callable[..., R], *args: Any, **kwargs: Any) -> None: ...
 
 
-class FlatMapTuple(_CallableParDo["Items[A, B]", R, Iterable[R] | None, "Iterable[Result] | None"], Generic[A, B, R]):
+class MapTuple(_TupleParDo[A, B, R, R, "Result"], Generic[A, B, R]):
+    """Map, with the items of each element as the function's arguments.
+
+    Returns a `PCollection[B]` for a function with results of type B.
+
+    >>> import penstock as beam
+    >>> [("a", 1)] | beam.MapTuple(lambda key, value: key * value)
+    ['a']
+    """
+
+    dofn = MapTupleDoFn
+
+
+class FlatMapTuple(_TupleParDo[A, B, R, Iterable[R] | None, "Iterable[Result] | None"], Generic[A, B, R]):
     """FlatMap, with the items of each element as the function's arguments.
 
     Returns a `PCollection[B]` for a function that returns an iterable of elements of type B.
@@ -299,32 +328,3 @@ class FlatMapTuple(_CallableParDo["Items[A, B]", R, Iterable[R] | None, "Iterabl
     """
 
     dofn = FlatMapTupleDoFn
-
-    if MYPY:
-
-        @overload
-        def __init__(self, fn: Callable[[A, B], Iterable[Result] | None]) -> None: ...
-        @overload
-        def __init__(
-            self, fn: Callable[Concatenate[A, B, P], Iterable[R] | None], *args: P.args, **kwargs: P.kwargs
-        ) -> None: ...
-        @overload
-        def __init__(self, fn: Callable[[Any, Any, Any], Iterable[R] | None]) -> None: ...
-        @overload
-        def __init__(self, fn: PairWithKeywords[A, B, Iterable[R] | None], **kwargs: Any) -> None: ...
-        @overload
-        def __init__(self, fn: PairWithDefault[Iterable[R] | None], *args: Any, **kwargs: Any) -> None: ...
-        @overload
-        def __init__(self, fn: PairWithDefaults[Iterable[R] | None], *args: Any, **kwargs: Any) -> None: ...  # type: ignore[overload-cannot-match]
-        @overload
-        def __init__(
-            self, fn: Callable[[Any, Any, Any, Any], Iterable[R] | None], *args: Any, **kwargs: Any
-        ) -> None: ...
-        @overload
-        def __init__(  # type: ignore[overload-cannot-match]
-            self, fn: Callable[Concatenate[Any, Any, Any, ...], Iterable[R] | None], *args: Any, **kwargs: Any
-        ) -> None: ...
-        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    elif TYPE_CHECKING:
-
-        def __init__(self, fn: Callable[..., Iterable[R] | None], *args: Any, **kwargs: Any) -> None: ...

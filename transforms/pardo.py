@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ..sdk.pvalue import GoodAndBad, MainAndOne, MainAndThree, MainAndTwo
     from ..sdk.static_types import (
         Applicable,
+        ClassInPlaceOfInstance,
         DoFnOf,
         Function,
         Outputs,
@@ -98,8 +99,10 @@ class ParDo(PTransform[PCollection[A], PCollection[B]]):
     @overload
     def __init__(self, fn: WithKeywords[A, Outputs[B]], **kwargs: Any) -> None: ...
     @overload
-    def __init__(self, fn: WithDefault[A, Outputs[B]]) -> None: ...
-    # It takes nothing else, but mypy says by it what is wrong.
+    def __init__(self, fn: WithDefault[A, Outputs[B]], **kwargs: Any) -> None: ...
+    # They take nothing else, but type checkers say by them what is wrong.
+    @overload
+    def __init__(self: ParDo[ClassInPlaceOfInstance, Any], fn: type[DoFn[Any, Any]], *args: Any) -> None: ...
     @overload
     def __init__(self, fn: DoFnOf[A]) -> None: ...
     def __init__(self, fn: Any, *args: Any, **kwargs: Any) -> None:

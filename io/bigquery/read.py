@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import attrs
 
@@ -17,12 +17,39 @@ from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.redaction import logger_of
 from ...sdk.side_inputs import AsIter
+from ...sdk.type_variables import A
 from ...transforms import Create, Filter, ParDo, Reshuffle
 from ...transforms.read import Read
 from ..lakehouse.read import rows_of
 from .client import TableName, package
 from .schemas import arrow_schema_of, schema_of
 from .source import BigQuerySource, Query, Reading, check, read_stream, remove_table, run_query, schema_at, session_of
+
+if TYPE_CHECKING:
+    from typing import Literal, TypedDict, Unpack
+
+    from ...sdk.elements.row import Row
+
+    class _Settings(TypedDict, total=False):
+        """Arguments of `ReadFromBigQuery` by name."""
+
+        table: Any
+        dataset: str | None
+        project: str | None
+        query: Any
+        validate: bool
+        use_standard_sql: bool
+        flatten_results: bool
+        kms_key: str | None
+        bigquery_job_labels: Mapping[str, str] | None
+        use_json_exports: bool
+        temp_dataset: Any
+        query_priority: str
+        selected_fields: Iterable[str] | None
+        row_restriction: str | None
+        query_output_schema: Any
+        coder: Any
+
 
 _logger = logger_of(__name__)
 
@@ -31,10 +58,10 @@ _INTERVALS = frozenset({"interval"})
 _LIKE_JSON = frozenset({"interval", "datetime", "timestamp", "date", "time", "binary"})
 
 
-class ReadFromBigQuery(PTransform):
+class ReadFromBigQuery(PTransform[PBegin, PCollection[A]]):
     """The rows of a BigQuery table, or of a query's result, as they are when the run begins: dicts, or Rows.
 
-    Returns a `PCollection[dict[str, Any]]`, or of Rows.
+    Returns a `PCollection[dict[str, Any]]`, or a `PCollection[Row]` with `output_type="BEAM_ROW"`.
 
     They are read as columns by the Storage Read API, whatever the method.  Integers are ints, NUMERIC and BIGNUMERIC
     `Decimal`s, BYTES bytes, DATE, TIME and TIMESTAMP the types of `datetime`, records dicts, repeated fields lists;
@@ -81,6 +108,37 @@ class ReadFromBigQuery(PTransform):
         EXPORT: ClassVar[str] = "EXPORT"
         DIRECT_READ: ClassVar[str] = "DIRECT_READ"
 
+    @overload
+    def __init__(
+        self: ReadFromBigQuery[dict[str, Any]],
+        gcs_location: Any = None,
+        method: str | None = None,
+        use_native_datetime: bool = False,
+        output_type: Literal["PYTHON_DICT"] | None = None,
+        timeout: float | None = None,
+        **settings: Unpack[_Settings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromBigQuery[Row],
+        gcs_location: Any = None,
+        method: str | None = None,
+        use_native_datetime: bool = False,
+        *,
+        output_type: Literal["BEAM_ROW"],
+        timeout: float | None = None,
+        **settings: Unpack[_Settings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ReadFromBigQuery[Any],
+        gcs_location: Any = None,
+        method: str | None = None,
+        use_native_datetime: bool = False,
+        output_type: str | None = None,
+        timeout: float | None = None,
+        **settings: Unpack[_Settings],
+    ) -> None: ...
     def __init__(
         self,
         gcs_location: Any = None,
@@ -157,7 +215,7 @@ class ReadFromBigQuery(PTransform):
         elif method == "DIRECT_READ" and not use_native_datetime and not self._as_rows:
             self._texts |= {"datetime"}
 
-    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+    def expand(self, pbegin: PBegin) -> PCollection[A]:
         label = pbegin.pipeline.full_label
         project = project_of(pbegin.pipeline)
         name = None

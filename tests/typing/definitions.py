@@ -134,6 +134,10 @@ def first_letter(word: str) -> str:
     return word[0]
 
 
+def fields_of(line: str) -> tuple[str, ...]:
+    return tuple(line.split(","))
+
+
 class Account(NamedTuple):
     id: int
 
@@ -276,6 +280,7 @@ class UntypedAverage(beam.CombineFn):
 
 
 data = p | "data" >> beam.Create([b"a"])
+fives = p | "fives" >> beam.Create([("a", 1, 2.5, "b", None)])
 triples = p | "triples" >> beam.Create([("a", 1, 2.5)])
 grouped = pairs | "grouped" >> beam.GroupByKey()
 configured: Any = [1]
@@ -284,6 +289,7 @@ windowed = lines | "windowed" >> beam.Map(lambda line, window=DoFn.WindowParam: 
 rest_of_halves, labelled = nums | "halves" >> beam.Partition(lambda x, n: x % n, 2)
 outputs = lines | "outputs" >> beam.ParDo(Lengths()).with_outputs("errors", main="lengths")
 lengths, errors = outputs
+fields = lines | "fields" >> beam.Map(fields_of)
 good, bad = lines | "parse" >> beam.Map(int).with_exception_handling()
 evens, odds = nums | beam.Partition(lambda x, n: x % n, 2)
 forked, texts = nums | "fork" >> Fork()

@@ -263,6 +263,11 @@ DOFNS: list[tuple[str, str | Less | Error]] = [
         "nums | beam.ParDo(Words())",
         Error('incompatible type "Words"; expected "DoFnOf[int]"', '"PCollection[int]" and "ParDo[str, str]"'),
     ),
+    ("nums | beam.ParDo(Split)", operands("PCollection[int]", "ParDo[ClassInPlaceOfInstance, Any]")),
+    (
+        'lines | beam.ParDo(Words(), "a")',
+        Error('"ParDo" matches argument types "Words", "str"', "Expected 0 positional arguments"),
+    ),
     (
         "lines | beam.ParDo(Split(), 3)",
         Error('"ParDo" matches argument types "Split", "int"', 'parameter "separator" of type "str"'),
@@ -339,6 +344,16 @@ ELEMENTS: list[tuple[str, str | Less | Error]] = [
     ("clicks | beam.WithTimestamps(lambda click: click.at)", "PCollection[Click]"),
     ('clicks | beam.WithTimestamps("at")', "PCollection[Click]"),
     ("(nums, nums) | beam.Flatten()", "PCollection[int]"),
+    ("(nums, [4, 5]) | beam.Flatten()", "PCollection[int]"),
+    ("([1], [2]) | beam.Flatten()", "list[int]"),
+    (
+        "(nums, half) | beam.Flatten()",
+        Error(
+            '("tuple[PCollection[int], Callable[[int], float]]" and "Flatten")',
+            '"tuple[PCollection[int], (n: int) -> float]"',
+        ),
+    ),
+    ("nums | beam.Flatten()", operands("PCollection[int]", "Flatten")),
     ("[nums, nums] | beam.Flatten()", "PCollection[int]"),
     ("nums | beam.FlattenWith(nums)", "PCollection[int]"),
     ("nums | beam.LogElements()", "PCollection[int]"),
@@ -448,6 +463,18 @@ TUPLES: list[tuple[str, str | Less | Error]] = [
         "pairs | beam.MapTuple(lambda k, v: k + v)",
         Error('Unsupported operand types for + ("str" and "int")', None),
     ),
+    ("fives | beam.MapTuple(lambda a, b, c, d, e: a)", "PCollection[Any]"),
+    ("fields | beam.MapTuple(priced)", "PCollection[float]"),
+    ("fields | beam.MapTuple(lambda a, b, c: len(a))", "PCollection[int]"),
+    ("fields | beam.Keys()", "PCollection[str]"),
+    (
+        "fields | beam.GroupByKey()",
+        "PCollection[tuple[str, Iterable[str]]]",
+    ),
+    (
+        "fields | beam.combiners.Count.PerKey()",
+        "PCollection[tuple[str, int]]",
+    ),
     ("nums | beam.MapTuple(lambda a, b: a)", Error('("PCollection[int]" and "MapTuple[', '"PCollection[int]"')),
 ]
 
@@ -505,6 +532,8 @@ MORE_CONNECTORS: list[tuple[str, str | Less | Error]] = [
     ("lines | beam.io.ReadAllFromAvro()", "PCollection[dict[str, Any]]"),
     ("p | beam.io.fileio.MatchFiles('*') | beam.io.fileio.ReadMatches()", "PCollection[ReadableFile]"),
     ("p | beam.io.GenerateSequence(0, 10)", "PCollection[int]"),
+    ('p | beam.io.ReadFromBigQuery(table="shop:sales.orders")', "PCollection[dict[str, Any]]"),
+    ('p | beam.io.ReadFromBigQuery(table="shop:sales.orders", output_type="BEAM_ROW")', "PCollection[Row]"),
     ('clicks | beam.io.WriteToIceberg("shop.clicks")', "Any"),
     ('lines | beam.io.WriteToIceberg("shop.clicks")', operands("PCollection[str]", "WriteToIceberg")),
     ('lines | beam.io.WriteToDelta("clicks")', operands("PCollection[str]", "WriteToDelta")),
@@ -586,6 +615,23 @@ FUNCTIONS_OF_KINDS: list[tuple[str, str | Less | Error]] = [
     ("lines | beam.Map(int, base=16)", "PCollection[int]"),
     ('data | "text" >> beam.Map(str, "utf-8")', "PCollection[str]"),
     ("lines | beam.Map(os.path.basename)", "PCollection[str]"),
+    ("lines | beam.Map(os.path.splitext)", "PCollection[tuple[str, str]]"),
+    ('lines | beam.Map(os.path.join, "a")', "PCollection[str]"),
+    ("nums | beam.Map(pow, 2)", "PCollection[Any]"),
+    ("lines | beam.Map(described, width=3) | beam.Map(divmod, 2)", "PCollection[tuple[int, int]]"),
+    (
+        "lists | beam.FlatMap(sorted, key=lambda n: -n)",
+        Less(
+            "PCollection[Any]",
+            "PCollection[SupportsRichComparisonT@sorted]",
+            "Pyright keeps the type variable of `sorted`",
+        ),
+    ),
+    ("nums | beam.ParDo(lambda x, by=2: [x * by], by=3)", "PCollection[Any]"),
+    (
+        "nums | beam.Map(half, y=3)",
+        Error('expected "def (int, /, *, any_name: Any) -> Result"', 'No parameter named "y"'),
+    ),
     ("lists | beam.Map(sum, 10)", "PCollection[int]"),
     ('texts_of | beam.Map(", ".join)', "PCollection[str]"),
     ('lines | "format" >> beam.Map("{}!".format)', "PCollection[str]"),
