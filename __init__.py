@@ -76,12 +76,13 @@ else:
 
     window = windowing
 # Set below; type checkers know them from here.
-core: Any
-ptransform: Any
+if TYPE_CHECKING:
+    from .transforms import core as core
+    from .transforms import ptransform as ptransform
+    from .transforms import userstate as userstate
+    from .transforms import util as util
 sideinputs: Any
 timeutil: Any
-userstate: Any
-util: Any
 _namespaces.publish()
 _namespaces.add_to("", globals())
 for _module in (io, runners, testing, transforms):

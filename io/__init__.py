@@ -176,20 +176,19 @@ _LAZY = {
     "WriteToSQLite": "sql.write",
 }
 
-if TYPE_CHECKING:
-    from . import fileio as fileio
-
 # Namespaces, which the package above sets: `beam.io.textio.ReadFromText`.
-avroio: Any
+if TYPE_CHECKING:
+    from . import avroio as avroio
+    from . import fileio as fileio
+    from . import parquetio as parquetio
+    from . import textio as textio
+    from . import watermark_estimators as watermark_estimators
 csvio: Any
 filesystem: Any
 filesystems: Any
 iobase: Any
 jsonio: Any
-parquetio: Any
-textio: Any
 tfrecordio: Any
-watermark_estimators: Any
 
 __all__ = [
     "Read",

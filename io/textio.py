@@ -6,5 +6,9 @@ Type checkers read this module.  At run time `sdk/namespaces.py` has the names, 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .files.text import ReadAllFromText as ReadAllFromText
+    from .files.text import ReadFromText as ReadFromText
+    from .files.text import ReadFromTextWithFilename as ReadFromTextWithFilename
+    from .files.text import WriteToText as WriteToText
 
     def __getattr__(name: str) -> Any: ...

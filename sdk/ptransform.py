@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
     from .pvalue import PCollection
-    from .static_types import Applicable, ApplicableToElements, OfElements, OfInput, Result, Unannotated, Unlike
+    from .static_types import (
+        Applicable,
+        ApplicableToElements,
+        Elementwise,
+        ElementwiseOfInput,
+        OfElements,
+        OfInput,
+        Result,
+        Unannotated,
+        Unlike,
+    )
 
     A = TypeVar("A")
     B = TypeVar("B")
@@ -271,23 +281,19 @@ class PTransform(Generic[InputT, OutputT]):
     def __rrshift__(self: OfAnyToAny, label: str) -> OfAnyToAny: ...  # type: ignore[overload-overlap]
     @overload
     def __rrshift__(
-        self: OfInput[PCollection[Unlike], PCollection[list[Never]]], label: str
+        self: Elementwise[PCollection[Unlike], PCollection[list[Never]]], label: str
     ) -> PTransform[PCollection[Any], PCollection[list[Any]]]: ...
     @overload
     def __rrshift__(
-        self: OfInput[PCollection[Unlike], PCollection[set[Never]]], label: str
+        self: Elementwise[PCollection[Unlike], PCollection[set[Never]]], label: str
     ) -> PTransform[PCollection[Any], PCollection[set[Any]]]: ...
     @overload
     def __rrshift__(
-        self: OfInput[PCollection[Unlike], PCollection[dict[Never, Never]]], label: str
+        self: Elementwise[PCollection[Unlike], PCollection[dict[Never, Never]]], label: str
     ) -> PTransform[PCollection[Any], PCollection[dict[Any, Any]]]: ...
+    # A generic function of pairs or dicts.
     @overload
     def __rrshift__(self: OfAny, label: str) -> OfAny: ...
-    @overload
-    def __rrshift__(self: OfAnyKeys, label: str) -> OfAnyKeys: ...  # type: ignore[overload-overlap]
-    @overload
-    def __rrshift__(self: OfAnyValues, label: str) -> OfAnyValues: ...  # type: ignore[overload-overlap]
-    # Mypy knows nothing of the elements of a generic transform there.
     @overload
     def __rrshift__(self: OfInput[PCollection[Never], PCollection[Never]], label: str) -> Keeping: ...
     @overload
@@ -299,27 +305,26 @@ class PTransform(Generic[InputT, OutputT]):
     @overload
     def __rrshift__(self: ToPairs, label: str) -> PTransform[PCollection[Any], PCollection[tuple[Any, Any]]]: ...  # type: ignore[misc]
     @overload
-    def __rrshift__(
-        self: OfInput[PCollection[Never], PCollection[tuple[Never, B]]], label: str
-    ) -> PTransform[PCollection[Any], PCollection[tuple[Any, B]]]: ...
-    @overload
-    def __rrshift__(
-        self: OfInput[PCollection[Never], PCollection[tuple[B, Never]]], label: str
-    ) -> PTransform[PCollection[Any], PCollection[tuple[B, Any]]]: ...
-    @overload
     def __rrshift__(self: ToUnknown, label: str) -> Unknown: ...  # type: ignore[misc]
     @overload
+    def __rrshift__(
+        self: ElementwiseOfInput[PCollection[tuple[Never, Any]], B], label: str
+    ) -> PTransform[PCollection[Any], B]: ...
+    @overload
+    def __rrshift__(
+        self: ElementwiseOfInput[PCollection[tuple[Any, Never]], B], label: str
+    ) -> PTransform[PCollection[Any], B]: ...
+    @overload
+    def __rrshift__(  # type: ignore[overload-overlap]
+        self: ElementwiseOfInput[PCollection[dict[Never, Any]], B], label: str
+    ) -> PTransform[PCollection[Any], B]: ...
+    @overload
+    def __rrshift__(self: OfAnyKeys, label: str) -> OfAnyKeys: ...  # type: ignore[overload-overlap]
+    @overload
+    def __rrshift__(self: OfAnyValues, label: str) -> OfAnyValues: ...  # type: ignore[overload-overlap]
+    # Mypy knows nothing of the elements of a generic transform there.
+    @overload
     def __rrshift__(self: OfInput[PCollection[Never], B], label: str) -> PTransform[PCollection[Any], B]: ...  # type: ignore[overload-overlap]
-    @overload
-    def __rrshift__(self: OfInput[PCollection[Result], B], label: str) -> PTransform[PCollection[Any], B]: ...
-    @overload
-    def __rrshift__(
-        self: OfInput[PCollection[tuple[Never, Any]], B], label: str
-    ) -> PTransform[PCollection[Any], B]: ...
-    @overload
-    def __rrshift__(
-        self: OfInput[PCollection[tuple[Any, Never]], B], label: str
-    ) -> PTransform[PCollection[Any], B]: ...
     @overload
     def __rrshift__(self: OfInput[PCollection[Iterable[Never]], B], label: str) -> PTransform[PCollection[Any], B]: ...  # type: ignore[overload-overlap]
     @overload
@@ -329,10 +334,13 @@ class PTransform(Generic[InputT, OutputT]):
     # `Map(sum)`, of which mypy takes the first signature.
     @overload
     def __rrshift__(self: OfInput[PCollection[Iterable[bool]], PCollection[int]], label: str) -> Unknown: ...
+    # A generic function of pairs, lists or dicts, of whose types mypy knows nothing there.
     @overload
     def __rrshift__(
-        self: OfInput[PCollection[Iterable[Result] | None], B], label: str
+        self: Elementwise[PCollection[tuple[Result, Result]], B], label: str
     ) -> PTransform[PCollection[Any], B]: ...
+    @overload
+    def __rrshift__(self: Elementwise[PCollection[list[Result]], B], label: str) -> PTransform[PCollection[Any], B]: ...
     @overload
     def __rrshift__(self, label: str) -> Self: ...
     def __rrshift__(self, label: str) -> Any:

@@ -134,6 +134,12 @@ class OfInput(Protocol[InputT, OutputT_co]):
     def expand(self, input_or_inputs: Any, /) -> OutputT_co: ...
 
 
+class ElementwiseOfInput(OfInput[InputT, OutputT_co], Protocol):
+    """Such a transform that is `Elementwise`."""
+
+    def _unwraps(self) -> None: ...
+
+
 class OfElements(Protocol[ElementT]):
     """A PCollection of exactly these elements, and of none of a type derived from theirs."""
 

@@ -81,7 +81,7 @@ util.py               transforms for pairs, batches and times
 window.py             windows and timestamps
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .assign_windows import AssignWindows, Windowing, WindowInto
 from .async_map import AsyncMap
@@ -123,14 +123,15 @@ from . import combiners, stats  # isort: skip
 from .combiners import ApproximateQuantiles, ApproximateUnique  # isort: skip
 
 # Beam's namespaces, which the package above sets: `beam.transforms.userstate.TimerSpec`.
-core: Any
-ptransform: Any
+if TYPE_CHECKING:
+    from . import core as core
+    from . import ptransform as ptransform
+    from . import trigger as trigger
+    from . import userstate as userstate
+    from . import util as util
+    from . import window as window
 sideinputs: Any
 timeutil: Any
-trigger: Any
-userstate: Any
-util: Any
-window: Any
 
 __all__ = [
     # The primitives.

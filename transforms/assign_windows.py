@@ -50,7 +50,7 @@ class WindowInto(PTransform):
 
     if TYPE_CHECKING:
         _declares: None  # type: ignore[assignment]
-        __ror__: Keeps
+        __ror__: Keeps  # type: ignore[assignment]
 
     def __init__(
         self,

@@ -83,7 +83,7 @@ class Deduplicate(DeduplicatePerKey):
 
     if TYPE_CHECKING:
         _declares: None
-        __ror__: Keeps
+        __ror__: Keeps  # type: ignore[assignment]
 
     def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         pairs = pcoll | "Use Value as Key" >> Map(lambda x: (x, None))

@@ -33,7 +33,7 @@ class Distinct(PTransform):
 
     if TYPE_CHECKING:
         _declares: None  # type: ignore[assignment]
-        __ror__: Keeps
+        __ror__: Keeps  # type: ignore[assignment]
 
     def expand(self, pcoll: PCollection[T]) -> PCollection[T]:
         to_pairs = ParDo(ArrangementDoFn((WHOLE, Constant(None)), "ToPairs"))

@@ -51,7 +51,7 @@ class Feedback(PTransform):
 
     if TYPE_CHECKING:
         _declares: None  # type: ignore[assignment]
-        __ror__: Keeps
+        __ror__: Keeps  # type: ignore[assignment]
 
     def __init__(
         self,

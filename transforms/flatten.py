@@ -47,7 +47,7 @@ class Flatten(PTransform):
         @overload  # type: ignore[override]
         def __ror__(self, left: Iterable[PCollection[T]]) -> PCollection[T]: ...
         @overload
-        def __ror__(self, left: Iterable[Iterable[T]]) -> list[T]: ...
+        def __ror__(self, left: Iterable[Iterable[T]]) -> list[T]: ...  # type: ignore[overload-overlap]
         @overload
         def __ror__(self, left: Iterable[PCollection[T] | Iterable[T]]) -> PCollection[T]: ...
         # For mypy a list of PCollections and lists is a `list[object]`.
@@ -98,7 +98,7 @@ class FlattenWith(PTransform[PCollection[Any], Any]):
 
     if TYPE_CHECKING:
         _declares: None  # type: ignore[assignment]
-        __ror__: Keeps
+        __ror__: Keeps  # type: ignore[assignment]
 
     def __init__(self, *others: PCollection[Any] | PTransform) -> None:
         super().__init__()

@@ -78,7 +78,7 @@ class Keys(_OfPairs):
     """
 
     if TYPE_CHECKING:
-        __ror__: TakesKeys
+        __ror__: TakesKeys  # type: ignore[assignment]
 
         def expand(self, pcoll: PCollection[tuple[K, Any]]) -> PCollection[K]: ...
 
@@ -99,7 +99,7 @@ class Values(_OfPairs):
     """
 
     if TYPE_CHECKING:
-        __ror__: TakesValues
+        __ror__: TakesValues  # type: ignore[assignment]
 
         def expand(self, pcoll: PCollection[tuple[Any, V]]) -> PCollection[V]: ...
 

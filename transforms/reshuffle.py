@@ -60,7 +60,7 @@ class Reshuffle(PTransform):
 
     if TYPE_CHECKING:
         _declares: None  # type: ignore[assignment]
-        __ror__: Keeps
+        __ror__: Keeps  # type: ignore[assignment]
 
     # Enough for an even distribution over a hundred workers, and few enough for several elements in a group.
     DEFAULT_BUCKETS = 1 << 14

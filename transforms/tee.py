@@ -30,7 +30,7 @@ class Tee(PTransform):
 
     if TYPE_CHECKING:
         _declares: None  # type: ignore[assignment]
-        __ror__: Keeps
+        __ror__: Keeps  # type: ignore[assignment]
 
     def __init__(self, *consumers: PTransform | Callable[[PCollection[Any]], Any]) -> None:
         super().__init__()

@@ -35,7 +35,7 @@ class WaitOn(PTransform):
 
     if TYPE_CHECKING:
         _declares: None  # type: ignore[assignment]
-        __ror__: Keeps
+        __ror__: Keeps  # type: ignore[assignment]
 
     def __init__(self, *to_be_waited_on: PCollection[Any]) -> None:
         super().__init__()

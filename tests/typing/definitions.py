@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 from typing_extensions import TypeIs
@@ -305,6 +305,66 @@ def swapped(pair: tuple[K, V]) -> tuple[V, K]:
 
 def same(x: T) -> T:
     return x
+
+
+def first_of(values: Iterable[T]) -> T:
+    return next(iter(values))
+
+
+def last_of(values: list[T]) -> T:
+    return values[-1]
+
+
+def middle_of(values: Sequence[T]) -> T:
+    return values[len(values) // 2]
+
+
+def numbered(values: Iterable[T]) -> Iterator[tuple[int, T]]:
+    yield from enumerate(values)
+
+
+def key_of(pair: tuple[K, object]) -> K:
+    return pair[0]
+
+
+def value_of(pair: tuple[object, V]) -> V:
+    return pair[1]
+
+
+def size_of(values: Iterable[T]) -> int:
+    return len(list(values))
+
+
+def length_of(values: list[T]) -> int:
+    return len(values)
+
+
+def key_length(pair: tuple[K, Any]) -> int:
+    return len(str(pair[0]))
+
+
+def value_length(pair: tuple[Any, V]) -> int:
+    return len(str(pair[1]))
+
+
+def any_value(mapping: dict[K, V]) -> V:
+    return next(iter(mapping.values()))
+
+
+def half_of(values: Sequence[T]) -> int:
+    return len(values) // 2
+
+
+def tagged(x: T) -> tuple[T, str]:
+    return x, ""
+
+
+def tagging(x: T) -> tuple[str, T]:
+    return "", x
+
+
+def indexed(pair: tuple[K, V]) -> dict[K, V]:
+    return {pair[0]: pair[1]}
 
 
 def distinct(pcoll: PCollection[T]) -> PCollection[T]:

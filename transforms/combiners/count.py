@@ -45,7 +45,7 @@ class Count:
         """
 
         if TYPE_CHECKING:
-            __ror__: CombinesGlobally[object, int]
+            __ror__: CombinesGlobally[object, int]  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[Any]) -> PCollection[int]: ...  # type: ignore[override]
 

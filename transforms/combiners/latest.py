@@ -65,7 +65,7 @@ class Latest:
         """
 
         if TYPE_CHECKING:
-            __ror__: Keeps
+            __ror__: Keeps  # type: ignore[assignment]
 
         def __init__(self, has_defaults: bool = True) -> None:
             super().__init__(LatestCombineFn(), has_defaults)

@@ -166,7 +166,7 @@ class Sample:
 
         if TYPE_CHECKING:
             _declares: None  # type: ignore[assignment]
-            __ror__: Keeps
+            __ror__: Keeps  # type: ignore[assignment]
 
         def __init__(self, n: int) -> None:
             super().__init__()

@@ -34,7 +34,7 @@ class Sum:
         """
 
         if TYPE_CHECKING:
-            __ror__: Keeps
+            __ror__: Keeps  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[T]) -> PCollection[T]: ...
 
@@ -79,7 +79,7 @@ class Min:
         """
 
         if TYPE_CHECKING:
-            __ror__: Keeps
+            __ror__: Keeps  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[T]) -> PCollection[T]: ...
 
@@ -124,7 +124,7 @@ class Max:
         """
 
         if TYPE_CHECKING:
-            __ror__: Keeps
+            __ror__: Keeps  # type: ignore[assignment]
 
             def expand(self, pcoll: PCollection[T]) -> PCollection[T]: ...
 
