@@ -18,7 +18,7 @@ KNOWN = {
     # Attributes of a view, which is a list for a function that takes it.
     "snippets_elements.py": ["pvalue", "default_value"],
     "snippets_exceptions.py": ["Result", '"sleep" does not return a value'],
-    # Pyright takes the first signature of `pow`.
+    # Pyright takes the first signature of `pow` for a `partial` of it.
     "snippets_pardo.py": ['"Map[Literal[0], Literal[1]]"'],
     # What may be None, though it isn't here.
     "snippets_side_inputs.py": ['Object of type "None" is not subscriptable'],
