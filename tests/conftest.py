@@ -27,7 +27,7 @@ from servers.spark_connect import running_connect_server
 from servers.spark_standalone import running_cluster
 from support.programs import spark_programs
 from support.runners.local_variants import runner_of
-from support.suite import spark_beside, time_limits
+from support.suite import spark_beside, time_limits, worker_template
 from support.suite.capabilities import Capabilities
 from support.suite.each_choice import each_choice
 from support.suite.examples import fewer_examples
@@ -42,6 +42,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if IN_CI else "local")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def template_of_workers() -> Iterator[None]:
+    """Let workers be forked from a process with modules that they would import again and again."""
+    with pytest.MonkeyPatch.context() as patch:
+        worker_template.use_for_workers(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)

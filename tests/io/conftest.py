@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 from servers.crashing_connections import Connector, PostgreSQLConnector, SqliteConnector
+from support.suite.worker_template import start_fork_server
 
 from penstock.io.sql.database import SqlConnector, SqlDatabase, SqliteFile
 from penstock.io.sql.table_sink import TableSink
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.sink import LabelledSink
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> None:
+    """Let processes that are killed be forked from one with modules that they would import again and again."""
+    start_fork_server()
 
 
 class Database:

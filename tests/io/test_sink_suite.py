@@ -31,6 +31,8 @@ import penstock as beam
 from penstock.testing import SinkSuite
 from penstock.testing.collecting_sink import CollectingSink, collected
 
+pytestmark = pytest.mark.usefixtures("fork_server")
+
 _numbers = itertools.count()
 
 COLUMNS = {"key": int, "n": int}

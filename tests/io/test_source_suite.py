@@ -28,6 +28,8 @@ from support.io.severed_server import BehindAProxy
 import penstock as beam
 from penstock.testing import SourceSuite
 
+pytestmark = pytest.mark.usefixtures("fork_server")
+
 _names = (f"place{n}" for n in itertools.count())
 
 # Seconds after which a partition without elements doesn't hold back the watermark.
