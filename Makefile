@@ -21,7 +21,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py $(PACKAGES)
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills epochs deployments shop shop_kills kafka beam without_beam simulate starts servers brokers types floors docs links release changelog clean
+.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills epochs deployments shop shop_kills kafka beam without_beam simulate starts servers brokers archive types floors docs links release changelog clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -57,16 +57,14 @@ demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
 CAPABILITIES := $(VENV)/capabilities.json
 
 # Spark's classes as a JVM keeps them, so that those of the tests start faster.  Written beside mypy, which has one thread.
-ARCHIVE := $(VENV)/java/spark.jsa
-
-$(ARCHIVE): tests/servers/archived_java.py $(FULL) | servers
+archive: servers $(FULL)
 	@$(BIN)/python tests/servers/archived_java.py
 
 # The tests come last, so that their closing line is the last one printed, but for the names of those that failed: what
 # libraries print as the process ends comes between.  They start a thousand processes, and each would compile what was
 # changed since the installation.
 test:
-	@$(MAKE) --jobs=2 servers lint $(ARCHIVE) brokers
+	@$(MAKE) --jobs=2 servers lint archive brokers
 	@$(COMPILE)
 	@$(BIN)/pytest -q --spark-beside --time-limit=400 --capabilities=$(CAPABILITIES) || { cat .pytest_cache/v/cache/lastfailed; exit 1; }
 

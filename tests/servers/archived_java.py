@@ -5,9 +5,10 @@ compiler only, a driver takes half as long.  With the collector of one thread, a
 classes, it takes a fifth less again.  Reading and parsing ten thousand classes is most of the rest: the archive has
 them as the JVM keeps them (application class data sharing).
 
-`python archived_java.py` writes the archive.  Java takes one only for the class path that it was written with, and with
-no directory of files on it.  So Spark's configuration directory is an empty one, and the options are in a script in the
-place of `java`, which JAVA_HOME names.
+`python archived_java.py` writes the archive, if there is none of this environment's.  Java takes one only for the class
+path that it was written with, and says nothing otherwise: an environment that was copied needs its own.  It takes none
+with a directory of files on the path.  So Spark's configuration directory is an empty one, and the options are in a
+script in the place of `java`, which JAVA_HOME names.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from pathlib import Path
 # In the environment of this interpreter.
 HOME = Path(sys.prefix, "java")
 ARCHIVE = HOME / "spark.jsa"
+
+# What the archive was written with, as text.
+WRITTEN_WITH = HOME / "spark.jsa-written-with"
 
 # The value of SPARK_CONF_DIR for all that tests start: it has none of this machine's own settings.
 CONF = HOME / "conf"
@@ -92,10 +96,21 @@ def settings() -> dict[str, str]:
     return found
 
 
+def written_with() -> str:
+    """Return what an archive depends on: the directory of Spark's classes, their versions, Java's, and the program."""
+    import pyspark
+
+    java = subprocess.run([HOME / "bin" / "java", "-version"], capture_output=True, text=True, check=True).stderr
+    return "\n".join((str(Path(pyspark.__file__).parent), pyspark.__version__, java, SCRIPT, PROGRAM))
+
+
 def write_archive() -> None:
-    """Run a program on Spark, whose JVM writes the archive at its end."""
+    """Run a program on Spark, whose JVM writes the archive at its end, unless there is one."""
     found = settings()
     if not found:
+        return
+    needed = written_with()
+    if ARCHIVE.exists() and WRITTEN_WITH.exists() and WRITTEN_WITH.read_text() == needed:
         return
     written = ARCHIVE.with_name(f"{ARCHIVE.name}-new")
     written.unlink(missing_ok=True)
@@ -112,6 +127,7 @@ def write_archive() -> None:
         print(f"There is no archive of Spark's classes, and the tests are slower. {ran.stderr}", file=sys.stderr)
     else:
         written.replace(ARCHIVE)
+        WRITTEN_WITH.write_text(needed)
 
 
 if __name__ == "__main__":
