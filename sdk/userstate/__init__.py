@@ -11,6 +11,7 @@ A DoFn declares them by name, as defaults of its parameters:
 ...         yield seen.read(), *element
 
 state_spec.py           StateSpec: a state's name and kind
+state_ttl.py            StateTtl: how long a state is kept
 read_modify_write.py    ReadModifyWriteStateSpec: one value
 bag.py                  BagStateSpec: values, in the order of addition
 set.py                  SetStateSpec: distinct values
@@ -29,12 +30,14 @@ from .ordered_list import OrderedListRuntimeState, OrderedListStateSpec
 from .read_modify_write import ReadModifyWriteRuntimeState, ReadModifyWriteStateSpec
 from .set import SetRuntimeState, SetStateSpec
 from .state_spec import AccumulatingRuntimeState, RuntimeState, StateSpec
+from .state_ttl import StateTtl
 from .store import DictStore, StateColumn, StateStore
 from .timer import BaseTimer, RuntimeTimer
 from .timer_spec import TimeDomain, TimerSpec, on_timer, on_window_expiration
 
 __all__ = [
     "StateSpec",
+    "StateTtl",
     "ReadModifyWriteStateSpec",
     "BagStateSpec",
     "SetStateSpec",

@@ -21,6 +21,7 @@ from .store import ATOMS
 
 if TYPE_CHECKING:
     from ..static_types import CoderOf
+    from .state_ttl import Ttl
     from .store import StateStore
 
 # The number of chunks beyond which they are joined.
@@ -126,5 +127,5 @@ class BagStateSpec(StateSpec, Generic[T]):
 
     if TYPE_CHECKING:
 
-        def __init__(self, name: str, coder: CoderOf[T] | None = None) -> None: ...
+        def __init__(self, name: str, coder: CoderOf[T] | None = None, *, ttl: Ttl = None) -> None: ...
         def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> BagRuntimeState[T]: ...

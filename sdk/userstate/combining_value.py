@@ -21,6 +21,7 @@ from .store import ATOMS
 
 if TYPE_CHECKING:
     from ..static_types import CoderOf, Combiner, Fold, FunctionOfList
+    from .state_ttl import Ttl
     from .store import StateStore
 
 
@@ -82,6 +83,7 @@ class CombiningValueStateSpec(StateSpec, Generic[A, R]):
       name: unique among the states of the DoFn.
       coder: Beam's coder for accumulators.  If it is left out, this is the combiner.
       combine_fn: a CombineFn, or a callable such as `sum`.
+      ttl: how long the accumulator of a key is kept after it was last added to; see `StateSpec`.
 
     >>> import penstock as beam
     >>> from penstock.transforms.userstate import CombiningValueStateSpec
@@ -101,30 +103,40 @@ class CombiningValueStateSpec(StateSpec, Generic[A, R]):
         def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> CombiningValueRuntimeState[A, R]: ...
 
     @overload
-    def __init__(self, name: str, coder: Combiner[A, R]) -> None: ...
+    def __init__(self, name: str, coder: Combiner[A, R], *, ttl: Ttl = None) -> None: ...
     @overload
-    def __init__(self: CombiningValueStateSpec[Any, Any], name: str, coder: Fold) -> None: ...
+    def __init__(self: CombiningValueStateSpec[Any, Any], name: str, coder: Fold, *, ttl: Ttl = None) -> None: ...
     @overload
-    def __init__(self, name: str, coder: FunctionOfList[A, R]) -> None: ...
+    def __init__(self, name: str, coder: FunctionOfList[A, R], *, ttl: Ttl = None) -> None: ...
     # The coder of an accumulator.  That of a sum is of its inputs, too.
     @overload
-    def __init__(self, name: str, coder: CoderOf[Any] | None = None, *, combine_fn: Combiner[A, R]) -> None: ...
+    def __init__(
+        self, name: str, coder: CoderOf[Any] | None = None, *, combine_fn: Combiner[A, R], ttl: Ttl = None
+    ) -> None: ...
     @overload
-    def __init__(self, name: str, coder: CoderOf[Any] | None, combine_fn: Combiner[A, R]) -> None: ...
+    def __init__(
+        self, name: str, coder: CoderOf[Any] | None, combine_fn: Combiner[A, R], *, ttl: Ttl = None
+    ) -> None: ...
     @overload
-    def __init__(self: CombiningValueStateSpec[R, R], name: str, coder: CoderOf[R], combine_fn: Fold) -> None: ...
+    def __init__(
+        self: CombiningValueStateSpec[R, R], name: str, coder: CoderOf[R], combine_fn: Fold, *, ttl: Ttl = None
+    ) -> None: ...
     @overload
-    def __init__(self, name: str, coder: CoderOf[Any] | None = None, *, combine_fn: FunctionOfList[A, R]) -> None: ...
+    def __init__(
+        self, name: str, coder: CoderOf[Any] | None = None, *, combine_fn: FunctionOfList[A, R], ttl: Ttl = None
+    ) -> None: ...
     @overload
-    def __init__(self, name: str, coder: CoderOf[Any] | None, combine_fn: FunctionOfList[A, R]) -> None: ...
-    def __init__(self, name: str, coder: Any = None, combine_fn: Any = None) -> None:
+    def __init__(
+        self, name: str, coder: CoderOf[Any] | None, combine_fn: FunctionOfList[A, R], *, ttl: Ttl = None
+    ) -> None: ...
+    def __init__(self, name: str, coder: Any = None, combine_fn: Any = None, *, ttl: Ttl = None) -> None:
         if combine_fn is None:
             if coder is None:
                 raise ValueError(f"CombiningValueStateSpec({name!r}): combine_fn must be provided")
             coder, combine_fn = None, coder
         if isinstance(combine_fn, Coder):
             raise TypeError(f"CombiningValueStateSpec({name!r}): expected a combiner, got the coder {combine_fn!r}")
-        super().__init__(name, coder)
+        super().__init__(name, coder, ttl=ttl)
         self.combine_fn: CombineFn[Any, Any, Any] = CombineFn.maybe_from_callable(combine_fn)
 
     def for_worker(self) -> CombiningValueStateSpec[A, R]:

@@ -20,6 +20,7 @@ from .state_spec import RuntimeState, StateSpec
 
 if TYPE_CHECKING:
     from ..static_types import CoderOf
+    from .state_ttl import Ttl
     from .store import StateStore
 
     D = TypeVar("D")
@@ -113,8 +114,15 @@ class MapStateSpec(StateSpec, Generic[K, T]):
 
         def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> MapRuntimeState[K, T]: ...
 
-    def __init__(self, name: str, key_coder: CoderOf[K] | None = None, value_coder: CoderOf[T] | None = None) -> None:
-        super().__init__(name, key_coder)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        name: str,
+        key_coder: CoderOf[K] | None = None,
+        value_coder: CoderOf[T] | None = None,
+        *,
+        ttl: Ttl = None,
+    ) -> None:
+        super().__init__(name, key_coder, ttl=ttl)  # type: ignore[arg-type]
         if value_coder is not None and not isinstance(value_coder, Coder):
             raise TypeError(f"MapStateSpec({name!r}): the value coder must be a Coder, got {value_coder!r}")
         self.value_coder = value_coder

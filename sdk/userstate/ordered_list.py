@@ -23,6 +23,7 @@ from .state_spec import AccumulatingRuntimeState, StateSpec
 
 if TYPE_CHECKING:
     from ..static_types import CoderOf
+    from .state_ttl import Ttl
     from .store import StateStore
 
 
@@ -140,5 +141,5 @@ class OrderedListStateSpec(StateSpec, Generic[T]):
 
     if TYPE_CHECKING:
 
-        def __init__(self, name: str, coder: CoderOf[T] | None = None) -> None: ...
+        def __init__(self, name: str, coder: CoderOf[T] | None = None, *, ttl: Ttl = None) -> None: ...
         def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> OrderedListRuntimeState[T]: ...

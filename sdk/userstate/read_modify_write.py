@@ -17,6 +17,7 @@ from .store import ATOMS
 
 if TYPE_CHECKING:
     from ..static_types import CoderOf
+    from .state_ttl import Ttl
     from .store import StateStore
 
 
@@ -66,5 +67,5 @@ class ReadModifyWriteStateSpec(StateSpec, Generic[T]):
 
     if TYPE_CHECKING:
 
-        def __init__(self, name: str, coder: CoderOf[T] | None = None) -> None: ...
+        def __init__(self, name: str, coder: CoderOf[T] | None = None, *, ttl: Ttl = None) -> None: ...
         def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> ReadModifyWriteRuntimeState[T]: ...

@@ -19,6 +19,7 @@ from .store import ATOMS
 
 if TYPE_CHECKING:
     from ..static_types import CoderOf
+    from .state_ttl import Ttl
     from .store import StateStore
 
 
@@ -77,5 +78,5 @@ class SetStateSpec(StateSpec, Generic[T]):
 
     if TYPE_CHECKING:
 
-        def __init__(self, name: str, coder: CoderOf[T] | None = None) -> None: ...
+        def __init__(self, name: str, coder: CoderOf[T] | None = None, *, ttl: Ttl = None) -> None: ...
         def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> SetRuntimeState[T]: ...

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..coders.coder import Coder
 from ..elements.defensive_copy import never_copied
+from .state_ttl import StateTtl
 from .store import StateColumn, StateStore
+
+if TYPE_CHECKING:
+    from .state_ttl import Ttl
 
 
 @never_copied
@@ -61,19 +65,22 @@ class StateSpec:
     Args:
       name: unique among the states of the DoFn.
       coder: Beam's, and optional: values aren't encoded.
+      ttl: how long the state of a key is kept after it was last written: seconds in event time, or a `StateTtl`; None
+        keeps it until it is cleared, or its window expires.
 
-    Raises `TypeError` for a name that is no string, or a coder that is no `Coder`.
+    Raises `TypeError` for a name that is no string, or a coder that is no `Coder`, and what `StateTtl` does.
     """
 
     runtime: ClassVar[type[RuntimeState]]
 
-    def __init__(self, name: str, coder: Coder | None = None) -> None:
+    def __init__(self, name: str, coder: Coder | None = None, *, ttl: Ttl = None) -> None:
         if not isinstance(name, str):
             raise TypeError(f"{type(self).__name__}: the name must be a str, got {name!r}")
         if coder is not None and not isinstance(coder, Coder):
             raise TypeError(f"{type(self).__name__}({name!r}): the coder must be a Coder, got {coder!r}")
         self.name = name
         self.coder = coder
+        self.ttl = None if ttl is None else StateTtl.of(ttl)
 
     def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> Any:
         """Return the state of one key and window."""

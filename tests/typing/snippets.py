@@ -414,6 +414,7 @@ STATE_AND_TESTS: list[tuple[str, str | Less | Error]] = [
     ('DoFn.StateParam(BagStateSpec("buffer"))', "BagRuntimeState[Any]"),
     ('DoFn.StateParam(CombiningValueStateSpec("sum", sum))', "CombiningValueRuntimeState[Any, Any]"),
     ('DoFn.StateParam(ReadModifyWriteStateSpec("last"))', "ReadModifyWriteRuntimeState[Any]"),
+    ('DoFn.StateParam(CombiningValueStateSpec("total", sum, ttl=60))', "CombiningValueRuntimeState[Any, Any]"),
     ('DoFn.StateParam(BagStateSpec("texts", beam.coders.StrUtf8Coder()))', "BagRuntimeState[str]"),
     ('DoFn.StateParam(SetStateSpec("seen", beam.coders.VarIntCoder())).read()', "list[int]"),
     ("DoFn.TimerParam(Buffered.END)", "RuntimeTimer"),

@@ -93,16 +93,16 @@ class LoopDescription:
 
 
 def call_kernel(
-    method: MethodDescription, by_bundle: dict[str, Any], column: Callable[[Any, str], Any]
+    method: MethodDescription, by_bundle: dict[str, Any], column: Callable[[Any, str, Any], Any]
 ) -> Callable[..., Any]:
     """Return a function `call(e, k, w, t, p, s, tag, setter)` that calls a method with its arguments.
 
     Args:
       by_bundle: by name, the arguments that may change from bundle to bundle (`StageExecutor.bundle_arguments`).
-      column: returns the values of a window's state, by the state's name.
+      column: returns the values of a window's state by the state's name, for a call with a key.
     """
     lines = [f"def run({_PARAMETERS}):"]
-    lines += [f"    {_accessor(j, f'column(w, spec{j}.name)')}" for j in method.specs]
+    lines += [f"    {_accessor(j, f'column(w, spec{j}.name, k)')}" for j in method.specs]
     lines += [f"    return {_call(method)}"]
     return function("\n".join(lines), {**_names(method, by_bundle), "column": column}, _FILE)
 
@@ -229,6 +229,9 @@ class _Loop:
                     out.line("own = windows if len(windows) == 1 else (w,)")
                 if self._marks_seen:
                     out.line("if k not in seen.values: seen.put(k, True)")
+                if expiring := [j for j, spec in states.items() if spec.ttl is not None]:
+                    out.line("now = owner.watermark if t < owner.watermark else t")
+                    out.line("; ".join(f"c{j}.arrive(k, now)" for j in expiring))
                 for j in states:
                     # The DoFn may keep it beyond the call.
                     out.line(_accessor(j, f"c{j}"))

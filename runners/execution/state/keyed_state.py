@@ -19,20 +19,22 @@ copy.  So taking a snapshot costs no more than listing the values, and it can be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ....persistence import stored_as
 from ....sdk.errors import SerializationError
 from ....sdk.userstate.bag import Chunks
 from ....sdk.userstate.combining_value import Accumulator
 from ....sdk.userstate.ordered_list import Timeline
-from ....sdk.userstate.store import ATOMS, Container, StateColumn
+from ....sdk.userstate.state_ttl import StateTtl
+from ....sdk.userstate.store import ATOMS
+from ....sdk.userstate.timer_spec import TimeDomain
 from ..serialization.column_codec import encode_column
 from ..user_errors import shortened
-
-C = TypeVar("C", bound=Container)
+from .columns import Column
+from .expiring import ExpiringColumn, Times, state_of_times, times_of
 
 
 @stored_as("state-change", 1)
@@ -94,99 +96,60 @@ class ColumnOfState(NamedTuple):
         return Change(self.namespace, key, self.name, ChangeKind.PUT, value)
 
 
-class _Column(StateColumn):
-    """A column whose changes are tracked if snapshots will be taken.
-
-    Attributes:
-      dirty: the keys that have changed since the last snapshot; None if there are none.
-    """
-
-    __slots__ = ("_state", "dirty", "name", "namespace")
-
-    def __init__(self, state: KeyedState, namespace: Any, name: str) -> None:
-        super().__init__(state.tracking)
-        self._state = state
-        self.namespace = namespace
-        self.name = name
-        self.dirty: dict[Any, None] | None = None
-
-    def put(self, key: Any, value: Any) -> None:
-        """Set a key's value."""
-        self.values[key] = value
-        if self.is_tracked:
-            self.touch(key)
-
-    def touch(self, key: Any) -> None:
-        dirty = self.dirty
-        if dirty is None:
-            dirty = self.dirty = {}
-            self._state.dirty.append(self)
-        dirty[key] = None
-
-    def changing(self, key: Any, make: Callable[[], C]) -> C:
-        values = self.values
-        container: C | None = values.get(key)
-        if container is None:
-            container = values[key] = make()
-        elif not self.is_tracked:
-            return container
-        elif self.dirty is None or key not in self.dirty:
-            # A snapshot may have it.
-            container = values[key] = container.copy()
-        if self.is_tracked:
-            self.touch(key)
-        return container
-
-    def remove(self, key: Any) -> None:
-        if key in self.values:
-            del self.values[key]
-            if self.is_tracked:
-                self.touch(key)
-
-    def wrote(self, key: Any, value: Any) -> None:
-        self._state.wrote(self.name, key, value)
-
-
 class KeyedState:
     """The state of one worker's keys.
 
     Args:
       tracking: True if snapshots will be taken; then changes since the last one are tracked.
+      ttls: those of the states that expire, by name.
 
     Attributes:
+      tracking: as given.
       dirty: the columns that have changed since the last snapshot.
+      processing_time: that of the step, in microseconds.
     """
 
-    def __init__(self, tracking: bool = False) -> None:
-        self._columns: dict[Any, dict[str, _Column]] = {}
+    def __init__(self, tracking: bool = False, ttls: Mapping[str, StateTtl] | None = None) -> None:
+        self._ttls = ttls or {}
+        self.processing_time = 0
+        self._columns: dict[Any, dict[str, Column]] = {}
         self.tracking = tracking
-        self.dirty: list[_Column] = []
+        self.dirty: list[Column] = []
         self._unchecked: list[tuple[str, Any, Any]] = []
 
     def __len__(self) -> int:
         """Return the number of values."""
         return sum(len(column.values) for column in self._all())
 
-    def _all(self) -> Iterator[_Column]:
+    def _all(self) -> Iterator[Column]:
         for columns in self._columns.values():
             yield from columns.values()
 
-    def column(self, namespace: Any, name: str) -> _Column:
+    def column(self, namespace: Any, name: str) -> Column:
         """Return the values of a state in a namespace, by key; an empty column if there are none."""
         columns = self._columns.get(namespace)
         if columns is None:
             columns = self._columns[namespace] = {}
         column = columns.get(name)
         if column is None:
-            column = columns[name] = _Column(self, namespace, name)
+            column = columns[name] = self._made(namespace, name)
         return column
+
+    def _made(self, namespace: Any, name: str) -> Column:
+        if (ttl := self._ttls.get(name)) is not None:
+            times = self.column(namespace, times_of(name))
+            assert isinstance(times, Times)
+            return ExpiringColumn(self, namespace, name, ttl, times)
+        if (ttl := self._ttls.get(state_of_times(name) or "")) is not None:
+            return Times(self, namespace, name, ttl)
+        return Column(self, namespace, name)
 
     def free_namespace(self, namespace: Any) -> None:
         """Remove all values of a namespace."""
         for column in self._columns.pop(namespace, {}).values():
             if self.tracking:
                 for key in column.values:
-                    column.touch(key)
+                    column.note(key)
             column.values.clear()
 
     def namespaces(self) -> list[Any]:
@@ -214,7 +177,33 @@ class KeyedState:
     def put_back(self, namespace: Any, key: Any, taken: dict[str, Any]) -> None:
         """Load a key's values again; they count as changed."""
         for name, value in taken.items():
-            self.column(namespace, name).put(key, value)
+            self.column(namespace, name).load(key, value)
+
+    # State that expires
+
+    def find_times(self) -> None:
+        """Find again when values expire, after a restore."""
+        for column in self._all():
+            if isinstance(column, Times):
+                column.find_again()
+
+    def drop_expired(self, watermark: int, most: int) -> None:
+        """Remove values that have expired, at most so many of each column."""
+        for columns in self._columns.values():
+            for name in self._ttls:
+                column = columns.get(name)
+                if isinstance(column, ExpiringColumn):
+                    column.drop_expired(watermark, most)
+
+    def due_times(self, values: Mapping[str, Any]) -> tuple[int | None, int | None]:
+        """Return when the first of a key's values expires in event time, and in processing time; None if none does."""
+        found: dict[TimeDomain, int] = {}
+        for name, ttl in self._ttls.items():
+            micros = values.get(times_of(name))
+            if micros is not None:
+                over = Times.over(micros, ttl)
+                found[ttl.time_domain] = min(over, found.get(ttl.time_domain, over))
+        return found.get(TimeDomain.WATERMARK), found.get(TimeDomain.REAL_TIME)
 
     # Snapshots
 
@@ -258,6 +247,9 @@ class KeyedState:
     def restore(self, changes: Iterable[Change]) -> None:
         """Apply the changes of a snapshot."""
         for namespace, key, name, kind, value in changes:
+            if (state := state_of_times(name)) is not None and state not in self._ttls:
+                # It doesn't expire any more.
+                continue
             values = self.column(namespace, name).values
             if kind is ChangeKind.REMOVE:
                 values.pop(key, None)

@@ -18,14 +18,12 @@ from ....sdk.elements.bundle import Bundle, expanded
 from ....windowing import BoundedWindow
 from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of
-from ..spilling.rocksdb import PORTION, SpilledEntries, Times, portions_of
+from ..spilling.rocksdb import PORTION, SpilledEntries, portions_of
 from ..spilling.spilled_step import NumberedWindows, SpilledStep
 from .keyed_state import ChangeKind, KeyedState
 
 # The memory of a key's places in dictionaries, and of those of each of its cells, in bytes.
 _PLACES = 160
-
-_NO_TIMES: Times = (None, None, None)
 
 # A window and a key.
 Entry = tuple[BoundedWindow, Any]
@@ -79,6 +77,10 @@ class SpilledState(SpilledStep):
             for group in range(KEY_GROUPS):
                 self._take([id for id, _ in self._entries.all(bytes([group]) + number)])
 
+    def load_due(self, order: int, time: int, most: int) -> None:
+        """Load the entries with cells that have expired at a time, at most so many."""
+        self._put_back(self._entries.due(order, time, most))
+
     def _use(self, entries: dict[Entry, None]) -> None:
         used, numbers = self._used, self._numbers
         missing: list[Entry] = []
@@ -92,7 +94,10 @@ class SpilledState(SpilledStep):
             self._take(numbers.ids([key for _, key in missing], [window for window, _ in missing]))
 
     def _take(self, ids: Sequence[bytes]) -> None:
-        for id, data in self._entries.take_all(ids):
+        self._put_back(self._entries.take_all(ids))
+
+    def _put_back(self, found: Iterable[tuple[bytes, bytes]]) -> None:
+        for id, data in found:
             window, key, values = _unpacked(id, data, self._numbers, pickle.loads)
             self._numbers.remove_entry(id)
             self._state.put_back(window, key, values)
@@ -141,7 +146,8 @@ class SpilledState(SpilledStep):
         self._note_keys(keys)
         ids = self._numbers.ids(keys, [window for window, _, _ in found], new=True)
         data = (pickled((key, values), self._label, "State has to be data.") for _, key, values in found)
-        self._entries.put((id, _NO_TIMES, own) for id, own in zip(ids, data))
+        times = [(*self._state.due_times(values), None) for _, _, values in found]
+        self._entries.put(zip(ids, times, data))
 
     # Snapshots
 

@@ -37,6 +37,8 @@ from ..kernels.descriptions import ParDoOperation
 from ..kernels.runtime import iterable_type
 from ..kernels.stateful import LoopDescription, MethodDescription, call_kernel
 from ..plan import fusion
+from ..spilling.rocksdb import EVENT_TIME as TIMES_OF_EVENTS
+from ..spilling.rocksdb import PROCESSING_TIME as TIMES_OF_CLOCK
 from ..stages.executor import Emit, StageExecutor
 from ..stages.output_buffer import OutputRows
 from ..stages.side_input_views import SideInputViews
@@ -54,12 +56,16 @@ from ..user_errors import (
 )
 from .callbacks import KeyedTimers, asks_for_timers
 from .element_loop import ElementLoop
+from .expiring import ExpiringColumn
 from .key_types import KeyTypes
 from .keyed_state import Change, KeyedState
 from .spilled_state import SpilledState
 from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
 
 Call = Callable[..., Any]
+
+# How many values that have expired are removed at a time.
+_DROPPED = 5_000
 
 # The cell that marks a key as seen in a window, for `on_window_expiration`.
 _SEEN = ""
@@ -102,7 +108,11 @@ class StatefulExecutor(StageExecutor):
         self.watermark = MIN_MICROS
         self.processing_time = 0
         self.dropped = 0
-        self.state = KeyedState(tracking)
+        ttls = {spec.name: spec.ttl for spec in signature_of(operation.fn).states if spec.ttl is not None}
+        self.state = KeyedState(tracking, ttls)
+        self._has_ttls = bool(ttls)
+        # The event time of the callback that is being called.
+        self._now = MIN_MICROS
         self.spilled: SpilledState | None = None
         self.timers = Timers()
         self._may_retract = primitive.keyed.may_retract
@@ -137,7 +147,7 @@ class StatefulExecutor(StageExecutor):
             return MethodDescription(getattr(fn, name), arguments, views, own, self._codes_keys)
 
         def call(name: str, arguments: tuple[Argument, ...]) -> Call:
-            return call_kernel(described(name, arguments), self._by_bundle, self.state.column)
+            return call_kernel(described(name, arguments), self._by_bundle, self._column)
 
         self._on_timer: dict[str, Call] = {}
         for family, name in signature.on_timer.items():
@@ -182,8 +192,11 @@ class StatefulExecutor(StageExecutor):
                 self.check_keys(bundle.values)
                 self.spilled.load_for(bundle)
             self._in_bundle(partial(self._process_rows, bundle))
+            if self._has_ttls:
+                self._drop_expired()
 
     def _process_rows(self, bundle: Bundle) -> None:
+        self.state.processing_time = self.processing_time
         if self.is_overdue:
             self.fire_all()
         try:
@@ -197,6 +210,23 @@ class StatefulExecutor(StageExecutor):
         if window not in self.expiries and not self._open(window):
             return None
         return tuple([self.state.column(window, name) for name in self._columns])
+
+    def _column(self, window: BoundedWindow, name: str, key: Any) -> StateColumn:
+        """Return the values of a state, for a callback with a key."""
+        column = self.state.column(window, name)
+        if isinstance(column, ExpiringColumn):
+            column.arrive(key, self._now)
+        return column
+
+    def _drop_expired(self) -> None:
+        """Remove some of the values that have expired, when no timer is due that could still read them."""
+        if self.is_due:
+            return
+        self.state.processing_time = self.processing_time
+        if self.spilled is not None:
+            self.spilled.load_due(TIMES_OF_EVENTS, self.watermark, _DROPPED)
+            self.spilled.load_due(TIMES_OF_CLOCK, self.processing_time, _DROPPED)
+        self.state.drop_expired(self.watermark, _DROPPED)
 
     def check_keys(self, elements: list[Any]) -> None:
         """Raise `NotAPairError` or `InvalidKeyError` at the first element that has no key."""
@@ -309,6 +339,8 @@ class StatefulExecutor(StageExecutor):
                 room = self._fire_due(most)
 
             self._in_bundle(fire)
+        if self._has_ttls:
+            self._drop_expired()
         return most - room
 
     def fire_all(self) -> None:
@@ -337,6 +369,9 @@ class StatefulExecutor(StageExecutor):
         if self.spilled is not None:
             self.spilled.load_key(window, key)
         now = fire if domain is EVENT_TIME else output
+        # At the end of a bounded input all timers fire, but each in its time.
+        self._now = now if domain is EVENT_TIME or self._is_finishing else max(now, self.watermark)
+        self.state.processing_time = self.processing_time
         setter = KeyedTimers(self, key, window, now, output, pane)
         outputs = self._on_timer[family](None, key, window, fire, pane, 1, tag, setter)
         if outputs is not None:
@@ -366,6 +401,7 @@ class StatefulExecutor(StageExecutor):
             self.spilled.load_window(window)
         if self._on_expiry is not None:
             end, pane = window.max_micros, PANE_INFO_UNKNOWN
+            self._now = end
             seen = self.state.column(window, _SEEN)
             for key in list(seen.values):
                 if room <= 0:
@@ -461,6 +497,7 @@ class StatefulExecutor(StageExecutor):
         """Restore the state and timers of a snapshot, with the changes after it."""
         self.state.restore(state)
         self.timers.restore(timers)
+        self.state.find_times()
         spilled = [] if self.spilled is None else self.spilled.windows()
         for window in dict.fromkeys([*self.state.namespaces(), *spilled, *self.timers.windows()]):
             if window not in self.expiries:

@@ -1,0 +1,113 @@
+"""What has expired is removed, from memory and from disk, also if its key never comes again."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.execution.stateful_pardo import Work, at
+
+import penstock as beam
+from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
+from penstock.runners.execution.state.spilled_state import SpilledState
+from penstock.sdk.userstate import BagStateSpec, ReadModifyWriteStateSpec, StateTtl
+
+REAL_TIME = beam.TimeDomain.REAL_TIME
+KEYS = 3_000
+
+
+class Write(beam.DoFn):
+    """Keeps values, and gives what it had."""
+
+    LAST = ReadModifyWriteStateSpec("last", ttl=16)
+    BAG = BagStateSpec("bag", ttl=StateTtl(160, REAL_TIME))
+
+    def process(
+        self, element: Any, last: Any = beam.DoFn.StateParam(LAST), bag: Any = beam.DoFn.StateParam(BAG)
+    ) -> Iterator[Any]:
+        yield last.read(), list(bag.read())
+        last.write(element[1])
+        bag.add(element[1])
+
+
+@pytest.fixture(params=["memory", "disk"])
+def work(request: pytest.FixtureRequest, database: SpillDatabase) -> Work:
+    """With all state in memory, or on disk between bundles."""
+    work = Work(Write())
+    if request.param == "disk":
+        database.rocksdb.delete_range(b"\x00", b"\x01")
+        executor = work.executor
+        entries = SpilledEntries(database, 0)
+        executor.spilled = SpilledState(executor.state, "Write", entries, lambda: None, lambda keys: None)
+    return work
+
+
+def cells(work: Work) -> int:
+    spilled = work.executor.spilled
+    if spilled is not None:
+        spilled.spill(1)
+        assert 0 == len(work.executor.state)
+        return sum(len(records) for _, records in spilled.records())
+    return len(work.executor.state)
+
+
+def test_keys_that_do_not_come_again_leave_nothing(work: Work) -> None:
+    """Each state in its own time; a value and its time are two cells."""
+    for start in range(0, KEYS, 500):
+        work.process(*(at((key, "x"), key // 1_000) for key in range(start, start + 500)))
+        cells(work)
+    assert 4 * KEYS == cells(work)
+    work.watermark(10).clock(100)
+    assert 4 * KEYS == cells(work)
+    work.watermark(19)
+    assert 2 * KEYS == cells(work)
+    work.clock(300)
+    assert 0 == cells(work)
+
+
+def test_a_value_that_was_written_again_stays(work: Work) -> None:
+    """By its last time."""
+    work.process(*(at((key, "x"), 0) for key in range(100)))
+    cells(work)
+    work.process(*(at((key, "y"), 12) for key in range(0, 100, 2)))
+    cells(work)
+    work.watermark(20)
+    assert 2 * 100 + 2 * 50 == cells(work)
+    work.process(*(at((key, "z"), 21) for key in range(4)))
+    assert [("y", ["x", "y"]), (None, ["x"]), ("y", ["x", "y"]), (None, ["x"])] == work.taken()[-4:]
+
+
+def test_restored_state_expires(work: Work) -> None:
+    """With the times that it had; and not any more, if its spec has no time to live."""
+    work.process(*(at((key, "x"), 0) for key in range(10)))
+    spilled = work.executor.spilled
+    state = work.executor.state.snapshot()
+    if spilled is not None:
+        spilled.spill(1)
+        state += [change for _, records in spilled.records() for change in records]
+    state = pickle.loads(pickle.dumps(state))
+
+    other = Work(Write())
+    other.executor.restore(state, [])
+    other.watermark(10)
+    other.process(at((1, "y"), 10))
+    assert [("x", ["x"])] == other.taken()
+    assert 2 * 20 == len(other.executor.state)
+    other.watermark(18)
+    assert 2 * 10 + 2 == len(other.executor.state)
+    other.watermark(18 + 10)
+    assert 2 * 10 == len(other.executor.state)
+
+    class Keep(beam.DoFn):
+        LAST = ReadModifyWriteStateSpec("last")
+
+        def process(self, element: Any, last: Any = beam.DoFn.StateParam(LAST)) -> Iterator[Any]:
+            yield last.read()
+
+    kept = Work(Keep())
+    kept.executor.restore([change for change in state if "last" in change[2]], [])
+    kept.watermark(1_000).process(at((1, "z"), 2_000))
+    assert ["x"] == kept.taken()
+    assert 10 == len(kept.executor.state)
