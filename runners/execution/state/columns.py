@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ....sdk.userstate.store import Container, StateColumn
 
-if TYPE_CHECKING:
-    from .keyed_state import KeyedState
-
 C = TypeVar("C", bound=Container)
+
+
+class ColumnOwner(Protocol):
+    """The state of all keys.
+
+    Attributes:
+      tracking: True if snapshots will be taken.
+      dirty: the columns that have changed since the last snapshot.
+      processing_time: that of the step, in microseconds.
+    """
+
+    tracking: bool
+    dirty: list[Column]
+    processing_time: int
+
+    def wrote(self, name: str, key: Any, value: Any) -> None:
+        """Note a value written to a state, or its container."""
 
 
 class Column(StateColumn):
@@ -27,7 +41,7 @@ class Column(StateColumn):
 
     __slots__ = ("_state", "dirty", "name", "namespace")
 
-    def __init__(self, state: KeyedState, namespace: Any, name: str) -> None:
+    def __init__(self, state: ColumnOwner, namespace: Any, name: str) -> None:
         super().__init__(state.tracking)
         self._state = state
         self.namespace = namespace

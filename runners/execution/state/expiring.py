@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....sdk.userstate.state_ttl import StateTtl
 from ....sdk.userstate.timer_spec import TimeDomain
-from .columns import C, Column
-
-if TYPE_CHECKING:
-    from .keyed_state import KeyedState
+from .columns import C, Column, ColumnOwner
 
 # What follows a state's name in the name of the column with its times.
 _EXPIRES = " expires"
@@ -50,7 +47,7 @@ class Times(Column):
 
     __slots__ = ("_ranges", "_width")
 
-    def __init__(self, state: KeyedState, namespace: Any, name: str, ttl: StateTtl) -> None:
+    def __init__(self, state: ColumnOwner, namespace: Any, name: str, ttl: StateTtl) -> None:
         super().__init__(state, namespace, name)
         self._width = _width_of(ttl)
         # By the number of a range of time, the keys that expire in it.  Some of them may have another time by now.
@@ -115,7 +112,7 @@ class ExpiringColumn(Column):
 
     __slots__ = ("_now", "_times", "_ttl")
 
-    def __init__(self, state: KeyedState, namespace: Any, name: str, ttl: StateTtl, times: Times) -> None:
+    def __init__(self, state: ColumnOwner, namespace: Any, name: str, ttl: StateTtl, times: Times) -> None:
         super().__init__(state, namespace, name)
         self._ttl = ttl
         self._times = times
