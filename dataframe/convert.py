@@ -18,7 +18,7 @@ from ..sdk.typehints.column_types import fields_of, type_in
 from ..sdk.typehints.schema import with_schema
 from ..sdk.typehints.simplified import simplified
 from ..transforms import Create, Map, ParDo
-from ..transforms.group_by import NamedTuples
+from ..transforms.groups.group_by import NamedTuples
 from .frames import DeferredDataFrame, DeferredSeries, frame_of, index_of, parts_of
 from .grouping import label_of, projected
 from .pandas_rows import rows_of_pandas

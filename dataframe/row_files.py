@@ -13,7 +13,7 @@ from ..sdk.elements.row import Row
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..transforms import Map
-from ..transforms.group_by import named_tuple
+from ..transforms.groups.group_by import named_tuple
 from .convert import to_pcollection
 from .frame_base import refuse_arguments
 from .io import read_csv

@@ -12,7 +12,7 @@ from ..sdk.sources.event_time_reader import EventTimes
 from ..sdk.sources.scheduled_source import ScheduledSource
 from ..sdk.watermark_estimators import EstimatorTypes
 from ..transforms.read import Read
-from ..transforms.with_timestamps import WithTimestamps
+from ..transforms.times.with_timestamps import WithTimestamps
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import Timestamp
 

@@ -25,8 +25,8 @@ from .create import Create
 from .flatten import Flatten
 from .group_by_key import GroupByKey, add_grouping, pair_types
 from .hot_key_fanout import WithHotKeyFanout, checked_fanout
-from .map_and_filter import FlatMap, Map
-from .pardo import ParDo
+from .par_do.map_and_filter import FlatMap, Map
+from .par_do.pardo import ParDo
 
 if TYPE_CHECKING:
     from ..sdk.static_types import Applicable, Combiner, Fold, FunctionOfList, GenericCombiner

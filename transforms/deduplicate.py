@@ -16,8 +16,8 @@ from ..sdk.pvalue import PCollection
 from ..sdk.userstate import ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer
 from ..windowing.duration import DurationTypes, micros_of_span
 from .group_by_key import pair_types
-from .map_and_filter import Map
-from .pardo import ParDo
+from .par_do.map_and_filter import Map
+from .par_do.pardo import ParDo
 
 if TYPE_CHECKING:
     from ..sdk.static_results import Keeps, KeepsPairs

@@ -19,8 +19,8 @@ from ..sdk.elements.row import Row
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.type_variables import B
-from .map_and_filter import MapTuple
-from .request_response import (
+from .par_do.map_and_filter import MapTuple
+from .services.request_response import (
     DEFAULT_TIMEOUT_SECS,
     Caller,
     DefaultThrottler,
@@ -31,7 +31,7 @@ from .request_response import (
     RequestT,
     ResponseT,
 )
-from .response_caches import DEFAULT_CACHE_ENTRY_TTL_SEC, Cache, LocalCache, RedisCache
+from .services.response_caches import DEFAULT_CACHE_ENTRY_TTL_SEC, Cache, LocalCache, RedisCache
 
 if TYPE_CHECKING:
     from typing import Protocol, TypeVar

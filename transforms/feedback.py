@@ -13,7 +13,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..triggers import DefaultTrigger
 from ..windowing import GlobalWindows
-from .pardo import ParDo
+from .par_do.pardo import ParDo
 
 if TYPE_CHECKING:
     from ..sdk.static_results import Keeps

@@ -15,7 +15,7 @@ from ..sdk.task_name import worker_id
 from ..sdk.user_code.serialization import Serialized
 from ..triggers import AccumulationMode
 from .group_by_key import add_grouping
-from .pardo import ParDo
+from .par_do.pardo import ParDo
 
 Fanout = int | Callable[[Any], int]
 

@@ -18,9 +18,9 @@ from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import MAX_MICROS
 from .assign_windows import WindowInto
 from .group_by_key import GroupByKey
-from .keys import WithKeys
-from .map_and_filter import FlatMap
-from .pardo import ParDo
+from .groups.keys import WithKeys
+from .par_do.map_and_filter import FlatMap
+from .par_do.pardo import ParDo
 from .periodic_sequence import ImpulseSource, PeriodicImpulse
 
 _logger = logger_of(__name__)

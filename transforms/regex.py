@@ -8,7 +8,7 @@ from typing import Any
 
 from ..sdk import typehints
 from ..sdk.dofn.dofn import FlatMapDoFn
-from .pardo import ParDo
+from .par_do.pardo import ParDo
 
 
 class Regex:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from .map_and_filter import Map
+from .par_do.map_and_filter import Map
 
 
 class ToString:

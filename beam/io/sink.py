@@ -21,8 +21,8 @@ from ...sdk.windowing_strategy import DEFAULT_WINDOWING
 from ...transforms.assign_windows import WindowInto
 from ...transforms.create import Create
 from ...transforms.flatten import Flatten
-from ...transforms.map_and_filter import FlatMap, Map
-from ...transforms.pardo import ParDo
+from ...transforms.par_do.map_and_filter import FlatMap, Map
+from ...transforms.par_do.pardo import ParDo
 from ...transforms.write import Write
 from ...windowing import GlobalWindow, GlobalWindows
 

@@ -17,8 +17,8 @@ from ...sdk.pvalue import PCollection
 from ...sdk.task_name import worker_id
 from ...sdk.type_variables import RowT
 from ...sdk.typehints.describe import describe
-from ...transforms.map_and_filter import Map
-from ...transforms.pardo import ParDo
+from ...transforms.par_do.map_and_filter import Map
+from ...transforms.par_do.pardo import ParDo
 from ...windowing.timestamp import Timestamp
 from ..kafka.records import KafkaRecord
 from ..record_types import Maker, hint_of_type

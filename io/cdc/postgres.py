@@ -16,8 +16,8 @@ from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.type_variables import OutputT, RowT
 from ...sdk.typehints.describe import describe
 from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
-from ...transforms.map_and_filter import Map
-from ...transforms.pardo import ParDo
+from ...transforms.par_do.map_and_filter import Map
+from ...transforms.par_do.pardo import ParDo
 from ...transforms.read import Read
 from ...windowing.duration import DurationTypes, micros_of_span
 from ..record_types import Maker, hint_of_type

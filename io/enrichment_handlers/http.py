@@ -10,7 +10,7 @@ from ...sdk.elements.row import Row
 from ...sdk.redaction import logger_of, redacted
 from ...sdk.user_code.error_text import text_or_class
 from ...transforms.enrichment import EnrichmentSourceHandler
-from ...transforms.request_response import (
+from ...transforms.services.request_response import (
     UserCodeExecutionException,
     UserCodeQuotaException,
     UserCodeRemoteSystemException,

@@ -8,7 +8,7 @@ from typing import Any
 from ...sdk.elements.row import Row
 from ...sdk.redaction import redacted
 from ...transforms.enrichment import EnrichmentSourceHandler
-from ...transforms.request_response import UserCodeExecutionException, UserCodeRemoteSystemException
+from ...transforms.services.request_response import UserCodeExecutionException, UserCodeRemoteSystemException
 from ..optional_package import optional_package
 from ..redis.server import RedisServer
 

@@ -16,7 +16,7 @@ from ...sdk.options.value_provider import ValueProvider, value_of
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ...sdk.sink import SinkContext
-from ...transforms.pardo import ParDo
+from ...transforms.par_do.pardo import ParDo
 from ...transforms.write import Stage
 from ...windowing import GlobalWindow, GlobalWindows
 from .commit_plan import Renaming

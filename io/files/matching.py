@@ -18,7 +18,7 @@ from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...transforms.assign_windows import WindowInto
 from ...transforms.create import Create
-from ...transforms.pardo import ParDo
+from ...transforms.par_do.pardo import ParDo
 from ...transforms.read import Read
 from ...windowing import FixedWindows
 from ...windowing.duration import micros_of_span

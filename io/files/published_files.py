@@ -27,8 +27,8 @@ from ...sdk.windowing_strategy import DEFAULT_WINDOWING
 from ...transforms.assign_windows import WindowInto
 from ...transforms.create import Create
 from ...transforms.group_by_key import GroupByKey
-from ...transforms.map_and_filter import FlatMap, Map
-from ...transforms.pardo import ParDo
+from ...transforms.par_do.map_and_filter import FlatMap, Map
+from ...transforms.par_do.pardo import ParDo
 from ...triggers import AccumulationMode
 from ...windowing import GlobalWindows
 from .filesystem import absolute_path, path_string

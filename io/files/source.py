@@ -27,9 +27,9 @@ from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.sources.bounded import BoundedSource
 from ...sdk.type_variables import A
 from ...sdk.typehints.schema import with_schema
-from ...transforms.pardo import ParDo
+from ...transforms.par_do.pardo import ParDo
 from ...transforms.read import Read
-from ...transforms.reshuffle import Reshuffle
+from ...transforms.times.reshuffle import Reshuffle
 from ...windowing.timestamp import Timestamp
 from .compression import CompressionTypes
 from .filesystem import (

@@ -14,7 +14,7 @@ from ...sdk.pvalue import PCollection, WriteOutput
 from ...sdk.sink import SinkContext
 from ...sdk.transaction_series import run_of
 from ...transforms.assign_windows import WindowInto
-from ...transforms.pardo import ParDo
+from ...transforms.par_do.pardo import ParDo
 from ...transforms.write import Stage
 from ...triggers import AccumulationMode, AfterWatermark
 from ...windowing import FixedWindows, GlobalWindows, IntervalWindow

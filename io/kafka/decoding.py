@@ -9,8 +9,8 @@ from ...frozen import frozen
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.errors import SourceError
 from ...sdk.pvalue import DoOutputsTuple, PCollection
-from ...transforms.map_and_filter import Map
-from ...transforms.pardo import ParDo
+from ...transforms.par_do.map_and_filter import Map
+from ...transforms.par_do.pardo import ParDo
 from .records import KafkaRecord
 from .serialization import Decoder
 

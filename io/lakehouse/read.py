@@ -12,7 +12,7 @@ from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.typehints.column_types import fields_of
 from ...sdk.typehints.schema import with_schema
 from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
-from ...transforms.pardo import ParDo
+from ...transforms.par_do.pardo import ParDo
 from ...transforms.read import Read
 from ..cdc.row_change import OfRow, RowChange, SignedRows
 from .added_rows import AddedRowsSource

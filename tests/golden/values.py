@@ -60,9 +60,9 @@ from penstock.transforms.combiners.count_distinct import _NOT_ITSELF
 from penstock.transforms.combiners.distinct_sketch import DistinctSketch
 from penstock.transforms.combiners.quantile_sketches import KllSketch, VarOptSketch
 from penstock.transforms.combiners.to_list import _Early
-from penstock.transforms.group_by import named_tuple
-from penstock.transforms.poll_result import PollResult
-from penstock.transforms.watch import _Growth
+from penstock.transforms.groups.group_by import named_tuple
+from penstock.transforms.times.poll_result import PollResult
+from penstock.transforms.times.watch import _Growth
 from penstock.triggers import AccumulationMode
 from penstock.triggers.after_watermark import Phase
 from penstock.triggers.data_driven import Seen

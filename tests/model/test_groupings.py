@@ -11,7 +11,7 @@ from support.pipelines.checks import check
 import penstock as beam
 from penstock.sdk.errors import LargeGroupError
 from penstock.testing import TestWindowedValue
-from penstock.transforms.secret import RawSecret, Secret
+from penstock.transforms.groups.secret import RawSecret, Secret
 from penstock.triggers import PaneInfo, PaneInfoTiming
 from penstock.windowing import FixedWindows, IntervalWindow, Sessions, TimestampedValue
 

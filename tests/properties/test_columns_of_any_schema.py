@@ -17,7 +17,7 @@ from support.pipelines.strategies import some
 import penstock as beam
 from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.testing import TestPipeline
-from penstock.transforms import reshuffle
+from penstock.transforms.times import reshuffle
 
 
 @pytest.fixture(scope="module")

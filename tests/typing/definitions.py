@@ -30,7 +30,7 @@ from penstock.sdk.userstate import (
 from penstock.testing import TestPipeline, TestStream
 from penstock.testing.util import assert_that, equal_to
 from penstock.transforms.enrichment import Enrichment, EnrichmentSourceHandler
-from penstock.transforms.request_response import Caller, RequestResponseIO
+from penstock.transforms.services.request_response import Caller, RequestResponseIO
 from penstock.transforms.sql import SqlTransform
 from penstock.windowing import FixedWindows, TimestampedValue
 

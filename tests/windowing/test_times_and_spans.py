@@ -18,7 +18,7 @@ from penstock.sdk.userstate.timer import RuntimeTimer
 from penstock.sdk.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator
 from penstock.sdk.windowing_strategy import lateness_of
 from penstock.testing import TestStream, assert_that, equal_to
-from penstock.transforms.poll_result import after_total_of
+from penstock.transforms.times.poll_result import after_total_of
 from penstock.triggers import AfterProcessingTime
 from penstock.windowing import (
     Duration,

@@ -12,7 +12,7 @@ from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ...sdk.typehints import pair_of
 from ..combine import CombinePerKey
-from ..pardo import ParDo
+from ..par_do.pardo import ParDo
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 if TYPE_CHECKING:

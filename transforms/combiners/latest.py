@@ -9,7 +9,7 @@ from ...sdk.combine_fn import CombineFn
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.pvalue import PCollection
 from ...windowing import MIN_TIMESTAMP
-from ..map_and_filter import Map
+from ..par_do.map_and_filter import Map
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ...sdk.combine_fn import CombineFn
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ..combine import CombineGlobally
-from ..map_and_filter import FlatMap
+from ..par_do.map_and_filter import FlatMap
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 from .top import TopCombineFn
 

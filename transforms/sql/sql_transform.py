@@ -22,13 +22,13 @@ from ...sdk.typehints.arrow_schema import partial_schema_of
 from ...sdk.typehints.column_types import fields_of
 from ...sdk.typehints.schema import with_schema
 from ...triggers import AccumulationMode, DefaultTrigger
-from ..co_group_by_key import tagging
 from ..create import Create
 from ..flatten import Flatten
-from ..group_by import NamedTuples
 from ..group_by_key import GroupByKey
-from ..keys import Keying
-from ..pardo import ParDo
+from ..groups.co_group_by_key import tagging
+from ..groups.group_by import NamedTuples
+from ..groups.keys import Keying
+from ..par_do.pardo import ParDo
 from .query import Query, conformed, planned, rows_of_elements
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from ....sdk.elements.element_wrappers import (
 )
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ....sdk.user_code.step_slot import NO_STEP, StepTimes, here
-from ....transforms.splittable_par_do import WorkToTheEnd
+from ....transforms.par_do.splittable_par_do import WorkToTheEnd
 from ....windowing import TimestampedValue
 from ..kernels.descriptions import Operation, ParDoOperation, operation_of
 from ..kernels.stages import StageDescription, StageKernel, labels_of, stage_kernel

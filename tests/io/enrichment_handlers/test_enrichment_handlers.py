@@ -24,7 +24,7 @@ import penstock as beam
 from penstock.io.enrichment_handlers import HttpEnrichmentHandler, RedisEnrichmentHandler, SqlEnrichmentHandler
 from penstock.testing import TestPipeline
 from penstock.transforms.enrichment import Enrichment
-from penstock.transforms.request_response import (
+from penstock.transforms.services.request_response import (
     ExponentialBackOffRepeater,
     UserCodeExecutionException,
     UserCodeQuotaException,

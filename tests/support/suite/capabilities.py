@@ -97,7 +97,7 @@ SHOWN_BY: dict[str, list[Shows]] = {
         Shows(f"{MICRO_BATCHES}/test_failures.py", "spark-microbatch"),
     ],
     "async calls, enrichment": [
-        Shows("tests/transforms/test_async_map.py"),
+        Shows("tests/transforms/par_do/test_async_map.py"),
         Shows("tests/transforms/test_enrichment.py"),
         Shows(f"{MICRO_BATCHES}/test_async_calls.py", "spark-microbatch"),
     ],
