@@ -17,6 +17,7 @@ from ..sdk.options.pipeline_options import PipelineOptions, flags_without_effect
 from ..sdk.runner import create_runner
 from .absent import AbsentMeta, described
 from .import_hook import folders_of_installed_beam
+from .io import managed
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -125,6 +126,8 @@ class _Uses(ast.NodeVisitor):
 
     def __init__(self, things: dict[str, Any]) -> None:
         self._things = things
+        # Variables that have options.
+        self._options: set[str] = set()
         self.missing: list[Missing] = []
 
     def generic_visit(self, node: ast.AST) -> None:
@@ -161,7 +164,25 @@ class _Uses(ast.NodeVisitor):
                 self._report(keyword.value, f"{ast.unparse(node.func)} has no parameter {keyword.arg!r} in penstock")
             if keyword.arg == "runner" and (accepted is None or keyword.arg in accepted):
                 self._check_runner(keyword.value)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "from_dictionary":
+            self._check_dictionary(node)
+        if thing in (managed.Read, managed.Write):
+            self._check_system(node, thing)
         self.generic_visit(node)
+
+    def _check_dictionary(self, node: ast.Call) -> None:
+        for given in (*node.args, *(keyword.value for keyword in node.keywords)):
+            for key in given.keys if isinstance(given, ast.Dict) else ():
+                name = key.value if isinstance(key, ast.Constant) else None
+                if isinstance(name, str) and f"--{name}" in flags_without_effect():
+                    self._note(given, f"{ast.unparse(node.func)}({{{name!r}: ...}})")
+
+    def _check_system(self, node: ast.Call, thing: Any) -> None:
+        """Report a system of managed transforms that penstock doesn't have."""
+        given = next((each.value for each in node.keywords if each.arg in ("source", "sink")), *node.args[:1])
+        system = given.value if isinstance(given, ast.Constant) else self._thing(given, reports=False)
+        if isinstance(system, str) and not thing.has(system):
+            self._report(node, f"{ast.unparse(node.func)}({system!r}): penstock has {', '.join(thing.systems())}")
 
     def visit_List(self, node: ast.List) -> None:
         texts = [each.value if isinstance(each, ast.Constant) else None for each in node.elts]
@@ -175,9 +196,25 @@ class _Uses(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name) and self._are_options(node.value):
+                self._options.add(target.id)
+            if not isinstance(target, ast.Attribute) or f"--{target.attr}" not in flags_without_effect():
+                continue
+            if self._are_options(target.value) or getattr(target.value, "id", None) in self._options:
+                self._note(target, ast.unparse(target))
         if any(isinstance(target, ast.Attribute) and target.attr == "runner" for target in node.targets):
             self._check_runner(node.value)
         self.generic_visit(node)
+
+    def _are_options(self, node: ast.AST) -> bool:
+        """Return True for a call that gives options: of a class of options, or of `view_as`."""
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "view_as":
+            return True
+        thing = self._thing(node.func, reports=False)
+        return isinstance(thing, type) and issubclass(thing, PipelineOptions)
 
     def _thing(self, node: ast.AST, reports: bool) -> Any:
         """Return what a name or a chain of attributes stands for; None if unknown."""

@@ -14,12 +14,15 @@ import datetime
 import decimal
 import io
 import json
+import typing
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from ...io.optional_package import optional_package
 from ...sdk.coders.coder import Coder
 from ...sdk.elements.row import Row
+from ...windowing import Timestamp
+from ..typehints.row_type import RowTypeConstraint
 from .bigquery_schemas import TableSchema, get_bq_tableschema, get_dict_table_schema
 
 __all__ = [
@@ -33,6 +36,7 @@ __all__ = [
     "beam_row_from_dict",
     "default_encoder",
     "get_avro_schema_from_table_schema",
+    "get_beam_typehints_from_tableschema",
 ]
 
 JSON_COMPLIANCE_ERROR = "NAN, INF and -INF values are not JSON compliant."
@@ -244,3 +248,49 @@ def beam_row_from_dict(row: Mapping[str, Any], schema: Any) -> Row:
                 value = beam_row_from_dict(value, nested)
         found[column.name] = value
     return Row(**found)
+
+
+def get_beam_typehints_from_tableschema(schema: Any) -> list[tuple[str, Any]]:
+    """Return the names of a table's columns, with the types of their values.
+
+    Args:
+      schema: text, a dict or a `TableSchema`.
+
+    >>> get_beam_typehints_from_tableschema({"fields": [{"name": "n", "type": "INTEGER", "mode": "REPEATED"}]})
+    [('n', typing.Sequence[int])]
+
+    Raises `ValueError` for a type that no Python type is known for.
+    """
+    return [(column.name, _hint(column)) for column in get_bq_tableschema(schema).fields]
+
+
+def _hint(column: Any) -> Any:
+    kind = column.type.upper()
+    if kind in ("RECORD", "STRUCT"):
+        hint: Any = RowTypeConstraint.from_fields(get_beam_typehints_from_tableschema(TableSchema(list(column.fields))))
+    elif kind in _HINTS:
+        hint = _HINTS[kind]
+    else:
+        raise ValueError(f"column {column.name}: no Python type is known for {column.type!r}")
+    if (column.mode or "NULLABLE") == "NULLABLE":
+        return hint | None
+    return typing.Sequence[hint] if column.mode == "REPEATED" else hint
+
+
+_HINTS: Mapping[str, Any] = {
+    "STRING": str,
+    "BOOL": bool,
+    "BOOLEAN": bool,
+    "BYTES": bytes,
+    "INT64": int,
+    "INTEGER": int,
+    "FLOAT64": float,
+    "FLOAT": float,
+    "NUMERIC": decimal.Decimal,
+    "BIGNUMERIC": decimal.Decimal,
+    "TIMESTAMP": Timestamp,
+    "DATE": datetime.date,
+    "DATETIME": str,
+    "GEOGRAPHY": str,
+    "JSON": str,
+}

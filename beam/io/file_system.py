@@ -31,6 +31,10 @@ class BeamIOError(OSError):
         self.exception_details = exception_details
 
 
+# The bytes that Beam reads at once.
+DEFAULT_READ_BUFFER_SIZE = 16 << 20
+
+
 @frozen
 class MatchResult:
     """The files that match one pattern.

@@ -35,12 +35,6 @@ _PACKAGE = __name__.partition(".")[0]
 class _Managed(PTransform):
     """A transform of a system, by the system's name and settings.
 
-    Args:
-      system: its name, such as "iceberg"; capitals don't matter.
-      config: the settings, with Beam's names.
-      config_url: the path of a file of YAML that has them instead; any file system that penstock reads.
-      expansion_service: Beam's; has no effect.
-
     Attributes:
       transform: the transform that reads or writes.
 
@@ -62,12 +56,22 @@ class _Managed(PTransform):
         name = f"managed.{type(self).__name__}({system!r})"
         make = self._made.get(system.lower())
         if make is None:
-            raise UnsupportedError(f"{name}: penstock {self._verb} {', '.join(sorted(self._made))} natively")
+            raise UnsupportedError(f"{name}: penstock {self._verb} {', '.join(self.systems())} natively")
         if (config is None) == (config_url is None):
             raise ValueError(f"{name}: expected either config or config_url")
         settings = _Settings(name, dict(config) if config is not None else _of_file(name, str(config_url)))
         self.transform = make(settings)
         settings.check_empty()
+
+    @classmethod
+    def systems(cls) -> list[str]:
+        """Return the names of the systems that penstock has."""
+        return sorted(cls._made)
+
+    @classmethod
+    def has(cls, system: str) -> bool:
+        """Return True for the name of a system that penstock has."""
+        return system.lower() in cls._made
 
     def expand(self, input: Any) -> Any:
         return input | self.transform
@@ -282,17 +286,45 @@ class Read(_Managed):
 
     The elements are rows.  Of Kafka they are the values of records, in the format RAW or STRING with the field
     `payload`, in JSON with the fields of the record; a record without a value has no element.
+
+    Args:
+      source: the name of the system, such as "iceberg"; capitals don't matter.
+      config: the settings, with Beam's names.
+      config_url: the path of a file of YAML that has them instead; any file system that penstock reads.
+      expansion_service: Beam's; has no effect.
     """
 
     _verb = "reads"
     _made = {ICEBERG: _read_iceberg, KAFKA: _read_kafka, BIGQUERY: _read_bigquery}
+
+    def __init__(
+        self,
+        source: str,
+        config: Mapping[str, Any] | None = None,
+        config_url: str | None = None,
+        expansion_service: Any = None,
+    ) -> None:
+        super().__init__(source, config, config_url, expansion_service)
 
 
 class Write(_Managed):
     """Write rows to a system that is named.
 
     To Kafka, each row is the value of a record: in the format RAW or STRING its only field, in JSON all of its fields.
+
+    Args:
+      sink: the name of the system, such as "iceberg"; capitals don't matter.
+      config, config_url, expansion_service: as those of `Read`.
     """
 
     _verb = "writes"
     _made = {ICEBERG: _write_iceberg, KAFKA: _write_kafka, BIGQUERY: _write_bigquery}
+
+    def __init__(
+        self,
+        sink: str,
+        config: Mapping[str, Any] | None = None,
+        config_url: str | None = None,
+        expansion_service: Any = None,
+    ) -> None:
+        super().__init__(sink, config, config_url, expansion_service)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 import typing
+from collections import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -12,7 +14,14 @@ from ...persistence import restores
 from ...sdk.elements.row import Row
 from ...sdk.typehints.row_classes import is_named_tuple, is_row_dataclass
 from ...sdk.typehints.schema import ARROW_NAMES, list_of, with_schema
-from .constraints import AnyTypeConstraint, CompositeTypeHintError, ListConstraint, TypeConstraint, shown
+from .constraints import (
+    AnyTypeConstraint,
+    CompositeTypeHintError,
+    ListConstraint,
+    TypeConstraint,
+    UnionConstraint,
+    shown,
+)
 
 # The attribute of a class that holds the id of its schema.
 SCHEMA_ID = "_beam_schema_id"
@@ -273,9 +282,17 @@ def _class_of(hint: Any) -> Any:
 
 
 def _arrow_name(hint: Any) -> str | None:
-    """Return the name of Arrow's type for a field; None if it is unknown."""
-    if isinstance(hint, ListConstraint):
-        item = _arrow_name(hint.inner_type)
+    """Return the name of Arrow's type for a field, which may be null anyway; None if it is unknown."""
+    origin = typing.get_origin(hint)
+    members = typing.get_args(hint) if origin in (typing.Union, types.UnionType) else ()
+    if isinstance(hint, UnionConstraint):
+        members = tuple(hint.union_types)
+    if types.NoneType in members:
+        others = [each for each in members if each is not types.NoneType]
+        return _arrow_name(others[0]) if len(others) == 1 else None
+    is_list = origin in (list, abc.Sequence) and typing.get_args(hint)
+    if isinstance(hint, ListConstraint) or is_list:
+        item = _arrow_name(hint.inner_type if isinstance(hint, ListConstraint) else typing.get_args(hint)[0])
         return None if item is None else list_of(item)
     try:
         if hint in ARROW_NAMES:

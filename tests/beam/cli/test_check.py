@@ -149,3 +149,36 @@ beam.io.WriteToBigQuery("shop.orders", test_client=None)
 """
     reason = "beam.io.WriteToBigQuery(test_client=...) isn't supported by penstock"
     assert [(2, reason)] == [(missing.line, missing.reason) for missing in missing_of_beam(program)]
+
+
+def test_options_without_effect_that_are_set_later_are_notes() -> None:
+    """By a view, or by the keys of a dict; options of others aren't."""
+    program = """\
+import apache_beam as beam
+from apache_beam.options.pipeline_options import *
+options = PipelineOptions.from_dictionary({"temp_location": "gs://t", "streaming": True})
+setup = options.view_as(SetupOptions)
+setup.save_main_session = True
+options.view_as(GoogleCloudOptions).region = "r"
+options.view_as(GoogleCloudOptions).project = "p"
+other.region = "r"
+"""
+    notes = [(each.line, each.reason) for each in missing_of_beam(program) if each.is_note]
+    assert [
+        (3, "PipelineOptions.from_dictionary({'temp_location': ...}) has no effect in penstock"),
+        (5, "setup.save_main_session has no effect in penstock"),
+        (6, "options.view_as(GoogleCloudOptions).region has no effect in penstock"),
+    ] == notes
+
+
+def test_systems_of_managed_transforms_that_are_not_there_are_missing() -> None:
+    """By Beam's constants, or by name."""
+    program = """\
+import apache_beam as beam
+beam.managed.Read(beam.managed.ICEBERG, config={})
+beam.managed.Read(beam.managed.POSTGRES, config={})
+beam.managed.Write("mysql", config={})
+beam.managed.Write(sink=beam.managed.BIGQUERY, config={})
+"""
+    assert [3, 4] == [each.line for each in missing_of_beam(program)]
+    assert "beam.managed.Read('postgres'): penstock has bigquery, iceberg, kafka" == missing_of_beam(program)[0].reason

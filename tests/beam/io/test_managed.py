@@ -120,3 +120,29 @@ def test_a_file_without_settings_is_refused(tmp_path: pathlib.Path) -> None:
 
     with pytest.raises(ValueError, match="settings.json: expected a mapping of settings, got list"):
         Read(ICEBERG, config_url=str(file))
+
+
+def test_the_system_may_be_given_by_beams_name_of_it() -> None:
+    read = Read(source="bigquery", config={"table": "shop.orders"})
+    write = Write(sink="BigQuery", config={"table": "shop.orders"})
+
+    assert "ReadFromBigQuery" == read.transform.default_label()
+    assert "_WriteRows" == type(write.transform).__name__
+
+
+def test_rows_with_the_types_of_a_table_are_written_to_it() -> None:
+    """Columns may be NULL, or REPEATED."""
+    from penstock.beam.io.bigquery_rows import beam_row_from_dict, get_beam_typehints_from_tableschema
+    from penstock.beam.typehints.row_type import RowTypeConstraint
+
+    columns = [
+        {"name": "item", "type": "STRING"},
+        {"name": "prices", "type": "FLOAT64", "mode": "REPEATED"},
+        {"name": "n", "type": "INT64", "mode": "REQUIRED"},
+    ]
+    schema = {"fields": columns}
+    types = RowTypeConstraint.from_fields(get_beam_typehints_from_tableschema(schema))
+    p = beam.Pipeline()
+    rows = p | beam.Create([{"n": 1}]) | beam.Map(beam_row_from_dict, schema).with_output_types(types)
+    result = rows | Write(BIGQUERY, config={"table": "shop.orders"})
+    assert result.failed_rows is not None
