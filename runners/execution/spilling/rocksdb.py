@@ -345,6 +345,19 @@ class SpilledEntries:
             self._database.rocksdb.write(batch)
         return found
 
+    def remove(self, prefixes: Iterable[bytes], count: int) -> None:
+        """Remove entries by the beginnings of their ids, so many in all.
+
+        Their times stay, and mean nothing.
+        """
+        self._count -= count
+        if not self._count:
+            self._from, self._is_there = [None, None, None], [False, False, False]
+        for prefix in prefixes:
+            begin = self._entry + prefix
+            end = (int.from_bytes(begin, "big") + 1).to_bytes(len(begin), "big")
+            self._database.rocksdb.delete_range(begin, end)
+
     def take_all(self, ids: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Remove entries in portions; yield the ids and data of those that exist."""
         for portion in portions_of(ids, PORTION):

@@ -78,6 +78,12 @@ class NumberedWindows:
             (window,) = self._windows.pop(number)
             del self._numbers[window], self._counts[number]
 
+    def remove_window(self, window: BoundedWindow) -> tuple[bytes, int]:
+        """Forget a window that has entries; return its number, and how many entries it had."""
+        number = self._numbers.pop(window)
+        del self._windows[number]
+        return number, self._counts.pop(number)
+
     def number_of(self, window: BoundedWindow | None) -> bytes:
         """Return the number of a window that has entries."""
         return _NONE if window is None else self._numbers[window]

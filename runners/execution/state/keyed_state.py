@@ -152,6 +152,11 @@ class KeyedState:
                     column.note(key)
             column.values.clear()
 
+    def free_key(self, namespace: Any, key: Any) -> None:
+        """Remove all values of a key in a namespace."""
+        for column in self._columns.get(namespace, {}).values():
+            column.remove(key)
+
     def namespaces(self) -> list[Any]:
         """Return the namespaces that have any value."""
         return [namespace for namespace, columns in self._columns.items() if any(c.values for c in columns.values())]

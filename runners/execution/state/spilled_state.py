@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from math import ceil
 from typing import Any
 
@@ -70,12 +70,20 @@ class SpilledState(SpilledStep):
         """Load the entry of a key, before its timer fires."""
         self._use({(window, key): None})
 
-    def load_window(self, window: BoundedWindow) -> None:
-        """Load all entries of a window, before it expires."""
+    def load_some(self, window: BoundedWindow) -> bool:
+        """Load some entries of a window, which expires; return False if there are none."""
+        if window not in self._numbers:
+            return False
+        number = self._numbers.number_of(window)
+        of_window = chain.from_iterable(self._entries.all(bytes([group]) + number) for group in range(KEY_GROUPS))
+        self._take([id for id, _ in islice(of_window, PORTION)])
+        return True
+
+    def remove_window(self, window: BoundedWindow) -> None:
+        """Remove all entries of a window, which has expired, and read none of them."""
         if window in self._numbers:
-            number = self._numbers.number_of(window)
-            for group in range(KEY_GROUPS):
-                self._take([id for id, _ in self._entries.all(bytes([group]) + number)])
+            number, count = self._numbers.remove_window(window)
+            self._entries.remove([bytes([group]) + number for group in range(KEY_GROUPS)], count)
 
     def load_due(self, order: int, time: int, most: int) -> None:
         """Load the entries with cells that have expired at a time, at most so many."""

@@ -397,25 +397,37 @@ class StatefulExecutor(StageExecutor):
                 room -= 1
                 self._fire(timers.pop(EVENT_TIME), EVENT_TIME)
         timers.free(window)
-        if self.spilled is not None:
-            self.spilled.load_window(window)
         if self._on_expiry is not None:
-            end, pane = window.max_micros, PANE_INFO_UNKNOWN
-            self._now = end
-            seen = self.state.column(window, _SEEN)
-            for key in list(seen.values):
-                if room <= 0:
-                    return 0
-                room -= 1
-                outputs = self._on_expiry(None, key, window, end, pane, 1, "", None)
-                if outputs is not None:
-                    self._emit_outputs(outputs, end, (window,), pane, 1)
-                # The next call goes on with the remaining keys.
-                seen.remove(key)
+            room = self._call_keys(window, self._on_expiry, room)
+            while room > 0 and self.spilled is not None and self.spilled.load_some(window):
+                room = self._call_keys(window, self._on_expiry, room)
+            if room <= 0:
+                return 0
+        elif self.spilled is not None:
+            self.spilled.remove_window(window)
         heappop(self._expiry_heap)
         del self.expiries[window]
         self.state.free_namespace(window)
         return room - 1
+
+    def _call_keys(self, window: BoundedWindow, on_expiry: Call, room: int) -> int:
+        """Call the keys of a window that are in memory, at most so many; return how many more there may be."""
+        end, pane = window.max_micros, PANE_INFO_UNKNOWN
+        self._now = end
+        seen = self.state.column(window, _SEEN)
+        for key in list(seen.values):
+            if room <= 0:
+                return 0
+            room -= 1
+            outputs = on_expiry(None, key, window, end, pane, 1, "", None)
+            if outputs is not None:
+                self._emit_outputs(outputs, end, (window,), pane, 1)
+            # The next call goes on with the remaining keys.
+            seen.remove(key)
+            if self.spilled is not None:
+                # Others need the memory.
+                self.state.free_key(window, key)
+        return room
 
     def set_timer(self, timer: Timer, domain: TimeDomain) -> None:
         """Set a timer, for one of the DoFn's methods."""

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.programs.running_program import wait_until
 
-from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
+from penstock.runners.execution.spilling.rocksdb import EVENT_TIME, SpillDatabase, SpilledEntries
 from penstock.sdk.errors import MissingExtraError
 
 IDS = st.binary(min_size=1, max_size=3)
@@ -136,3 +136,19 @@ def test_without_rocksdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     with pytest.raises(MissingExtraError, match=r"needs the package 'rocksdict': pip install 'penstock\[rocksdb\]'"):
         SpillDatabase()
+
+
+def test_entries_are_removed_by_the_beginnings_of_their_ids(database: SpillDatabase) -> None:
+    """Their times mean nothing then, and later entries have theirs."""
+    entries = SpilledEntries(database, 3)
+    entries.put([(bytes([group, 255]) + id, (5, None, None), id) for group in (1, 255) for id in (b"a", b"\xff")])
+    entries.put([(b"\x02b", (7, None, None), b"kept")])
+    entries.remove([b"\x01\xff", b"\xff\xff"], 4)
+    assert [(b"\x02b", b"kept")] == list(entries.all())
+    assert [(b"\x02b", b"kept")] == entries.due(EVENT_TIME, 10, 10) + entries.due(EVENT_TIME, 10, 10)
+    assert ([], None) == (entries.due(EVENT_TIME, 10, 10), entries.least(EVENT_TIME))
+    entries.put([(b"\x02c", (3, None, None), b"other")])
+    entries.remove([b"\x02c"], 1)
+    assert ([], None) == (entries.due(EVENT_TIME, 10, 10), entries.least(EVENT_TIME))
+    entries.put([(b"\x02d", (9, None, None), b"last")])
+    assert [(b"\x02d", b"last")] == entries.due(EVENT_TIME, 10, 10)

@@ -10,9 +10,9 @@ import pytest
 from support.execution.stateful_pardo import Work, at
 
 import penstock as beam
-from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
+from penstock.runners.execution.spilling.rocksdb import PORTION, SpillDatabase, SpilledEntries
 from penstock.runners.execution.state.spilled_state import SpilledState
-from penstock.sdk.userstate import BagStateSpec, ReadModifyWriteStateSpec, StateTtl
+from penstock.sdk.userstate import BagStateSpec, ReadModifyWriteStateSpec, StateTtl, on_window_expiration
 
 REAL_TIME = beam.TimeDomain.REAL_TIME
 KEYS = 3_000
@@ -77,6 +77,43 @@ def test_a_value_that_was_written_again_stays(work: Work) -> None:
     assert 2 * 100 + 2 * 50 == cells(work)
     work.process(*(at((key, "z"), 21) for key in range(4)))
     assert [("y", ["x", "y"]), (None, ["x"]), ("y", ["x", "y"]), (None, ["x"])] == work.taken()[-4:]
+
+
+class AtTheEnd(beam.DoFn):
+    """Gives what a key had, when its window is over."""
+
+    BAG = BagStateSpec("bag")
+
+    def process(self, element: Any, bag: Any = beam.DoFn.StateParam(BAG)) -> None:
+        bag.add(element[1])
+
+    @on_window_expiration
+    def over(self, key: Any = beam.DoFn.KeyParam, bag: Any = beam.DoFn.StateParam(BAG)) -> Iterator[Any]:
+        yield key, bag.read()
+
+
+@pytest.mark.parametrize("dofn", [AtTheEnd(), Write()])
+def test_a_window_that_expires_is_not_loaded_at_once(dofn: beam.DoFn, database: SpillDatabase) -> None:
+    """Nor at all, if nobody asks for what it has."""
+    database.rocksdb.delete_range(b"\x00", b"\x01")
+    work = Work(dofn, beam.window.FixedWindows(10))
+    executor = work.executor
+    spilled = executor.spilled = SpilledState(
+        executor.state, "AtTheEnd", SpilledEntries(database, 0), lambda: None, lambda keys: None
+    )
+    for start in range(0, KEYS, 500):
+        work.process(*(at((key, "x"), 10 * (key % 2)) for key in range(start, start + 500)))
+        spilled.spill(1)
+    work.taken()
+    executor.watermark = 15_000_000
+    most = 0
+    while executor.fire_due(100):
+        most = max(most, len(executor.state))
+    assert most <= 2 * PORTION
+    assert KEYS / 2 == spilled.number_spilled
+    assert [(key, ["x"]) for key in range(0, KEYS, 2)] * isinstance(dofn, AtTheEnd) == sorted(work.taken())
+    work.watermark(30)
+    assert (0, 0) == (spilled.number_spilled, len(executor.state))
 
 
 def test_restored_state_expires(work: Work) -> None:
