@@ -285,7 +285,7 @@ lazily_stored(
         "sequenced-change": "cdc.sequenced_rows",
         "file-metadata": "files.filesystem",
         "readable-file": "files.matching",
-        "staged-file": "files.sink",
+        "staged-file": "files.sinks.staged_file",
         "file-range": "files.source",
         "kafka-range": "kafka.bounded",
         "kafka-header": "kafka.records",

@@ -6,11 +6,11 @@ Type checkers read this module.  At run time `sdk/namespaces.py` has the names, 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .files.dynamic_write import WriteToFiles as WriteToFiles
     from .files.matching import MatchAll as MatchAll
     from .files.matching import MatchContinuously as MatchContinuously
     from .files.matching import MatchFiles as MatchFiles
     from .files.matching import ReadableFile as ReadableFile
     from .files.matching import ReadMatches as ReadMatches
+    from .files.sinks.dynamic_write import WriteToFiles as WriteToFiles
 
     def __getattr__(name: str) -> Any: ...

@@ -28,7 +28,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "dataframe.expressions": ("dataframe.frame_base",),
     "error": ("sdk.errors", "sdk.options.value_provider"),
     "io.avroio": ("io.files.avro", "io"),
-    "io.fileio": ("io.files.matching", "io.files.dynamic_write", "io.files.sharding", "io"),
+    "io.fileio": ("io.files.matching", "io.files.sinks.dynamic_write", "io.files.sinks.sharding", "io"),
     "io.restriction_trackers": ("sdk.dofn.offset_range", "sdk.dofn.splittable_dofn"),
     "io.parquetio": ("io.files.parquet", "io"),
     "io.requestresponse": ("transforms.services.request_response", "transforms.services.response_caches"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
-from ...io.files.published_files import sharded
+from ...io.files.sinks.published_files import sharded
 from ...sdk.adapters import convert_sinks
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.bundle import Bundle

@@ -12,7 +12,7 @@ from ...sdk.errors import UnsupportedError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ...transforms.write import WriteAs
-from ..files.published_files import PublishedFiles, published_by_demand
+from ..files.sinks.published_files import PublishedFiles, published_by_demand
 from .sinks import LoadSink
 
 

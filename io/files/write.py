@@ -10,9 +10,9 @@ from ...sdk.sink import ComposedSink
 from ...sdk.type_variables import A
 from ...transforms.write import Stage, WriteAs
 from ..write_into import WriteInto
-from .published_files import PublishedFiles, published_by_demand, sharded
-from .sink import StagedFileSink
-from .windowed_sink import is_windowed, written_by_window
+from .sinks.published_files import PublishedFiles, published_by_demand, sharded
+from .sinks.sink import StagedFileSink
+from .sinks.windowed_sink import is_windowed, written_by_window
 
 
 class FileSink(StagedFileSink, ComposedSink):

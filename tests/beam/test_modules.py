@@ -116,7 +116,7 @@ def test_every_namespace_at_the_root_can_be_imported_from() -> None:
 def test_namespaces_of_files_offer_what_they_are_named_after() -> None:
     """They are no modules of ours; `fileio.FileSink`, which users subclass, is not the sink of all files."""
     from penstock.io.fileio import FileSink, MatchFiles, WriteToFiles, destination_prefix_naming
-    from penstock.io.files.dynamic_write import RecordSink
+    from penstock.io.files.sinks.dynamic_write import RecordSink
     from penstock.io.textio import ReadFromText
 
     brought: dict[str, object] = {}

@@ -15,8 +15,8 @@ import pytest
 from golden.archives import unpacked
 from golden.pipelines import GOLDEN
 
-from penstock.io.files.commit_plan import read_plan
 from penstock.io.files.filesystem import LocalFileSystem
+from penstock.io.files.sinks.commit_plan import read_plan
 from penstock.persistence import restores
 from penstock.runners.execution.checkpoints.log_listing import LogListing
 from penstock.runners.execution.checkpoints.manifest import VERSION, unsealed

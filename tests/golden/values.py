@@ -17,7 +17,7 @@ from penstock.io.cdc.row_change import RowChange
 from penstock.io.cdc.sequenced_rows import LatestSequencedRow, SequencedChange
 from penstock.io.files.filesystem import FileMetadata
 from penstock.io.files.matching import ReadableFile
-from penstock.io.files.sink import StagedFile
+from penstock.io.files.sinks.staged_file import StagedFile
 from penstock.io.files.source import FileRange
 from penstock.io.kafka.bounded import Range
 from penstock.io.kafka.records import KafkaHeader, KafkaRecord

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from penstock.io import WriteToRedis, WriteToRedisStream
-from penstock.io.files.dynamic_write import WriteToFiles
+from penstock.io.files.sinks.dynamic_write import WriteToFiles
 from penstock.io.files.text import TextFormat
 from penstock.io.files.write import FileSink
 from penstock.io.sql.database import SqlSession

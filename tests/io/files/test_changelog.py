@@ -6,8 +6,8 @@ import pytest
 
 import penstock as beam
 from penstock.io.files.changelog import ChangelogSink
-from penstock.io.files.dynamic_write import DestinationSink
 from penstock.io.files.json import JsonFormat
+from penstock.io.files.sinks.dynamic_write import DestinationSink
 from penstock.io.files.write import FileSink
 from penstock.io.sql.table_sink import TableSink
 from penstock.sdk.elements.bundle import Bundle

@@ -8,7 +8,7 @@ import pytest
 
 import penstock as beam
 from penstock.io import fileio
-from penstock.io.files.published_files import AssignShards
+from penstock.io.files.sinks.published_files import AssignShards
 from penstock.sdk.errors import SinkError, SourceError
 from penstock.testing import TestPipeline, assert_that, equal_to
 

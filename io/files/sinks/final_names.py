@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import attrs
 
-from ...frozen import frozen
-from ...sdk.claims import Claim
-from .filesystem import local_path
+from ....frozen import frozen
+from ....sdk.claims import Claim
+from ..filesystem import local_path
 
 
 @frozen

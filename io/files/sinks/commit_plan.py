@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import attrs
 
-from ...frozen import frozen
-from ...sdk.errors import SinkError
-from .filesystem import FileSystem, join_path, split_path
+from ....frozen import frozen
+from ....sdk.errors import SinkError
+from ..filesystem import FileSystem, join_path, split_path
 
 _PLAN = "plan.json"
 _VERSION = 1

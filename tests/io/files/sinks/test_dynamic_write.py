@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import penstock as beam
 from penstock.io import fileio
-from penstock.io.files.commit_plan import Renaming, write_plan
-from penstock.io.files.sharding import path_inside, quoted_name
+from penstock.io.files.sinks.commit_plan import Renaming, write_plan
+from penstock.io.files.sinks.sharding import path_inside, quoted_name
 from penstock.io.files.text import TextFormat
 from penstock.io.files.write import FileSink
 from penstock.sdk.errors import SinkError

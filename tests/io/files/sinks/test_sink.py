@@ -118,7 +118,7 @@ def test_a_crash_anywhere_in_a_commit_is_completed_by_committing_again(tmp_path,
     sink.prepare(TRANSACTION)
     tokens = stage(sink, ["a"], ["b"], ["c"])
     fs = CrashingFileSystem(operations)
-    monkeypatch.setattr("penstock.io.files.sink.filesystem_for", lambda path: fs)
+    monkeypatch.setattr("penstock.io.files.sinks.sink.filesystem_for", lambda path: fs)
     try:
         sink.commit(TRANSACTION, tokens)
         assert operations > 5
@@ -138,7 +138,7 @@ def test_a_decided_transaction_is_completed_as_it_was_decided(tmp_path, monkeypa
     first, second, retried = stage(sink, ["a"], ["b"], ["b again"])
     # The plan (a file, a rename), then one of the two files.
     fs = CrashingFileSystem(3)
-    monkeypatch.setattr("penstock.io.files.sink.filesystem_for", lambda path: fs)
+    monkeypatch.setattr("penstock.io.files.sinks.sink.filesystem_for", lambda path: fs)
     with pytest.raises(KeyboardInterrupt):
         sink.commit(TRANSACTION, [first, second])
     monkeypatch.undo()

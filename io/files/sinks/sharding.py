@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from ...triggers.pane import PANE_INFO_UNKNOWN
-from ...windowing import GlobalWindow
+from ....triggers.pane import PANE_INFO_UNKNOWN
+from ....windowing import GlobalWindow
 
 __all__ = [
     "FileNaming",

@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote
 
-from ...sdk.coders.primitive import ToBytesCoder
-from ...sdk.dofn.dofn import DoFn
-from ...sdk.elements.bundle import Bundle, expanded
-from ...sdk.errors import SinkError
-from ...sdk.options.value_provider import ValueProvider, value_of
-from ...sdk.ptransform import PTransform
-from ...sdk.pvalue import PCollection
-from ...sdk.sink import SinkContext
-from ...transforms.par_do.pardo import ParDo
-from ...transforms.write import Stage
-from ...windowing import GlobalWindow, GlobalWindows
+from ....sdk.coders.primitive import ToBytesCoder
+from ....sdk.dofn.dofn import DoFn
+from ....sdk.elements.bundle import Bundle, expanded
+from ....sdk.errors import SinkError
+from ....sdk.options.value_provider import ValueProvider, value_of
+from ....sdk.ptransform import PTransform
+from ....sdk.pvalue import PCollection
+from ....sdk.sink import SinkContext
+from ....transforms.par_do.pardo import ParDo
+from ....transforms.write import Stage
+from ....windowing import GlobalWindow, GlobalWindows
+from ..filesystem import AnyPath, join_path, path_string, split_path
+from ..format import RecordWriter
 from .commit_plan import Renaming
-from .filesystem import AnyPath, join_path, path_string, split_path
-from .format import RecordWriter
 from .published_files import (
     AssignShards,
     PublishedFiles,
@@ -32,7 +32,8 @@ from .published_files import (
     shards_of,
 )
 from .sharding import FileNaming, default_file_naming, destination_prefix_naming, path_inside
-from .sink import StagedFile, StagedFileSink
+from .sink import StagedFileSink
+from .staged_file import StagedFile
 
 __all__ = [
     "FileResult",

@@ -9,20 +9,21 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-from ...sdk.elements.bundle import Bundle, expanded
-from ...sdk.pvalue import PCollection, WriteOutput
-from ...sdk.sink import SinkContext
-from ...sdk.transaction_series import run_of
-from ...transforms.assign_windows import WindowInto
-from ...transforms.par_do.pardo import ParDo
-from ...transforms.write import Stage
-from ...triggers import AccumulationMode, AfterWatermark
-from ...windowing import FixedWindows, GlobalWindows, IntervalWindow
+from ....sdk.elements.bundle import Bundle, expanded
+from ....sdk.pvalue import PCollection, WriteOutput
+from ....sdk.sink import SinkContext
+from ....sdk.transaction_series import run_of
+from ....transforms.assign_windows import WindowInto
+from ....transforms.par_do.pardo import ParDo
+from ....transforms.write import Stage
+from ....triggers import AccumulationMode, AfterWatermark
+from ....windowing import FixedWindows, GlobalWindows, IntervalWindow
+from ..format import RecordWriter
 from .commit_plan import Renaming
-from .format import RecordWriter
 from .published_files import PublishGroup, run_of_pipeline, sharded
 from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, WINDOWED_SHARD_NAME_TEMPLATE, shard_name
-from .sink import StagedFile, StagedFileSink
+from .sink import StagedFileSink
+from .staged_file import StagedFile
 
 
 def is_windowed(sink: StagedFileSink, pcoll: PCollection[Any]) -> bool:

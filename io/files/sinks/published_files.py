@@ -12,26 +12,26 @@ from itertools import islice
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from ...sdk.claims import Claim, Claimant
-from ...sdk.coders.mixed_hash import bucket, pickled_hash
-from ...sdk.dofn.dofn import DoFn
-from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
-from ...sdk.errors import UnsupportedError
-from ...sdk.options import StreamingOptions
-from ...sdk.ptransform import PTransform
-from ...sdk.pvalue import PCollection, WriteOutput
-from ...sdk.side_inputs import AsIter, AsSingleton
-from ...sdk.sink import SinkContext
-from ...sdk.transaction_series import digest_of_sink
-from ...sdk.windowing_strategy import DEFAULT_WINDOWING
-from ...transforms.assign_windows import WindowInto
-from ...transforms.create import Create
-from ...transforms.group_by_key import GroupByKey
-from ...transforms.par_do.map_and_filter import FlatMap, Map
-from ...transforms.par_do.pardo import ParDo
-from ...triggers import AccumulationMode
-from ...windowing import GlobalWindows
-from .filesystem import absolute_path, path_string
+from ....sdk.claims import Claim, Claimant
+from ....sdk.coders.mixed_hash import bucket, pickled_hash
+from ....sdk.dofn.dofn import DoFn
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.errors import UnsupportedError
+from ....sdk.options import StreamingOptions
+from ....sdk.ptransform import PTransform
+from ....sdk.pvalue import PCollection, WriteOutput
+from ....sdk.side_inputs import AsIter, AsSingleton
+from ....sdk.sink import SinkContext
+from ....sdk.transaction_series import digest_of_sink
+from ....sdk.windowing_strategy import DEFAULT_WINDOWING
+from ....transforms.assign_windows import WindowInto
+from ....transforms.create import Create
+from ....transforms.group_by_key import GroupByKey
+from ....transforms.par_do.map_and_filter import FlatMap, Map
+from ....transforms.par_do.pardo import ParDo
+from ....triggers import AccumulationMode
+from ....windowing import GlobalWindows
+from ..filesystem import absolute_path, path_string
 from .sink import StagedFileSink
 
 
