@@ -133,7 +133,8 @@ class KafkaBroker(LoopbackServer):
         from confluent_kafka import Producer
 
         failed: list[Any] = []
-        settings = {"acks": "all", "enable.idempotence": True, "queue.buffering.max.messages": 2_000_000}
+        # An idempotent producer waits for half a second until it asks for its id.  One request at a time keeps the order.
+        settings = {"acks": "all", "max.in.flight": 1, "linger.ms": 0, "queue.buffering.max.messages": 2_000_000}
         producer = Producer({"bootstrap.servers": self.address} | settings)
         for record in records:
             producer.produce(
