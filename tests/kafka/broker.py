@@ -223,6 +223,8 @@ def _ends(admin: Any, partitions: list[Any], committed: bool) -> list[int]:
     from confluent_kafka.admin import OffsetSpec
 
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    # A client that doesn't know the leaders yet may wait for three seconds.
+    admin.list_topics(timeout=5)
     wanted = {partition: OffsetSpec.latest() for partition in partitions}
     found = admin.list_offsets(wanted, isolation_level=level, request_timeout=5)
     return [future.result(10).offset for future in found.values()]

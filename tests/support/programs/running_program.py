@@ -16,6 +16,7 @@ PATIENCE = 180.0
 def wait_until(holds: Callable[[], object], what: str) -> None:
     """Wait for a condition, which is looked at for a quarter of the time at most: others wait for the processor.
 
+    After a look that has taken long, such as of a server that didn't answer at once, the next one comes in a second.
     If it waits in vain, the error has the stacks of the threads, and the processes write theirs.
     """
     deadline = (began := time.monotonic()) + PATIENCE
@@ -25,7 +26,7 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
             from support.suite.time_limits import what_goes_on
 
             raise AssertionError(f"waited in vain: {what}\n\n{what_goes_on()}")
-        time.sleep(max(0.01, 3 * (time.monotonic() - began)))
+        time.sleep(min(1.0, max(0.01, 3 * (time.monotonic() - began))))
         began = time.monotonic()
 
 
