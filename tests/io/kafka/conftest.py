@@ -10,6 +10,8 @@ from kafka.registry import Registry, why_there_is_no_registry
 from kafka.topics import Topic
 from servers.fixtures import topic as topic
 
+from penstock.io.kafka import client
+
 
 @pytest.fixture(scope="session")
 def registry() -> Iterator[Registry]:
@@ -23,3 +25,9 @@ def registry() -> Iterator[Registry]:
 @pytest.fixture
 def other_topic(broker: KafkaBroker) -> Topic:
     return Topic(broker)
+
+
+@pytest.fixture
+def known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that knows all topics: a missing one isn't waited for."""
+    monkeypatch.setattr(client, "_CREATED_WITHIN", 0.0)

@@ -453,7 +453,7 @@ def test_lost_records_are_never_skipped_silently(topic: Topic, caplog: pytest.Lo
     reader.close()
 
 
-def test_what_is_wrong_is_said_by_name(topic: Topic) -> None:
+def test_what_is_wrong_is_said_by_name(topic: Topic, known_at_once: None) -> None:
     """Settings when the pipeline is built; topics and servers before it runs."""
     servers = {"bootstrap.servers": topic.broker.address}
     for wrong, said in (
@@ -480,7 +480,9 @@ def test_what_is_wrong_is_said_by_name(topic: Topic) -> None:
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["read", "write"])
-def test_a_missing_topic_is_an_error_of_the_run(topic: Topic, make_pipeline: Any, writes: bool) -> None:
+def test_a_missing_topic_is_an_error_of_the_run(
+    topic: Topic, make_pipeline: Any, writes: bool, known_at_once: None
+) -> None:
     """Which names the transform, the topic and the servers."""
     if writes:
         said = r"Here: Kafka at 127.0.0.1:\d+ has no topic 'nosuch'; create it"

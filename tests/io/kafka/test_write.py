@@ -433,7 +433,7 @@ def test_at_least_once_writes_at_once(topic: Topic) -> None:
     assert [1, 2] == topic.values()
 
 
-def test_what_can_not_be_written_is_said(topic: Topic, broker: KafkaBroker) -> None:
+def test_what_can_not_be_written_is_said(topic: Topic, broker: KafkaBroker, known_at_once: None) -> None:
     """Before the pipeline runs, or with the element."""
     (name,) = names(1)
     missing = attrs.evolve(sink_of(topic).sink.writing, topic="nosuch")
