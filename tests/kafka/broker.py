@@ -133,7 +133,7 @@ class KafkaBroker(LoopbackServer):
         from confluent_kafka import Producer
 
         failed: list[Any] = []
-        # An idempotent producer waits for half a second until it asks for its id.  One request at a time keeps the order.
+        # An idempotent producer asks for its id after half a second.  One request at a time keeps the order, too.
         settings = {"acks": "all", "max.in.flight": 1, "linger.ms": 0, "queue.buffering.max.messages": 2_000_000}
         producer = Producer({"bootstrap.servers": self.address} | settings)
         for record in records:

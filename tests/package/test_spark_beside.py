@@ -177,9 +177,9 @@ def test_those_on_spark_have_a_process_of_their_own(tmp_path: Path) -> None:
     local = {int((tmp_path / f"{name}-{n}").read_text()) for name in names for n in range(3)}
     on_spark = {int((tmp_path / f"spark-{name}").read_text()) for name in names}
     assert run.pid not in on_spark
-    assert 1 <= len(local) <= 3
+    assert 1 <= len(local) <= 4
     assert 1 <= len(on_spark) <= 3
-    assert len(local | on_spark) <= 4
+    assert len(local | on_spark) <= 5
 
 
 def test_more_processes_help_with_the_others(tmp_path: Path) -> None:
@@ -272,8 +272,8 @@ def test_a_second_process_that_dies_fails_the_run(tmp_path: Path) -> None:
     output, _ = run.communicate(timeout=120)
 
     assert 1 == run.returncode
-    said = "the process of the (spark|shared|middle) tests has ended with -11, and not run test_suite.py::test_on_spark"
-    assert re.search(said, output)
+    died = "the process of the (spark|shared|middle|quarter) tests has ended with -11"
+    assert re.search(f"{died}, and not run test_suite.py::test_on_spark", output)
     assert "Fatal Python error: Segmentation fault" in output
 
 
@@ -284,7 +284,7 @@ def test_a_process_that_breaks_off_between_two_tests_fails_the_run(tmp_path: Pat
 
     assert 3 == run.returncode, output
     assert re.search(r"^3 passed", output, re.MULTILINE), output
-    assert re.search("the process of the (spark|shared|middle) tests has ended with 9:", output)
+    assert re.search("the process of the (spark|shared|middle|quarter) tests has ended with 9:", output)
 
 
 def test_an_interrupt_ends_both(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_what_hangs_fails_and_all_others_run(tmp_path: Path) -> None:
     assert 5 <= output.count("Over the limit of 2 seconds."), output
     assert "in wait_for_ever" in output
     assert 2 <= output.count("in named_in_the_child")
-    assert re.search("The log of the (spark|shared|middle) tests", output)
+    assert re.search("The log of the (spark|shared|middle|quarter) tests", output)
     assert "in test_of_a_thread" in output
 
 

@@ -4,10 +4,10 @@ The first process collects the tests and forks the second.  It runs its own test
 it had run them: there is one list of failures, one line at the end, one exit status and one junit file.
 
 Two more processes help both: first with the tests that aren't on Spark, then, with Spark sessions of their own, with
-those that are.  Of the former, the first process takes modules from the beginning of the list, and the others from its
-end and from its middle.  Of those on Spark all take the largest module first, so that they end at the same time.  The
-process that creates the file with the module's name runs it.  Many tests wait for something, so that four processes
-keep two cores busy.
+those that are.  A third one helps with the former only, which wait more.  Of these, the first process takes modules
+from the beginning of the list, and the others from its end, its middle and its first quarter.  Of those on Spark all
+take the largest module first, so that they end at the same time.  The process that creates the file with the module's
+name runs it.  Many tests wait for something, so that five processes keep two cores busy.
 
 Modules on Spark that share a server that takes seconds to start are one, with the name of its fixture.
 
@@ -32,6 +32,7 @@ import tempfile
 import time
 import urllib.parse
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -47,7 +48,10 @@ PATIENCE = 30.0
 _ENDS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 # The processes that help with tests that aren't on Spark, and which part of the modules come before their first one.
-BEGIN_AT = {"shared": 1.0, "middle": 0.5}
+BEGIN_AT = {"shared": 1.0, "middle": 0.5, "quarter": 0.25}
+
+# Those of them that don't go on with the tests on Spark.
+WITHOUT_SPARK = ("quarter",)
 
 # Fixtures whose servers take seconds to start.
 SERVERS = ("standalone_cluster", "spark_connect", "broker")
@@ -211,7 +215,10 @@ class SparkBeside:
         junitxml.pytest_unconfigure(config)
         config.workerinput = {}  # type: ignore[attr-defined]
         beside.take_log()
-        tests = SparkTests(config, beside) if name == "spark" else SharedTests(config, beside, BEGIN_AT[name])
+        if name == "spark":
+            tests: SomeTests = SparkTests(config, beside)
+        else:
+            tests = SharedTests(config, beside, BEGIN_AT[name], name not in WITHOUT_SPARK)
         tests.choose(session.items)
         config.pluginmanager.register(tests, f"{name}-tests")
 
@@ -437,12 +444,16 @@ class Reports:
             file.write(json.dumps([kind, nodeid, data]) + "\n")
 
 
-class SomeTests(Reports):
+class SomeTests(Reports, ABC):
     """Runs modules that no other process has begun."""
 
     def __init__(self, config: pytest.Config, beside: Beside) -> None:
         super().__init__(config, beside.file)
         self._modules = Modules(beside.file.with_name("modules"), beside.name)
+
+    @abstractmethod
+    def choose(self, items: list[pytest.Item]) -> None:
+        """Keep the tests that it may run, in its order."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -467,11 +478,13 @@ class SharedTests(SomeTests):
     Args:
       begins: the part of the former modules that come before the first one; after the last, it goes on backwards from
         there.
+      goes_on: whether it runs Spark tests, too.
     """
 
-    def __init__(self, config: pytest.Config, beside: Beside, begins: float) -> None:
+    def __init__(self, config: pytest.Config, beside: Beside, begins: float, goes_on: bool) -> None:
         super().__init__(config, beside)
         self._begins = begins
+        self._goes_on = goes_on
 
     def choose(self, items: list[pytest.Item]) -> None:
         """Order the tests."""
@@ -479,4 +492,4 @@ class SharedTests(SomeTests):
         modules = by_module(others)
         first = round(self._begins * len(modules))
         modules = [*modules[first:], *reversed(modules[:first])]
-        items[:] = [*itertools.chain.from_iterable(modules), *on_spark]
+        items[:] = [*itertools.chain.from_iterable(modules), *(on_spark if self._goes_on else ())]
