@@ -78,6 +78,7 @@ _METHODS: dict[type[Any], dict[str, Any]] = {
         "has_job": property(job_results.has_job),
         "is_in_terminal_state": job_results.is_in_terminal_state,
         "api_jobstate": job_results.api_jobstate,
+        "get": job_results.get,
     },
     PipelineOptions: {
         "to_runner_api": portable_options.to_runner_api,

@@ -21,6 +21,7 @@ import attrs
 from ...dataframe.convert import to_pcollection
 from ...dataframe.frames import DeferredFrame
 from ...sdk import preview
+from ...sdk.drawing.drawing import to_text
 from ...sdk.elements.row import fields_of
 from ...sdk.errors import UnsupportedError, missing_extra
 from ...sdk.pipeline import Pipeline
@@ -173,7 +174,7 @@ def show_graph(pipeline: Pipeline) -> None:
     """Display the graph of a pipeline: in a notebook as a drawing, otherwise as text."""
     found = preview.display_of_notebook()
     if found is None:
-        print(pipeline.outline())
+        print(to_text(pipeline.outline()))
     else:
         found(pipeline)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ...sdk import preview
 from ...sdk.errors import PenstockError
 from ...sdk.runner import PipelineResult, PipelineState
 
@@ -38,3 +39,19 @@ def is_in_terminal_state(result: PipelineResult) -> bool:
 def api_jobstate(result: PipelineResult) -> str:
     """Return the state of the run, as `result.state`."""
     return result.state
+
+
+def get(result: PipelineResult, pcoll: Any, include_window_info: bool = False) -> list[Any]:
+    """Return the elements of a bounded PCollection, which is computed again: for `InteractiveRunner`.
+
+    Args:
+      include_window_info: returns `WindowedValue`s.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> words = p | beam.Create(["tea", "milk"])
+    >>> get(p.run(), words)
+    ['tea', 'milk']
+    """
+    found: list[Any] = preview.collect_windowed(pcoll) if include_window_info else preview.collect(pcoll)
+    return found

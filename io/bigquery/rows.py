@@ -11,6 +11,7 @@ import msgspec
 
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.element_wrappers import TaggedOutput, WindowedValue
+from ...sdk.elements.row import fields_of
 from ...sdk.options.value_provider import value_of
 from ...sdk.redaction import logger_of
 from .client import TableName
@@ -92,8 +93,9 @@ class ConvertRows(DoFn):
             return element, ()
         if callable(self._changes):
             return element, _change_of(self._changes(element))
-        if isinstance(element, dict) and element.keys() == {_CHANGE, _RECORD}:
-            return element[_RECORD], _change_of(element[_CHANGE])
+        fields = element if isinstance(element, dict) else fields_of(element)
+        if fields is not None and fields.keys() == {_CHANGE, _RECORD}:
+            return fields[_RECORD], _change_of(fields[_CHANGE])
         return element, (None, None)
 
     def _for(self, given: Any, schema_inputs: Sequence[Any]) -> tuple[str, str, Callable[[Any], Any]]:
@@ -132,10 +134,11 @@ def _as_it_is(row: Any) -> bytes:
 
 
 def _change_of(given: Any) -> tuple[str, str | None]:
-    kind = given.get("mutation_type") if isinstance(given, dict) else None
+    fields = (given if isinstance(given, dict) else fields_of(given)) or {}
+    kind = fields.get("mutation_type")
     if kind not in (UPSERT, DELETE):
         raise ValueError(f"expected a change with 'mutation_type' UPSERT or DELETE, got {given!r}")
-    return kind, given.get("change_sequence_number")
+    return kind, fields.get("change_sequence_number")
 
 
 # Streaming inserts

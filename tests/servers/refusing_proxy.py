@@ -60,12 +60,14 @@ class HttpProxy(Refusals):
     Attributes:
       url: where it listens.
       permissions: those of the account; None for a server that can't tell.
+      forwarded: the requests that the server got, with their bodies.
     """
 
     permissions: list[str] | None = None
 
     def __init__(self, target: str) -> None:
         super().__init__()
+        self.forwarded: list[tuple[str, bytes]] = []
         host = urlsplit(target).netloc
         proxy = self
 
@@ -85,6 +87,7 @@ class HttpProxy(Refusals):
                     found = [each for each in json.loads(body)["permissions"] if each in proxy.permissions]
                     self._reply(200, {"content-type": "application/json"}, json.dumps({"permissions": found}).encode())
                     return
+                proxy.forwarded.append((f"{self.command} {self.path.partition('?')[0]}", body))
                 connection = http.client.HTTPConnection(host, timeout=60)
                 sent = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
                 connection.request(self.command, self.path, body, sent)

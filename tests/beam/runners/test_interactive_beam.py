@@ -74,6 +74,20 @@ def test_what_only_recordings_need_is_there() -> None:
     assert 0 == ib.recordings.describe(pcoll.pipeline)["size"]
 
 
+def test_a_graph_is_shown_as_text(capsys) -> None:
+    ib.show_graph((words() | "Upper" >> beam.Map(str.upper)).pipeline)
+
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Upper: ParDo of WithTimestamps(")
+
+
+def test_the_result_of_a_run_gives_elements() -> None:
+    pcoll = words()
+    result = pcoll.pipeline.run()
+
+    assert ["to", "be"] == result.get(pcoll)
+    assert [2, 2] == [each.timestamp for each in result.get(pcoll, include_window_info=True)]
+
+
 def test_an_unbounded_collection_is_refused() -> None:
     unbounded = beam.Pipeline() | beam.io.GenerateSequence(0)
 

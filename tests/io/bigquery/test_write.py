@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from servers.bigquery_server import DATASET, PROJECT, BigQueryServer
 from servers.gcs_server import BUCKET, GcsServer
+from servers.refusing_proxy import HttpProxy
 from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
@@ -341,6 +342,30 @@ def test_a_table_is_partitioned_and_clustered(bigquery: BigQueryServer, name: st
     assert ("day", ["n"]) == (table.time_partitioning.field, table.clustering_fields)
 
 
+@pytest.mark.parametrize(
+    ("method", "request_of_key"),
+    [("STORAGE_WRITE_API", "/tables"), ("FILE_LOADS", "/jobs"), ("STREAMING_INSERTS", "/tables")],
+)
+def test_a_key_encrypts_what_is_made(
+    bigquery: BigQueryServer, name: str, method: str, request_of_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table, and the result of a query."""
+    proxy = HttpProxy(bigquery.url)
+    monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", proxy.url)
+    written(ROWS, name, schema=SCHEMA, method=method, kms_key="key/of/shop")
+    query = f"SELECT key FROM `{DATASET}.{name}`"
+    with beam.Pipeline() as p:
+        _ = p | beam.io.ReadFromBigQuery(query=query, use_standard_sql=True, kms_key="key/of/result")
+    proxy.close()
+    with_key = [
+        (each, key) for each, body in proxy.forwarded for key in (b"shop", b"result") if b"key/of/" + key in body
+    ]
+    assert [(True, b"shop"), (True, b"result")] == [
+        (each.startswith("POST") and each.endswith(end), key)
+        for (each, key), end in zip(with_key, (request_of_key, "/jobs"), strict=True)
+    ]
+
+
 def test_unknown_columns_are_ignored(bigquery: BigQueryServer, name: str) -> None:
     written([{"key": 1, "n": 2, "m": 3}], name, schema=SCHEMA, ignore_unknown_columns=True)
     assert [{"key": 1, "n": 2}] == found(bigquery, name)
@@ -410,6 +435,16 @@ def test_a_change_is_that_of_a_function(bigquery: BigQueryServer, name: str) -> 
             use_cdc_writes=lambda row, kind=kind: {"mutation_type": kind},
             primary_key=["key"],
         )
+    assert ROWS[1:2] == found(bigquery, name)
+
+
+def test_changes_may_be_rows(bigquery: BigQueryServer, name: str) -> None:
+    """Of Beam's classes, as its cross-language transform demands them."""
+    changes = [
+        beam.Row(row_mutation_info=beam.Row(mutation_type=kind, change_sequence_number=number), record=beam.Row(**row))
+        for kind, number, row in (("UPSERT", "1", ROWS[0]), ("UPSERT", "2", ROWS[1]), ("DELETE", "3", ROWS[0]))
+    ]
+    written(changes, name, schema=SCHEMA, use_cdc_writes=True, primary_key=["key"])
     assert ROWS[1:2] == found(bigquery, name)
 
 
