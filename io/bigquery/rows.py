@@ -69,8 +69,8 @@ class ConvertRows(DoFn):
         # By what the function of the table returns: the table's name, it with its schema, and the function of rows.
         self._by_given: dict[Any, tuple[str, str, Callable[[Any], Any]]] = {}
 
-    def process(self, element: Any, *side_inputs: Any) -> Iterator[Any]:
-        row, change = self._parts(element)
+    def process(self, element: Any, *side_inputs: Any) -> Iterable[Any]:
+        row, change = self._parts(element) if self._changes else (element, ())
         of_table = len(side_inputs) - self._schema_inputs
         of_schema = side_inputs[of_table:]
         given = self._tables.target.table
@@ -83,14 +83,11 @@ class ConvertRows(DoFn):
         try:
             fields = convert(row)
         except WrongValueError as error:
-            yield TaggedOutput(FAILED, (name, row, [{"reason": "invalid", "message": str(error)}]))
-            return
-        yield (destination, fields, *change)
+            return (TaggedOutput(FAILED, (name, row, [{"reason": "invalid", "message": str(error)}])),)
+        return ((destination, fields, *change),)
 
     def _parts(self, element: Any) -> tuple[Any, tuple[Any, ...]]:
         """Return the row of an element, and its change."""
-        if not self._changes:
-            return element, ()
         if callable(self._changes):
             return element, _change_of(self._changes(element))
         fields = element if isinstance(element, dict) else fields_of(element)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -31,6 +31,10 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 # Digits before and after the point.
 _DIGITS = {"NUMERIC": (29, 9), "BIGNUMERIC": (38, 38)}
+
+
+# By the names of columns in lower case, their names, types, and functions of values.
+_Converters: TypeAlias = Mapping[str, tuple[str, str, Callable[[Any], Any]]]
 
 
 class WrongValueError(ValueError):
@@ -58,17 +62,20 @@ class Rows:
     ignores_unknown: bool = False
     base64_bytes: bool = False
     parsed_json: bool = False
-    _json: dict[str, tuple[str, Callable[[Any], Any]]] = attrs.field(init=False)
-    _proto: dict[str, tuple[str, Callable[[Any], Any]]] = attrs.field(init=False)
+    _json: _Converters = attrs.field(init=False)
+    _proto: _Converters = attrs.field(init=False)
     _required: Sequence[str] = attrs.field(init=False)
 
     @_json.default
-    def _json_converters(self) -> dict[str, tuple[str, Callable[[Any], Any]]]:
-        return {column.name.lower(): (column.name, self._converter(column, _AS_JSON)) for column in self.columns}
+    def _json_converters(self) -> _Converters:
+        return self._converters(self.columns, _AS_JSON)
 
     @_proto.default
-    def _proto_converters(self) -> dict[str, tuple[str, Callable[[Any], Any]]]:
-        return {column.name.lower(): (column.name, self._converter(column, _AS_PROTO)) for column in self.columns}
+    def _proto_converters(self) -> _Converters:
+        return self._converters(self.columns, _AS_PROTO)
+
+    def _converters(self, columns: Sequence[Column], kinds: Mapping[str, Callable[[Any], Any]]) -> _Converters:
+        return {each.name.lower(): (each.name, each.type, self._converter(each, kinds)) for each in columns}
 
     @_required.default
     def _required_columns(self) -> Sequence[str]:
@@ -82,9 +89,7 @@ class Rows:
         """Return a row as the fields of a message.  Raises `WrongValueError`."""
         return self._converted(row, self._proto, self._required)
 
-    def _converted(
-        self, row: Any, converters: Mapping[str, tuple[str, Callable[[Any], Any]]], required: Sequence[str]
-    ) -> dict[str, Any]:
+    def _converted(self, row: Any, converters: _Converters, required: Sequence[str]) -> dict[str, Any]:
         found = {}
         for name, value in (row if type(row) is dict else _as_mapping(row)).items():
             converter = converters.get(name) or converters.get(str(name).lower())
@@ -92,8 +97,13 @@ class Rows:
                 if self.ignores_unknown:
                     continue
                 raise WrongValueError(f"column {name}: the table has no such column")
-            if value is not None:
-                found[converter[0]] = converter[1](value)
+            if value is None:
+                continue
+            column, kind, convert = converter
+            try:
+                found[column] = convert(value)
+            except (ValueError, TypeError, ArithmeticError) as error:
+                raise _wrong(column, kind, value, error) from None
         for name in required:
             if name not in found:
                 raise WrongValueError(f"column {name}: it is REQUIRED, and has no value")
@@ -101,7 +111,7 @@ class Rows:
 
     def _converter(self, column: Column, kinds: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
         if column.type == "RECORD":
-            inner = {each.name.lower(): (each.name, self._converter(each, kinds)) for each in column.fields}
+            inner = self._converters(column.fields, kinds)
             convert: Callable[[Any], Any] = partial(
                 self._converted, converters=inner, required=_required_of(column.fields)
             )
@@ -112,24 +122,34 @@ class Rows:
             if column.type == "JSON" and self.parsed_json:
                 convert = _parsed_json
 
-        def named(value: Any) -> Any:
-            try:
-                return convert(value)
-            except WrongValueError as error:
-                inner_name = str(error).removeprefix("column ")
-                raise WrongValueError(f"column {column.name}.{inner_name}") from None
-            except (ValueError, TypeError, ArithmeticError):
-                raise WrongValueError(f"column {column.name}: expected a {column.type}, got {value!r}") from None
-
         if column.mode != "REPEATED":
-            return named
+            return convert
 
         def repeated(values: Any) -> Any:
             if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
-                raise WrongValueError(f"column {column.name}: it is REPEATED; expected a list, got {values!r}")
-            return [named(value) for value in values]
+                raise _NotRepeatedError(f"column {column.name}: it is REPEATED; expected a list, got {values!r}")
+            found = []
+            for value in values:
+                try:
+                    found.append(convert(value))
+                except (ValueError, TypeError, ArithmeticError) as error:
+                    raise _NotRepeatedError(str(_wrong(column.name, column.type, value, error))) from None
+            return found
 
         return repeated
+
+
+class _NotRepeatedError(WrongValueError):
+    """A value of a REPEATED column, whose text names the column."""
+
+
+def _wrong(column: str, kind: str, value: Any, error: Exception) -> WrongValueError:
+    """Return the error of a value, with the names of the columns that it is in."""
+    if isinstance(error, _NotRepeatedError):
+        return WrongValueError(str(error))
+    if isinstance(error, WrongValueError):
+        return WrongValueError(f"column {column}.{str(error).removeprefix('column ')}")
+    return WrongValueError(f"column {column}: expected a {kind}, got {value!r}")
 
 
 def _required_of(columns: Sequence[Column]) -> Sequence[str]:
@@ -164,6 +184,10 @@ def _whole(value: Any) -> int:
     if not -(2**63) <= found < 2**63:
         raise ValueError
     return found
+
+
+def _whole_text(value: Any) -> str:
+    return str(value if type(value) is int and -(2**63) <= value < 2**63 else _whole(value))
 
 
 def _float(value: Any) -> float:
@@ -263,6 +287,8 @@ def micros_of(value: Any) -> int:
 
 
 def _timestamp_text(value: Any) -> str:
+    if type(value) is datetime.datetime and value.tzinfo is datetime.UTC:
+        return value.isoformat()
     return (_EPOCH + micros_of(value) * _MICROSECOND).isoformat()
 
 
@@ -291,7 +317,7 @@ def _json_float(value: Any) -> float | str:
 _AS_JSON: Mapping[str, Callable[[Any], Any]] = {
     "STRING": _text,
     # As text: readers of JSON lose digits of large numbers.
-    "INTEGER": lambda value: str(_whole(value)),
+    "INTEGER": _whole_text,
     "FLOAT": _json_float,
     "BOOLEAN": _boolean,
     "BYTES": lambda value: base64.b64encode(_bytes(value)).decode(),
