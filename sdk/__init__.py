@@ -14,7 +14,7 @@ claims.py              what only one transform of a pipeline can use, such as a 
 display_settings.py    settings of transforms as texts, for drawings
 preview.py             the elements of a PCollection in the program
 static_types.py        types for type checkers: what `|` can be applied to, and functions of elements
-static_results.py      types for type checkers: what generic transforms make of the left operand of `|`
+static_results.py      types for type checkers: what generic transforms make of the left operand of `|`, and labels
 type_variables.py      type variables of generic classes
 run_transform.py       runners that run a transform without a pipeline
 

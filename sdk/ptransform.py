@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, wraps
+from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Self, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from .adapters import typehint_of
 from .extensions import added_attribute
 from .type_variables import InputT, OutputT
-from .typehints import declared_hints, declared_tags, hints_of_callable
-from .typehints.class_parameters import class_parameters
+from .typehints import declared_hints, declared_tags
 from .typehints.decorators import given_inputs, of_annotations
+from .typehints.expand_types import annotated_types, types_of_class
 from .typehints.forms import io_hints, io_hints_of_built_in
-from .typehints.simplified import declared, simplified
+from .typehints.simplified import declared
 from .user_code.signatures import signature
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
     from .pvalue import PCollection
+    from .static_results import OfAny, OfAnyKeys, OfAnyToAny, OfAnyValues, ToPairs, ToUnknown
     from .static_types import (
         Applicable,
         ApplicableToElements,
@@ -42,36 +41,7 @@ if TYPE_CHECKING:
     D = TypeVar("D")
     P = ParamSpec("P")
 
-    OfAnyToAny = TypeVar("OfAnyToAny", bound=OfInput[PCollection[Unlike], PCollection[Unlike]])
-    OfAny = TypeVar("OfAny", bound=OfInput[PCollection[Unlike], Any])
-    OfAnyKeys = TypeVar("OfAnyKeys", bound=OfInput[PCollection[tuple[Unlike, Any]], Any])
-    OfAnyValues = TypeVar("OfAnyValues", bound=OfInput[PCollection[tuple[Any, Unlike]], Any])
     Unknown: TypeAlias = "PTransform[PCollection[Any], PCollection[Any]]"
-    # Elements of a generic transform that mypy knows nothing of.
-    NeverKnown: TypeAlias = (
-        Iterable[tuple[Never, object] | tuple[object, Never]]
-        | Mapping[Any, Never]
-        | tuple[Never, object]
-        | tuple[object, Iterable[Never]]
-        | tuple[Never, object, object]
-    )
-    ToUnknown = TypeVar(
-        "ToUnknown",
-        bound=OfInput[PCollection[Never], PCollection[NeverKnown]]
-        | OfInput[PCollection[Result], PCollection[NeverKnown]]
-        | OfInput[PCollection[tuple[Never, Any]], PCollection[NeverKnown]]
-        | OfInput[PCollection[tuple[Any, Never]], PCollection[NeverKnown]]
-        | OfInput[PCollection[Iterable[Never]], PCollection[NeverKnown]]
-        | OfInput[PCollection[list[Never]], PCollection[NeverKnown]]
-        | OfInput[PCollection[Sequence[Never]], PCollection[NeverKnown]],
-    )
-    ToPairs = TypeVar(
-        "ToPairs",
-        bound=OfInput[PCollection[Never], PCollection[tuple[Never, Never]]]
-        | OfInput[PCollection[tuple[Never, Never]], PCollection[tuple[Never, Never]]],
-    )
-
-_logger = logging.getLogger(__name__)
 
 # Applies a transform to a left operand of `|` that is no PValue, such as a list of values.
 _apply_to_operand: Callable[[Any, PTransform], Any]
@@ -182,13 +152,13 @@ class PTransform(Generic[InputT, OutputT]):
 
         What a subclass returns counts before the annotations.
         """
-        accepted, produced = _annotated_types(type(self).expand)
+        accepted, produced = annotated_types(type(self).expand)
         return io_hints(None if accepted is None else (accepted,), produced, {})
 
     def get_type_hints(self) -> Any:
         """Return the types of its elements as Beam's `IOTypeHints`."""
         accepted, produced = self.element_types()
-        of_expand = _annotated_types(type(self).expand)
+        of_expand = annotated_types(type(self).expand)
         accepted = of_expand[0] if accepted is None else accepted
         produced = of_expand[1] if produced is None else produced
         hints = io_hints(None if accepted is None else (accepted,), produced, self.tagged_types())
@@ -220,7 +190,7 @@ class PTransform(Generic[InputT, OutputT]):
         declared_input, declared_output = declared_hints(self)
         if declared_input is None or declared_output is None:
             kind: Any = type(self)
-            annotated_input, annotated_output = _types_of_class(kind)
+            annotated_input, annotated_output = types_of_class(kind, PTransform)
             declared_input = annotated_input if declared_input is None else declared_input
             declared_output = annotated_output if declared_output is None else declared_output
         return (
@@ -376,58 +346,6 @@ class PTransform(Generic[InputT, OutputT]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}(PTransform) label=[{self.label}]>"
-
-
-@lru_cache(maxsize=1000)
-def _types_of_expand(expand: Any) -> tuple[Any, Any]:
-    """Return the types of elements of an `expand` from PCollection[..] to PCollection[..]; None for unknown ones."""
-    inputs, output = hints_of_callable(expand, skip_self=True)
-    return _type_in_pcollection(inputs[0] if inputs else None), _type_in_pcollection(output)
-
-
-@lru_cache(maxsize=1000)
-def _types_of_class(kind: Any) -> tuple[Any, Any]:
-    """Return the types of a composite's elements by its annotations and its parameters; None for unknown ones."""
-    accepted, produced = _types_of_expand(kind.expand)
-    if accepted is None or produced is None:
-        base: Any = PTransform
-        parameters = class_parameters(kind, base) or (None, None)
-        accepted = _type_in_pcollection(parameters[0]) if accepted is None else accepted
-        produced = _type_in_pcollection(parameters[1]) if produced is None else produced
-    return accepted, produced
-
-
-def _annotated_types(expand: Any) -> tuple[Any, Any]:
-    """Return the types of elements of an annotated `expand`, `Any` for those that it doesn't tell; else None.
-
-    Annotations that are no PCollections are ignored with a warning.
-    """
-    if expand.__module__.partition(".")[0] == __name__.partition(".")[0]:
-        return None, None
-    inputs, output = hints_of_callable(expand, skip_self=True)
-    if inputs is None and output is None:
-        return None, None
-    hints = inputs[0] if inputs else Any, Any if output is None else output
-    found: list[Any] = []
-    for hint, side, others in zip(hints, ("input", "output"), ("PBegin", "PDone or None"), strict=True):
-        kind = get_origin(hint) or hint
-        is_of_pipeline = getattr(kind, "__name__", "") in ("PCollection", "PBegin", "PDone", "DoOutputsTuple")
-        is_known = is_of_pipeline or (kind is type(None) and side == "output") or simplified(hint) is Any
-        if not is_known:
-            _logger.warning(
-                "%s: the %s is annotated as %s, which is ignored; expected PCollection[..], or %s",
-                *(expand.__qualname__, side, hint, others),
-            )
-        element_type = _type_in_pcollection(hint)
-        found.append(None if not is_known else Any if element_type is None else element_type)
-    return found[0], found[1]
-
-
-def _type_in_pcollection(hint: Any) -> Any:
-    if getattr(get_origin(hint), "__name__", "") != "PCollection":
-        return None
-    element_type = typehint_of(get_args(hint)[0])
-    return None if simplified(element_type) is Any else element_type
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Types for type checkers: what generic transforms of the library make of the left operand of `|`.
+"""Types for type checkers: what generic transforms make of the left operand of `|`, and what is known behind a label.
 
 Pyright infers a generic `expand` of a PCollection of a type variable only if it is called.  So these transforms have a
 `__ror__` of one of these types, for PCollections and for other iterables.  No module imports this one at run time.
@@ -6,11 +6,11 @@ Pyright infers a generic `expand` of a PCollection of a type variable only if it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol, TypeVar, overload
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Never, Protocol, TypeAlias, TypeVar, overload
 
 from .pvalue import PCollection
-from .static_types import OfElements
+from .static_types import OfElements, OfInput, Result, Unlike
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -150,3 +150,33 @@ class CombinesGlobally(Protocol[V_contra, R]):
     def __call__(self, left: PCollection[V_contra], /) -> PCollection[R]: ...
     @overload
     def __call__(self, left: Iterable[V_contra], /) -> list[R]: ...
+
+
+# Transforms of which mypy knows little behind a label: it infers `"label" >> transform` without the left side of `|`.
+OfAnyToAny = TypeVar("OfAnyToAny", bound=OfInput[PCollection[Unlike], PCollection[Unlike]])
+OfAny = TypeVar("OfAny", bound=OfInput[PCollection[Unlike], Any])
+OfAnyKeys = TypeVar("OfAnyKeys", bound=OfInput[PCollection[tuple[Unlike, Any]], Any])
+OfAnyValues = TypeVar("OfAnyValues", bound=OfInput[PCollection[tuple[Any, Unlike]], Any])
+# Elements of a generic transform that mypy knows nothing of.
+NeverKnown: TypeAlias = (
+    Iterable[tuple[Never, object] | tuple[object, Never]]
+    | Mapping[Any, Never]
+    | tuple[Never, object]
+    | tuple[object, Iterable[Never]]
+    | tuple[Never, object, object]
+)
+ToUnknown = TypeVar(
+    "ToUnknown",
+    bound=OfInput[PCollection[Never], PCollection[NeverKnown]]
+    | OfInput[PCollection[Result], PCollection[NeverKnown]]
+    | OfInput[PCollection[tuple[Never, Any]], PCollection[NeverKnown]]
+    | OfInput[PCollection[tuple[Any, Never]], PCollection[NeverKnown]]
+    | OfInput[PCollection[Iterable[Never]], PCollection[NeverKnown]]
+    | OfInput[PCollection[list[Never]], PCollection[NeverKnown]]
+    | OfInput[PCollection[Sequence[Never]], PCollection[NeverKnown]],
+)
+ToPairs = TypeVar(
+    "ToPairs",
+    bound=OfInput[PCollection[Never], PCollection[tuple[Never, Never]]]
+    | OfInput[PCollection[tuple[Never, Never]], PCollection[tuple[Never, Never]]],
+)

@@ -3,8 +3,8 @@
 In reading order: hints reduced to a few shapes (`simplified`); fields of elements (`schema`), and of expressions over
 them (`column_types`); compatibility of hints (`compatibility`), their parts (`parts`) and text (`describe`); the type
 of given values (`inference`); declarations by decorators (`decorators`), by annotations (`callables`) and by parameters
-of classes (`class_parameters`); Arrow schemas of classes (`arrow_schema`); types of batches (`batch`), and those of
-Arrow and pandas (`arrow_batches`).
+of classes (`class_parameters`), and those of composites (`expand_types`); Arrow schemas of classes (`arrow_schema`);
+types of batches (`batch`), and those of Arrow and pandas (`arrow_batches`).
 
 `penstock.typehints` has Beam's names for types as well, such as `KV[str, int]`.  They make constraints, which are
 accepted wherever hints of `typing` are (`forms`).
