@@ -3,7 +3,7 @@
 Building pipelines:
 
 pipeline.py            Pipeline: a graph of transforms under construction
-applied.py             AppliedPTransform: a transform in its place, and visitors
+applied/               AppliedPTransform: a transform in its place; its types and retractions
 pvalue.py              PCollection, and other inputs and outputs of transforms
 ptransform.py          PTransform: a step, primitive or composed
 run_on_values.py       `[1, 2, 3] | transform`
@@ -11,7 +11,6 @@ graph.py               the six primitives, and the graph as frozen data
 windowing_strategy.py  windows, trigger and accumulation of a PCollection
 drawing/               the graph as a picture
 claims.py              what only one transform of a pipeline can use, such as a client id
-display_settings.py    settings of transforms as texts, for drawings
 preview.py             the elements of a PCollection in the program
 static_types.py        types for type checkers: what `|` can be applied to, and functions of elements
 static_results.py      types for type checkers: what generic transforms make of the left operand of `|`, and labels

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..frozen import frozen
 from . import graph
+from .errors import PipelineError
 
 
 @frozen
@@ -62,3 +63,13 @@ def server_key(host: str, port: Any) -> tuple[str, str]:
     """
     name = host.lower().strip("[]")
     return ("localhost" if name in ("", "127.0.0.1", "::1") else name), str(port)
+
+
+def check_claims(label: str, primitive: graph.Primitive, others: Iterable[graph.Transform]) -> None:
+    """Raise `PipelineError` if another transform uses what only one of a pipeline can use."""
+    claims = claims_of(primitive)
+    for other in others if claims else ():
+        for theirs in claims_of(other.primitive):
+            for ours in claims:
+                if ours.excludes(theirs):
+                    raise PipelineError(f"{label}: {ours.what}, as {other.label} does already; {ours.advice}")

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import attrs
 
-from ..triggers import AccumulationMode
-from ..windowing.duration import Duration
-from . import applied, graph, typehints
-from .claims import claims_of
-from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
+from . import applied, graph
+from .applied.declared_types import check_inputs, check_strictness, with_declared_type
+from .applied.retractions import with_retractions
+from .claims import check_claims
+from .errors import DuplicateLabelError, PipelineError, UserCodeError
 from .extensions import added_attribute
 from .impersonation import impersonate, impersonate_in_run, note_run
 from .options import CredentialsOptions, PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
 from .ptransform import PTransform, unnamed
-from .pvalue import DoOutputsTuple, PBegin, PCollection, PValue
+from .pvalue import PBegin, PCollection, PValue
 from .runner import DEFAULT_RUNNER, PipelineResult, Runner, create_runner
-from .typehints.forms import constraint_of
 from .typehints.simplified import simplified
 from .windowing_strategy import WindowingStrategy
 
@@ -135,7 +134,7 @@ class Pipeline:
         pvalue = PBegin(self) if pvalue is None or pvalue is self else pvalue
         transform, own_label = unnamed(transform)
         with self._scoped(label or own_label) as full_label:
-            self._check_inputs(transform, pvalue, full_label)
+            check_inputs(self, transform, pvalue, full_label)
             around, self._delivery = self._delivery, transform.delivery or self._delivery
             parent, inputs = self._applying, tuple(applied.values_in(pvalue).values())
             node = applied.AppliedPTransform(parent, transform, full_label, inputs)
@@ -151,8 +150,8 @@ class Pipeline:
             node.outputs = applied.values_in(result)
             node.is_primitive = not node.parts and len(self._transforms) > primitives
             parent.parts.append(node)
-            self._check_strictness(transform, full_label, around=parent.transform)
-            return self._with_declared_type(transform, result, full_label)
+            check_strictness(self.type_options, transform, full_label, around=parent.transform)
+            return with_declared_type(self.type_options, transform, result, full_label)
 
     def add(
         self,
@@ -174,17 +173,10 @@ class Pipeline:
                 f"{label}: its input is a PCollection that the program has made and no transform produces; return the "
                 "output of a transform, such as Create, in its place"
             )
-        self._check_claims(label, primitive)
+        check_claims(label, primitive, self._transforms)
         if is_bounded is None:
             is_bounded = all(pcoll.is_bounded for pcoll in inputs)
-        retracted_by = next((pcoll.retracted_by for pcoll in inputs if pcoll.retracted_by), "")
-        retractable_for = _retractable_for(primitive, inputs)
-        if retracted_by and isinstance(primitive, graph.GroupByKeyAndWindow):
-            primitive = attrs.evolve(primitive, retracted=True)
-        elif retracted_by and isinstance(primitive, graph.ParDo):
-            primitive = attrs.evolve(primitive, retracted=True, retractable_for=retractable_for)
-        if isinstance(primitive, graph.GroupByKeyAndWindow):
-            retracted_by = _retracted_by_grouping(primitive.windowing, is_bounded, retracted_by, label)
+        primitive, retracted_by, retractable_for = with_retractions(primitive, inputs, is_bounded, label)
         outputs: dict[str | None, PCollection[Any]] = {}
         for tag in tags:
             pcoll: PCollection[Any] = PCollection(
@@ -206,15 +198,6 @@ class Pipeline:
         inputs_ids = tuple(pcoll.id for pcoll in inputs)
         self._transforms.append(graph.Transform(label, primitive, inputs_ids, ids, self._delivery))
         return outputs
-
-    def _check_claims(self, label: str, primitive: graph.Primitive) -> None:
-        """Raise `PipelineError` if another transform uses what only one of a pipeline can use."""
-        claims = claims_of(primitive)
-        for other in self._transforms if claims else ():
-            for theirs in claims_of(other.primitive):
-                for ours in claims:
-                    if ours.excludes(theirs):
-                        raise PipelineError(f"{label}: {ours.what}, as {other.label} does already; {ours.advice}")
 
     def add_output(self, main: PCollection[Any], tag: str | None) -> PCollection[Any]:
         """Add a tagged output to the transform whose main output is `main`."""
@@ -291,7 +274,7 @@ class Pipeline:
                 result = replacement.expand(inputs[0] if len(inputs) == 1 else inputs or PBegin(self))
         finally:
             self._scope, self._applying = around
-        new = applied.values_in(self._with_declared_type(replacement, result, label))
+        new = applied.values_in(with_declared_type(self.type_options, replacement, result, label))
         node.outputs, node.is_primitive = new, not node.parts
         pairs = [(old[tag], new[tag]) for tag in old if tag in new]
         if len(old) == len(new) == 1:
@@ -313,15 +296,7 @@ class Pipeline:
         pcoll = self._pcollections[old]
         if simplified(new.hint) is Any:
             new.hint = pcoll.hint
-        kept = (
-            "producer_label",
-            "producer",
-            "windowing",
-            "hint",
-            "is_bounded",
-            "retracted_by",
-            "retractable_for",
-        )
+        kept = ("producer_label", "producer", "windowing", "hint", "is_bounded", "retracted_by", "retractable_for")
         for name in kept:
             setattr(pcoll, name, getattr(new, name))
         del self._pcollections[new.id]
@@ -408,43 +383,6 @@ class Pipeline:
             del self._producers[pcollection]
         del self._transforms[transforms:]
         del self._checks[checks:]
-
-    def _check_inputs(self, transform: PTransform, pvalue: Any, label: str) -> None:
-        pcolls = _pcollections_in(pvalue)
-        for pcoll in pcolls:
-            if pcoll.pipeline is not self:
-                raise PipelineError(f"{label}: its input {pcoll!r} belongs to another pipeline")
-        if not self.type_options.pipeline_type_check:
-            return
-        for pcoll, accepted in _typed_inputs(transform, pvalue, pcolls):
-            if not typehints.is_compatible(pcoll.hint, accepted, not pcoll.has_declared_type):
-                expected, found = constraint_of(accepted), constraint_of(pcoll.hint)
-                raise TypeHintError(transform.input_type_violation(label, expected, found, pcoll.producer_label))
-
-    def _check_strictness(self, transform: PTransform, label: str, around: PTransform | None) -> None:
-        """Raise `TypeHintError` for a transform of the user without an output type, if all types are required."""
-        if self.type_options.type_check_strictness != "ALL_REQUIRED":
-            return
-        is_own = around is None or not type(around).__module__.startswith(f"{__name__.partition('.')[0]}.")
-        if is_own and transform.get_type_hints().output_types is None:
-            error = TypeHintError(
-                f"Pipeline type checking is enabled, however no output type-hint was found for the PTransform "
-                f"{type(transform).__name__}({label})"
-            )
-            error.add_note("--type_check_strictness=ALL_REQUIRED needs with_output_types()")
-            raise error
-
-    def _with_declared_type(self, transform: PTransform, result: Any, label: str) -> Any:
-        _, produced = transform.element_types()
-        if produced is None or not isinstance(result, PCollection):
-            return result
-        is_inferred, result.has_declared_type = not result.has_declared_type, True
-        if simplified(result.hint) is Any:
-            result.hint = produced
-        elif self.type_options.pipeline_type_check and not typehints.is_compatible(result.hint, produced, is_inferred):
-            expected, found = constraint_of(produced), constraint_of(result.hint)
-            raise TypeHintError(f"Output type hint violation at {label}: expected {expected!r}, got {found!r}")
-        return result
 
     # Execution
 
@@ -562,55 +500,3 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
-
-
-def _retractable_for(primitive: graph.Primitive, inputs: Sequence[PCollection[Any]]) -> Duration | None:
-    """Return how long after the end of its window an output may still be retracted; None without a limit.
-
-    A grouping retracts no pane after the window has expired.  In other windows its results are not known any more.
-    """
-    if isinstance(primitive, graph.GroupByKeyAndWindow):
-        return primitive.windowing.allowed_lateness
-    if not isinstance(primitive, (graph.ParDo, graph.Flatten)):
-        return None
-    longest = None
-    for pcoll in inputs:
-        if pcoll.retracted_by:
-            if pcoll.retractable_for is None:
-                return None
-            longest = pcoll.retractable_for if longest is None else max(longest, pcoll.retractable_for)
-    return longest
-
-
-def _retracted_by_grouping(windowing: WindowingStrategy, is_bounded: bool, retracted_by: str, label: str) -> str:
-    """Return the label of the transform that may retract a grouping's results: the grouping, or its input's; else
-    ""."""
-    if retracted_by and windowing.accumulation_mode is not AccumulationMode.RETRACTING:
-        raise UnsupportedError(
-            f"{label}: {retracted_by} may retract its input, but it is in {windowing.accumulation_mode.name} mode, "
-            "whose panes have no retractions; use AccumulationMode.RETRACTING for its windows too"
-        )
-    return label if windowing.panes_replace(is_bounded) else retracted_by
-
-
-def _typed_inputs(
-    transform: PTransform, pvalue: Any, pcolls: list[PCollection[Any]]
-) -> list[tuple[PCollection[Any], Any]]:
-    """Return the inputs that have a declared type, with that type."""
-    positional, named = transform.types_of_inputs()
-    if isinstance(pvalue, dict) and named:
-        return [(pvalue[key], hint) for key, hint in named.items() if isinstance(pvalue.get(key), PCollection)]
-    if isinstance(pvalue, (tuple, list)) and len(positional) > 1:
-        return [(part, hint) for part, hint in zip(pvalue, positional) if isinstance(part, PCollection)]
-    accepted, _ = transform.element_types()
-    return [] if accepted is None else [(pcoll, accepted) for pcoll in pcolls]
-
-
-def _pcollections_in(value: Any) -> list[PCollection[Any]]:
-    if isinstance(value, PCollection):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (tuple, list, DoOutputsTuple)):
-        return [pcoll for item in value for pcoll in _pcollections_in(item)]
-    return []

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from ...sdk.display_settings import Setting, items
+from ...sdk.applied.display_settings import Setting, items
 
 _TYPES = {
     str: "STRING",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..frozen import frozen
-from .adapters import Converters
-from .redaction import HIDDEN, looks_secret, redacted
+from ...frozen import frozen
+from ..adapters import Converters
+from ..redaction import HIDDEN, looks_secret, redacted
 
 
 @frozen

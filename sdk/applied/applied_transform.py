@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..extensions import added_attribute
+from ..ptransform import PTransform
+from ..pvalue import DoOutputsTuple, PValue
+from ..side_inputs import AsSideInput
 from .display_settings import settings_of
-from .extensions import added_attribute
-from .ptransform import PTransform
-from .pvalue import DoOutputsTuple, PValue
-from .side_inputs import AsSideInput
 
 
 @attrs.define(eq=False, repr=False)
