@@ -43,7 +43,7 @@ class StateTtl:
     ...         yield int(at), seen.read() is not None
     ...         seen.write(True)
     >>> times = [beam.window.TimestampedValue(("a", 1), at) for at in (0, 30, 100)]
-    >>> times | beam.Map(lambda timestamped: timestamped) | beam.ParDo(Again())
+    >>> times | beam.ParDo(Again())
     [(0, False), (30, True), (100, False)]
     """
 
