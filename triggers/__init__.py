@@ -18,12 +18,7 @@ never.py                  Never: the expiry of the window
 
 Composite triggers:
 
-composite.py              Composite: their base class
-repeatedly.py             Repeatedly: a trigger that restarts
-after_each.py             AfterEach: triggers in sequence
-after_any.py              AfterAny: OR of triggers
-after_all.py              AfterAll: AND of triggers
-or_finally.py             OrFinally: a trigger until another one finishes
+composites/               Repeatedly, AfterEach, AfterAny, AfterAll, OrFinally
 
 Related types:
 
@@ -34,23 +29,23 @@ safety.py                 check_safe: refusal of unsafe triggers
 """
 
 from .accumulation_mode import AccumulationMode
-from .after_all import AfterAll
-from .after_any import AfterAny
 from .after_count import AfterCount
-from .after_each import AfterEach
 from .after_percentile import AfterWatermarkPercentile
 from .after_processing_time import AfterProcessingTime
 from .after_signal import AfterSignal
 from .after_size import AfterSize
 from .after_watermark import AfterWatermark
 from .always import Always
+from .composites.after_all import AfterAll
+from .composites.after_any import AfterAny
+from .composites.after_each import AfterEach
+from .composites.or_finally import OrFinally
+from .composites.repeatedly import Repeatedly
 from .data_driven import DataDrivenTrigger, PaneSoFar
 from .data_loss import DataLossReason, UnsafeTriggerError
 from .default import DefaultTrigger
 from .never import Never
-from .or_finally import OrFinally
 from .pane import ONLY_PANE, PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
-from .repeatedly import Repeatedly
 from .safety import check_safe
 from .trigger import Trigger, TriggerContext
 

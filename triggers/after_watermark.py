@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..persistence import stored_as
-from .composite import check_trigger, earliest
+from .composites.composite import check_trigger, earliest
+from .composites.repeatedly import Repeatedly
 from .data_loss import DataLossReason
 from .lifetime import FINISHED, Lifetime, begun
-from .repeatedly import Repeatedly
 from .trigger import Trigger, TriggerContext
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..data_loss import DataLossReason
+from ..lifetime import FINISHED, begun, fired, is_finished, merged, unfinished
+from ..trigger import Trigger, TriggerContext
 from .after_any import AfterAny
 from .composite import Composite
-from .data_loss import DataLossReason
-from .lifetime import FINISHED, begun, fired, is_finished, merged, unfinished
 from .repeatedly import Repeatedly
-from .trigger import Trigger, TriggerContext
 
 
 class AfterEach(Composite):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..lifetime import Lifetime, begun, fired, is_finished, merged
+from ..trigger import Trigger, TriggerContext
 from .composite import check_trigger
-from .lifetime import Lifetime, begun, fired, is_finished, merged
-from .trigger import Trigger, TriggerContext
 
 
 class Repeatedly(Lifetime):

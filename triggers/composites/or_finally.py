@@ -9,9 +9,9 @@ OrFinally(Repeatedly(AfterProcessingTime(align_to=60)), AfterWatermark())
 
 from __future__ import annotations
 
+from ..trigger import Trigger
 from .after_any import AfterAny
 from .repeatedly import Repeatedly
-from .trigger import Trigger
 
 
 class OrFinally(AfterAny):

@@ -9,8 +9,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from .lifetime import FINISHED, Lifetime, begun, fired, is_finished, merged, unfinished
-from .trigger import Trigger, TriggerContext
+from ..lifetime import FINISHED, Lifetime, begun, fired, is_finished, merged, unfinished
+from ..trigger import Trigger, TriggerContext
 
 
 class Composite(Lifetime):

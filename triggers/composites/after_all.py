@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..data_loss import DataLossReason
+from ..lifetime import is_finished
+from ..trigger import Trigger, TriggerContext
 from .composite import Composite, earliest
-from .data_loss import DataLossReason
-from .lifetime import is_finished
-from .trigger import Trigger, TriggerContext
 
 
 class AfterAll(Composite):
