@@ -151,6 +151,11 @@ def _write_iceberg(settings: _Settings) -> PTransform:
     return _io("WriteToIceberg")(settings.require("table"), **_catalog(settings), **given)  # type: ignore[no-any-return]
 
 
+def _read_delta(settings: _Settings) -> PTransform:
+    given = settings.given(version="version", timestamp="timestamp")
+    return _io("ReadFromDelta")(settings.require("table"), **given)  # type: ignore[no-any-return]
+
+
 def _payload(value: bytes) -> Row:
     return Row(payload=value)
 
@@ -295,7 +300,7 @@ class Read(_Managed):
     """
 
     _verb = "reads"
-    _made = {ICEBERG: _read_iceberg, KAFKA: _read_kafka, BIGQUERY: _read_bigquery}
+    _made = {ICEBERG: _read_iceberg, KAFKA: _read_kafka, BIGQUERY: _read_bigquery, DELTA: _read_delta}
 
     def __init__(
         self,

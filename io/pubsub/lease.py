@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -99,6 +100,8 @@ class Lease:
         self._news = threading.Condition()
         self._outage = reading.subscription.outage()
         self._at_a_time = _AT_A_TIME
+        # By which Pub/Sub tells that a stream goes on with the messages of the one before it.
+        self._id = uuid.uuid4().hex
         self._stream_failed = -_ENDS
         self.last_received = self.last_answered = time.monotonic()
         self._client = open_subscriber(reading.transform)
@@ -239,6 +242,7 @@ class Lease:
         requests.put(
             request(
                 subscription=path,
+                client_id=self._id,
                 stream_ack_deadline_seconds=self._at_a_time,
                 max_outstanding_messages=self.reading.max_in_flight,
                 max_outstanding_bytes=_LEASED_BYTES,

@@ -181,4 +181,7 @@ beam.managed.Write("mysql", config={})
 beam.managed.Write(sink=beam.managed.BIGQUERY, config={})
 """
     assert [3, 4] == [each.line for each in missing_of_beam(program)]
-    assert "beam.managed.Read('postgres'): penstock has bigquery, iceberg, kafka" == missing_of_beam(program)[0].reason
+    assert (
+        "beam.managed.Read('postgres'): penstock has bigquery, delta, iceberg, kafka"
+        == missing_of_beam(program)[0].reason
+    )

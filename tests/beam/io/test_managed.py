@@ -12,7 +12,7 @@ from servers.bigquery_server import BigQueryServer
 
 import penstock as beam
 from penstock.beam.io.bigquery import BigQuerySource
-from penstock.beam.io.managed import BIGQUERY, ICEBERG, KAFKA, Read, Write
+from penstock.beam.io.managed import BIGQUERY, DELTA, ICEBERG, KAFKA, Read, Write
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.errors import UnsupportedError
 from penstock.testing import TestPipeline, assert_that, equal_to
@@ -92,7 +92,7 @@ def test_records_of_kafka_are_written_and_read(topic: Topic, kind: str, rows: li
         (
             lambda: Read("spanner", config={}),
             UnsupportedError,
-            r"managed.Read\('spanner'\): penstock reads bigquery, iceberg, kafka",
+            r"managed.Read\('spanner'\): penstock reads bigquery, delta, iceberg, kafka",
         ),
         (lambda: Read(ICEBERG), ValueError, "expected either config or config_url"),
         (lambda: Read(ICEBERG, config={}), ValueError, "the setting 'table' is missing"),
@@ -120,6 +120,20 @@ def test_a_file_without_settings_is_refused(tmp_path: pathlib.Path) -> None:
 
     with pytest.raises(ValueError, match="settings.json: expected a mapping of settings, got list"):
         Read(ICEBERG, config_url=str(file))
+
+
+def test_a_table_of_delta_is_read_in_a_version(tmp_path: pathlib.Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    pa = pytest.importorskip("pyarrow")
+    path = str(tmp_path / "names")
+    for name in ("tea", "milk"):
+        deltalake.write_deltalake(path, pa.table({"name": [name]}), mode="append")
+    with TestPipeline() as p:
+        names = p | Read(DELTA, config={"table": path}) | beam.Map(lambda row: row.name)
+        assert_that(names, equal_to(["tea", "milk"]))
+    with TestPipeline() as p:
+        first = p | Read(DELTA, config={"table": path, "version": 0}) | beam.Map(lambda row: row.name)
+        assert_that(first, equal_to(["tea"]))
 
 
 def test_the_system_may_be_given_by_beams_name_of_it() -> None:
