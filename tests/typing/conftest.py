@@ -29,7 +29,7 @@ checkers = _module("checkers")
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A directory with a file for each block of the documentation, each example and each program against Beam.
+    """A directory with a file for each block of the documentation, each example and each program.
 
     One more file has all snippets of the table: a run of a checker over all of them takes least.
     """
@@ -50,6 +50,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
             snippets.read_text().replace("apache_beam", "penstock").replace("from refusals", "from snippets_refusals")
         )
         (directory / f"snippets_{snippets.name}").write_text(text)
+    for program in sorted(pathlib.Path(__file__).with_name("programs").glob("*.py")):
+        (directory / f"program_{program.name}").write_text(program.read_text())
     snippets = _module("snippets").SNIPPETS
     (directory / checkers.TABLE).write_text(checkers.program([expression for expression, _ in snippets]))
     return directory

@@ -1,10 +1,13 @@
-"""Type checkers over programs without a mistake: those of the documentation, the examples, and those against Beam."""
+"""Type checkers over programs without a mistake: those here, the documentation, the examples, and those against Beam."""
 
 from __future__ import annotations
 
 import ast
 import pathlib
+import runpy
 from typing import Any
+
+import pytest
 
 # Blocks of a document continue each other, and other packages may be missing, or have no types.
 OF_BLOCKS = {"name-defined", "used-before-def", "has-type", "no-redef", "import-untyped", "var-annotated"}
@@ -80,3 +83,11 @@ def test_pyright_finds_no_mistake(programs: pathlib.Path, found_by_pyright: list
         if each["severity"] == "error"
     ]
     assert [] == _alarms(programs, errors)
+
+
+@pytest.mark.parametrize("name", ["alerts", "word_count"])
+def test_the_programs_run(name: str) -> None:
+    """The checkers read what Python runs."""
+    path = pathlib.Path(__file__).with_name("programs") / f"{name}.py"
+    program = runpy.run_path(str(path))
+    program["test"]()
