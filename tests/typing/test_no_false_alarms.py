@@ -1,4 +1,4 @@
-"""Type checkers over programs without a mistake: those here, the documentation, the examples, and those against Beam."""
+"""Type checkers over programs without a mistake: those here, of the documentation, the examples, and against Beam."""
 
 from __future__ import annotations
 
