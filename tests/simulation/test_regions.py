@@ -44,7 +44,7 @@ def simulation(build: object, settings: SimulationSettings = SETTINGS) -> Simula
 
 def test_regions_start_again_and_nothing_is_lost_or_comes_twice() -> None:
     """Over many seeds some failures restart a region, and some the whole graph."""
-    traces = [simulation(build).run(seed).trace for build in (one_shuffle, two_components, join) for seed in range(9)]
+    traces = [simulation(build).run(seed).trace for build in (one_shuffle, two_components, join) for seed in range(5)]
     lines = [line for trace in traces for line in trace]
     for what in ("subtasks restart from epoch", "The whole graph restarts, not a region"):
         assert any(what in line for line in lines), what

@@ -162,7 +162,7 @@ def test_without_alignment_commits_are_of_no_prefix(name: str) -> None:
 def test_if_barriers_overtake_pending_work_commits_are_of_no_prefix(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A negative control: what is pending is in the snapshot, so the end is right, and the commits before aren't."""
     monkeypatch.setattr(Barriers, "waits_for_records", property(lambda self: False))
-    first = {"join": 255}.get(name, 0)
+    first = {"join": 255, "two_sinks": 25, "windowed_sums": 40}.get(name, 0)
     (error,) = failing(Cell(name, "aligned").simulation(), range(first, first + 200), enough=1)
 
     assert "the result of no prefix of the input is visible" in error

@@ -277,7 +277,7 @@ def test_a_closed_sink_has_readers_that_find_all(topic: Topic, broker: KafkaBrok
     from confluent_kafka import TopicPartition
 
     partitions = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
-    for count in range(1, 21):
+    for count in range(1, 8):
         (name,) = names(1)
         sink = sink_of(topic)
         sink.commit(name, [stage(sink, name, pairs(*range(10)))])
@@ -285,7 +285,7 @@ def test_a_closed_sink_has_readers_that_find_all(topic: Topic, broker: KafkaBrok
         ends = broker.ends(partitions, committed=True)
         assert broker.ends(partitions, committed=False) == ends
         assert sum(ends) > 10 * count
-    assert Counter(20 * list(range(10))) == Counter(topic.values())
+    assert Counter(7 * list(range(10))) == Counter(topic.values())
 
 
 def test_staged_blocks_that_were_removed_are_missed(topic: Topic, broker: KafkaBroker) -> None:
