@@ -170,8 +170,11 @@ def test_a_lost_connection_is_waited_for(directory: str, s3: S3Server, caplog: p
     ]
 
 
-@pytest.mark.parametrize("format", ["delta", "iceberg"])
-@pytest.mark.parametrize("lost", ["kept", "made"], ids=["with its checkpoints", "with its tables only"])
+@pytest.mark.parametrize(
+    ("lost", "format"),
+    [("made", "delta"), ("made", "iceberg"), ("kept", "delta")],
+    ids=["with its tables only-delta", "with its tables only-iceberg", "with its checkpoints-delta"],
+)
 def test_a_stream_waits_for_a_lost_store(
     lost: str, format: str, directory: str, s3: S3Server, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
