@@ -124,7 +124,9 @@ class StreamSink(TableSink):
         if self._replaces and self.written.table is not None:
             # So that missing rights are found before the run.
             tables = self.opened(context)
-            _make_staging(tables, context, tables.named(self.written.table))
+            table = tables.named(self.written.table)
+            _make_staging(tables, context, table)
+            tables.check_jobs(table)
 
     def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _StreamWriter(self.opened(context), context if self._replaces else None)
@@ -221,6 +223,17 @@ class LoadSink(TableSink):
         super().__init__(target)
         self.directory = directory
         self.project = project
+
+    def prepare(self, context: SinkContext) -> None:
+        super().prepare(context)
+        # So that missing rights are found before the run.
+        tables = self.opened(context)
+        if self.written.table is not None:
+            tables.check_jobs(tables.named(self.written.table), self.project)
+        directory = self.directory_of(context)
+        if directory is not None:
+            path = join_path(directory, "prepared")
+            self.reached(context, directory, lambda: filesystem_for(path).create(path).close())
 
     def open_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _LoadWriter(self, context)

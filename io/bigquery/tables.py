@@ -224,6 +224,19 @@ class Tables:
             denied = exceptions().Forbidden(f"the account doesn't have the permission {permission}")
             raise error_of(self.label, table, "can't be written to", denied, SinkError)
 
+    def check_jobs(self, table: TableName, project: str | None = None) -> None:
+        """Raise `SinkError` if no jobs may be run, by a query that isn't.
+
+        Args:
+          project: which they are run in; None for that of the credentials.
+        """
+        config = package(self.label).QueryJobConfig(dry_run=True)
+        self.reached(
+            table,
+            "can't be written to by jobs",
+            lambda: self.client.query("SELECT 1", config, project=project, retry=None, job_retry=None, timeout=60.0),
+        )
+
     def is_empty(self, table: TableName) -> bool:
         """Return True if a table has no rows, and if there is none."""
 

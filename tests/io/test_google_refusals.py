@@ -182,10 +182,31 @@ def test_a_table_that_may_not_be_changed_is_named_before_the_run(
 def test_files_of_load_jobs(
     bigquery: BigQueryServer, objects: HttpProxy, directory: str, table: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The right to write them is missing, and is named before the run."""
+
     def run() -> None:
-        save(table, method="FILE_LOADS", custom_gcs_temp_location=directory)
+        with beam.Pipeline() as p:
+            write = beam.io.WriteToBigQuery(
+                table, schema="key:INTEGER", method="FILE_LOADS", custom_gcs_temp_location=directory
+            )
+            _ = p | beam.Create(ROWS) | beam.Map(_unreachable) | "Save" >> write
 
     denied(objects, "POST .*/upload", FORBIDDEN, f"Save: {directory}.* can't be written to: .*", run)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"method": "FILE_LOADS"}, {"method": "STORAGE_WRITE_API", "write_disposition": "WRITE_TRUNCATE"}],
+)
+def test_the_right_to_run_jobs_is_named_before_the_run(
+    bigquery: BigQueryServer, rest: HttpProxy, table: str, arguments: Any
+) -> None:
+    def run() -> None:
+        with beam.Pipeline() as p:
+            write = beam.io.WriteToBigQuery(table, schema="key:INTEGER", **arguments)
+            _ = p | beam.Create(ROWS) | beam.Map(_unreachable) | "Save" >> write
+
+    denied(rest, "POST .*/jobs", FORBIDDEN, f"Save: BigQuery's {table} can't be written to by jobs: .*Job User", run)
 
 
 @pytest.mark.parametrize("requests", ["CreateReadSession", "ReadRows"])
