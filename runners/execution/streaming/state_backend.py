@@ -33,8 +33,8 @@ from .snapshot_chunks import STATE, WINDOWS, Chunk
 from .state_settings import BUFFERS, StateSettings
 from .tables import NotedStep, StoredTables, note_of, steps_of
 
-# The share of the limit that stays in memory after spilling, which stops the stream meanwhile.
-_LEFT = 0.95
+# The share of the limit that stays in memory after spilling.
+_LEFT = 0.8
 
 # How many times as much may be in memory while a snapshot is restored: what it adds may precede what it removes.
 _RESTORED = 2.5
