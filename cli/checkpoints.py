@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -183,11 +184,20 @@ def described(checkpoint: Checkpoint) -> str:
         f"committed  {committed_at(checkpoint)}",
         f"metadata   {json.dumps(checkpoint.metadata, ensure_ascii=False)}",
     ]
+    entries: Counter[str] = Counter()
+    for own in checkpoint.metadata.get("parts", {}).values():
+        entries.update(own.get("entries", {}))
+    lines += [
+        f"state      {step}: {number:,} {'entry' if number == 1 else 'entries'}" for step, number in entries.items()
+    ]
     for part in checkpoint.parts:
         lines.append(f"part       {part.name}")
         for file in part.files:
             records = "1 record" if file.records == 1 else f"{file.records} records"
             lines.append(f"  {file.kind.value:5}  {file.file}  {records}, {size_of(file.length)}, crc {file.crc32:08x}")
+        if part.tables:
+            length = sum(table.file.length for table in part.tables)
+            lines.append(f"  tables {len(part.tables)} files of RocksDB, {size_of(length)}")
     return "\n".join(lines)
 
 

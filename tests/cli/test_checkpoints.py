@@ -13,7 +13,7 @@ from support.programs.command_line import Penstock
 from penstock.__main__ import main
 from penstock.runners.execution.checkpoints.manifest import CheckpointKind
 from penstock.runners.execution.checkpoints.storage import disk_of
-from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.checkpoints.store import SnapshotStore, Tables
 
 Command: TypeAlias = Callable[..., Result]
 
@@ -82,6 +82,23 @@ part       sum/0
 
     assert (0, expected) == (ran.exit_code, ran.output)
     assert "epoch      3\nkind       savepoint\n" in command("show", store.directory).output
+
+
+def test_the_state_of_steps_is_shown(tmp_path: pathlib.Path, command: Command) -> None:
+    """Of all subtasks, in memory and on disk."""
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "000004.sst").write_bytes(b"x" * 3_000)
+    (tmp_path / "links" / "CURRENT").write_bytes(b"y")
+    store = SnapshotStore(disk_of(str(tmp_path / "kept")), str(tmp_path / "kept"))
+    store.take_over()
+    store.begin(1)
+    own = [store.write_part(1, f"sum/{i}", [b"x"], None, Tables(str(tmp_path / "links"))) for i in range(2)]
+    parts = {part.name: {"entries": {"Sum": 700 + i, "Once": i}} for i, part in enumerate(own)}
+    store.commit(1, own, {"parts": parts})
+    shown = command("show", store.directory).output
+    assert "state      Sum: 1,401 entries\nstate      Once: 1 entry\n" in shown
+    assert 2 == shown.count("  tables 2 files of RocksDB, 3.0 kB\n")
+    assert "epoch 1: whole\n" == command("verify", store.directory).output
 
 
 def test_checkpoints_are_verified(store: SnapshotStore, command: Command) -> None:

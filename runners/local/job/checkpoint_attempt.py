@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -252,8 +253,11 @@ class CheckpointAttempt(Attempt):
         context.status.completed += 1
         checkpoint = None if self._store is None else context.status.last_checkpoint
         metrics = [report.metrics for report in parts.values() if report.metrics is not None]
+        kept: Counter[str] = Counter()
+        for report in parts.values():
+            kept.update(report.kept)
         duration = ended - self._coordinator.began
-        context.status.checkpointed(context.clocks.time(), epoch, duration, checkpoint, metrics)
+        context.status.checkpointed(context.clocks.time(), epoch, duration, checkpoint, metrics, kept)
         self._record(epoch, duration, checkpoint, parts)
         if not self._is_final or context.graph.acknowledges:
             context.workers.send(Commit(epoch, transactions))
@@ -312,7 +316,12 @@ class CheckpointAttempt(Attempt):
             references.append(store.write_part(epoch, SINKS, [encode_staged(staged)]))
         n = context.graph.execution.parallelism
         described = {
-            part_name(id, n): {"subtask": id.index, "of": n, "labels": list(report.labels)}
+            part_name(id, n): {
+                "subtask": id.index,
+                "of": n,
+                "labels": list(report.labels),
+                **({"entries": dict(report.kept)} if any(report.kept.values()) else {}),
+            }
             for id, report in parts.items()
         }
         offsets: dict[str, list[tuple[str, str]]] = {}

@@ -71,6 +71,7 @@ class JobStatus:
       checkpoints, failed_checkpoints: how many have completed and failed.
       epoch: the epoch of the last checkpoint, or None.
       checkpoint_at, checkpoint_duration, checkpoint_size: of the last checkpoint; its size in bytes.
+      kept: in it, the number of windows or cells of state by the label of their step.
       restarts: the number of restarts.
       failure: the error that caused the last restart, or None.
       loads: the load of each subtask.
@@ -94,6 +95,7 @@ class JobStatus:
     failure: str | None
     loads: Mapping[SubtaskId, Load] = attrs.field(factory=dict)
     times: Mapping[SubtaskId, SubtaskTime] = attrs.field(factory=dict)
+    kept: Mapping[str, int] = attrs.field(factory=dict)
 
     @property
     def counts(self) -> Counts:
@@ -213,12 +215,19 @@ class StatusTracker:
         return Load(busy, min(1.0 - busy, (spent.backpressured - first.backpressured) / passed), spent.read)
 
     def checkpointed(
-        self, now: int, epoch: int, duration: int, checkpoint: Checkpoint | None, metrics: Iterable[TaskMetrics]
+        self,
+        now: int,
+        epoch: int,
+        duration: int,
+        checkpoint: Checkpoint | None,
+        metrics: Iterable[TaskMetrics],
+        kept: Mapping[str, int],
     ) -> None:
         """Count a complete checkpoint.
 
         Args:
           metrics: what the subtasks had counted before it in this attempt.
+          kept: the number of windows or cells of state by the label of their step.
         """
         total = self._metrics[epoch] = sum_of([self._base, *metrics])
         for old in sorted(self._metrics)[:-_KEPT_METRICS]:
@@ -234,6 +243,7 @@ class StatusTracker:
             checkpoint_at=now,
             checkpoint_duration=duration,
             checkpoint_size=size,
+            kept=kept,
         )
 
     def stopped(self, times: Mapping[SubtaskId, SubtaskTime]) -> None:

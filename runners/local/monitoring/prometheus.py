@@ -114,7 +114,14 @@ def _of_stream(status: JobStatus) -> Iterator[Metric]:
     )
     for label, share in status.backpressure.items():
         pressure.add_metric([label], share)
-    yield from (watermark, lag, pressure)
+    kept = GaugeMetricFamily(
+        "penstock_state_entries",
+        "Windows or cells of state of a step, in memory and on disk, at the last checkpoint.",
+        labels=["step"],
+    )
+    for label, number in status.kept.items():
+        kept.add_metric([label], number)
+    yield from (watermark, lag, pressure, kept)
 
 
 def _of_subtasks(status: RunStatus, tasks: Sequence[str], waits: bool) -> Iterator[Metric]:

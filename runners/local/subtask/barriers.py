@@ -193,7 +193,15 @@ class SubtaskSnapshots:
         staged = {label: list(tokens) for label, tokens in self.staged.items() if tokens}
         now = self._execution.clock.now
         taken = Snapshot(
-            barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._metrics]), now, base=barrier.base
+            barrier.epoch,
+            (),
+            (),
+            staged,
+            barrier.is_whole,
+            sum_of([self._metrics]),
+            now,
+            base=barrier.base,
+            kept=self._execution.kept(),
         )
         if self.large is not None and not has_in_flight and weight(self._execution, barrier.is_whole) >= self.large:
             positions = self._positions()

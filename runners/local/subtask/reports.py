@@ -90,6 +90,7 @@ class Snapshot(NamedTuple):
       waited: microseconds from the command to the snapshot.
       base: the epoch of the newest committed checkpoint; -1 if there is none.
       tables: the files with the state that isn't in memory; None if there is none.
+      kept: by the label of a step with windows or keyed state, how many windows or cells there are.
     """
 
     epoch: int
@@ -105,6 +106,7 @@ class Snapshot(NamedTuple):
     later: Iterable[bytes] = ()
     base: int = -1
     tables: Tables | None = None
+    kept: Mapping[str, int] = {}
 
 
 class InputState(NamedTuple):

@@ -122,6 +122,7 @@ class Acknowledged(NamedTuple):
       offsets: by source label, its partitions and their positions, as text.
       waited: microseconds from the command to the snapshot, in which barriers travelled and aligned.
       wrote: microseconds from the snapshot until it was durable.
+      kept: by the label of a step with windows or keyed state, how many windows or cells there are.
     """
 
     epoch: int
@@ -133,6 +134,7 @@ class Acknowledged(NamedTuple):
     offsets: Mapping[str, list[tuple[str, str]]] = {}
     waited: int = 0
     wrote: int = 0
+    kept: Mapping[str, int] = {}
 
 
 class Declined(NamedTuple):

@@ -202,6 +202,7 @@ class SnapshotWriter:
             snapshot.offsets,
             snapshot.waited,
             steady_time() - self._began.get(id, steady_time()),
+            snapshot.kept,
         )
 
     def _fork(self, id: SubtaskId, snapshot: Snapshot, copy: Callable[[], list[Chunk]]) -> Snapshot | None:

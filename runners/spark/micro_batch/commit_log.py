@@ -215,6 +215,7 @@ def parts_metadata(results: Iterable[SubtaskResult], parallelism: int) -> Mappin
             "shard": result.id.index,
             "of": parallelism,
             "labels": list(result.labels),
+            **({"entries": dict(result.kept)} if any(result.kept.values()) else {}),
         }
         for result in results
     }

@@ -102,6 +102,7 @@ class SubtaskResult:
       loaded: whether it had to restore its state.
       newest: the greatest event time read from each streaming DataFrame, by label.
       observed: for a page; None while none is open.
+      kept: by the label of a step with windows or keyed state, how many windows or cells there are.
     """
 
     id: SubtaskId
@@ -119,6 +120,7 @@ class SubtaskResult:
     seconds: SubtaskSeconds = attrs.field(factory=SubtaskSeconds)
     newest: Mapping[str, int] = attrs.field(factory=dict)
     observed: Observed | None = None
+    kept: Mapping[str, int] = attrs.field(factory=dict)
 
 
 class ReceivedMessages:

@@ -360,6 +360,7 @@ class MicroBatchSubtask:
             seconds,
             dict(self._newest),
             self._observed(),
+            execution.kept(),
         )
 
 

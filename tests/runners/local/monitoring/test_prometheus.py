@@ -99,6 +99,7 @@ def test_the_endpoint_shows_the_status(parallelism: int, tmp_path: pathlib.Path)
     assert ("penstock_user_gauge", "name", "app", "Report") not in found
     assert 0 <= found[lag] < 60
     assert 0 < found["penstock_checkpoint_size_bytes",]
+    assert 1 == found["penstock_state_entries", "Sum"]
     assert 0 < found["penstock_checkpoint_duration_seconds",] < 60
     assert 0 <= found["penstock_checkpoint_age_seconds",] < 60
     assert 0 == found["penstock_checkpoint_failures_total",] == found["penstock_restarts_total",]
