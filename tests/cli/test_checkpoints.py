@@ -92,7 +92,7 @@ def test_the_state_of_steps_is_shown(tmp_path: pathlib.Path, command: Command) -
     store = SnapshotStore(disk_of(str(tmp_path / "kept")), str(tmp_path / "kept"))
     store.take_over()
     store.begin(1)
-    own = [store.write_part(1, f"sum/{i}", [b"x"], None, Tables(str(tmp_path / "links"))) for i in range(2)]
+    own = [store.write_part(1, f"sum/{i}", [b"x"], None, Tables(str(tmp_path / "links"), "ab")) for i in range(2)]
     parts = {part.name: {"entries": {"Sum": 700 + i, "Once": i}} for i, part in enumerate(own)}
     store.commit(1, own, {"parts": parts})
     shown = command("show", store.directory).output

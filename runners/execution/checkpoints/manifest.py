@@ -63,11 +63,13 @@ class PartReference:
       name: such as "task/subtask/key groups"; unique in a checkpoint.
       files: a full snapshot, and then its deltas, in the order in which they apply.
       tables: the files of a RocksDB, with the entries that weren't in memory; checkpoints may share them.
+      database: which one: only in one RocksDB a name stands for one file.
     """
 
     name: str
     files: tuple[FileReference, ...]
     tables: tuple[TableReference, ...] = ()
+    database: str = ""
 
     def all_files(self) -> list[FileReference]:
         """Return every file that it depends on."""

@@ -68,11 +68,13 @@ class Tables:
 
     Attributes:
       directory: of the local disk, with links to the files, which nobody changes.
+      database: which RocksDB it is.
       known: those that a committed checkpoint has, by name.
       links: removes the directory when nobody refers to it any more.
     """
 
     directory: str
+    database: str
     known: Mapping[str, TableReference] = {}
     links: Any = None
 
@@ -81,8 +83,8 @@ class Tables:
         return sorted(name for name in os.listdir(self.directory) if name not in _NO_TABLES and name[-4:] != ".log")
 
     def beside(self, part: PartReference | None) -> Tables:
-        """Return the same files, of which a part of a committed checkpoint has some; without a part the same."""
-        if part is None:
+        """Return the same files, some of which a part of a committed checkpoint has, if it is of the same database."""
+        if part is None or part.database != self.database:
             return self
         return attrs.evolve(self, known={each.name: each for each in part.tables if each.name.endswith(SORTED)})
 
@@ -205,7 +207,8 @@ class SnapshotStore(SnapshotReader):
         with self._writing(f"writing the part {name!r} of epoch {epoch}"):
             written = write_snapshot_file(self.disk, f"{self.directory}/{FILES}/{file}", kind, payload)
             own = () if tables is None else self._written_tables(epoch, tables)
-        return PartReference(name, (written,) if base is None else (*base.files, written), own)
+        files = (written,) if base is None else (*base.files, written)
+        return PartReference(name, files, own, "" if tables is None else tables.database)
 
     def _written_tables(self, epoch: int, tables: Tables) -> tuple[TableReference, ...]:
         """Write the tables that no committed checkpoint has; several at a time where each is a request to a server."""

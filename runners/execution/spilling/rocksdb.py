@@ -21,6 +21,7 @@ removed with its owner.  What checkpoints keep of it are links to its files.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import struct
 import tempfile
@@ -83,6 +84,9 @@ class SpillDatabase:
         that of other temporary files.
       buffer: the bytes of its block cache, and of its write buffers together.
 
+    Attributes:
+      id: distinguishes it from others, except from one whose files it was opened with.
+
     Raises `MissingExtraError` without the extra `rocksdb`, and `SnapshotError` for a parent that can't be made.
     """
 
@@ -95,6 +99,7 @@ class SpillDatabase:
                 raise SnapshotError(
                     f"State larger than memory can't be kept in {directory} (--state_dir): {error}"
                 ) from error
+        self.id = secrets.token_hex(8)
         self._directory = directory
         self._buffer = buffer
         self._removed: Callable[[], Any] | None = None
@@ -115,12 +120,16 @@ class SpillDatabase:
         self._databases.append(database)
         return database
 
-    def open(self, fetch: Callable[[str], Any]) -> bytes:
+    def open(self, fetch: Callable[[str], Any], id: str) -> bytes:
         """Open a database whose files `fetch` puts into a directory; return what was noted in it.
 
         It is called before another database is created.
+
+        Args:
+          id: that of the database whose files they are.
         """
         assert not self.is_open
+        self.id = id or self.id
         path = f"{self._path}/{_DATABASE}"
         os.mkdir(path, 0o700)
         fetch(path)

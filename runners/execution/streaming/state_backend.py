@@ -119,7 +119,7 @@ class StateBackend:
             for (label, kind), step in self._steps.items()
         ]
         links = self._database.links(note_of(noted))
-        return chunks, Tables(links.path, links=links).beside(self._origin)
+        return chunks, Tables(links.path, self._database.id, links=links).beside(self._origin)
 
     def whole_chunks(self) -> Iterator[Chunk]:
         """Return an iterator over the spilled part of a savepoint.
@@ -164,7 +164,7 @@ class StateBackend:
           is_own: whether these are all that the part has.
         """
         if is_own and not self._database.is_open:
-            noted = steps_of(self._database.open(stored.fetch), pickle.loads, stored.origin.where)
+            noted = steps_of(self._database.open(stored.fetch, stored.part.database), pickle.loads, stored.origin.where)
             self._adopt(noted, stored)
             return noted
         with stored.opened() as tables:

@@ -199,6 +199,20 @@ def test_a_smaller_part_of_the_keys_is_taken_over(tasks: list[Task], store: Snap
     assert mine == other.contents()
 
 
+def test_another_database_has_other_files_of_the_same_names(tasks: list[Task], store: SnapshotStore) -> None:
+    """A task whose memory was exhausted by the restore has copied the entries."""
+    one, other = tasks
+    one.take(range(KEYS))
+    part = one.part(store, 0, None)
+    other.take(range(KEYS, 2 * KEYS))
+    assert other.backend.spilled
+    other.restore(store, part)
+    copied = other.part(store, 1, part)
+    assert {table.name for table in part.tables} & {table.name for table in copied.tables}
+    assert not {table.file.file for table in part.tables} & {table.file.file for table in copied.tables}
+    assert copied.database != part.database
+
+
 @pytest.mark.parametrize("store", ["local disk"], indirect=True)
 def test_a_damaged_table_is_found_before_it_is_used(tasks: list[Task], store: SnapshotStore) -> None:
     one, other = tasks
