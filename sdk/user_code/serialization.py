@@ -286,8 +286,12 @@ def local_modules_by_value() -> Iterator[None]:
     imported there.
     """
     own, installed = _program_roots(), _installed_roots()
+    # Once: it is a copy.
+    known = cloudpickle.list_registry_pickle_by_value()
     registered: list[ModuleType] = []
     for name, module in list(sys.modules.items()):
+        if name in known:
+            continue
         file = getattr(module, "__file__", None)
         # In a checkout, penstock's modules aren't in site-packages either.
         is_ours = name == _PACKAGE or name.startswith(_PACKAGE + ".")
@@ -295,9 +299,8 @@ def local_modules_by_value() -> Iterator[None]:
             continue
         if not _is_own(name, file, own, installed) and not any(goes(module) for goes in by_value):
             continue
-        if name not in cloudpickle.list_registry_pickle_by_value():
-            cloudpickle.register_pickle_by_value(module)
-            registered.append(module)
+        cloudpickle.register_pickle_by_value(module)
+        registered.append(module)
     try:
         yield
     finally:

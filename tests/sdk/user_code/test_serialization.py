@@ -6,15 +6,17 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 from typing import Any
 
+import cloudpickle
 import pytest
 
 from penstock.sdk.dofn.dofn import FilterDoFn, MapDoFn
 from penstock.sdk.errors import OptionsError
 from penstock.sdk.graph import SideInputArgument
 from penstock.sdk.user_code import serialization
-from penstock.sdk.user_code.serialization import Serialized, pickle_by_value
+from penstock.sdk.user_code.serialization import Serialized, local_modules_by_value, pickle_by_value
 
 
 class Holding:
@@ -134,6 +136,27 @@ def test_modules_of_the_program_go_by_value_and_installed_ones_do_not(
         check=False,
     )
     assert (f"{expected}\n{' '.join(named)}\n", "") == (done.stdout, done.stderr)
+
+
+def test_the_modules_that_go_by_value_are_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list is a copy: one for each of a program's seven hundred modules took 30 ms in each job of Spark."""
+    listed: list[None] = []
+    of_cloudpickle = cloudpickle.list_registry_pickle_by_value
+
+    def counted() -> set[str]:
+        listed.append(None)
+        return of_cloudpickle()
+
+    monkeypatch.setattr(cloudpickle, "list_registry_pickle_by_value", counted)
+    for name in ("first", "second"):
+        module = types.ModuleType(name)
+        module.__file__ = os.path.abspath(f"{name}.py")
+        monkeypatch.setitem(sys.modules, name, module)
+
+    with local_modules_by_value():
+        assert {"first", "second"} <= of_cloudpickle()
+    assert {"first", "second"}.isdisjoint(of_cloudpickle())
+    assert [None] == listed
 
 
 def test_the_root_directory_is_not_the_programs(tmp_path: pathlib.Path) -> None:
