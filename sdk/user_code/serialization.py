@@ -7,6 +7,7 @@ import os
 import site
 import sys
 import sysconfig
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -277,35 +278,57 @@ def _is_own(name: str, file: str, own: tuple[str, ...], installed: tuple[str, ..
     return _is_in(own, name, path) and not _is_installed(name, path, installed)
 
 
+# What `_local_modules` has found, and for what: micro-batches ask several times each, of thousands of modules.
+_found: tuple[tuple[Any, ...], list[ModuleType]] = ((), [])
+
+# Held while the modules that go by value change; those of all blocks of `local_modules_by_value`, and their number.
+_lock = threading.Lock()
+_registered: list[ModuleType] = []
+_blocks = 0
+
+
+def _local_modules() -> list[ModuleType]:
+    """Return the modules that go by value, except those that do anyway."""
+    global _found
+    known = cloudpickle.list_registry_pickle_by_value()
+    of = tuple(sys.modules), tuple(sys.modules.values()), _program_roots(), _installed_roots(), tuple(by_value), known
+    if _found[0] == of:
+        return _found[1]
+    *_, own, installed, foreign, _ = of
+    modules = []
+    for name, module in zip(of[0], of[1]):
+        file = getattr(module, "__file__", None)
+        # In a checkout, penstock's modules aren't in site-packages either.
+        is_ours = name == _PACKAGE or name.startswith(_PACKAGE + ".")
+        if name in known or name == "__main__" or file is None or module.__name__ != name or is_ours:
+            continue
+        if _is_own(name, file, own, installed) or any(goes(module) for goes in foreign):
+            modules.append(module)
+    _found = of, modules
+    return modules
+
+
 @contextmanager
 def local_modules_by_value() -> Iterator[None]:
     """Pickle functions and classes of the program's own modules by value, within the block.
 
     These are the modules beside the program and under the working directory, which another machine, or a process
     started in another directory, doesn't have, and those of another SDK that run on penstock.  Installed packages are
-    imported there.
+    imported there.  Several threads may be in blocks at the same time.
     """
-    own, installed = _program_roots(), _installed_roots()
-    # Once: it is a copy.
-    known = cloudpickle.list_registry_pickle_by_value()
-    registered: list[ModuleType] = []
-    for name, module in list(sys.modules.items()):
-        if name in known:
-            continue
-        file = getattr(module, "__file__", None)
-        # In a checkout, penstock's modules aren't in site-packages either.
-        is_ours = name == _PACKAGE or name.startswith(_PACKAGE + ".")
-        if name == "__main__" or file is None or module.__name__ != name or is_ours:
-            continue
-        if not _is_own(name, file, own, installed) and not any(goes(module) for goes in by_value):
-            continue
-        cloudpickle.register_pickle_by_value(module)
-        registered.append(module)
+    global _blocks
+    with _lock:
+        _blocks += 1
+        for module in _local_modules():
+            cloudpickle.register_pickle_by_value(module)
+            _registered.append(module)
     try:
         yield
     finally:
-        for module in registered:
-            cloudpickle.unregister_pickle_by_value(module)
+        with _lock:
+            _blocks -= 1
+            while _registered and not _blocks:
+                cloudpickle.unregister_pickle_by_value(_registered.pop())
 
 
 def pickle_by_value(names: Iterable[str]) -> None:

@@ -138,25 +138,54 @@ def test_modules_of_the_program_go_by_value_and_installed_ones_do_not(
     assert (f"{expected}\n{' '.join(named)}\n", "") == (done.stdout, done.stderr)
 
 
-def test_the_modules_that_go_by_value_are_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The names of two modules of the program."""
+    names = {"first", "second"}
+    for name in names:
+        module = types.ModuleType(name)
+        module.__file__ = os.path.abspath(f"{name}.py")
+        monkeypatch.setitem(sys.modules, name, module)
+    return names
+
+
+def test_the_modules_that_go_by_value_are_listed_once(own: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The list is a copy: one for each of a program's seven hundred modules took 30 ms in each job of Spark."""
     listed: list[None] = []
     of_cloudpickle = cloudpickle.list_registry_pickle_by_value
 
-    def counted() -> set[str]:
+    def counted() -> Any:
         listed.append(None)
         return of_cloudpickle()
 
     monkeypatch.setattr(cloudpickle, "list_registry_pickle_by_value", counted)
-    for name in ("first", "second"):
-        module = types.ModuleType(name)
-        module.__file__ = os.path.abspath(f"{name}.py")
-        monkeypatch.setitem(sys.modules, name, module)
-
     with local_modules_by_value():
-        assert {"first", "second"} <= of_cloudpickle()
-    assert {"first", "second"}.isdisjoint(of_cloudpickle())
+        assert own <= of_cloudpickle()
+    assert own.isdisjoint(of_cloudpickle())
     assert [None] == listed
+
+
+def test_modules_go_by_value_until_the_last_thread_has_pickled(own: set[str]) -> None:
+    """The drivers of two streams pickle their batches at the same time."""
+    by_value = cloudpickle.list_registry_pickle_by_value
+    first, second = local_modules_by_value(), local_modules_by_value()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert own <= by_value()
+    second.__exit__(None, None, None)
+    assert own.isdisjoint(by_value())
+
+
+def test_a_module_that_is_imported_later_goes_by_value(own: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found before is found again as long as the same modules are there."""
+    with local_modules_by_value():
+        assert "third" not in cloudpickle.list_registry_pickle_by_value()
+    module = types.ModuleType("third")
+    module.__file__ = os.path.abspath("third.py")
+    monkeypatch.setitem(sys.modules, "third", module)
+    with local_modules_by_value():
+        assert {"third", *own} <= cloudpickle.list_registry_pickle_by_value()
 
 
 def test_the_root_directory_is_not_the_programs(tmp_path: pathlib.Path) -> None:
