@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
@@ -23,9 +23,15 @@ from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
 from ..google_credentials import ADVICE, QUOTA_ADVICE, advice_on, credentials
 from ..lost_connections import LIMITS_OF_GOOGLE, is_lost, reasons_of
+from ..waiting import patiently
+
+T = TypeVar("T")
 
 # The longest wait for an answer, in seconds.  Calls aren't repeated by the client, silently.
 TIMEOUT = 60.0
+
+# How long a call waits for BigQuery before that is logged, in seconds.
+SILENT = 30.0
 
 # A project may belong to a domain: "example.com:shop".
 _NAME = re.compile(
@@ -182,6 +188,11 @@ LATER = LIMITS_OF_GOOGLE | {"backendError", "internalError", "jobBackendError", 
 def may_answer(error: BaseException) -> bool:
     """Return True for an error of BigQuery that may answer later."""
     return is_lost(error) or not LATER.isdisjoint(reasons_of(error))
+
+
+def waited_for(transform: str, table: TableName | str, call: Callable[[], T]) -> T:
+    """Return the result of a call; wait for a service that doesn't answer, or limits requests."""
+    return patiently(transform, f"BigQuery's {table}", call, may_answer=may_answer, silent=SILENT)
 
 
 @contextmanager

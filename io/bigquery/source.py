@@ -17,8 +17,7 @@ from ...sdk.elements.row import Row
 from ...sdk.errors import SourceError
 from ...sdk.options.value_provider import value_of
 from ..lakehouse.source import TableReading, TableSource
-from ..waiting import patiently
-from .client import TIMEOUT, TableName, explained, may_answer, open_client, open_read_client, package
+from .client import TIMEOUT, TableName, explained, open_client, open_read_client, package, waited_for
 from .values import rows_of
 
 T = TypeVar("T")
@@ -95,7 +94,7 @@ class Reading(TableReading):
 
     def reached(self, call: Callable[[], T], what: str = "can't be read") -> T:
         with self.explained(what):
-            return patiently(self.label, f"BigQuery's {self.table}", call, may_answer=may_answer)
+            return waited_for(self.label, self.table, call)
 
     def opened(self, open: Callable[[], Any]) -> Any:
         """Return a client that a function opens.  Raises `SourceError` without credentials."""

@@ -12,8 +12,7 @@ import attrs
 from ...frozen import frozen
 from ...sdk.errors import SinkError
 from ...sdk.options.value_provider import value_of
-from ..waiting import patiently
-from .client import TableName, error_of, exceptions, explained, may_answer, open_client, open_write_client, package
+from .client import TableName, error_of, exceptions, explained, open_client, open_write_client, package, waited_for
 from .schemas import Column, as_json, schema_of
 from .values import message_class
 
@@ -115,7 +114,7 @@ class Tables:
     def reached(self, table: TableName, what: str, call: Callable[[], T]) -> T:
         """Return the result of a call; wait for a service that doesn't answer.  Other errors become `SinkError`s."""
         with explained(self.label, table, what, SinkError):
-            return patiently(self.label, f"BigQuery's {table}", call, may_answer=may_answer)
+            return waited_for(self.label, table, call)
 
     def named(self, given: Any) -> TableName:
         """Return the whole name of a table that a program gives."""

@@ -73,6 +73,8 @@ def iam(monkeypatch: pytest.MonkeyPatch) -> Iterator[Iam]:
     # gcsfs looks at it once in a process: the server of other tests doesn't have what it asks for otherwise.
     monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     _credentials_of.cache_clear()
+    # Streams that other tests have left.
+    monkeypatch.setattr("penstock.sdk.impersonation._running", [])
     yield found
     beam.Pipeline(options=PipelineOptions([]))
     found.server.shutdown()

@@ -20,6 +20,7 @@ from servers.fixtures import pubsub as pubsub
 from servers.gcs_server import GcsServer
 from servers.pubsub_server import PubsubServer
 from servers.refusing_proxy import GrpcProxy, HttpProxy, Refusals
+from support.programs.running_program import wait_until
 
 import penstock as beam
 from penstock.io.files.filesystem import filesystem_for
@@ -229,6 +230,25 @@ def test_queries(
 
     denied(rest, "POST .*/jobs", FORBIDDEN, "Load: BigQuery's query is refused.*role", run)
     waited_for(rest, "POST .*/jobs", limit, "Load: BigQuery's query", run, caplog)
+
+
+@pytest.mark.parametrize("what", ["write", "read"])
+def test_a_server_that_keeps_connections_and_answers_nothing_is_logged_once(
+    bigquery: BigQueryServer, table: str, what: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While a call waits for it."""
+    monkeypatch.setattr("penstock.io.bigquery.client.SILENT", 0.5)
+    runs = {"write": lambda: save(table, method="STORAGE_WRITE_API"), "read": lambda: read(table=table)}
+    running = threading.Thread(target=runs[what])
+    with caplog.at_level(logging.WARNING):
+        with bigquery.hanging():
+            running.start()
+            wait_until(lambda: "doesn't answer" in caplog.text, "nothing is logged")
+        running.join(60)
+    label = {"write": "Save", "read": "Load"}[what]
+    waits = [each for each in caplog.messages if each.startswith(f"{label}: BigQuery's {table} doesn't answer")]
+    assert 1 == len(waits)
+    assert any(each.startswith(f"{label}: BigQuery's {table} answers again, after ") for each in caplog.messages)
 
 
 # Pub/Sub
