@@ -301,13 +301,14 @@ class DueWindows:
                     due.put_back(time, [state])
                 elif self._takes_back and of_event_time and now < state.expiry:
                     self._panes.take_back_replaced(state)
-        self._note(due, until)
+        self._note(due.next(), until)
         return most - room
 
     def look_at_restored(self) -> None:
-        """Note whether windows of a snapshot are due: they were when it was taken."""
-        self._note(*self._of(EVENT_TIME))
-        self._note(*self._of(PROCESSING_TIME))
+        """Note whether windows of a snapshot are due, in memory or on disk: they were when it was taken."""
+        times, clocks = self._times, self._clocks
+        self._note(times.next_event_time(), clocks.watermark)
+        self._note(times.next_processing_time(), clocks.processing_time)
 
     def _of(self, order: int) -> tuple[DueTimes[WindowState], int]:
         """Return the windows that are due by a clock, and its time."""
@@ -315,9 +316,9 @@ class DueWindows:
             return self._times.event_times, self._clocks.watermark
         return self._times.processing_times, self._clocks.processing_time
 
-    def _note(self, due: DueTimes[WindowState], until: int) -> None:
-        """Note whether there are windows that are due up to a time."""
-        if (time := due.next()) is not None and time <= until:
+    def _note(self, time: int | None, until: int) -> None:
+        """Note whether the next windows, which are due at a time, are due up to another."""
+        if time is not None and time <= until:
             self.is_due = True
 
     def _loaded_until(self, order: int, time: int, most: int) -> int:

@@ -199,6 +199,23 @@ def test_a_smaller_part_of_the_keys_is_taken_over(tasks: list[Task], store: Snap
     assert mine == other.contents()
 
 
+def test_windows_on_disk_that_were_due_are_fired(tasks: list[Task], store: SnapshotStore) -> None:
+    """The barrier has come between two of them; there may be no watermark any more."""
+    one, other = tasks
+    one.take(range(KEYS))
+    (before,), (after,) = one.execution.groupings.values(), other.execution.groupings.values()
+    assert before.windows is not None
+    before.windows.set_clocks((20_000_000, *before.windows.clocks()[1:]))
+    part = one.part(store, 0, None)
+    other.restore(store, part)
+    assert after.windows is not None
+    for state in after.windows.table.all():
+        after.windows.table.let_go(state)
+    assert not after.windows.due.is_due
+    after.windows.due.look_at_restored()
+    assert after.windows.due.is_due
+
+
 def test_another_database_has_other_files_of_the_same_names(tasks: list[Task], store: SnapshotStore) -> None:
     """A task whose memory was exhausted by the restore has copied the entries."""
     one, other = tasks
