@@ -8,6 +8,7 @@ from typing import Any
 from ....sdk.coders.key_encoding import encode_key, key_groups
 from ....sdk.elements.bundle import Windows
 from ....windowing import BoundedWindow
+from ..serialization.records import unpickled
 from .rocksdb import SpilledEntries, Times
 
 _SIZE = 8
@@ -133,6 +134,13 @@ class SpilledStep:
         self._entries = entries
         self._note_keys = note_keys
         self._numbers = NumberedWindows()
+
+    def _loads(self, data: bytes) -> Any:
+        """Return the content of an entry, which may be of a checkpoint.
+
+        Raises what `unpickled` does.
+        """
+        return unpickled(data, f"{self._label}: an entry of its state", "the RocksDB of the checkpoint")
 
     @property
     def number_spilled(self) -> int:

@@ -106,7 +106,7 @@ class SpilledState(SpilledStep):
 
     def _put_back(self, found: Iterable[tuple[bytes, bytes]]) -> None:
         for id, data in found:
-            window, key, values = _unpacked(id, data, self._numbers, pickle.loads)
+            window, key, values = _unpacked(id, data, self._numbers, self._loads)
             self._numbers.remove_entry(id)
             self._state.put_back(window, key, values)
             self._gone.pop((window, key), None)

@@ -259,7 +259,7 @@ class SpilledWindows(SpilledStep):
         return pickled((key, rows), self._label, "State has to be data.")
 
     def _unpacked(self, id: bytes, data: bytes) -> tuple[Any, list[WindowState]]:
-        key, rows = _unpacked_rows(id, data, self._numbers, pickle.loads)
+        key, rows = _unpacked_rows(id, data, self._numbers, self._loads)
         states = []
         for *row, event_time, processing_time in rows:
             state = state_of(key, row)
