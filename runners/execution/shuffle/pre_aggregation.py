@@ -90,7 +90,7 @@ def _parts(trigger: Trigger) -> Iterator[Trigger]:
 
 def _is_of_users(trigger: Trigger) -> bool:
     own = Trigger.__module__.rpartition(".")[0]
-    return any(type(part).__module__.rpartition(".")[0] != own for part in _parts(trigger))
+    return any(not type(part).__module__.startswith(f"{own}.") for part in _parts(trigger))
 
 
 @attrs.define
