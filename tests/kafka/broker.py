@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 from kafka.packages import BROKER, jars
-from servers.loopback_server import LoopbackServer, free_port
+from servers.loopback_server import LoopbackServer, lasting_port
 from servers.severed import SeverableProxy
 
 # Of a cluster of one; any will do.
@@ -93,10 +93,10 @@ class KafkaBroker(LoopbackServer):
         path = os.pathsep.join(map(str, [*jars(BROKER), *scala]))
         properties = self.directory / "server.properties"
         # The cluster keeps the address of its controller.
-        self._controller = self._controller or free_port()
-        self._sasl = self._sasl or free_port()
-        self._behind = self._behind or free_port()
-        self._proxy = self._proxy or free_port()
+        self._controller = self._controller or lasting_port()
+        self._sasl = self._sasl or lasting_port()
+        self._behind = self._behind or lasting_port()
+        self._proxy = self._proxy or lasting_port()
         ports = {"port": self.port, "controller": self._controller, "sasl": self._sasl}
         ports |= {"behind": self._behind, "proxy": self._proxy}
         said = PROPERTIES.format(directory=self.directory, password=PASSWORD, **ports)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -21,6 +22,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def lasting_port() -> int:
+    """Return a port that stays free for who listens there again and again: systems give none below 32768 away."""
+    for port in random.sample(range(15_000, 30_000), 1_000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no port from 15000 to 29999 is free")
 
 
 class LoopbackServer(ABC):

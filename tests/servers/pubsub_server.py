@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from servers.loopback_server import lasting_port
+
 _SOURCE = pathlib.Path(__file__).parent / "pubsub"
 
 
@@ -70,7 +72,7 @@ class PubsubServer:
 
     def __init__(self) -> None:
         self.port = _free_port()
-        self.proxied_port = _free_port()
+        self.proxied_port = lasting_port()
         self.environment = {"PUBSUB_EMULATOR_HOST": f"127.0.0.1:{self.port}", "GOOGLE_CLOUD_PROJECT": "penstock"}
         self._process = subprocess.Popen(
             [str(program()), str(self.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

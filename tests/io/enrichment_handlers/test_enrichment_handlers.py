@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from servers.loopback_server import free_port
+from servers.loopback_server import free_port, lasting_port
 from servers.severed import SeverableProxy
 from support.pipelines.checks import check
 from support.programs.running_program import wait_until
@@ -190,7 +190,7 @@ def test_a_lost_service_is_asked_until_it_answers(asked: Any, caplog: pytest.Log
     # At least 2.5 times as long as the outage.
     repeater = ExponentialBackOffRepeater(num_retries=8, initial_delay_secs=OUTAGE / 50)
     found: list[Any] = []
-    with SeverableProxy.running(port, free_port()) as proxy:
+    with SeverableProxy.running(port, lasting_port()) as proxy:
         enriched = Enrichment(handler(proxy.port), repeater=repeater)
         proxy.sever()
         thread = threading.Thread(target=lambda: found.extend(ITEMS | enriched))

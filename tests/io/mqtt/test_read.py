@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers.loopback_server import free_port
+from servers.loopback_server import free_port, lasting_port
 from servers.mosquitto import Mosquitto
 from servers.severed import SeverableProxy
 from support.programs.running_program import wait_until
@@ -154,7 +154,7 @@ def test_a_connection_that_is_lost_doubles_nothing(
 
     Nor if it is lost again before the broker has repeated all messages.
     """
-    with SeverableProxy.running(mosquitto.port, free_port()) as proxy:
+    with SeverableProxy.running(mosquitto.port, lasting_port()) as proxy:
         source = source_of(ReadFromMqtt(f"mqtt://127.0.0.1:{proxy.port}", topic, client_id=topic))
         reader = source.open("session", None)
         mosquitto.publish(topic, numbers(0, 10))

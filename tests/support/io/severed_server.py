@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from servers.loopback_server import free_port
+from servers.loopback_server import lasting_port
 from servers.severed import SeverableProxy
 
 
@@ -24,7 +24,7 @@ class BehindAProxy:
           port: the proxy's; None for any.
         """
         self.server = server
-        with SeverableProxy.running(server.port, port or free_port()) as self.proxy:
+        with SeverableProxy.running(server.port, port or lasting_port()) as self.proxy:
             yield
 
     @property
