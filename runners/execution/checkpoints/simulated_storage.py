@@ -140,6 +140,11 @@ class SimulatedDisk(Disk):
             self._step(paths[0])
             self._sync_names()
 
+    def sync(self, directory: str) -> None:
+        if self.fault is not None:
+            raise OSError(self.fault, os.strerror(self.fault), directory)
+        self._sync_names()
+
     def make_directory(self, path: str) -> None:
         pass
 

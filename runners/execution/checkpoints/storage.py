@@ -137,6 +137,12 @@ class Disk(ABC):
     def remove(self, *paths: str) -> None:
         """Remove files, if they exist.  Once this has returned, they stay removed after a crash."""
 
+    def sync(self, directory: str) -> None:
+        """Have the names in a directory survive a power failure, also those of writes that have failed at the end.
+
+        An object that can be listed is durable.
+        """
+
     @abstractmethod
     def make_directory(self, path: str) -> None:
         """Make a directory and its parents, accessible to this user only.  An existing directory is left as it is.
@@ -229,6 +235,9 @@ class LocalDisk(_FileSystemDisk):
                 changed[os.path.dirname(path)] = None
         for directory in changed:
             self.files.sync_directory(directory)
+
+    def sync(self, directory: str) -> None:
+        self.files.sync_directory(local_path(directory))
 
     def make_directory(self, path: str) -> None:
         path = local_path(path).rstrip("/") or "/"

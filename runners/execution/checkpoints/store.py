@@ -37,7 +37,7 @@ from ....frozen import frozen
 from ....sdk.errors import SnapshotError, StaleWriterError, UncertainCommitError
 from ....sdk.redaction import logger_of
 from ....sdk.user_code.error_text import text_or_class
-from .catalog import FILES, Found, found_checkpoints, reading
+from .catalog import FILES, Found, Recovery, found_checkpoints, reading
 from .fencing import claim, newest_claim
 from .files import SORTED, SnapshotKind, write_snapshot_file, write_table
 from .manifest import (
@@ -149,6 +149,16 @@ class SnapshotStore(SnapshotReader):
         """Return True if the present owner has written the newest file of a part."""
         origin = origin_of(part.files[-1].file)
         return origin is not None and origin[1] == self._generation
+
+    def newest_complete(self) -> Recovery:
+        """Return the newest checkpoint that can be restored, as `SnapshotReader` does; it survives a power failure.
+
+        A commit whose last step failed may be there now and not afterwards, when sinks have published by it.
+        """
+        with reading(self.directory):
+            if self.disk.list(self.directory):
+                self.disk.sync(self.directory)
+        return super().newest_complete()
 
     # Writing
 

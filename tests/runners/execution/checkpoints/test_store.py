@@ -19,7 +19,7 @@ from penstock.runners.execution.checkpoints.manifest import CheckpointKind
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.checkpoints.storage import FsspecDisk, LocalDisk, disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.sdk.errors import SnapshotError, StaleWriterError
+from penstock.sdk.errors import SnapshotError, StaleWriterError, UncertainCommitError
 
 SAVEPOINT = CheckpointKind.SAVEPOINT
 
@@ -451,3 +451,25 @@ def test_a_checkpoint_is_committed_even_if_old_ones_cannot_be_removed(caplog: py
     disk.sticky = False
     commit(store, 3)
     assert [3] == epochs(store)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_checkpoint_that_was_found_survives_a_power_failure(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commit had failed at the last step; sinks publish by what was found."""
+    disk = SimulatedDisk(Random(seed))
+    store = SnapshotStore(disk, "kept")
+    store.take_over()
+    store.begin(1)
+    part = store.write_part(1, "part", [b"x"])
+
+    def fails() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as failing:
+        failing.setattr(disk, "_sync_names", fails)
+        with pytest.raises(UncertainCommitError):
+            store.commit(1, [part])
+    found = store.newest_complete().checkpoint
+    assert found is not None
+    disk.crash()
+    assert found == SnapshotStore(disk, "kept").newest_complete().checkpoint
