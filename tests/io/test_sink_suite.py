@@ -6,16 +6,19 @@ A place is a new table, topic, stream, prefix or directory.
 from __future__ import annotations
 
 import contextlib
+import csv
 import itertools
 import json
 import pathlib
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import fastavro
 import pyarrow
+import pyarrow.parquet
 import pytest
 from kafka.broker import KafkaBroker
 from servers.bigquery_server import DATASET, BigQueryServer
@@ -126,6 +129,87 @@ class TestChangelog(TestText):
             number = change["value"]["n"]
             found.append(number) if change["op"] == "+" else found.remove(number)
         return found
+
+
+class OfRecords(TestText):
+    """Base class of tests of files of records."""
+
+    def element(self, number: int, key: int) -> Any:
+        return {"key": key, "n": number}
+
+    def read(self, place: Any) -> Any:
+        prefix, suffix = place
+        files = sorted(pathlib.Path(prefix).parent.glob(f"out*{suffix}"))
+        return [int(record["n"]) for file in files for record in self.records(file)]
+
+    def records(self, file: pathlib.Path) -> Iterable[Mapping[str, Any]]:
+        """Return the records of a file, as a reader of the format sees them."""
+        raise NotImplementedError
+
+
+@where_it_differs
+class TestJson(OfRecords):
+    def write(self, place: Any) -> Any:
+        return beam.io.WriteToJson(place[0], file_name_suffix=place[1])
+
+    def records(self, file: pathlib.Path) -> Any:
+        return map(json.loads, file.read_text().splitlines())
+
+
+@where_it_differs
+class TestCsv(OfRecords):
+    def write(self, place: Any) -> Any:
+        return beam.io.WriteToCsv(place[0], file_name_suffix=place[1])
+
+    def records(self, file: pathlib.Path) -> Any:
+        with file.open(newline="") as lines:
+            return list(csv.DictReader(lines))
+
+
+@where_it_differs
+class TestParquet(OfRecords):
+    def write(self, place: Any) -> Any:
+        return beam.io.WriteToParquet(place[0], SCHEMA, file_name_suffix=place[1])
+
+    def records(self, file: pathlib.Path) -> Any:
+        return pyarrow.parquet.read_table(file).to_pylist()
+
+
+@where_it_differs
+class TestAvro(OfRecords):
+    def write(self, place: Any) -> Any:
+        fields = [{"name": name, "type": "long"} for name in COLUMNS]
+        schema = {"type": "record", "name": "Number", "fields": fields}
+        return beam.io.WriteToAvro(place[0], schema, file_name_suffix=place[1])
+
+    def records(self, file: pathlib.Path) -> Any:
+        with file.open("rb") as data:
+            return list(fastavro.reader(data))
+
+
+@where_it_differs
+class TestFilesByDestination(InDirectory):
+    """Files of ten destinations, of which a directory takes the name of one."""
+
+    is_atomic = False
+
+    def element(self, number: int, key: int) -> Any:
+        return str(number)
+
+    def write(self, place: Any) -> Any:
+        return beam.io.fileio.WriteToFiles(place, destination=lambda line: line[-1])
+
+    def read(self, place: Any) -> Any:
+        files = [file for file in pathlib.Path(place).glob("*-of-*") if file.is_file()]
+        return [int(line) for file in files for line in file.read_text().splitlines()]
+
+    def refused(self, place: Any) -> Any:
+        (pathlib.Path(place) / "4-00000-of-00001").mkdir()
+        return [self.element(n, n) for n in range(7)]
+
+    def dead_letters(self, place: Any) -> int:
+        files = [file for file in pathlib.Path(place).glob(".*.penstock-dead-letters/*") if file.suffix != ".json"]
+        return sum(len(file.read_text().splitlines()) for file in files)
 
 
 class TestSQLite(InDirectory):
@@ -330,6 +414,9 @@ class TestNats(AtServer):
     def read(self, place: Any) -> Any:
         return [int(data) for _, _, data in self.server.messages(place)]
 
+    def refused(self, place: Any) -> Any:
+        return [self.element(0, 0), bytes(2_000_000)]
+
 
 class TestMqtt(AtServer):
     """A subscriber drops doubles by their ids."""
@@ -504,6 +591,9 @@ class OfLakehouse(InDirectory):
     def read(self, place: Any) -> Any:
         return table_of(self.format, self.path, place).values()
 
+    def refused(self, place: Any) -> Any:
+        return [self.element(n, n // 2) for n in range(5)]
+
 
 class TestDelta(OfLakehouse):
     format = "delta"
@@ -517,9 +607,11 @@ class TestIceberg(OfLakehouse):
 class TestDeltaAppends(OfLakehouse):
     accepts_retractions = False
     format, key = "delta", None
+    refused = SinkSuite.refused
 
 
 @where_it_differs
 class TestIcebergAppends(OfLakehouse):
     accepts_retractions = False
     format, key = "iceberg", None
+    refused = SinkSuite.refused

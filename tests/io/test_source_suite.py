@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import pathlib
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import fastavro
+import pyarrow
+import pyarrow.parquet
 import pytest
 from kafka.broker import KafkaBroker
 from kafka.topics import Topic
+from servers.bigquery_server import BigQueryServer
 from servers.mosquitto import Mosquitto
 from servers.nats_server import NatsServer, Stream
 from servers.postgresql import PostgreSQL
@@ -60,6 +65,64 @@ class TestText(SourceSuite):
 
     def read_whole(self, place: Any) -> Any:
         return beam.io.ReadFromText(place / "*")
+
+
+class OfRecords(SourceSuite):
+    """Base class of tests of files of records."""
+
+    directory = TestText.directory
+
+    def place(self) -> Any:
+        directory = pathlib.Path(tempfile.mkdtemp(dir=self.path))
+        self.write([], directory / "empty")
+        return directory
+
+    def add(self, place: Any, numbers: Sequence[int]) -> None:
+        for part in range(2):
+            self.write([{"n": n} for n in numbers if n % 2 == part], place / f"{part}")
+
+    def write(self, records: list[dict[str, int]], path: pathlib.Path) -> None:
+        """Write a file, as another program does."""
+        raise NotImplementedError
+
+    @staticmethod
+    def number(element: Any) -> int:
+        return int(element["n"])
+
+
+class TestJson(OfRecords):
+    def write(self, records: list[dict[str, int]], path: pathlib.Path) -> None:
+        path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+
+    def read_whole(self, place: Any) -> Any:
+        return beam.io.ReadFromJson(place / "*")
+
+
+class TestCsv(OfRecords):
+    def write(self, records: list[dict[str, int]], path: pathlib.Path) -> None:
+        path.write_text("".join(f"{line}\n" for line in ("n", *(record["n"] for record in records))))
+
+    def read_whole(self, place: Any) -> Any:
+        return beam.io.ReadFromCsv(place / "*")
+
+
+class TestParquet(OfRecords):
+    def write(self, records: list[dict[str, int]], path: pathlib.Path) -> None:
+        schema = pyarrow.schema([("n", pyarrow.int64())])
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(records, schema), path, row_group_size=100)
+
+    def read_whole(self, place: Any) -> Any:
+        return beam.io.ReadFromParquet(place / "*")
+
+
+class TestAvro(OfRecords):
+    def write(self, records: list[dict[str, int]], path: pathlib.Path) -> None:
+        schema = {"type": "record", "name": "Number", "fields": [{"name": "n", "type": "long"}]}
+        with path.open("wb") as file:
+            fastavro.writer(file, schema, records, sync_interval=500)
+
+    def read_whole(self, place: Any) -> Any:
+        return beam.io.ReadFromAvro(place / "*")
 
 
 class TestSQL(AtServer):
@@ -263,6 +326,28 @@ class TestPubsub(AtServer):
 
     def read(self, place: Any) -> Any:
         return beam.io.ReadFromPubSub(subscription=self.server.subscription(place), idle_after=IDLE)
+
+
+class TestBigQuery(SourceSuite):
+    @pytest.fixture(autouse=True)
+    def reached(self, bigquery_server: BigQueryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.server = bigquery_server
+        for name, value in self.server.environment.items():
+            monkeypatch.setenv(name, value)
+
+    def place(self) -> Any:
+        return self.server.make(next(_names), [("n", "INTEGER")])
+
+    def add(self, place: Any, numbers: Sequence[int]) -> None:
+        client = self.server.client()
+        assert [] == client.insert_rows_json(place.replace(":", "."), [{"n": n} for n in numbers], retry=None)
+
+    def read_whole(self, place: Any) -> Any:
+        return beam.io.ReadFromBigQuery(table=place)
+
+    @staticmethod
+    def number(element: Any) -> int:
+        return int(element["n"])
 
 
 class OfLakehouse(SourceSuite):
