@@ -98,7 +98,7 @@ class Disk(ABC):
         raise UnsupportedError(f"{path}: this file system can't append to files; use a directory of a local disk")
 
     def take_in(self, source: str, path: str) -> None:
-        """Create a file with the content of one of the local disk, which nobody changes any more, as atomically."""
+        """Create a file from a finished file of the local disk, atomically."""
         with open(source, "rb") as file:
             self.write_atomically(path, iter(lambda: file.read(_PIECE), b""))
 
@@ -106,7 +106,7 @@ class Disk(ABC):
         """Create a file of the local disk with the content of one of this.
 
         Args:
-          is_shared: whether nobody changes either of them any more, so that they may be one.
+          is_shared: whether both files are read-only from now on; then they may share their content on the disk.
 
         Raises `FileNotFoundError` for a missing file.
         """
@@ -138,9 +138,9 @@ class Disk(ABC):
         """Remove files, if they exist.  Once this has returned, they stay removed after a crash."""
 
     def sync(self, directory: str) -> None:
-        """Have the names in a directory survive a power failure, also those of writes that have failed at the end.
+        """Make the names in a directory durable, including those of writes whose last step failed.
 
-        An object that can be listed is durable.
+        On an object store every listed object is durable.
         """
 
     @abstractmethod

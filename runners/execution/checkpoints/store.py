@@ -67,10 +67,10 @@ class Tables:
     """The files of a RocksDB as it was at a barrier.
 
     Attributes:
-      directory: of the local disk, with links to the files, which nobody changes.
+      directory: a directory of the local disk, with hard links to the files.
       database: which RocksDB it is.
       known: those that a committed checkpoint has, by name.
-      links: removes the directory when nobody refers to it any more.
+      links: the owner of the directory, which removes it when it is garbage collected.
     """
 
     directory: str
@@ -151,9 +151,10 @@ class SnapshotStore(SnapshotReader):
         return origin is not None and origin[1] == self._generation
 
     def newest_complete(self) -> Recovery:
-        """Return the newest checkpoint that can be restored, as `SnapshotReader` does; it survives a power failure.
+        """Return the newest checkpoint that can be restored, as `SnapshotReader` does, and make it durable first.
 
-        A commit whose last step failed may be there now and not afterwards, when sinks have published by it.
+        A manifest whose directory could not be synced can be read now, but a power failure may remove it.  Sinks must
+        not publish from such a checkpoint.
         """
         with reading(self.directory):
             if self.disk.list(self.directory):

@@ -25,7 +25,6 @@ import secrets
 import shutil
 import struct
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -33,11 +32,12 @@ from itertools import groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....sdk.coders.key_encoding import KEY_GROUPS
-from ....sdk.errors import SnapshotError, UnsupportedError, UntrustedSnapshotError, missing_extra
+from ....sdk.errors import SnapshotError, UntrustedSnapshotError, missing_extra
 from ..serialization.trust import why_untrusted
+from .watched_directories import watch, watch_no_more
 
 if TYPE_CHECKING:
-    from subprocess import Popen
+    pass
 
 T = TypeVar("T")
 
@@ -76,8 +76,8 @@ def check_rocksdb(needed_for: str) -> None:
 class SpillDatabase:
     """A RocksDB in a temporary directory that other users can't enter.
 
-    It is removed when it is closed or collected, or when the process ends, in whatever way.  Workers of Spark exit
-    without notice or are killed, so a shell waits for the end of a pipe that is open as long as the process.
+    It is removed when it is closed or collected, or when the process ends, in whatever way
+    (`watched_directories.py`).
 
     Args:
       directory: the absolute path of the parent of the temporary directory, which is made if it is missing; by default
@@ -136,7 +136,7 @@ class SpillDatabase:
         return noted_in(self.rocksdb)
 
     def remove_operator(self, number: int) -> None:
-        """Remove all entries of an operator, which nobody refers to."""
+        """Remove all entries of an operator that is no longer in the pipeline."""
         self.rocksdb.delete_range(bytes([number]), bytes([number + 1]))
 
     def links(self, note: bytes) -> Links:
@@ -160,7 +160,7 @@ class SpillDatabase:
                 f"State larger than memory can't be spilled to {path}, from where it is unpickled: {reason}. "
                 "Expected a directory for temporary files (TMPDIR) in which other users can't replace it: chmod it (+t)"
             )
-        _watch(path)
+        watch(path)
         self._removed = weakref.finalize(self, _remove, self._databases, path)
         return path
 
@@ -179,11 +179,7 @@ class Links:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._removed = weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
-
-    def remove(self) -> None:
-        """Remove the directory; removing it again does nothing."""
-        self._removed()
+        weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
 
 
 def opened_to_read(path: str) -> Any:
@@ -225,55 +221,7 @@ def _remove(databases: list[Any], path: str) -> None:
     for database in databases:
         database.close()
     shutil.rmtree(path, ignore_errors=True)
-    _watch_no_more(path)
-
-
-# One shell for all directories of a process.  It reads their paths, and removes them at the end of the pipe.
-_REMOVE = 'while IFS= read -r path; do set -- "$@" "$path"; done; rm -rf -- "$@"'
-
-_watched: set[str] = set()
-# With the process that has started it: a forked one starts its own.
-_watcher: tuple[int, Popen[bytes]] | None = None
-_lock = threading.RLock()
-
-
-def _watch(path: str) -> None:
-    """Have a directory removed when this process ends."""
-    global _watcher
-    if "\n" in path:
-        raise UnsupportedError(f"State can't be spilled to {path!r}: expected a path without line ends")
-    with _lock:
-        if _watcher is None or _watcher[0] != os.getpid():
-            # Imported here, because most runs don't spill, and it takes milliseconds.
-            import subprocess
-
-            quiet = subprocess.DEVNULL
-            shell = ["/bin/sh", "-c", _REMOVE]
-            _watched.clear()
-            _watcher = (
-                os.getpid(),
-                subprocess.Popen(
-                    shell, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True, cwd="/"
-                ),
-            )
-        _watched.add(path)
-        pipe = _watcher[1].stdin
-        assert pipe is not None
-        pipe.write(os.fsencode(path) + b"\n")
-        pipe.flush()
-
-
-def _watch_no_more(path: str) -> None:
-    """Note that a directory is removed; with the last one the shell ends."""
-    global _watcher
-    with _lock:
-        _watched.discard(path)
-        if _watched or _watcher is None or _watcher[0] != os.getpid():
-            return
-        (_, watcher), _watcher = _watcher, None
-    assert watcher.stdin is not None
-    watcher.stdin.close()
-    watcher.wait()
+    watch_no_more(path)
 
 
 class SpilledEntries:

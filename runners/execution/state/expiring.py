@@ -1,8 +1,9 @@
 """State that expires: columns whose values are kept for a time after they were written.
 
-The time at which a key's value expires is a value of a column of its own, so that it is snapshotted, spilled and
-restored as state is.  A value that has expired is removed before a call could read it; whether it is still stored makes
-no difference to results.  Keys that don't come any more are found by the range of time in which they expire.
+A separate column stores the time at which each key's value expires.  Snapshots, spilling and restores treat it as any
+other state.  Each call first removes the value of its key if that has expired, so results don't depend on when other
+expired values are removed.  To remove those of keys that have no more elements, keys are indexed by the range of time
+in which they expire.
 """
 
 from __future__ import annotations
