@@ -16,8 +16,8 @@ from ....sdk.userstate.state_ttl import StateTtl
 from ....sdk.userstate.timer_spec import TimeDomain
 from .columns import C, Column, ColumnOwner
 
-# What follows a state's name in the name of the column with its times.
-_EXPIRES = " expires"
+# What follows a state's name in the name of the column with its times.  Names that users give don't have such an end.
+_EXPIRES = "\0expires"
 
 # The ranges of time that the keys of a state are in: so much of the time to live is the longest that a value stays
 # after it has expired.
@@ -28,7 +28,7 @@ def times_of(name: str) -> str:
     """Return the name of the column that has the times of a state.
 
     >>> times_of("last"), state_of_times(times_of("last")), state_of_times("last")
-    ('last expires', 'last', None)
+    ('last\\x00expires', 'last', None)
     """
     return name + _EXPIRES
 

@@ -144,6 +144,11 @@ class KeyedState:
             return Times(self, namespace, name, ttl)
         return Column(self, namespace, name)
 
+    def _is_obsolete(self, name: str) -> bool:
+        """Return True for the times of a state that doesn't expire any more."""
+        state = state_of_times(name)
+        return state is not None and state not in self._ttls
+
     def free_namespace(self, namespace: Any) -> None:
         """Remove all values of a namespace."""
         for column in self._columns.pop(namespace, {}).values():
@@ -182,7 +187,8 @@ class KeyedState:
     def put_back(self, namespace: Any, key: Any, taken: dict[str, Any]) -> None:
         """Load a key's values again; they count as changed."""
         for name, value in taken.items():
-            self.column(namespace, name).load(key, value)
+            if not self._is_obsolete(name):
+                self.column(namespace, name).load(key, value)
 
     # State that expires
 
@@ -252,8 +258,7 @@ class KeyedState:
     def restore(self, changes: Iterable[Change]) -> None:
         """Apply the changes of a snapshot."""
         for namespace, key, name, kind, value in changes:
-            if (state := state_of_times(name)) is not None and state not in self._ttls:
-                # It doesn't expire any more.
+            if self._is_obsolete(name):
                 continue
             values = self.column(namespace, name).values
             if kind is ChangeKind.REMOVE:

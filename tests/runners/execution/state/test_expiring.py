@@ -79,6 +79,31 @@ def test_a_value_that_was_written_again_stays(work: Work) -> None:
     assert [("y", ["x", "y"]), (None, ["x"]), ("y", ["x", "y"]), (None, ["x"])] == work.taken()[-4:]
 
 
+class Leases(beam.DoFn):
+    """Has a state of a name that could be taken for the time of the other."""
+
+    LEASE = ReadModifyWriteStateSpec("lease", ttl=10)
+    EXPIRES = ReadModifyWriteStateSpec("lease expires")
+
+    def process(
+        self, element: Any, lease: Any = beam.DoFn.StateParam(LEASE), expires: Any = beam.DoFn.StateParam(EXPIRES)
+    ) -> Iterator[Any]:
+        yield lease.read(), expires.read()
+        lease.write(element[1])
+        expires.write("never")
+
+
+def test_users_may_call_their_states_as_they_like() -> None:
+    """Also where nothing expires."""
+    work = Work(Leases(), tracking=True)
+    work.process(at(("a", "x"), 0))
+    state = pickle.loads(pickle.dumps(work.executor.state.snapshot()))
+    other = Work(Leases())
+    other.executor.restore(state, [])
+    other.process(at(("a", "y"), 5)).process(at(("a", "z"), 30))
+    assert [("x", "never"), (None, "never")] == other.taken()
+
+
 class AtTheEnd(beam.DoFn):
     """Gives what a key had, when its window is over."""
 
