@@ -69,12 +69,14 @@ class Tables:
     Attributes:
       directory: a directory of the local disk, with hard links to the files.
       database: which RocksDB it is.
+      origin: the part whose tables it was opened with; None if it began empty.
       known: those that a committed checkpoint has, by name.
       links: the owner of the directory, which removes it when it is garbage collected.
     """
 
     directory: str
     database: str
+    origin: PartReference | None = None
     known: Mapping[str, TableReference] = {}
     links: Any = None
 
@@ -82,9 +84,12 @@ class Tables:
         """Return the names of the files."""
         return sorted(name for name in os.listdir(self.directory) if name not in _NO_TABLES and name[-4:] != ".log")
 
-    def beside(self, part: PartReference | None) -> Tables:
-        """Return the same files, some of which a part of a committed checkpoint has, if it is of the same database."""
-        if part is None or part.database != self.database:
+    def after(self, part: PartReference | None) -> Tables:
+        """Return the same files, without those to write that a part of the newest committed checkpoint has.
+
+        Only in one RocksDB a name stands for one file: the part is of this, or this was opened with it.
+        """
+        if part is None or (part.database != self.database and part != self.origin):
             return self
         return attrs.evolve(self, known={each.name: each for each in part.tables if each.name.endswith(SORTED)})
 

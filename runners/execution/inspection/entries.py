@@ -29,7 +29,7 @@ from ..checkpoints.reader import SnapshotReader
 from ..shuffle.partitioner import owner
 from ..sinks.checkpoint_commits import PREVIOUS
 from ..state import schema
-from ..state.expiring import state_of_times
+from ..state.expiring import expiring_state
 from ..state.keyed_state import ChangeKind
 from ..state.timers import TimerChange
 from ..streaming.snapshot_chunks import STATE, TIMERS, WINDOWS, Chunk, Origin, RawChunk, raw_chunks_of
@@ -271,7 +271,7 @@ class StateReader:
         """Return the entry of a record of a state cell."""
         window, key, name, _, stored = found.record
         value = self._value_of(found.label, name, stored)
-        if (expiring := state_of_times(name)) is not None:
+        if (expiring := expiring_state(name)) is not None:
             name, value = f"{expiring} expires", Timestamp.of_micros(stored)
         return StateEntry(found.label, CELL, name, plain(key), window, value, found.group, stored=stored)
 

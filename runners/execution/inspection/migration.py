@@ -29,7 +29,7 @@ from ....windowing import Timestamp
 from ..checkpoints.manifest import CheckpointKind, PartReference
 from ..checkpoints.store import SnapshotStore
 from ..sinks.checkpoint_commits import PREVIOUS
-from ..state.expiring import state_of_times
+from ..state.expiring import expiring_state
 from ..streaming.snapshot_chunks import (
     CHAINED,
     IN_FLIGHT,
@@ -227,7 +227,7 @@ class _Migration:
     def _converted(self, stored: StoredRecord) -> Any:
         """Return a converted record; None if nothing of it is left."""
         record = stored.record
-        if stored.kind == STATE and state_of_times(record[2]) is not None:
+        if stored.kind == STATE and expiring_state(record[2]) is not None:
             # When a value expires isn't the user's.
             return record
         if stored.kind == STATE:

@@ -231,7 +231,7 @@ class _Loop:
                     out.line("if k not in seen.values: seen.put(k, True)")
                 if expiring := [j for j, spec in states.items() if spec.ttl is not None]:
                     out.line("now = owner.watermark if t < owner.watermark else t")
-                    out.line("; ".join(f"c{j}.arrive(k, now)" for j in expiring))
+                    out.line("; ".join(f"c{j}.begin_call(k, now)" for j in expiring))
                 for j in states:
                     # The DoFn may keep it beyond the call.
                     out.line(_accessor(j, f"c{j}"))

@@ -64,6 +64,7 @@ class KeyedRun:
         elif not self._is_batch and watermark > executor.watermark:
             executor.watermark = watermark
             self._run.fire_due()
+            self._drop_expired()
         if executor.dropped:
             self._counters[DROPPED_LATE] += executor.dropped
             executor.dropped = 0
@@ -91,3 +92,9 @@ class KeyedRun:
         if self._clock.now > executor.processing_time:
             executor.processing_time = self._clock.now
             self._run.fire_due()
+            self._drop_expired()
+
+    def _drop_expired(self) -> None:
+        """Remove what has expired, until none remains or the step has taken its time."""
+        while self.executor.drop_expired() and not self._run.must_yield():
+            pass

@@ -85,7 +85,8 @@ class SpillDatabase:
       buffer: the bytes of its block cache, and of its write buffers together.
 
     Attributes:
-      id: distinguishes it from others, except from one whose files it was opened with.
+      id: distinguishes it from others.
+      directory: as given.
 
     Raises `MissingExtraError` without the extra `rocksdb`, and `SnapshotError` for a parent that can't be made.
     """
@@ -100,7 +101,7 @@ class SpillDatabase:
                     f"State larger than memory can't be kept in {directory} (--state_dir): {error}"
                 ) from error
         self.id = secrets.token_hex(8)
-        self._directory = directory
+        self.directory = directory
         self._buffer = buffer
         self._removed: Callable[[], Any] | None = None
         # The open database, if there is one.
@@ -120,16 +121,12 @@ class SpillDatabase:
         self._databases.append(database)
         return database
 
-    def open(self, fetch: Callable[[str], Any], id: str) -> bytes:
+    def open(self, fetch: Callable[[str], Any]) -> bytes:
         """Open a database whose files `fetch` puts into a directory; return what was noted in it.
 
         It is called before another database is created.
-
-        Args:
-          id: that of the database whose files they are.
         """
         assert not self.is_open
-        self.id = id or self.id
         path = f"{self._path}/{_DATABASE}"
         os.mkdir(path, 0o700)
         fetch(path)
@@ -153,7 +150,7 @@ class SpillDatabase:
     @cached_property
     def _path(self) -> str:
         """Return the temporary directory, which is made when it is first needed."""
-        path = tempfile.mkdtemp(prefix="penstock-spilled-", dir=self._directory)
+        path = tempfile.mkdtemp(prefix="penstock-spilled-", dir=self.directory)
         if reason := why_untrusted(path):
             os.rmdir(path)
             raise UntrustedSnapshotError(
@@ -305,11 +302,9 @@ class SpilledEntries:
     def remove(self, prefixes: Iterable[bytes], count: int) -> None:
         """Remove entries by the beginnings of their ids, so many in all.
 
-        Their times stay, and mean nothing.
+        Their times stay until `due` comes to them, and mean nothing.
         """
         self._count -= count
-        if not self._count:
-            self._from, self._is_there = [None, None, None], [False, False, False]
         for prefix in prefixes:
             begin = self._entry + prefix
             end = (int.from_bytes(begin, "big") + 1).to_bytes(len(begin), "big")
@@ -320,22 +315,20 @@ class SpilledEntries:
         for portion in portions_of(ids, PORTION):
             yield from ((id, data) for id, data in zip(portion, self.take(portion)) if data is not None)
 
-    def by_group(self, ids: Iterable[bytes] | None = None) -> Iterator[tuple[int, list[tuple[bytes, bytes]]]]:
+    def by_group(self) -> Iterator[tuple[int, list[tuple[bytes, bytes]]]]:
         """Return an iterator over the entries of now in portions by key group, which is the first byte of an id.
 
         It may be asked for later, and in another thread.
-
-        Args:
-          ids: of existing entries; None for all entries.
         """
         if not self._count:
             return iter(())
         # An iterator of RocksDB shows what there is when it is made.
-        now = self._database.rocksdb.iter()
-        return _by_group(_beginning(now, self._entry) if ids is None else _at(now, self._entry, sorted(ids)))
+        return _by_group(_beginning(self._database.rocksdb.iter(), self._entry))
 
     def least(self, order: int) -> int | None:
         """Return the least time of an order; None if no entry has any."""
+        if not self._count:
+            return None
         first = self._from[order]
         if first is not None and not self._is_there[order]:
             first = self._from[order] = next(self._in_order(order, first), None)
@@ -353,7 +346,18 @@ class SpilledEntries:
         ids = [at[_TIME.size :] for at in keys]
         found = self.take(ids)
         self._from[order], self._is_there[order] = keys[-1], False
+        self._forget_times(order, [at for at, data in zip(keys, found) if data is None])
         return [(id, data) for id, data in zip(ids, found) if data is not None]
+
+    def _forget_times(self, order: int, times: Sequence[bytes]) -> None:
+        """Remove times that mean nothing any more."""
+        from rocksdict import WriteBatch
+
+        if times:
+            batch = WriteBatch(raw_mode=True)
+            for at in times:
+                batch.delete(self._orders[order] + at)
+            self._database.rocksdb.write(batch)
 
     def all(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield every entry whose id begins with `prefix`, in the order of ids."""
@@ -376,13 +380,6 @@ def _beginning(iterator: Any, prefix: bytes, start: bytes = b"") -> Iterator[tup
     while iterator.valid() and (key := iterator.key())[:size] == prefix:
         yield key[size:], iterator.value()
         iterator.next()
-
-
-def _at(iterator: Any, prefix: bytes, ids: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield ids, in their order, and their values in an iterator of RocksDB."""
-    for id in ids:
-        iterator.seek(prefix + id)
-        yield id, iterator.value()
 
 
 def _by_group(found: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[int, list[tuple[bytes, bytes]]]]:

@@ -12,6 +12,8 @@ from ..serialization.records import unpickled
 from .rocksdb import SpilledEntries, Times
 
 _SIZE = 8
+# More windows than a step ever has between two restarts.
+_NEVER_REACHED = 1 << 32
 # In place of a window, if there is none.
 _NONE = bytes(_SIZE)
 
@@ -54,6 +56,8 @@ class NumberedWindows:
         for number, window, count in plain:
             windows._numbers[window], windows._windows[number], windows._counts[number] = number, (window,), count
             windows._last = max(windows._last, int.from_bytes(number, "big"))
+        # Others may have had greater numbers, and times of them may still be there.
+        windows._last += _NEVER_REACHED
         return windows
 
     def add_entry(self, window: BoundedWindow | None) -> bytes:

@@ -54,6 +54,12 @@ class Column(StateColumn):
         if self.is_tracked:
             self.touch(key)
 
+    def take(self, key: Any) -> Any:
+        """Remove and return a key's value to spill it, which is no change."""
+        if self.dirty is not None:
+            self.dirty.pop(key, None)
+        return self.values.pop(key)
+
     def load(self, key: Any, value: Any) -> None:
         """Take a key's value back, which was spilled."""
         self.values[key] = value

@@ -17,28 +17,31 @@ from ....sdk.userstate.timer_spec import TimeDomain
 from .columns import C, Column, ColumnOwner
 
 # What follows a state's name in the name of the column with its times.  Names that users give don't have such an end.
-_EXPIRES = "\0expires"
+# After a change of the time domain the former times mean nothing.
+_EXPIRES = {TimeDomain.WATERMARK: "\0expires", TimeDomain.REAL_TIME: "\0expires by the clock"}
 
 # The ranges of time that the keys of a state are in: so much of the time to live is the longest that a value stays
 # after it has expired.
 _RANGES = 16
 
 
-def times_of(name: str) -> str:
+def expiry_column(name: str, ttl: StateTtl) -> str:
     """Return the name of the column that has the times of a state.
 
-    >>> times_of("last"), state_of_times(times_of("last")), state_of_times("last")
+    >>> name = expiry_column("last", StateTtl(60))
+    >>> name, expiring_state(name), expiring_state("last")
     ('last\\x00expires', 'last', None)
     """
-    return name + _EXPIRES
+    return name + _EXPIRES[ttl.time_domain]
 
 
-def state_of_times(name: str) -> str | None:
+def expiring_state(name: str) -> str | None:
     """Return the name of the state that a column has the times of; None for another column's name."""
-    return name.removesuffix(_EXPIRES) if name.endswith(_EXPIRES) else None
+    state, _, end = name.partition("\0")
+    return state if f"\0{end}" in _EXPIRES.values() else None
 
 
-class Times(Column):
+class ExpiryTimes(Column):
     """The times at which the values of a state expire, in microseconds, by key.
 
     Args:
@@ -51,11 +54,11 @@ class Times(Column):
     def __init__(self, state: ColumnOwner, namespace: Any, name: str, ttl: StateTtl) -> None:
         super().__init__(state, namespace, name)
         self._width = _width_of(ttl)
-        # By the number of a range of time, the keys that expire in it.  Some of them may have another time by now.
+        # By the number of a range of time, the keys that expire in it.
         self._ranges: dict[int, dict[Any, None]] = {}
 
     @staticmethod
-    def over(micros: int, ttl: StateTtl) -> int:
+    def end_of_range(micros: int, ttl: StateTtl) -> int:
         """Return the end of the range of time that a time is in."""
         width = _width_of(ttl)
         return (micros // width + 1) * width
@@ -63,13 +66,30 @@ class Times(Column):
     def put(self, key: Any, value: Any) -> None:
         before, number = self.values.get(key), value // self._width
         if before is not None and before // self._width != number:
-            self._ranges.get(before // self._width, {}).pop(key, None)
+            self._leave(key, before)
         self._add(key, number)
         super().put(key, value)
+
+    def remove(self, key: Any) -> None:
+        if (before := self.values.get(key)) is not None:
+            self._leave(key, before)
+            super().remove(key)
+
+    def take(self, key: Any) -> Any:
+        self._leave(key, self.values[key])
+        return super().take(key)
 
     def load(self, key: Any, value: Any) -> None:
         self._add(key, value // self._width)
         super().load(key, value)
+
+    def _leave(self, key: Any, micros: int) -> None:
+        number = micros // self._width
+        own = self._ranges.get(number)
+        if own is not None:
+            own.pop(key, None)
+            if not own:
+                del self._ranges[number]
 
     def _add(self, key: Any, number: int) -> None:
         own = self._ranges.get(number)
@@ -87,14 +107,9 @@ class Times(Column):
         """Return keys whose values have expired, at most so many, of ranges of time that are over."""
         found: list[Any] = []
         for number in sorted(number for number in self._ranges if (number + 1) * self._width <= now):
-            own = self._ranges[number]
-            for key in list(islice(own, most - len(found))):
-                del own[key]
-                if (micros := self.values.get(key)) is not None and micros <= now:
-                    found.append(key)
-            if own:
+            found += islice(self._ranges[number], most - len(found))
+            if len(found) >= most:
                 break
-            del self._ranges[number]
         return found
 
 
@@ -113,7 +128,7 @@ class ExpiringColumn(Column):
 
     __slots__ = ("_now", "_times", "_ttl")
 
-    def __init__(self, state: ColumnOwner, namespace: Any, name: str, ttl: StateTtl, times: Times) -> None:
+    def __init__(self, state: ColumnOwner, namespace: Any, name: str, ttl: StateTtl, times: ExpiryTimes) -> None:
         super().__init__(state, namespace, name)
         self._ttl = ttl
         self._times = times
@@ -121,7 +136,7 @@ class ExpiringColumn(Column):
         # Every write has to be seen.
         self.is_tracked = True
 
-    def arrive(self, key: Any, micros: int) -> None:
+    def begin_call(self, key: Any, micros: int) -> None:
         """Note the time of a call, before it, and remove the key's value if that has expired.
 
         Args:
@@ -156,11 +171,15 @@ class ExpiringColumn(Column):
         return container
 
     def remove(self, key: Any) -> None:
-        if self.values.pop(key, None) is not None and self._state.tracking:
-            self.note(key)
+        if key in self.values:
+            del self.values[key]
+            if self._state.tracking:
+                self.note(key)
         self._times.remove(key)
 
-    def drop_expired(self, watermark: int, most: int) -> None:
-        """Remove values that have expired, at most so many."""
-        for key in self._times.expired(self._at(watermark), most):
+    def drop_expired(self, watermark: int, most: int) -> int:
+        """Remove values that have expired, at most so many; return how many there were."""
+        found = self._times.expired(self._at(watermark), most)
+        for key in found:
             self.remove(key)
+        return len(found)

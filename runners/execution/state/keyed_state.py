@@ -34,7 +34,7 @@ from ....sdk.userstate.timer_spec import TimeDomain
 from ..serialization.column_codec import encode_column
 from ..user_errors import shortened
 from .columns import Column
-from .expiring import ExpiringColumn, Times, state_of_times, times_of
+from .expiring import ExpiringColumn, ExpiryTimes, expiring_state, expiry_column
 
 
 @stored_as("state-change", 1)
@@ -118,8 +118,8 @@ class KeyedState:
         self._unchecked: list[tuple[str, Any, Any]] = []
 
     def __len__(self) -> int:
-        """Return the number of values."""
-        return sum(len(column.values) for column in self._all())
+        """Return the number of values, not counting the times at which they expire."""
+        return sum(len(column.values) for column in self._all() if type(column) is not ExpiryTimes)
 
     def _all(self) -> Iterator[Column]:
         for columns in self._columns.values():
@@ -137,17 +137,18 @@ class KeyedState:
 
     def _made(self, namespace: Any, name: str) -> Column:
         if (ttl := self._ttls.get(name)) is not None:
-            times = self.column(namespace, times_of(name))
-            assert isinstance(times, Times)
+            times = self.column(namespace, expiry_column(name, ttl))
+            assert isinstance(times, ExpiryTimes)
             return ExpiringColumn(self, namespace, name, ttl, times)
-        if (ttl := self._ttls.get(state_of_times(name) or "")) is not None:
-            return Times(self, namespace, name, ttl)
+        state = expiring_state(name)
+        if state is not None and (ttl := self._ttls.get(state)) is not None:
+            return ExpiryTimes(self, namespace, name, ttl)
         return Column(self, namespace, name)
 
     def _is_obsolete(self, name: str) -> bool:
-        """Return True for the times of a state that doesn't expire any more."""
-        state = state_of_times(name)
-        return state is not None and state not in self._ttls
+        """Return True for the times of a state that doesn't expire any more, or in another time domain."""
+        state = expiring_state(name)
+        return state is not None and (state not in self._ttls or expiry_column(state, self._ttls[state]) != name)
 
     def free_namespace(self, namespace: Any) -> None:
         """Remove all values of a namespace."""
@@ -179,9 +180,7 @@ class KeyedState:
         taken: dict[str, Any] = {}
         for name, column in self._columns.get(namespace, {}).items():
             if key in column.values:
-                taken[name] = column.values.pop(key)
-                if column.dirty is not None:
-                    column.dirty.pop(key, None)
+                taken[name] = column.take(key)
         return taken
 
     def put_back(self, namespace: Any, key: Any, taken: dict[str, Any]) -> None:
@@ -195,25 +194,28 @@ class KeyedState:
     def find_times(self) -> None:
         """Find again when values expire, after a restore."""
         for column in self._all():
-            if isinstance(column, Times):
+            if isinstance(column, ExpiryTimes):
                 column.find_again()
 
-    def drop_expired(self, watermark: int, most: int) -> None:
-        """Remove values that have expired, at most so many of each column."""
+    def drop_expired(self, watermark: int, most: int) -> bool:
+        """Remove values that have expired, at most so many; return True if there may be more."""
         for columns in self._columns.values():
             for name in self._ttls:
                 column = columns.get(name)
                 if isinstance(column, ExpiringColumn):
-                    column.drop_expired(watermark, most)
+                    most -= column.drop_expired(watermark, most)
+                    if most <= 0:
+                        return True
+        return False
 
     def due_times(self, values: Mapping[str, Any]) -> tuple[int | None, int | None]:
         """Return when the first of a key's values expires in event time, and in processing time; None if none does."""
         found: dict[TimeDomain, int] = {}
         for name, ttl in self._ttls.items():
-            micros = values.get(times_of(name))
+            micros = values.get(expiry_column(name, ttl))
             if micros is not None:
-                over = Times.over(micros, ttl)
-                found[ttl.time_domain] = min(over, found.get(ttl.time_domain, over))
+                end = ExpiryTimes.end_of_range(micros, ttl)
+                found[ttl.time_domain] = min(end, found.get(ttl.time_domain, end))
         return found.get(TimeDomain.WATERMARK), found.get(TimeDomain.REAL_TIME)
 
     # Snapshots
@@ -263,7 +265,7 @@ class KeyedState:
             values = self.column(namespace, name).values
             if kind is ChangeKind.REMOVE:
                 values.pop(key, None)
-                if not values:
+                if not values and name not in self._ttls and expiring_state(name) is None:
                     # Nothing has been run yet, so nothing refers to the column.
                     self._columns[namespace].pop(name)
                     if not self._columns[namespace]:

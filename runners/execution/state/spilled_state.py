@@ -85,9 +85,11 @@ class SpilledState(SpilledStep):
             number, count = self._numbers.remove_window(window)
             self._entries.remove([bytes([group]) + number for group in range(KEY_GROUPS)], count)
 
-    def load_due(self, order: int, time: int, most: int) -> None:
-        """Load the entries with cells that have expired at a time, at most so many."""
-        self._put_back(self._entries.due(order, time, most))
+    def load_due(self, order: int, time: int, most: int) -> int:
+        """Load the entries with cells that have expired at a time, at most so many; return their number."""
+        found = self._entries.due(order, time, most)
+        self._put_back(found)
+        return len(found)
 
     def _use(self, entries: dict[Entry, None]) -> None:
         used, numbers = self._used, self._numbers

@@ -192,8 +192,7 @@ class StatefulExecutor(StageExecutor):
                 self.check_keys(bundle.values)
                 self.spilled.load_for(bundle)
             self._in_bundle(partial(self._process_rows, bundle))
-            if self._has_ttls:
-                self._drop_expired()
+            self.drop_expired(2 * len(bundle))
 
     def _process_rows(self, bundle: Bundle) -> None:
         self.state.processing_time = self.processing_time
@@ -215,18 +214,25 @@ class StatefulExecutor(StageExecutor):
         """Return the values of a state, for a callback with a key."""
         column = self.state.column(window, name)
         if isinstance(column, ExpiringColumn):
-            column.arrive(key, self._now)
+            column.begin_call(key, self._now)
         return column
 
-    def _drop_expired(self) -> None:
-        """Remove some of the values that have expired, when no timer is due that could still read them."""
-        if self.is_due:
-            return
+    def drop_expired(self, least: int = 0) -> bool:
+        """Remove some of the values that have expired, when no timer is due that could still read them.
+
+        Args:
+          least: how many values at least, if there are so many.
+
+        Returns True if there may be more.
+        """
+        if not self._has_ttls or self.is_due:
+            return False
+        most, loaded = max(least, _DROPPED), 0
         self.state.processing_time = self.processing_time
         if self.spilled is not None:
-            self.spilled.load_due(TIMES_OF_EVENTS, self.watermark, _DROPPED)
-            self.spilled.load_due(TIMES_OF_CLOCK, self.processing_time, _DROPPED)
-        self.state.drop_expired(self.watermark, _DROPPED)
+            loaded += self.spilled.load_due(TIMES_OF_EVENTS, self.watermark, most)
+            loaded += self.spilled.load_due(TIMES_OF_CLOCK, self.processing_time, most - loaded)
+        return self.state.drop_expired(self.watermark, most) or loaded >= most
 
     def check_keys(self, elements: list[Any]) -> None:
         """Raise `NotAPairError` or `InvalidKeyError` at the first element that has no key."""
@@ -339,8 +345,6 @@ class StatefulExecutor(StageExecutor):
                 room = self._fire_due(most)
 
             self._in_bundle(fire)
-        if self._has_ttls:
-            self._drop_expired()
         return most - room
 
     def fire_all(self) -> None:

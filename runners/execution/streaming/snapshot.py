@@ -334,14 +334,14 @@ class Restored:
         # Waiting elements may resume in any subtask.  A retraction may arrive in any, so all restore recorded outputs.
         return kind == MEMORY or self.index == 0
 
-    def _add_tables(self) -> None:
-        """Add the tables of all parts, whose entries none of the chunks has."""
+    def _add_tables(self, labels: set[str]) -> None:
+        """Add what the tables of all parts have of these steps, whose entries none of the chunks has."""
         if self._backend is not None:
             self._backend.awaits_tables = False
         groups = {group for group in range(KEY_GROUPS) if owner(group, self.parallelism) == self.index}
         for tables, index, parallelism in self._tables:
             of_part = {group for group in groups if owner(group, parallelism) == index}
-            if not of_part:
+            if not of_part or not tables.may_have(labels):
                 continue
             is_own = (index, parallelism) == (self.index, self.parallelism)
             self.is_base = self.is_base and is_own and self._backend is not None and not self._dropped
@@ -350,15 +350,15 @@ class Restored:
                     if self._compares_keys:
                         self._key_types.setdefault(step.label, set()).update(step.types)
                 continue
-            with tables.opened() as opened:
-                for chunk in self.noting_keys(opened.decoded(of_part)):
+            with tables.opened(directory=None if self._backend is None else self._backend.directory) as opened:
+                for chunk in self.noting_keys(opened.decoded(of_part, labels)):
                     kept = self._kept(*chunk[:2], chunk.data)
                     if self._backend is None or not self._backend.restore(*chunk[:2], kept):
                         self._chained.setdefault(chunk[:2], []).extend(kept)
 
     def into(self, execution: TaskProgram) -> None:
         """Restore the state of each step, before the first element arrives."""
-        self._add_tables()
+        self._add_tables(execution.groupings.keys() | execution.keyed.keys())
         for label, grouping in execution.groupings.items():
             windows = grouping.windows
             assert windows is not None

@@ -119,7 +119,7 @@ class StateBackend:
             for (label, kind), step in self._steps.items()
         ]
         links = self._database.links(note_of(noted))
-        return chunks, Tables(links.path, self._database.id, links=links).beside(self._origin)
+        return chunks, Tables(links.path, self._database.id, self._origin, links=links)
 
     def whole_chunks(self) -> Iterator[Chunk]:
         """Return an iterator over the spilled part of a savepoint.
@@ -156,23 +156,30 @@ class StateBackend:
             step.restore(records)
         return step is not None
 
+    @property
+    def directory(self) -> str | None:
+        """The parent of the database's temporary directory; None for that of other temporary files."""
+        return self._database.directory
+
     def restore_tables(self, stored: StoredTables, groups: Container[int], is_own: bool) -> list[NotedStep]:
         """Restore the spilled entries of a part; return its steps.
 
         Args:
           groups: the key groups to restore.
           is_own: whether these are all that the part has.
+
+        Others than those of the steps are not read.
         """
         if is_own and not self._database.is_open:
-            noted = steps_of(self._database.open(stored.fetch, stored.part.database), pickle.loads, stored.origin.where)
+            noted = steps_of(self._database.open(stored.fetch), pickle.loads, stored.origin.where)
             self._adopt(noted, stored)
             return noted
-        with stored.opened() as tables:
+        with stored.opened(directory=self._database.directory) as tables:
             for found in tables.steps:
                 step = self._steps.get(found[:2])
                 if step is not None:
                     windows = NumberedWindows.of(found.windows)
-                    for entries in tables.entries(found, groups):
+                    for _, entries in tables.entries(found, groups):
                         step.take_over(entries, windows)
                     self._types[found[:2]].types.update(found.types)
             return tables.steps

@@ -8,7 +8,7 @@ can be read as chunks, or the files become another subtask's database without be
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence, Set
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 from ....frozen import frozen
 from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....sdk.errors import CorruptSnapshotError
+from ....sdk.user_code.error_text import text_or_class
 from ..checkpoints.manifest import PartReference
 from ..checkpoints.reader import SnapshotReader
 from ..serialization.records import pickled
 from ..spilling.rocksdb import Times, check_rocksdb, entries_of, noted_in, opened_to_read
 from ..spilling.spilled_step import NumberedWindows
+from ..spilling.watched_directories import watch, watch_no_more
 from ..state import spilled_state
 from ..state.key_types import KeyType, plain_types, types_in
 from ..windows import spilled_windows
@@ -120,9 +122,24 @@ class OpenTables:
         self._origin = origin
         self.steps = steps_of(noted_in(self._database), loads, origin.where)
 
-    def entries(self, step: NotedStep, groups: Container[int]) -> Iterator[list[tuple[bytes, Times, bytes]]]:
-        """Yield the entries of a step in some key groups, in portions."""
-        return (entries for _, entries in entries_of(self._database, step.number, groups))
+    def entries(
+        self, step: NotedStep, groups: Container[int]
+    ) -> Iterator[tuple[int, list[tuple[bytes, Times, bytes]]]]:
+        """Yield the entries of a step in some key groups, in portions by group.
+
+        Raises `CorruptSnapshotError` for a block that RocksDB can't read.
+        """
+        found = entries_of(self._database, step.number, groups)
+        while True:
+            try:
+                portion = next(found, None)
+            except Exception as error:
+                raise CorruptSnapshotError(
+                    self._origin.where, f"a table that RocksDB can't read ({text_or_class(error)})", "a whole one"
+                ) from error
+            if portion is None:
+                return
+            yield portion
 
     def chunks(self, is_wanted: Callable[[TableChunk], bool]) -> Iterator[TableChunk]:
         """Yield the chunks that are wanted; by their kind, label and key group only."""
@@ -130,15 +147,15 @@ class OpenTables:
             windows = NumberedWindows.of(step.windows)
             empty = {group: TableChunk(step.kind, step.label, group, [], windows) for group in range(KEY_GROUPS)}
             groups = {group for group, chunk in empty.items() if is_wanted(chunk)}
-            for group, entries in entries_of(self._database, step.number, groups):
+            for group, entries in self.entries(step, groups):
                 yield TableChunk(step.kind, step.label, group, entries, windows)
 
-    def decoded(self, groups: Container[int]) -> Iterator[Chunk]:
-        """Yield the chunks of some key groups, with their data.
+    def decoded(self, groups: Container[int], labels: Container[str] | None = None) -> Iterator[Chunk]:
+        """Yield the chunks of some key groups, with their data; those of all steps, or of some.
 
         Raises `CheckpointMismatchError` for a class that can't be imported, unless its state is dropped.
         """
-        for chunk in self.chunks(lambda chunk: chunk.group in groups):
+        for chunk in self.chunks(lambda chunk: chunk.group in groups and (labels is None or chunk.label in labels)):
             yield read_chunk(chunk.label, chunk.kind, chunk.group, chunk.data, self._origin)
 
     def close(self) -> None:
@@ -154,24 +171,39 @@ class StoredTables:
       store: the store.
       part: the part, which has tables.
       origin: the checkpoint, for errors.
+      labels: the labels of the steps that the part has state of; None where that isn't known.
     """
 
     store: SnapshotReader
     part: PartReference
     origin: Origin
+    labels: frozenset[str] | None = None
+
+    def may_have(self, labels: Set[str]) -> bool:
+        """Return False if no step of these labels has entries in the tables."""
+        return bool(labels) and (self.labels is None or not self.labels.isdisjoint(labels))
 
     def fetch(self, directory: str) -> None:
         """Put the files into an empty directory, and verify them."""
         self.store.fetch_tables(self.part, directory)
 
     @contextmanager
-    def opened(self, loads: Callable[[Any], Any] = pickle.loads) -> Iterator[OpenTables]:
-        """Open the tables to read them."""
+    def opened(self, loads: Callable[[Any], Any] = pickle.loads, directory: str | None = None) -> Iterator[OpenTables]:
+        """Open the tables to read them.
+
+        Args:
+          loads: reads the pickles of windows.
+          directory: the parent of a temporary directory for the files; by default that of other temporary files.
+        """
         check_rocksdb(f"Reading state of --state_backend=rocksdb in {self.origin.where}")
-        with TemporaryDirectory(prefix="penstock-tables-") as directory:
-            self.store.fetch_tables(self.part, directory, verifies=False)
-            tables = OpenTables(directory, self.origin, loads)
+        with TemporaryDirectory(prefix="penstock-tables-", dir=directory) as files:
+            watch(files)
             try:
-                yield tables
+                self.store.fetch_tables(self.part, files, verifies=False)
+                tables = OpenTables(files, self.origin, loads)
+                try:
+                    yield tables
+                finally:
+                    tables.close()
             finally:
-                tables.close()
+                watch_no_more(files)

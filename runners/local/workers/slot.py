@@ -188,6 +188,7 @@ class Slot:
                     start.store, start.checkpoint, id, self._graph.parallelism, self._graph.plan, backend
                 )
                 restored.drop_positions(start.sources_begun_anew)
+                self._writer.restored(id, start.checkpoint)
             self.subtasks[id].start(restored)
 
     @contextmanager

@@ -112,6 +112,12 @@ class SnapshotWriter:
         # The steps whose state is in each subtask's part.
         self._labels: dict[SubtaskId, dict[str, None]] = {}
 
+    def restored(self, id: SubtaskId, checkpoint: Checkpoint) -> None:
+        """Note the checkpoint that a subtask was restored from: the next snapshot may share tables of its part."""
+        for part in checkpoint.parts:
+            if part.name == part_name(id, self._parallelism):
+                self._written[id] = {checkpoint.epoch: part}
+
     def may_fork(self) -> bool:
         """Return True if children can write large snapshots safely."""
         return self._children.may_fork()
@@ -181,7 +187,7 @@ class SnapshotWriter:
         assert self._store is not None
         records, tables = chain(snapshot.records, snapshot.later), snapshot.tables
         if tables is not None:
-            tables = tables.beside(self._written.get(id, {}).get(snapshot.base))
+            tables = tables.after(self._written.get(id, {}).get(snapshot.base))
         return self._store.write_part(snapshot.epoch, part_name(id, self._parallelism), records, base, tables)
 
     def _acknowledged(self, id: SubtaskId, snapshot: Snapshot, part: PartReference) -> Acknowledged:
@@ -477,6 +483,7 @@ def restored_from(
             paths = [path_of(store.directory, file) for file in part.files]
             files = zip(paths, store.read_part(part), strict=True)
             of_files = [chunks_of(records, origin.of_file(path)) for path, (_, records) in files]
-            tables = StoredTables(store, part, origin) if part.tables else None
+            labels = frozenset(written.get("labels", ()))
+            tables = StoredTables(store, part, origin, labels) if part.tables else None
             restored.add(of_files, written["subtask"], written["of"], tables)
     return restored

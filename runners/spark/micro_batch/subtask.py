@@ -337,7 +337,7 @@ class MicroBatchSubtask:
         if chunks or tables is not None:
             if program.reached is not None:
                 program.reached("before-state", batch.number)
-            tables = None if tables is None else tables.beside(base)
+            tables = None if tables is None else tables.after(base)
             part = program.store.write_part(
                 batch.number, self._name, records_of(chunks), None if whole else base, tables
             )

@@ -8,11 +8,23 @@ from typing import Any
 
 import pytest
 from support.execution.stateful_pardo import Work, at
+from support.pipelines.recording import Recording
 
 import penstock as beam
+from penstock.runners.execution.clock import Clock
+from penstock.runners.execution.counters import Counts
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.spilling.rocksdb import PORTION, SpillDatabase, SpilledEntries
+from penstock.runners.execution.state.expiring import ExpiringColumn, ExpiryTimes, expiring_state, expiry_column
+from penstock.runners.execution.state.keyed_state import KeyedState
 from penstock.runners.execution.state.spilled_state import SpilledState
+from penstock.runners.execution.streaming.task_program import TaskProgram
+from penstock.sdk.elements.bundle import Bundle
+from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import BagStateSpec, ReadModifyWriteStateSpec, StateTtl, on_window_expiration
+from penstock.testing import TestStream
+from penstock.windowing import GLOBAL_WINDOW
 
 REAL_TIME = beam.TimeDomain.REAL_TIME
 KEYS = 3_000
@@ -45,24 +57,28 @@ def work(request: pytest.FixtureRequest, database: SpillDatabase) -> Work:
 
 
 def cells(work: Work) -> int:
-    spilled = work.executor.spilled
-    if spilled is not None:
-        spilled.spill(1)
-        assert 0 == len(work.executor.state)
-        return sum(len(records) for _, records in spilled.records())
-    return len(work.executor.state)
+    """How many cells are left, in memory and on disk, when what has expired is removed."""
+    executor, spilled = work.executor, work.executor.spilled
+    while executor.drop_expired():
+        pass
+    if spilled is None:
+        return len(executor.state)
+    spilled.spill(1)
+    assert 0 == len(executor.state)
+    names = [name for _, records in spilled.records() for _, _, name, *_ in records]
+    return sum(expiring_state(name) is None for name in names)
 
 
 def test_keys_that_do_not_come_again_leave_nothing(work: Work) -> None:
-    """Each state in its own time; a value and its time are two cells."""
+    """Each state in its own time."""
     for start in range(0, KEYS, 500):
         work.process(*(at((key, "x"), key // 1_000) for key in range(start, start + 500)))
         cells(work)
-    assert 4 * KEYS == cells(work)
-    work.watermark(10).clock(100)
-    assert 4 * KEYS == cells(work)
-    work.watermark(19)
     assert 2 * KEYS == cells(work)
+    work.watermark(10).clock(100)
+    assert 2 * KEYS == cells(work)
+    work.watermark(19)
+    assert KEYS == cells(work)
     work.clock(300)
     assert 0 == cells(work)
 
@@ -74,9 +90,89 @@ def test_a_value_that_was_written_again_stays(work: Work) -> None:
     work.process(*(at((key, "y"), 12) for key in range(0, 100, 2)))
     cells(work)
     work.watermark(20)
-    assert 2 * 100 + 2 * 50 == cells(work)
+    assert 100 + 50 == cells(work)
     work.process(*(at((key, "z"), 21) for key in range(4)))
     assert [("y", ["x", "y"]), (None, ["x"]), ("y", ["x", "y"]), (None, ["x"])] == work.taken()[-4:]
+
+
+def test_state_that_was_restored_with_changes_expires() -> None:
+    """All keys that the full snapshot has are gone in the changes."""
+    work = Work(Write(), tracking=True)
+    work.process(*(at((f"old {n}", "x"), 0) for n in range(10)))
+    files = [work.executor.state.snapshot()]
+    work.watermark(40).clock(400)
+    work.process(*(at((f"new {n}", "y"), 41) for n in range(10)))
+    assert 20 == cells(work)
+    files.append(work.executor.state.changes())
+
+    other = Work(Write(), tracking=True)
+    other.executor.restore([change for file in pickle.loads(pickle.dumps(files)) for change in file], [])
+    assert 20 == cells(other)
+    other.process(at(("new 1", "z"), 60))
+    assert [(None, ["y"])] == other.taken()
+    other.watermark(100).clock(1_000)
+    assert 0 == cells(other)
+
+
+def test_keys_on_disk_take_no_memory(database: SpillDatabase) -> None:
+    """Nor do the ranges of time in which they expire."""
+    state = KeyedState(True, {"last": StateTtl(3_600)})
+    column, times = state.column("w", "last"), state.column("w", expiry_column("last", StateTtl(3_600)))
+    assert isinstance(column, ExpiringColumn)
+    assert isinstance(times, ExpiryTimes)
+    for key in range(100):
+        column.begin_call(key, 0)
+        column.put(key, "x")
+    taken = [state.take_out("w", key) for key in range(100)]
+    assert [] == times.expired(10**12, 1_000)
+    for key, values in enumerate(taken):
+        state.put_back("w", key, values)
+    assert list(range(100)) == times.expired(10**12, 1_000)
+
+
+def test_as_much_is_removed_as_comes() -> None:
+    """Of bundles that are larger than what is removed at a time."""
+    work = Work(Write())
+    for number in range(8):
+        time = 40 * number
+        work.watermark(time).clock(10 * time).process(
+            *(at((key, "x"), time) for key in range(number * 9_000, (number + 1) * 9_000))
+        )
+        work.taken()
+    assert len(work.executor.state) < 2 * 3 * 9_000
+
+
+def test_what_has_expired_is_removed_although_no_timer_is_due() -> None:
+    """When the watermark or the clock moves."""
+    p = beam.Pipeline()
+    pairs = p | TestStream().add_elements([("a", 1)])
+    pairs | "Write" >> beam.ParDo(Write()) | "To" >> beam.io.Write(Recording())
+    graph = cut(fuse(p.graph(), lambda *_: False), 1, by_level=True)
+    clock = Clock(0)
+    execution = TaskProgram(graph.plan, graph.tasks[1], clock, MetricsContainer(), Counts(), "t")
+    (edge,) = execution.task.inputs
+    execution.receiver(edge)(Bundle([(key, "x") for key in range(KEYS)], 0, (GLOBAL_WINDOW,)))
+    assert {"Write": 2 * KEYS} == execution.kept()
+    execution.move_edge(edge, 20_000_000)
+    execution.propagate()
+    assert {"Write": KEYS} == execution.kept()
+    clock.now = 300_000_000
+    execution.pass_time()
+    assert {"Write": 0} == execution.kept()
+
+
+def test_times_of_another_domain_mean_nothing() -> None:
+    """A value is kept until it is written again then; so it is where it didn't expire before."""
+    work = Work(Write(), tracking=True)
+    work.process(at(("a", "x"), 0))
+    state = work.executor.state.snapshot()
+    other = KeyedState(True, {"last": StateTtl(16, REAL_TIME), "bag": StateTtl(160, REAL_TIME)})
+    other.restore(state)
+    other.processing_time = 100_000_000
+    column = other.column(GLOBAL_WINDOW, "last")
+    assert isinstance(column, ExpiringColumn)
+    column.begin_call("a", 0)
+    assert "x" == column.values["a"]
 
 
 class Leases(beam.DoFn):
@@ -156,11 +252,11 @@ def test_restored_state_expires(work: Work) -> None:
     other.watermark(10)
     other.process(at((1, "y"), 10))
     assert [("x", ["x"])] == other.taken()
-    assert 2 * 20 == len(other.executor.state)
+    assert 20 == cells(other)
     other.watermark(18)
-    assert 2 * 10 + 2 == len(other.executor.state)
+    assert 10 + 1 == cells(other)
     other.watermark(18 + 10)
-    assert 2 * 10 == len(other.executor.state)
+    assert 10 == cells(other)
 
     class Keep(beam.DoFn):
         LAST = ReadModifyWriteStateSpec("last")

@@ -51,11 +51,11 @@ class Remember(beam.DoFn):
 class Task:
     """The second half of a pipeline of one grouping and one stateful ParDo, with so much memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
         p = beam.Pipeline()
         pairs = p | TestStream().add_elements([("a", 1)]) | beam.WindowInto(beam.window.FixedWindows(10))
-        pairs | beam.CombinePerKey(sum) | beam.io.Write(Recording())
-        pairs | "remember" >> beam.ParDo(Remember()) | "write" >> beam.io.Write(Recording())
+        pairs | f"sum{name}" >> beam.CombinePerKey(sum) | beam.io.Write(Recording())
+        pairs | f"remember{name}" >> beam.ParDo(Remember()) | "write" >> beam.io.Write(Recording())
         graph = cut(fuse(p.graph(), lambda *_: False), 1, by_level=True)
         self.task = graph.tasks[1]
         self.execution = TaskProgram(
@@ -71,6 +71,11 @@ class Task:
                 pairs = [(f"key {n}", n) for n in range(start, min(start + 100, keys.stop))]
                 self.execution.receiver(edge)(Bundle(pairs, 5_000_000, (IntervalWindow(0, 10),)))
                 self.backend.spill_excess()
+
+    @property
+    def keyed(self) -> Any:
+        (keyed,) = self.execution.keyed.values()
+        return keyed.executor
 
     def in_memory(self) -> int:
         """How many windows and cells."""
@@ -89,21 +94,31 @@ class Task:
         chunks = chunks_of(self.records())
         return sorted((c.kind, c.label, repr(record)) for c in chunks if c.group is not None for record in c.data)
 
-    def part(self, store: SnapshotStore, epoch: int, base: PartReference | None) -> PartReference:
-        """The part of a checkpoint of this epoch."""
+    def part(
+        self, store: SnapshotStore, epoch: int, base: PartReference | None, after: PartReference | None = None
+    ) -> PartReference:
+        """The part of a checkpoint of this epoch, with changes of the base, and of the tables only what is new."""
         store.begin(epoch)
         self.backend.remeasure()
         chunks = snapshot(self.execution, base is None)
         spilled, tables = self.backend.snapshot(base is None)
         assert tables is not None
-        part = store.write_part(epoch, "part", records_of([*spilled, *chunks]), base, tables.beside(base))
+        part = store.write_part(
+            epoch, "part", records_of([*spilled, *chunks]), base, tables.after(base if after is None else after)
+        )
         store.commit(epoch, [part])
         return part
 
-    def restore(self, store: SnapshotStore, part: PartReference, parallelism: int = 1) -> Restored:
+    @property
+    def labels(self) -> frozenset[str]:
+        return frozenset({*self.execution.groupings, *self.execution.keyed})
+
+    def restore(self, store: SnapshotStore, part: PartReference, parallelism: int = 1, *others: Any) -> Restored:
+        """From the part of such a task, and parts of others with the labels of their steps."""
         restored = Restored(0, parallelism, backend=self.backend)
-        files = [chunks_of(records) for _, records in store.read_part(part)]
-        restored.add(files, 0, 1, StoredTables(store, part, Origin("here")))
+        for each, labels in (*others, (part, self.labels)):
+            files = [chunks_of(records) for _, records in store.read_part(each)]
+            restored.add(files, 0, 1, StoredTables(store, each, Origin("here"), labels) if each.tables else None)
         restored.into(self.execution)
         return restored
 
@@ -170,7 +185,7 @@ def test_a_checkpoint_has_what_is_in_memory_and_links_to_the_rest(tasks: list[Ta
     known = one.contents()
     assert known == other.contents()
     # The first own checkpoint has the files that it began with.
-    again = other.part(store, 2, None)
+    again = other.part(store, 2, None, after=changed)
     sst = {each for each in changed.tables if each.name.endswith(".sst")}
     assert sst & set(again.tables)
 
@@ -216,6 +231,63 @@ def test_windows_on_disk_that_were_due_are_fired(tasks: list[Task], store: Snaps
     assert not after.windows.due.is_due
     after.windows.due.look_at_restored()
     assert after.windows.due.is_due
+
+
+def test_each_task_begins_with_its_own_database(store: SnapshotStore) -> None:
+    """Not with that of another whose part comes first, and no two databases are called the same."""
+    one, other, after = Task("1"), Task("2"), Task("2")
+    one.take(range(KEYS))
+    other.take(range(KEYS, 2 * KEYS))
+    parts = one.part(store, 0, None), other.part(store, 1, None)
+    assert after.restore(store, parts[1], 1, (parts[0], one.labels)).is_base
+    again = after.part(store, 2, None, after=parts[1])
+    sorted_files = {each for each in again.tables if each.name.endswith(".sst")}
+    assert sorted_files & set(parts[1].tables)
+    assert 3 == len({parts[0].database, parts[1].database, again.database})
+    for task in (one, other, after):
+        task.execution.close_backend()
+
+
+def test_a_task_reads_nothing_of_other_tasks(tasks: list[Task], store: SnapshotStore) -> None:
+    """A task without state, or one of which no step is in the tables."""
+    one, _ = tasks
+    one.take(range(KEYS))
+    part = one.part(store, 0, None)
+    stored = StoredTables(store, part, Origin("here"), one.labels)
+    assert not stored.may_have(frozenset())
+    assert not stored.may_have(frozenset({"elsewhere"}))
+    assert StoredTables(store, part, Origin("here")).may_have(frozenset({"elsewhere"}))
+
+    other = Task("elsewhere")
+    restored = Restored(0, 1, backend=other.backend)
+    restored.add([], 0, 1, stored)
+    restored.into(other.execution)
+    assert {} == other.backend.spilled
+    assert 0 == other.in_memory()
+    other.execution.close_backend()
+
+
+def test_a_checkpoint_without_tables_may_come_in_between(tasks: list[Task], store: SnapshotStore) -> None:
+    """Files of an earlier one may be removed then, although the database still has them."""
+    one, other = tasks
+    one.take(range(KEYS))
+    part = one.part(store, 0, None)
+    other.restore(store, part)
+    # All is in memory.
+    (grouping,) = other.execution.groupings.values()
+    assert grouping.windows is not None
+    assert other.keyed.spilled is not None
+    grouping.windows.table.spilled.load_all()
+    while other.keyed.spilled.load_some(IntervalWindow(0, 10)):
+        pass
+    assert {} == other.backend.spilled
+    store.begin(1)
+    without = store.write_part(1, "part", records_of(snapshot(other.execution, True)))
+    store.commit(1, [without])
+    other.backend.spill_excess()
+    assert other.backend.spilled
+    again = other.part(store, 2, None, after=without)
+    assert not {each.file for each in part.tables} & {each.file for each in again.tables}
 
 
 def test_another_database_has_other_files_of_the_same_names(tasks: list[Task], store: SnapshotStore) -> None:
