@@ -7,7 +7,7 @@ and reads *blocks* in Spark's tasks: rows in Arrow's format.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..persistence import stored_as
@@ -58,10 +58,6 @@ class UnboundedFrame(UnboundedSource[Any]):
     @abstractmethod
     def frame(self, session: Any) -> Any:
         """Return the streaming DataFrame in a `SparkSession`.  Raises `SourceError` if it is missing."""
-
-    def frame_identity(self, frame: Any) -> Mapping[str, Any]:
-        """Return the settings of the DataFrame that the query's offsets depend on, by name, as `identity` does."""
-        return {}
 
     @abstractmethod
     def read_bundles(self, split: Block) -> Iterator[Bundle]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...sdk import graph
@@ -40,9 +40,6 @@ _ARROW_TYPES = {
     "string": "string",
     "date": "date32[day]",
 }
-
-# Options of Spark's streaming sources that their offsets depend on.  Others may be passwords.
-_PLACES = {"path", "subscribe", "subscribepattern", "assign", "topic", "host", "port", "rowspersecond", "numpartitions"}
 
 
 class FromSpark(PTransform[PBegin, PCollection[Row]]):
@@ -274,9 +271,6 @@ class DataFrameStream(_WithFrame, UnboundedFrame):  # type: ignore[override]
         self._timestamp = timestamp
         self._watermark = watermark
 
-    def frame_identity(self, frame: Any) -> Mapping[str, Any]:
-        return {f"source {i}": described for i, described in enumerate(_sources_of(frame))}
-
     def watermark(self, newest: Timestamp, now: Timestamp) -> Timestamp:
         if isinstance(self._watermark, Duration):
             return Timestamp.of_micros(newest.micros - self._watermark.micros)
@@ -309,23 +303,6 @@ def _read(pbegin: PBegin, source: Any, is_bounded: bool) -> PCollection[Any]:
     dumps(source, label)
     primitive = graph.Read(source)
     return pbegin.pipeline.add(primitive, [], DEFAULT_WINDOWING, source.element_type, is_bounded=is_bounded)[None]
-
-
-def _sources_of(frame: Any) -> Iterator[str]:
-    """Return the names of the Spark sources of a streaming DataFrame, with the options of their input."""
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    as_java = frame.sparkSession._jvm.scala.jdk.javaapi.CollectionConverters.asJava
-    for i in range(leaves.size()):
-        leaf = leaves.apply(i)
-        kind = leaf.getClass().getSimpleName()
-        if kind == "StreamingRelationV2":
-            name, options = leaf.sourceName(), dict(leaf.extraOptions().asCaseSensitiveMap())
-        elif kind == "StreamingRelation":
-            name, options = leaf.dataSource().className(), dict(as_java(leaf.dataSource().options()))
-        else:
-            continue
-        own = sorted(f"{key}={value}" for key, value in options.items() if key.lower() in _PLACES)
-        yield f"{name}({', '.join(own)})"
 
 
 def _is_function(frame: Any) -> bool:

@@ -1,7 +1,7 @@
 """The Spark runners: `SparkBatchRunner`, `SparkMicroBatchRunner`, and `SparkRunner`, which chooses one of the two.
 
-`session` finds Java and starts the SparkSession, `jobs` runs Spark jobs and explains failed ones, and `dataframes`
-turns DataFrames into blocks and back.
+`session` finds Java and starts the SparkSession, `jobs` runs Spark jobs and explains failed ones, `dataframes` turns
+DataFrames into blocks and back, and `private` has all uses of private API of PySpark.
 """
 
 from .batch.runner import SparkBatchRunner

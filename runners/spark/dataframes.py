@@ -16,6 +16,7 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.spark_interfaces import Block, BoundedFrame, UnboundedFrame
 from ..execution.counters import Counts
 from ..execution.user_errors import guarded
+from .private import arrow_messages
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -35,16 +36,12 @@ def blocks(label: str, frame: Any, partitions: int | None = None) -> tuple[RDD[b
 
     Raises `SourceError`, naming the transform, for columns that elements can't have.
     """
-    from pyspark.core.rdd import RDD
-    from pyspark.serializers import NoOpSerializer
-
-    session = frame.sparkSession
-    large = session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
+    large = frame.sparkSession.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
     schema = arrow_schema(frame.schema, label, large)
-    messages = frame._jdf.toArrowBatchRdd().toJavaRDD()
+    messages = arrow_messages(frame)
     if partitions is not None and messages.getNumPartitions() > partitions:
         messages = messages.coalesce(partitions)
-    return RDD(messages, session.sparkContext, NoOpSerializer()), schema.serialize().to_pybytes()
+    return messages, schema.serialize().to_pybytes()
 
 
 def each_as(make: Callable[[Block], bytes], schema: bytes) -> Callable[[Iterable[Any]], Iterator[bytes]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...sdk.errors import PenstockError, RunnerError
 from ...sdk.redaction import redacted_cause
@@ -24,22 +24,7 @@ T = TypeVar("T")
 # seconds later.
 STOPPING_SECONDS = 15.0
 
-# The longest name of a stage, in characters.
-LONGEST_NAME = 200
-
 _GROUP, _DESCRIPTION = "spark.jobGroup.id", "spark.job.description"
-
-
-@contextmanager
-def stage_named(context: SparkContext, name: str) -> Iterator[None]:
-    """Name the stages that end in an RDD created in this context; Spark's UI shows a line of our code otherwise."""
-    from pyspark.traceback_utils import SCCallSiteSync
-
-    # Inside of it PySpark sets no call site of its own.
-    outer, java = cast(Any, SCCallSiteSync), cast(Any, context)._jsc
-    with outer(context):
-        java.setCallSite(name[:LONGEST_NAME])
-        yield
 
 
 class Jobs:

@@ -13,6 +13,7 @@ from ...sdk.errors import OptionsError, RunnerError, UnsupportedError, missing_e
 from ...sdk.graph import Graph
 from ...sdk.options import PipelineOptions, SparkOptions
 from ...sdk.redaction import redacted_cause
+from .private import has_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,10 +65,7 @@ def _active_session(options: PipelineOptions) -> Any:
     module = sys.modules.get("pyspark.sql.connect.session")
     if module is None or options.view_as(SparkOptions).spark_master is not None:
         return None
-    # The package `pyspark-client`, a client alone, has no SparkContext.
-    context = getattr(sys.modules["pyspark"], "SparkContext", None)
-    has_driver = context is not None and context._active_spark_context is not None
-    return None if has_driver else module.SparkSession.getActiveSession()
+    return None if has_driver() else module.SparkSession.getActiveSession()
 
 
 def refuse_remote(options: PipelineOptions, given: Any, graph: Graph, runner: str) -> None:

@@ -19,6 +19,7 @@ from ...sdk.redaction import redacted_cause
 from ...sdk.user_code.error_text import text_or_class
 from ...sdk.user_code.serialization import pickle_by_value
 from ...sdk.working_directory import working_directory
+from .private import has_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,18 +99,17 @@ def find_session(options: PipelineOptions, given: SparkSession | None = None) ->
     `MissingExtraError` without PySpark.
     """
     try:
-        from pyspark import SparkContext
-        from pyspark.sql import SparkSession
+        import pyspark.sql
     except ImportError:
         raise missing_extra("pyspark", "spark", "The Spark runner") from None
     spark_options = options.view_as(SparkOptions)
     if given is None:
-        given = SparkSession.getActiveSession()
-    if given is None and SparkContext._active_spark_context is not None:
+        given = pyspark.sql.SparkSession.getActiveSession()
+    if given is None and has_driver():
         # The active session is one of the thread, so another thread's isn't found.
-        given = SparkSession.builder.getOrCreate()
+        given = pyspark.sql.SparkSession.builder.getOrCreate()
     if given is None:
-        return _started(SparkSession.builder, spark_options), True
+        return _started(pyspark.sql.SparkSession.builder, spark_options), True
     _check(given, spark_options)
     return given, False
 

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 
 from unpack_wheel import ROOT, listed_packages
 
-# Documented names of named tuples and of the standard library; and names of PySpark and PyIceberg, which have no public
-# ones for them.
+# Documented names of named tuples and of the standard library; and names of PyIceberg, which has no public ones for
+# them.  Those of PySpark are in `runners/spark/private.py`.
 ALLOWED = {
     *("_asdict", "_field_defaults", "_fields", "_make", "_replace"),
     *("_args_from_interpreter_flags", "_current_frames", "_exit", "_getframe", "_group_actions"),
-    *("_active_spark_context", "_jdf", "_jrdd", "_jsc", "_jvm"),
     *("_dataframe_to_data_files", "_OverwriteFiles"),
 }
 

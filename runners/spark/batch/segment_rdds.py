@@ -8,6 +8,7 @@ RDDs, not DataFrames: see docs/decisions/005-rdds-of-blocks.md.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ from ...execution.batch.segment_task import Destination
 from ...execution.plan.fusion import Plan
 from ...execution.plan.segments import Segment
 from ..dataframes import blocks, each_as, frame_of, opened
-from ..jobs import Jobs, stage_named
+from ..jobs import Jobs
+from ..private import exchange_of, stage_named
 from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
 from .partition_function import PartitionFunction, Reports, ShuffleRow, is_attempt, pickled_split
 
@@ -121,9 +123,9 @@ class SparkBatchExecution(BatchExecution):
 
         # Without their lineage: user code would run again, and what it returns may differ.  Where there is a reliable
         # place for them, they are there; elsewhere two executors keep them.
-        context: Any = self._context
+        context = self._context
         packed = self._rows(("frame", label), [self._rdds[number]])
-        is_local = context._jsc.sc().isLocal()
+        is_local = str(context.master).partition("[")[0] == "local"
         packed.persist(StorageLevel.MEMORY_AND_DISK if is_local else StorageLevel.MEMORY_AND_DISK_2)
         is_reliable = context.getCheckpointDir() is not None
         if is_reliable:
@@ -150,12 +152,13 @@ class SparkBatchExecution(BatchExecution):
         if self.program.is_source(number):
             return self._splits(number, segment)
         destination, senders = self.program.senders(number)
-        rows = self._rows(destination, [self._rdds[i] for i in senders])
+        rows, partitions = self._rows(destination, [self._rdds[i] for i in senders]), self.program.partitions
         if self.program.is_stored(number):
             return rows.map(_flat)
-        partitions = self.program.partitions
+        exchange = exchange_of(self._context)
         with stage_named(self._context, ", ".join(self.program.segments[i].label for i in senders)):
-            return rows.partitionBy(partitions, lambda group: group % partitions).map(_flat)
+            sent = exchange.sent(rows.map(lambda row: (row[0] % partitions, _packed(row))))
+            return exchange.shuffled([sent], partitions).map(_unpacked)
 
     def _rows(self, destination: Destination, rdds: list[RDD[Any]]) -> RDD[Any]:
         def select(rows: Iterable[ShuffleRow]) -> Iterator[tuple[int, tuple[int, bytes]]]:
@@ -174,6 +177,18 @@ class SparkBatchExecution(BatchExecution):
             return messages.mapPartitions(each_as(pickled_split, schema))
         rows, partitions = pickled_splits(self.program, number, self._context.defaultParallelism)
         return self._context.parallelize(rows, partitions)
+
+
+# The key group and the position of a row that is shuffled.
+_HEAD = struct.Struct("<qq")
+
+
+def _packed(row: tuple[int, tuple[int, bytes]]) -> bytes:
+    return _HEAD.pack(row[0], row[1][0]) + row[1][1]
+
+
+def _unpacked(row: bytes) -> ReadRow:
+    return (*_HEAD.unpack_from(row), row[_HEAD.size :])
 
 
 def _flat(row: tuple[int, tuple[int, bytes]]) -> ReadRow:

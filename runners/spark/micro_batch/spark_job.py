@@ -11,7 +11,6 @@ Rows are shuffled as bytes, without PySpark's pickled batches of pairs around th
 from __future__ import annotations
 
 import pickle
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -34,7 +33,8 @@ from ...execution.stuck_calls import CallWatch
 from ...execution.user_errors import as_exception
 from ..dataframes import blocks, each_as
 from ..executor_functions import ExecutorFunction
-from ..jobs import LONGEST_NAME, Jobs, raise_original, stage_named
+from ..jobs import Jobs, raise_original
+from ..private import LONGEST_NAME, exchange_of, in_partitions, stage_named, workers_of
 from .commit_log import StatePart
 from .exchange import Row, SubtaskResult, addressed
 from .plan import FrameRows, PlannedBatch
@@ -47,17 +47,11 @@ if TYPE_CHECKING:
 # How often a batch runs if Spark recomputes subtasks whose output was already consumed.
 _ATTEMPTS = 3
 
-# The environment variable that tells the workers of one subtask from those of others.
-SUBTASK_VARIABLE = "PENSTOCK_SUBTASK"
-
 # The most groups of workers.  With more subtasks, several share workers: an RDD costs the driver a millisecond or two.
 MAX_WORKER_GROUPS = 64
 
 # The number of runs whose subtasks a worker keeps; a session may have several at the same time.
 _MAX_RUNS = 4
-
-# Held while the context's environment is that of a subtask: several queries may run in a session.
-_environment = threading.Lock()
 
 RowFunction: TypeAlias = Callable[[Iterable[bytes]], Iterator[Row]]
 
@@ -147,11 +141,11 @@ class InputRows(NamedTuple):
     """The rows that the first task reads.
 
     Attributes:
-      rows: a Java RDD of bytes, with one partition for each subtask.
+      rows: bytes, with one partition for each subtask.
       read: converts the rows of a partition; None if they need no conversion.
     """
 
-    rows: Any
+    rows: RDD[bytes]
     read: Callable[[Iterable[Any]], Iterator[bytes]] | None
 
 
@@ -163,12 +157,12 @@ class SubtaskRdds:
     """
 
     def __init__(self, context: SparkContext, parallelism: int) -> None:
-        self._context: Any = context
+        self._context = context
         self._parallelism = parallelism
-        number = min(parallelism, MAX_WORKER_GROUPS)
-        # The subtasks that share workers.
-        self._groups = [list(range(first, parallelism, number)) for first in range(number)]
-        self._empty = {n: self._context.parallelize([b""] * n, n) for n in {len(group) for group in self._groups}}
+        self._exchange = exchange_of(context)
+        self._workers = workers_of(context, parallelism, min(parallelism, MAX_WORKER_GROUPS))
+        sizes = {len(group) for group in self._workers.groups}
+        self._empty = {n: context.parallelize([b""] * n, n) for n in sizes}
         self._outputs: list[RDD[Any]] = []
         self._name = ""
 
@@ -180,17 +174,21 @@ class SubtaskRdds:
           name: the name of the stage in Spark's UI.
           rows: the input of the first task, if it has any.
         """
+        workers = self._workers
         if self._outputs:
-            inputs = self._shuffled()
+            with stage_named(self._context, self._name):
+                received = self._exchange.shuffled(self._outputs, self._parallelism)
+            inputs = workers.split(received)
         elif rows is not None:
             read = rows.read
-            inputs = [rdd if read is None else rdd.mapPartitions(read) for rdd in self._by_group(rows.rows)]
+            inputs = [rdd if read is None else rdd.mapPartitions(read) for rdd in workers.split(rows.rows)]
         else:
-            inputs = [self._empty[len(group)] for group in self._groups]
+            inputs = [self._empty[len(group)] for group in workers.groups]
         self._outputs, self._name = [], name
-        for number, (group, rdd) in enumerate(zip(self._groups, inputs, strict=True)):
-            output = rdd.mapPartitionsWithIndex(_GroupFunction([function_of(index) for index in group]))
-            self._instantiate(output, number)
+        for number, (group, rdd) in enumerate(zip(workers.groups, inputs, strict=True)):
+            function = _GroupFunction([function_of(index) for index in group])
+            output = self._exchange.sent(rdd.mapPartitionsWithIndex(function))
+            workers.place(output, number)
             output.setName(name[:LONGEST_NAME])
             self._outputs.append(output)
 
@@ -198,41 +196,7 @@ class SubtaskRdds:
         """Run the job and return the data that the last task's subtasks have sent.  The next task is a first one."""
         outputs, self._outputs = self._outputs, []
         with stage_named(self._context, self._name):
-            return self._context.union(outputs).collect()[1::2]  # type: ignore[no-any-return]
-
-    def _instantiate(self, rdd: Any, group: int) -> None:
-        """Create the Java RDD now, with the environment of the group's workers."""
-        with _environment:
-            environment = self._context.environment
-            self._context.environment = {**environment, SUBTASK_VARIABLE: str(group)}
-            try:
-                # Bytes need no serializer.
-                rdd._bypass_serializer = True
-                rdd._jrdd  # noqa: B018
-            finally:
-                self._context.environment = environment
-
-    def _shuffled(self) -> list[RDD[Any]]:
-        jvm = self._context._jvm
-        union: Any = self._context.union(self._outputs)
-        with stage_named(self._context, self._name):
-            pairs = jvm.PairwiseRDD(union._jrdd.rdd()).asJavaPairRDD()
-        by_subtask = jvm.PythonPartitioner(self._parallelism, id(SubtaskRdds))
-        return self._by_group(jvm.PythonRDD.valueOfPair(pairs.partitionBy(by_subtask)))
-
-    def _by_group(self, rows: Any) -> list[RDD[Any]]:
-        """Split a Java RDD with a partition for each subtask into one for each group of workers."""
-        from pyspark import RDD
-        from pyspark.serializers import NoOpSerializer
-
-        jvm = self._context._jvm
-        inputs: list[RDD[Any]] = []
-        for group in self._groups:
-            # A Scala set is a function that returns true for its elements.
-            wanted = jvm.PythonUtils.toSeq(group).toSet()
-            pruned = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(rows.rdd(), wanted)
-            inputs.append(RDD(pruned.toJavaRDD(), self._context, NoOpSerializer()))
-        return inputs
+            return self._exchange.collected(outputs)
 
 
 class _GroupFunction(ExecutorFunction):
@@ -241,12 +205,8 @@ class _GroupFunction(ExecutorFunction):
     def __init__(self, functions: Sequence[RowFunction]) -> None:
         self._functions = functions
 
-    def __call__(self, index: int, rows: Iterable[bytes]) -> Iterator[bytes]:
-        from pyspark.serializers import pack_long
-
-        for target, data in self._functions[index](rows):
-            yield pack_long(target)  # type: ignore[no-untyped-call]
-            yield data
+    def __call__(self, index: int, rows: Iterable[bytes]) -> Iterator[Row]:
+        return self._functions[index](rows)
 
 
 # --- Subtasks in a Python worker
@@ -328,26 +288,11 @@ def _as_splits(frames: Mapping[str, Any], parallelism: int) -> InputRows:
         parts.append((messages, each_as(partial(_frame_rows, label), schema)))
     messages, read = parts[0]
     if len(parts) == 1:
-        return InputRows(_filled(messages.ctx, messages._jrdd, parallelism), read)
+        return InputRows(in_partitions(messages, parallelism), read)
     # The union no longer tells the frames apart, so each is converted before.
-    union: Any = None
-    for messages, read in parts:
-        converted: Any = messages.mapPartitions(read)
-        # Bytes need no serializer.
-        converted._bypass_serializer = True
-        union = converted._jrdd if union is None else union.union(converted._jrdd)
-    return InputRows(_filled(messages.ctx, union, parallelism), None)
+    converted = [messages.mapPartitions(read) for messages, read in parts]
+    return InputRows(in_partitions(messages.context.union(converted), parallelism), None)
 
 
 def _frame_rows(label: str, block: Block) -> bytes:
     return pickle.dumps((FrameRows(label, block),), protocol=5)
-
-
-def _filled(context: Any, rows: Any, parallelism: int) -> Any:
-    """Return the rows in exactly this many partitions, without a shuffle."""
-    missing = parallelism - rows.getNumPartitions()
-    if missing < 0:
-        return rows.coalesce(parallelism)
-    if missing == 0:
-        return rows
-    return rows.union(context._jsc.parallelize(context._jvm.java.util.ArrayList(), missing))

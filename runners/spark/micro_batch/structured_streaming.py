@@ -34,6 +34,7 @@ from ...execution.plan.fusion import Source
 from ...execution.plan.source_identities import changes_of_sources, described
 from ...execution.user_errors import guarded
 from ..dataframes import opened
+from ..private import stream_sources
 from .plan import BatchInput
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class DriverFrameStream:
                 "start from the beginning"
             )
         frame = opened(self.label, self._source, settings.session)
-        self._check_identity(guarded(self.label, lambda: dict(self._source.frame_identity(frame))))
+        self._check_identity(stream_sources(frame))
         writer = frame.writeStream.foreachBatch(self._deliver).queryName(f"{self.label} ({uuid4().hex[:8]})")
         writer = writer.option("checkpointLocation", f"{_as_url(settings.directory)}/{path}")
         if settings.available_now:
@@ -223,7 +224,9 @@ class DriverFrameStream:
             writer = writer.trigger(processingTime=f"{max(1, settings.interval // 1000)} milliseconds")
         self._query = guarded(self.label, lambda: _started(self.label, writer))
 
-    def _check_identity(self, identity: Mapping[str, Any]) -> None:
+    def _check_identity(self, identity: Mapping[str, Any] | None) -> None:
+        if identity is None:
+            return
         before, self._at.identity = self._at.identity, identity
         changes = [] if before is None else changes_of_sources({self.label: before}, {self.label: identity})
         if changes and not self._settings.allow_changed:

@@ -10,7 +10,8 @@ import pytest
 
 from penstock.runners.spark.micro_batch import spark_job
 from penstock.runners.spark.micro_batch.exchange import Row
-from penstock.runners.spark.micro_batch.spark_job import SUBTASK_VARIABLE, RowFunction, SubtaskRdds
+from penstock.runners.spark.micro_batch.spark_job import RowFunction, SubtaskRdds
+from penstock.runners.spark.private import GROUP_VARIABLE
 
 PARALLELISM = 3
 
@@ -73,5 +74,5 @@ def test_more_subtasks_than_worker_groups_share_workers(
 def test_the_sessions_other_jobs_dont_see_the_variable(run: Callable[[], list[Any]], spark: Any) -> None:
     """The context's environment is restored."""
     run()
-    seen = spark.sparkContext.parallelize([0], 1).map(lambda _: os.environ.get(SUBTASK_VARIABLE)).collect()
+    seen = spark.sparkContext.parallelize([0], 1).map(lambda _: os.environ.get(GROUP_VARIABLE)).collect()
     assert [None] == seen
