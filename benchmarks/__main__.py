@@ -73,6 +73,7 @@ BENCHMARKS = {
     "async_calls": "streaming.async_calls",
     "kafka": "streaming.kafka",
     "spark_micro_batch": "spark.micro_batch",
+    "spark_parquet": "spark.parquet_streams",
     "state_memory": "spark.state_memory",
     "moved_shards": "spark.moved_shards",
 }

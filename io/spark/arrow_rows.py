@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...sdk.columns.column_bundle import dicts_of
+from ...sdk.columns.column_bundle import dicts_of, values_of
 from ...sdk.elements.row import Row, rows_of_dicts
 from ...sdk.errors import SinkError, SourceError
 from ...windowing.timestamp import Timestamp
@@ -104,8 +104,7 @@ def rows_of(batch: Any) -> list[Row]:
 
 
 def _values(column: Any) -> list[Any]:
-    values: list[Any] = column.to_pylist()
-    convert = _reader(column.type)
+    values, convert = values_of(column), _reader(column.type)
     return values if convert is None else [None if value is None else convert(value) for value in values]
 
 

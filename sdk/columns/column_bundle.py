@@ -7,7 +7,10 @@ sees rows: `values`, `timestamps` and `windows` are made of the columns when the
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Iterator
+from datetime import date, timezone
+from functools import lru_cache, partial
 from itertools import compress
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -299,6 +302,8 @@ def values_of(column: Any) -> list[Any]:
         return column
     from pyarrow import types
 
+    if types.is_timestamp(column.type) or types.is_date32(column.type):
+        return _times(column)
     if types.is_dictionary(column.type):
         # Equal values are one object.
         known = [*values_of(column.dictionary), None]
@@ -308,6 +313,34 @@ def values_of(column: Any) -> list[Any]:
     else:
         # In a quarter of the time.
         values = column.to_numpy().tolist()
+    return values
+
+
+def _times(column: Any) -> list[Any]:
+    """Return the values of an array of timestamps or dates, in a twentieth of the time that Arrow takes."""
+    import pyarrow
+
+    kind = column.type
+    first = pyarrow.scalar(0, kind).as_py()
+    is_date = pyarrow.types.is_date32(kind)
+    # Beside Python's times, Arrow has pandas' of nanoseconds; and the offset of a zone varies.
+    if not is_date and (kind.unit == "ns" or (kind.tz not in (None, "UTC") and type(first.tzinfo) is not timezone)):
+        values: list[Any] = column.to_pylist()
+        return values
+    if is_date or kind.unit == "us":
+        numbers = column.cast(pyarrow.int32() if is_date else pyarrow.int64())
+    else:
+        numbers = column.cast(pyarrow.timestamp("us", kind.tz)).cast(pyarrow.int64())
+    if column.null_count:
+        numbers = numbers.fill_null(0)
+    array = numbers.to_numpy()
+    if is_date:
+        values = list(map(date.fromordinal, (array.astype("int64") + first.toordinal()).tolist()))
+    else:
+        values = list(map(first.__add__, array.view("timedelta64[us]").tolist()))
+    if column.null_count:
+        for index in column.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
+            values[index] = None
     return values
 
 
@@ -442,6 +475,27 @@ def dicts_of(names: list[str], columns: list[list[Any]], n: int) -> list[dict[st
         for row, value in zip(dicts, column, strict=True):
             row[name] = value
     return dicts
+
+
+def light_rows(batch: Any, fields: tuple[str, ...]) -> list[Any] | None:
+    """Return for each row an object with some of its fields, in half the time of a `Row`; None if one is missing.
+
+    >>> import pyarrow
+    >>> light_rows(pyarrow.record_batch({"a": [1], "b": ["x"], "c": [2.5]}), ("c", "a"))
+    [Row(c=2.5, a=1)]
+    >>> light_rows(pyarrow.record_batch({"a": [1]}), ("b",))
+    """
+    names = batch.schema.names
+    if not all(field in names and not field.startswith("_") for field in fields):
+        return None
+    return list(map(_light_row(fields), zip(*(values_of(batch.column(field)) for field in fields), strict=True)))
+
+
+@lru_cache(maxsize=64)
+def _light_row(fields: tuple[str, ...]) -> Callable[[tuple[Any, ...]], Any]:
+    """Return the function from values to a row; one of C, as is the reading of a field."""
+    make: Any = namedtuple
+    return partial(tuple.__new__, make("Row", fields))
 
 
 @restores("values-of-columns", 1)

@@ -87,3 +87,45 @@ def _returns_value(code: CodeType) -> bool:
             return True
         before = instruction
     return False
+
+
+# Functions that show the local variables of their caller.
+_SEES_LOCALS = {"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe", "stack"}
+
+
+@lru_cache(maxsize=256)
+def fields_read(code: CodeType) -> tuple[str, ...] | None:
+    """Return the attributes that a function reads of its first parameter, if it does nothing else with it.
+
+    Returns None if it may do something else, or reads none.
+
+    >>> fields_read((lambda row, n=2: (row.a.b, row.c)).__code__)
+    ('a', 'c')
+    >>> fields_read((lambda row: print(row.a, row)).__code__), fields_read((lambda row: 1).__code__)
+    (None, None)
+    """
+    if not code.co_argcount or not _SEES_LOCALS.isdisjoint(code.co_names):
+        return None
+    name = code.co_varnames[0]
+    if name in code.co_cellvars:
+        return None
+    found: list[str] = []
+    is_loaded = False
+    for instruction in dis.get_instructions(code):
+        if is_loaded:
+            if instruction.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+                return None
+            found.append(instruction.argval)
+        is_loaded = instruction.opname in ("LOAD_FAST", "LOAD_FAST_BORROW") and instruction.argval == name
+        used = instruction.argval
+        if not is_loaded and instruction.opname not in _CONSTANTS and (used == name or _is_among(name, used)):
+            return None
+    return tuple(dict.fromkeys(found)) or None
+
+
+# Instructions whose argument is no variable of the function.
+_CONSTANTS = {"LOAD_CONST", "RETURN_CONST", "LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "KW_NAMES", "STORE_ATTR"}
+
+
+def _is_among(name: str, used: Any) -> bool:
+    return isinstance(used, tuple) and name in used

@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ....sdk import graph
-from ....sdk.columns.column_bundle import ColumnBundle
-from ....sdk.dofn.dofn import BundleContextParam, BundleFinalizer, DoFn
-from ....sdk.dofn.signature import Argument
+from ....sdk.columns.column_bundle import ColumnBundle, as_rows, light_rows
+from ....sdk.dofn.dofn import BundleContextParam, BundleFinalizer, DoFn, FilterDoFn, FlatMapDoFn, MapDoFn
+from ....sdk.dofn.signature import Argument, user_function
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Shape, narrowed
 from ....sdk.elements.defensive_copy import defensive_copy
 from ....sdk.elements.element_wrappers import (
@@ -26,9 +27,11 @@ from ....sdk.elements.element_wrappers import (
     unwrapped,
 )
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
+from ....sdk.user_code.signatures import fields_read
 from ....sdk.user_code.step_slot import NO_STEP, StepTimes, here
 from ....transforms.par_do.splittable_par_do import WorkToTheEnd
 from ....windowing import TimestampedValue
+from ....windowing.buckets import bucketing
 from ..kernels.descriptions import Operation, ParDoOperation, operation_of
 from ..kernels.stages import StageDescription, StageKernel, labels_of, stage_kernel
 from ..plan import fusion
@@ -290,6 +293,34 @@ def _overriding(operations: tuple[Operation, ...], method: str) -> list[tuple[in
     ]
 
 
+def _fields_read(operations: Sequence[Operation]) -> tuple[str, ...] | None:
+    """Return the fields that operations read of an element, up to the first that outputs what its function makes.
+
+    Returns None if one of them may do something else with the element.
+    """
+    fields: list[str] = []
+    for operation in operations:
+        if not isinstance(operation, ParDoOperation):
+            # Other windows may depend on the element.
+            if bucketing(operation.window_fn) is None:
+                return None
+            continue
+        fn, arguments = user_function(operation.fn), operation.arguments
+        is_element = [argument.marker is DoFn.ElementParam for argument in arguments]
+        is_first = sum(is_element) == 1 and is_element[0] and arguments[0].keyword is None
+        if type(operation.fn) not in _OF_FUNCTIONS or not is_first or operation.remembers:
+            return None
+        read = fields_read(fn.__code__) if isinstance(fn, FunctionType) else None
+        if read is None:
+            return None
+        fields += read
+        if type(operation.fn) is not FilterDoFn:
+            return tuple(dict.fromkeys(fields))
+    return None
+
+
+_OF_FUNCTIONS = (MapDoFn, FlatMapDoFn, FilterDoFn)
+
 # Parameters whose values the loop has for each element.
 _ELEMENT_WISE = {
     DoFn.ElementParam,
@@ -331,6 +362,7 @@ class Chain:
             for op in operations
         )
         self._bundle_arguments: dict[str, Any] = {}
+        self._fields = _fields_read(operations)
 
     def run(self, bundle: Bundle) -> None:
         """Process a bundle."""
@@ -346,7 +378,7 @@ class Chain:
         before = slot.enter(kernel)
         began = slot.since
         try:
-            kernel.run(bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+            kernel.run(self._values(bundle), bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
         except BaseException as error:
             reraise(self._attributed(error, kernel))
         finally:
@@ -354,6 +386,17 @@ class Chain:
         self._times.took(slot.since - began, self._bundle_size)
         if passed is not None:
             passed(self._first, len(bundle), bundle)
+
+    def _values(self, bundle: Bundle) -> list[Any]:
+        """Return the elements; of columns with those fields alone that the operations read, if they do nothing else."""
+        fields = self._fields
+        if fields is not None and isinstance(bundle, ColumnBundle) and bundle.elements is as_rows:
+            # What looks at the elements is shown whole ones.
+            batch = None if self._executor.passed is not None else bundle.records
+            light = None if batch is None else light_rows(batch, fields)
+            if light is not None:
+                return light
+        return bundle.values
 
     def _kernel(self, shape: Shape, counts: bool, is_timed: bool) -> StageKernel:
         executor, fold = self._executor, self._executor.fold

@@ -19,7 +19,8 @@ import attrs
 
 from ....frozen import frozen
 from ....sdk import graph
-from ....sdk.elements.bundle import expanded
+from ....sdk.columns.column_bundle import ColumnBundle
+from ....sdk.elements.bundle import Bundle, expanded
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.sources.unbounded import UnboundedSource
 from ....sdk.user_code.serialization import dumps
@@ -273,7 +274,7 @@ class MicroBatchSubtask:
                 count.read += len(bundle)
                 count.written += len(bundle)
                 if isinstance(split, FrameRows):
-                    newest = max(expanded(bundle.timestamps, len(bundle)))
+                    newest = _newest(bundle)
                     self._newest[split.label] = max(newest, self._newest.get(split.label, newest))
                 send(bundle)
                 self.execution.spill_excess()
@@ -414,6 +415,13 @@ def _read_range(source: UnboundedSource[Any], split: PartitionRange, now: int) -
         yield from reader.read_to(split.end, Timestamp.of_micros(now))
     finally:
         reader.close()
+
+
+def _newest(bundle: Bundle) -> int:
+    if isinstance(bundle, ColumnBundle) and not isinstance(bundle.micros, int):
+        return int(bundle.micros.max())
+    newest: int = max(expanded(bundle.timestamps, len(bundle)))
+    return newest
 
 
 def _take_metrics(metrics: MetricsContainer) -> MetricsContainer:
