@@ -16,6 +16,8 @@ import penstock as beam
 from penstock.beam.import_hook import install_import_hook
 from penstock.sdk.errors import UnsupportedError
 from penstock.sdk.options import PipelineOptions
+from penstock.sdk.options.value_provider import RuntimeValueProvider
+from penstock.testing import assert_that, equal_to
 
 _numbers = itertools.count()
 
@@ -72,6 +74,15 @@ def test_a_table_is_named_by_its_parts(bigquery: BigQueryServer, name: str) -> N
     with beam.Pipeline() as p:
         _ = p | beam.Create(ROWS) | Write(BigQuerySink(name, DATASET, PROJECT, "key:INTEGER,n:INTEGER"))
     assert ROWS == sorted(bigquery.rows(name), key=lambda row: row["key"])
+
+
+def test_a_table_without_a_project_is_of_that_of_the_options(bigquery: BigQueryServer, name: str) -> None:
+    """Also one that the options name."""
+    table = bigquery.make(name, [("n", "INTEGER")])
+    assert [] == bigquery.client().insert_rows_json(table.replace(":", "."), [{"n": 1}], retry=None)
+    provider = RuntimeValueProvider("table", str, table.partition(":")[2])
+    with beam.Pipeline(options=PipelineOptions([f"--project={PROJECT}"])) as p:
+        assert_that(p | beam.io.ReadFromBigQuery(table=provider), equal_to([{"n": 1}]))
 
 
 def test_options_of_a_schema_s_update_are_those_of_load_jobs() -> None:
