@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,34 +47,30 @@ def table(bigquery: BigQueryServer) -> str:
 
 @pytest.fixture
 def rest(bigquery: BigQueryServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpProxy]:
-    proxy = HttpProxy(bigquery.url)
-    monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", proxy.url)
-    yield proxy
-    proxy.close()
+    with closing(HttpProxy(bigquery.url)) as proxy:
+        monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", proxy.url)
+        yield proxy
 
 
 @pytest.fixture
 def storage(bigquery: BigQueryServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[GrpcProxy]:
-    proxy = GrpcProxy(f"127.0.0.1:{bigquery.grpc_port}")
-    monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", proxy.address)
-    yield proxy
-    proxy.close()
+    with closing(GrpcProxy(f"127.0.0.1:{bigquery.grpc_port}")) as proxy:
+        monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", proxy.address)
+        yield proxy
 
 
 @pytest.fixture
 def messages(pubsub: PubsubServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[GrpcProxy]:
-    proxy = GrpcProxy(f"127.0.0.1:{pubsub.port}")
-    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", proxy.address)
-    yield proxy
-    proxy.close()
+    with closing(GrpcProxy(f"127.0.0.1:{pubsub.port}")) as proxy:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", proxy.address)
+        yield proxy
 
 
 @pytest.fixture
 def objects(gcs: GcsServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpProxy]:
-    proxy = HttpProxy(gcs.url)
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.url)
-    yield proxy
-    proxy.close()
+    with closing(HttpProxy(gcs.url)) as proxy:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.url)
+        yield proxy
 
 
 def denied(proxy: Refusals, requests: str, answer: Any, said: str, run: Callable[[], Any]) -> None:
