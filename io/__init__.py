@@ -21,21 +21,10 @@ write one), a Sink with its SinkWriter, or a FileBasedSink.
 
 Sinks only append, except for tables, WriteToRedis and WriteToChangelog, which take retractions, too.
 
-write_into.py          base class of the transforms that write into a sink
-opened_sink.py         base class of sinks that keep something open between calls
-message_sink.py        base class of sinks whose messages are part of a checkpoint until it is complete
-record_blocks.py       records of a writer's token, in compressed blocks
-recent_ids.py          ids of the last messages that were read, by which repeated ones are dropped
-net_changes.py         what signed changes of keys come to
+connections/           servers, stores, lost connections and waits: what connectors share
+sinks/                 transactions, staged records and dead letters: what their sinks share
 records.py             fields of dicts, Rows, named tuples and dataclasses
-dead_letters.py        records that a sink's target refuses
-prefetching_reader.py  base class of readers whose client fetches in threads of its own
 first_elements.py      the first elements of unbounded sources, for bounded reads
-lost_connections.py    errors of stores and databases that may answer later
-google_credentials.py  credentials of Google's clients, also of an impersonated account
-waiting.py             waits for a store that doesn't answer
-tls.py                 files of an encrypted connection
-server_connection.py   base class of what transforms know of a server
 optional_package.py    packages that only some formats need, imported when such a format is used
 avro_types.py          Avro's types as those of columns
 enrichment_handlers/   handlers of `Enrichment`

@@ -17,8 +17,8 @@ import msgspec
 from ...sdk.elements.bundle import Bundle, expanded
 from ...sdk.errors import SinkError
 from ...sdk.sink import SinkContext, SinkSpec
-from ..message_sink import MessageSink
-from ..net_changes import NetChanges
+from ..sinks.message_sink import MessageSink
+from ..sinks.net_changes import NetChanges
 from .client import TableName
 from .rows import DELETE, UPSERT
 from .sinks import prepared

@@ -21,9 +21,9 @@ from ...frozen import frozen
 from ...sdk.errors import PenstockError, SinkError, SourceError, missing_extra
 from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
-from ..google_credentials import ADVICE, QUOTA_ADVICE, advice_on, credentials
-from ..lost_connections import LIMITS_OF_GOOGLE, is_lost, reasons_of
-from ..waiting import patiently
+from ..connections.google_credentials import ADVICE, QUOTA_ADVICE, advice_on, credentials
+from ..connections.lost_connections import LIMITS_OF_GOOGLE, is_lost, reasons_of
+from ..connections.waiting import patiently
 
 T = TypeVar("T")
 

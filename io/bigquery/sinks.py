@@ -26,10 +26,10 @@ from ...sdk.errors import PenstockError, SinkError
 from ...sdk.redaction import logger_of, redacted, redacted_cause
 from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
 from ...sdk.user_code.error_text import text_or_class
+from ..connections.waiting import patiently, paused
 from ..files.filesystem import filesystem_for, join_path
-from ..opened_sink import OpenedSink
-from ..record_blocks import BlockWriter, records_of
-from ..waiting import patiently, paused
+from ..sinks.opened_sink import OpenedSink
+from ..sinks.record_blocks import BlockWriter, records_of
 from .client import LATER, TableName, advice_of_reason, exceptions, package
 from .schemas import as_json
 from .streams import RowStream

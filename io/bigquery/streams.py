@@ -14,7 +14,7 @@ from typing import Any
 
 from ...sdk.coders.coder import shortened
 from ...sdk.errors import RejectedRecordError, SinkError
-from ..waiting import Busy
+from ..connections.waiting import Busy
 from .client import TableName, exceptions
 from .schemas import Column
 from .tables import Tables

@@ -9,9 +9,9 @@ import attrs
 
 from ...sdk.claims import server_key
 from ...sdk.redaction import looks_secret, redacted, redacted_cause
-from ..lost_connections import is_lost_connection
+from ..connections.lost_connections import is_lost_connection
+from ..connections.server_connection import ServerConnection, as_in_urls, hidden
 from ..optional_package import optional_package
-from ..server_connection import ServerConnection, as_in_urls, hidden
 
 # Texts of values are the same in the log and in queries, whatever the server's settings are.
 _SETTINGS = (

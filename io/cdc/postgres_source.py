@@ -14,7 +14,7 @@ from ...sdk.redaction import logger_of
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import Timestamp
-from ..lost_connections import is_lost_connection
+from ..connections.lost_connections import is_lost_connection
 from .postgres_log import ChangeLog, Offset
 from .postgres_server import PostgresServer, psycopg_of
 from .postgres_slot import IN_USE_WITHIN, ReplicationSlot, lsn_text

@@ -10,8 +10,8 @@ from typing import Any
 
 from ...sdk.errors import PenstockError, SinkError, SourceError, UnsupportedError
 from ...sdk.redaction import redacted, redacted_cause, without_environment
+from ..connections.lost_connections import is_lost
 from ..files.filesystem import AnyPath, absolute_path, path_string
-from ..lost_connections import is_lost
 from ..optional_package import optional_package
 
 # The process in which the client was used first.  In its forked children the client doesn't work.

@@ -9,7 +9,7 @@ from ...sdk.elements.row import Row
 from ...sdk.redaction import redacted
 from ...transforms.enrichment import EnrichmentSourceHandler
 from ...transforms.services.request_response import UserCodeExecutionException, UserCodeRemoteSystemException
-from ..lost_connections import is_lost_connection
+from ..connections.lost_connections import is_lost_connection
 from ..sql.database import database_of
 from ..sql.dialect import MARK
 

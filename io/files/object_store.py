@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 from ...sdk.impersonation import impersonated_accounts
 from ...sdk.redaction import redacted, without_environment
-from ..google_credentials import ADVICE, credentials
-from ..google_credentials import advice_on as advice_of_google
-from ..lost_connections import is_lost
-from ..waiting import patiently
+from ..connections.google_credentials import ADVICE, credentials
+from ..connections.google_credentials import advice_on as advice_of_google
+from ..connections.lost_connections import is_lost
+from ..connections.waiting import patiently
 
 
 class Store(NamedTuple):

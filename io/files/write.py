@@ -9,7 +9,7 @@ from ...sdk.pvalue import PCollection, PDone
 from ...sdk.sink import ComposedSink
 from ...sdk.type_variables import A
 from ...transforms.write import Stage, WriteAs
-from ..write_into import WriteInto
+from ..sinks.write_into import WriteInto
 from .sinks.published_files import PublishedFiles, published_by_demand, sharded
 from .sinks.sink import StagedFileSink
 from .sinks.windowed_sink import is_windowed, written_by_window

@@ -17,9 +17,9 @@ from typing import Any
 
 from ...sdk.errors import PenstockError, SinkError, SourceError
 from ...sdk.redaction import looks_secret, redacted, redacted_cause
+from ..connections.lost_connections import is_lost
 from ..files.filesystem import absolute_path
 from ..lakehouse.table import ConflictError
-from ..lost_connections import is_lost
 from ..optional_package import optional_package
 
 # The properties that say where a catalog is.

@@ -17,9 +17,9 @@ from typing import Any
 import attrs
 
 from ...sdk.redaction import redacted
+from ..connections.server_connection import ServerConnection
+from ..connections.waiting import Outage, is_stopping
 from ..optional_package import optional_package
-from ..server_connection import ServerConnection
-from ..waiting import Outage, is_stopping
 
 # How long a cluster is looked for, in seconds, before a run starts and when it ends: Java's clients do as long.
 REACHED_WITHIN = 60.0

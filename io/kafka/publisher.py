@@ -21,7 +21,7 @@ from ...frozen import frozen
 from ...sdk.coders.coder import shortened
 from ...sdk.errors import SinkError
 from ...sdk.transaction_series import digest_of_sink, series_of
-from ..waiting import is_stopping, paused
+from ..connections.waiting import is_stopping, paused
 from .client import (
     PARTITION_EOF,
     Connection,

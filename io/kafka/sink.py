@@ -20,9 +20,9 @@ from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
-from ..net_changes import NetChanges
-from ..opened_sink import OpenedSink
 from ..records import as_dict, is_record
+from ..sinks.net_changes import NetChanges
+from ..sinks.opened_sink import OpenedSink
 from .client import Connection, closed, described, error_of, metadata, package, waits
 from .limits import CLIENT_BYTES, DEFAULT_BYTES, is_topic, limits_of, size_of
 from .publisher import TOKENS, Publisher, Series, create_topic

@@ -18,7 +18,7 @@ from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.duration import DurationTypes
 from ...windowing.timestamp import Timestamp
-from ..prefetching_reader import PrefetchingReader
+from ..connections.prefetching_reader import PrefetchingReader
 from .client import (
     OFFSET_LOST,
     PARTITION_EOF,

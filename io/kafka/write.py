@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...sdk.sink import Sink
-from ..write_into import WriteInto
+from ..sinks.write_into import WriteInto
 from .client import Connection, Settings, package
 from .registry.formats import RegistryFormat
 from .serialization import Encoder, encoder_of

@@ -22,9 +22,9 @@ from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.retry import FuzzedExponentialIntervals
 from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
 from ...sdk.user_code.error_text import text_or_class
+from ..connections.waiting import patiently
 from ..files.filesystem import filesystem_for, join_path
-from ..opened_sink import OpenedSink
-from ..waiting import patiently
+from ..sinks.opened_sink import OpenedSink
 from .changes import with_signs
 from .commits import CommitName
 from .net_rows import NetRows, net_rows

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 import attrs
 
 from ...sdk.sources.bounded import BoundedSource
-from ..waiting import patiently
+from ..connections.waiting import patiently
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...sdk.pvalue import PCollection
 from ...sdk.typehints.arrow_schema import schema_of
-from ..write_into import WriteInto
+from ..sinks.write_into import WriteInto
 from .sink import LakehouseSink
 from .table import LakehouseTable
 

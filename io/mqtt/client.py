@@ -19,9 +19,9 @@ from ...frozen import frozen
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.redaction import redacted
 from ...sdk.user_code.error_text import text_or_class
+from ..connections.server_connection import ServerConnection, hidden
+from ..connections.tls import Tls
 from ..optional_package import optional_package
-from ..server_connection import ServerConnection, hidden
-from ..tls import Tls
 
 # How long a broker is looked for, in seconds, before a run starts.
 REACHED_WITHIN = 60.0

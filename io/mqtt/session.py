@@ -22,7 +22,7 @@ from ...frozen import frozen
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
 from ...sdk.user_code.error_text import text_or_class
-from ..recent_ids import RecentIds
+from ..connections.recent_ids import RecentIds
 from .client import Client, Connection, forget
 from .messages import MqttMessage, message_of
 

@@ -17,9 +17,9 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
 from ...sdk.sink import SinkContext
 from ...sdk.type_variables import A
-from ..message_sink import MessageSink
-from ..waiting import WAITS, is_stopping
-from ..write_into import WriteInto
+from ..connections.waiting import WAITS, is_stopping
+from ..sinks.message_sink import MessageSink
+from ..sinks.write_into import WriteInto
 from .client import Client, Connection, is_topic, properties_of
 from .messages import ID_PROPERTY
 

@@ -23,10 +23,10 @@ from ...sdk.claims import server_key
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.redaction import looks_secret, redacted
 from ...sdk.user_code.error_text import text_or_class
+from ..connections.server_connection import ServerConnection, hidden
+from ..connections.tls import Tls
+from ..connections.waiting import Busy, is_stopping
 from ..optional_package import optional_package
-from ..server_connection import ServerConnection, hidden
-from ..tls import Tls
-from ..waiting import Busy, is_stopping
 
 T = TypeVar("T")
 

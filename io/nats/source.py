@@ -14,7 +14,7 @@ from ...sdk.redaction import logger_of
 from ...sdk.sources.event_time_reader import EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import Timestamp
-from ..prefetching_reader import PrefetchingReader
+from ..connections.prefetching_reader import PrefetchingReader
 from .acknowledging import Acknowledger, durable_of
 from .client import called, js_errors
 from .messages import NatsMessage

@@ -16,9 +16,9 @@ from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import SinkContext
 from ...sdk.type_variables import A
-from ..message_sink import MessageSink
-from ..waiting import WAITS, Busy
-from ..write_into import WriteInto
+from ..connections.waiting import WAITS, Busy
+from ..sinks.message_sink import MessageSink
+from ..sinks.write_into import WriteInto
 from .client import Connection, called, is_subject, js_errors
 
 # The messages that are published before the first is acknowledged.

@@ -12,9 +12,9 @@ from ...frozen import frozen
 from ...sdk.errors import missing_extra
 from ...sdk.redaction import without_environment
 from ...sdk.user_code.error_text import text_or_class
-from ..google_credentials import ADVICE, advice_on, credentials
-from ..lost_connections import is_lost
-from ..server_connection import ServerConnection
+from ..connections.google_credentials import ADVICE, advice_on, credentials
+from ..connections.lost_connections import is_lost
+from ..connections.server_connection import ServerConnection
 
 # A call that isn't repeated by the client, silently, and how long its answer is waited for, in seconds.
 ONCE: Mapping[str, Any] = {"retry": None, "timeout": 10.0}

@@ -20,9 +20,9 @@ from typing import Any
 from ...frozen import frozen
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
-from ..lost_connections import is_limited, is_lost
-from ..recent_ids import RecentIds
-from ..waiting import RETRIED_AFTER
+from ..connections.lost_connections import is_limited, is_lost
+from ..connections.recent_ids import RecentIds
+from ..connections.waiting import RETRIED_AFTER
 from .client import ONCE, Resource, error_of_client, open_subscriber, package
 
 _logger = logger_of(__name__)

@@ -17,8 +17,8 @@ from ...sdk.pvalue import PCollection, PDone
 from ...sdk.sink import SinkContext
 from ...transforms import Map
 from ...windowing.timestamp import MIN_MICROS
-from ..message_sink import MessageSink
-from ..write_into import WriteInto
+from ..sinks.message_sink import MessageSink
+from ..sinks.write_into import WriteInto
 from .client import Resource, error_of_client, open_publisher, package
 from .messages import PubsubMessage, attribute_of_micros
 

@@ -15,8 +15,8 @@ import msgspec
 
 from ...frozen import frozen
 from ...sdk.coders.coder import shortened
-from ..dead_letters import Rejected
-from ..net_changes import NetChanges
+from ..sinks.dead_letters import Rejected
+from ..sinks.net_changes import NetChanges
 
 # The value of a key in Redis: text, or fields with their texts.
 Stored = bytes | dict[bytes, bytes]

@@ -15,8 +15,8 @@ import attrs
 from ...sdk.claims import server_key
 from ...sdk.redaction import HIDDEN, redacted
 from ...sdk.user_code.error_text import text_or_class
+from ..connections.server_connection import ServerConnection
 from ..optional_package import optional_package
-from ..server_connection import ServerConnection
 
 T = TypeVar("T")
 

@@ -24,10 +24,10 @@ from ...sdk.errors import SinkError
 from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
 from ...sdk.transaction_series import pattern_of
 from ...sdk.type_variables import A
-from ..dead_letters import Rejected, raise_for, tell
-from ..opened_sink import OpenedSink
 from ..records import as_dict, is_record
-from ..write_into import WriteInto
+from ..sinks.dead_letters import Rejected, raise_for, tell
+from ..sinks.opened_sink import OpenedSink
+from ..sinks.write_into import WriteInto
 from .changes import Change, Effect, Stored, commands, decode_change, encode_change, net_effects
 from .server import RedisServer, package, queueing
 

@@ -9,9 +9,9 @@ from ...sdk.coders.coder import shortened
 from ...sdk.errors import SinkError
 from ...sdk.sink import SinkSpec
 from ...sdk.type_variables import A
-from ..dead_letters import Rejected
 from ..records import as_dict, is_record
-from ..write_into import WriteInto
+from ..sinks.dead_letters import Rejected
+from ..sinks.write_into import WriteInto
 from .changes import Change, Effect
 from .server import RedisServer
 from .sink import RedisSink

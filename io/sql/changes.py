@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from ...frozen import frozen
 from ...sdk.errors import SinkError
-from ..dead_letters import Rejected
+from ..sinks.dead_letters import Rejected
 from .database import SqlSession
 from .dialect import MARK, SqlDialect, is_about_a_row
 

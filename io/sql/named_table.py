@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import attrs
 
 from ...sdk.errors import PenstockError, SinkError
-from ..lost_connections import is_lost_connection
-from ..server_connection import ServerConnection
+from ..connections.lost_connections import is_lost_connection
+from ..connections.server_connection import ServerConnection
 from .database import SqlDatabase, SqlSession
 from .dialect import is_database_error
 

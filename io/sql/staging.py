@@ -12,8 +12,8 @@ from ...sdk.coders.coder import shortened
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.sink import SinkContext, SinkWriter
-from ..dead_letters import Rejected
-from ..lost_connections import is_lost_connection
+from ..connections.lost_connections import is_lost_connection
+from ..sinks.dead_letters import Rejected
 from .changes import PREFIX, TableChanges
 from .database import SqlSession
 from .dialect import MARK, is_database_error

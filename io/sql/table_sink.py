@@ -24,8 +24,8 @@ from typing import Any
 
 from ...sdk.errors import SinkError
 from ...sdk.sink import SinkContext, SinkSpec
-from ..dead_letters import Rejected, raise_for, tell
-from ..opened_sink import OpenedSink
+from ..sinks.dead_letters import Rejected, raise_for, tell
+from ..sinks.opened_sink import OpenedSink
 from .changes import PREFIX, TableChanges, in_schema_of, staging_table
 from .committed_transactions import CommittedTransactions
 from .database import SqlDatabase, SqlSession

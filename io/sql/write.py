@@ -12,7 +12,7 @@ from ...sdk.pvalue import PCollection
 from ...sdk.redaction import redacted
 from ...windowing.duration import DurationTypes, seconds_of_span
 from ..files.filesystem import AnyPath, path_string
-from ..write_into import WriteInto
+from ..sinks.write_into import WriteInto
 from .database import SqlAlchemyUrl, SqlDatabase, SqliteFile, check_path, database_of
 from .rows import Columns
 from .table_sink import TableSink

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-from ...io.waiting import stop_waiting, wait_again
+from ...io.connections.waiting import stop_waiting, wait_again
 
 # Python's default handlers, which are replaced.  A program's own handlers, and ignored signals, stay.
 _DEFAULTS = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}

@@ -34,7 +34,7 @@ from ....sdk.options.value_provider import ValueProvider, value_of
 from ....sdk.redaction import logger_of, redacted, redacted_cause
 from ....sdk.sink import Sink, SinkContext, SinkSpec
 from ....sdk.transaction_series import digest_of_sink
-from ...dead_letters import Rejected, tell
+from ...sinks.dead_letters import Rejected, tell
 from ..compression import CompressionTypes, CountingFile, open_for_writing
 from ..filesystem import AnyPath, FileSystem, absolute_path, filesystem_for, join_path, path_string, split_path
 from ..format import FileFormat, RecordWriter

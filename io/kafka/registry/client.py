@@ -14,8 +14,8 @@ from ....frozen import frozen
 from ....sdk.errors import PenstockError
 from ....sdk.redaction import redacted, redacted_cause
 from ....sdk.user_code.error_text import text_or_class
+from ...connections.waiting import patiently
 from ...optional_package import optional_package
-from ...waiting import patiently
 
 EXTRA = "kafka-registry"
 

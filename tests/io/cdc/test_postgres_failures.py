@@ -22,8 +22,9 @@ from support.io.postgres_tables import Tables, poll, read_all, signed
 from support.programs.running_program import wait_until
 
 import penstock as beam
-from penstock.io import ReadFromPostgresChanges, waiting
+from penstock.io import ReadFromPostgresChanges
 from penstock.io.cdc import postgres_slot, postgres_source
+from penstock.io.connections import waiting
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.drawing.drawing import mime_bundle
 from penstock.sdk.errors import SourceError

@@ -114,7 +114,7 @@ def test_a_commit_that_ends_soon_is_waited_for_though_the_program_is_to_stop(mon
     """One that doesn't is given up after two seconds; the next start finds out what became of it."""
     from confluent_kafka import KafkaException
 
-    monkeypatch.setattr("penstock.io.waiting._stopped_at", time.monotonic() - 60.0)
+    monkeypatch.setattr("penstock.io.connections.waiting._stopped_at", time.monotonic() - 60.0)
     Producer(AnswersLate(1.5), has_transactions=True).commit_transaction(60.0)
     began = time.monotonic()
     with pytest.raises(KafkaException, match="_TIMED_OUT"):

@@ -15,7 +15,7 @@ from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io import WriteToMqtt
-from penstock.io.waiting import stop_waiting, wait_again
+from penstock.io.connections.waiting import stop_waiting, wait_again
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.sdk.elements.bundle import Bundle

@@ -17,8 +17,8 @@ from support.runners.micro_batches import runner_of
 
 import penstock as beam
 from penstock.io import ReadFromNats, WriteToNats
+from penstock.io.connections.waiting import stop_waiting, wait_again
 from penstock.io.nats.write import Streams
-from penstock.io.waiting import stop_waiting, wait_again
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import PenstockError, RejectedRecordError, SinkError
@@ -194,7 +194,7 @@ def test_a_stream_that_stays_full_fails_the_commit(
     nats_server: NatsServer, is_to_stop: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a minute, and soon when a signal asks the program to stop; the error names the limits."""
-    monkeypatch.setattr("penstock.io.waiting.WAITS_WHILE_BUSY", 60.0 if is_to_stop else 0.5)
+    monkeypatch.setattr("penstock.io.connections.waiting.WAITS_WHILE_BUSY", 60.0 if is_to_stop else 0.5)
     full = Stream(nats_server, max_msgs=1, discard="new")
     sink = LabelledSink(WriteToNats(full.url, f"{full.name}.n").sink, "WriteToNats")
     token = staged(sink, [b"1", b"2"])

@@ -12,7 +12,8 @@ import redis
 from redis.connection import AbstractConnection
 from servers.redis_server import RedisServer
 
-from penstock.io import ReadFromRedisStream, WriteToRedisStream, waiting
+from penstock.io import ReadFromRedisStream, WriteToRedisStream
+from penstock.io.connections import waiting
 from penstock.io.redis import changes
 from penstock.io.redis import server as redis_connection
 from penstock.io.redis import sink as redis_sink

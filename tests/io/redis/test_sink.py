@@ -8,10 +8,11 @@ import sys
 import pytest
 
 import penstock as beam
-from penstock.io import WriteToRedis, net_changes
+from penstock.io import WriteToRedis
 from penstock.io.redis import changes
 from penstock.io.redis import sink as redis_sink
 from penstock.io.redis.sink import RedisSink
+from penstock.io.sinks import net_changes
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import MissingExtraError, SinkError
 from penstock.sdk.sink import LabelledSink

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from servers.crashing_connections import Fuse
 
-from penstock.io import waiting
-from penstock.io.lost_connections import is_lost_connection
+from penstock.io.connections import waiting
+from penstock.io.connections.lost_connections import is_lost_connection
 from penstock.io.sql.database import SqlConnector
 from penstock.io.sql.table_sink import TableSink
 from penstock.sdk.elements.bundle import Bundle

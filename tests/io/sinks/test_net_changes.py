@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.io import net_changes
-from penstock.io.net_changes import NetChanges
+from penstock.io.sinks import net_changes
+from penstock.io.sinks.net_changes import NetChanges
 from penstock.sdk import hash_partitions
 
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import attrs
 
-from ..frozen import frozen
-from ..sdk.coders.coder import shortened
-from ..sdk.errors import RejectedRecordError
-from ..sdk.metrics import DEAD_LETTERS
-from ..sdk.redaction import redacted
+from ...frozen import frozen
+from ...sdk.coders.coder import shortened
+from ...sdk.errors import RejectedRecordError
+from ...sdk.metrics import DEAD_LETTERS
+from ...sdk.redaction import redacted
 
 _logger = logging.getLogger(__name__)
 

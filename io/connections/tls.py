@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from ..frozen import frozen
+from ...frozen import frozen
 
 
 @frozen

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.io import waiting
-from penstock.io.waiting import is_stopping, patiently
+from penstock.io.connections import waiting
+from penstock.io.connections.waiting import is_stopping, patiently
 from penstock.runners.local.signals import stopping_on_signals
 
 

@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from ..frozen import frozen
-from ..sdk.elements.bundle import Bundle
-from ..sdk.sink import SinkContext, SinkWriter
+from ...frozen import frozen
+from ...sdk.elements.bundle import Bundle
+from ...sdk.sink import SinkContext, SinkWriter
 from .opened_sink import OpenedSink
 from .record_blocks import BlockWriter, records_of
 

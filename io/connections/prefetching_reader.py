@@ -6,8 +6,8 @@ import time
 from abc import abstractmethod
 from typing import Any, TypeVar
 
-from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
-from ..windowing.timestamp import Timestamp
+from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
+from ...windowing.timestamp import Timestamp
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from penstock.io.lost_connections import is_lost, is_lost_connection
+from penstock.io.connections.lost_connections import is_lost, is_lost_connection
 from penstock.sdk.errors import SinkError
 
 # What Delta's client says of a request without an answer, and of one with another status than 2xx.

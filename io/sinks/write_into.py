@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PCollection
-from ..sdk.type_variables import A
-from ..transforms.write import WriteAs
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PCollection
+from ...sdk.type_variables import A
+from ...transforms.write import WriteAs
 
 
 class WriteInto(PTransform[PCollection[A], Any]):

@@ -15,8 +15,8 @@ from support.runners.local_variants import EVERY_RUNNER
 
 import penstock as beam
 from penstock.io.bigquery.client import open_client
+from penstock.io.connections.google_credentials import _credentials_of, credentials
 from penstock.io.files.filesystem import filesystem_for
-from penstock.io.google_credentials import _credentials_of, credentials
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.errors import OptionsError, SinkError, SourceError
 from penstock.testing.util import assert_that, equal_to

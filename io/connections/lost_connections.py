@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Set
 from typing import Any
 
-from ..sdk.errors import PenstockError
+from ...sdk.errors import PenstockError
 
 # Stores
 

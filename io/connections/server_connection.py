@@ -10,8 +10,8 @@ from urllib.parse import quote, quote_plus
 
 import attrs
 
-from ..sdk.errors import PenstockError, RejectedRecordError, SinkError, SourceError
-from ..sdk.redaction import HIDDEN, redacted_cause
+from ...sdk.errors import PenstockError, RejectedRecordError, SinkError, SourceError
+from ...sdk.redaction import HIDDEN, redacted_cause
 from .lost_connections import is_lost
 from .waiting import WAITS, Outage, patiently
 

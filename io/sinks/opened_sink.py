@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Generic, TypeVar
 
-from ..sdk.sink import Sink, SinkContext
+from ...sdk.sink import Sink, SinkContext
 
 T = TypeVar("T")
 
