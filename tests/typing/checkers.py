@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -15,6 +16,9 @@ import attrs
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 DEFINITIONS = (HERE / "definitions.py").read_text()
+PYPROJECT = ROOT / "pyproject.toml"
+# What mypy would report in programs besides mistakes.
+ALLOWED = ("disallow_untyped_defs", "disallow_untyped_calls", "disallow_incomplete_defs", "warn_unreachable")
 # The file of all snippets.
 TABLE = "table.py"
 
@@ -62,23 +66,36 @@ def plain(revealed: str) -> str:
     return text.replace("Unknown", "Any")
 
 
-def _site(directory: pathlib.Path) -> pathlib.Path:
-    """Return a folder in which the package has its name."""
-    site = directory / "site"
+def _site() -> pathlib.Path:
+    """Return the folder in which the package has its name: that of `make lint`, whose cache mypy finds again."""
+    site = ROOT / ".editable"
     site.mkdir(exist_ok=True)
-    if not (site / "penstock").exists():
-        (site / "penstock").symlink_to(ROOT, target_is_directory=True)
+    with contextlib.suppress(FileExistsError):
+        (site / "penstock").symlink_to("..", target_is_directory=True)
     return site
 
 
+def _settings_of_mypy(modules: list[str]) -> str:
+    """Return the settings of `make lint`, with what is allowed in some modules."""
+    (shared,) = re.findall(
+        r"^\[tool\.mypy\]\n.*?(?=^\[(?!\[?tool\.mypy))", PYPROJECT.read_text(), re.DOTALL | re.MULTILINE
+    )
+    own = "".join(f"{name} = false\n" for name in ALLOWED)
+    return f"{shared}\n[[tool.mypy.overrides]]\nmodule = {json.dumps(modules)}\n{own}"
+
+
 def diagnostics_of_mypy(directory: pathlib.Path, files: list[str]) -> list[dict[str, Any]]:
-    """Run mypy with `--strict`, but for definitions without types, over files of a directory."""
+    """Run mypy with `--strict`, but for definitions without types, over files of a directory.
+
+    Its settings for all other modules are those of `make lint`, or what that has found about them would be found again.
+    """
+    settings = directory / "pyproject.toml"
+    settings.write_text(_settings_of_mypy([pathlib.Path(file).stem for file in files]))
     command = [
-        *(sys.executable, "-m", "mypy", "--strict", "--allow-untyped-defs", "--allow-untyped-calls"),
-        *("--allow-incomplete-defs", "--follow-imports=silent", "--no-error-summary", "--output=json"),
-        *(f"--cache-dir={ROOT / '.mypy_cache' / 'snippets'}", *files),
+        *(sys.executable, "-m", "mypy", f"--config-file={settings}", "--no-error-summary", "--output=json"),
+        *(f"--cache-dir={ROOT / '.mypy_cache'}", *files),
     ]
-    environment = {**os.environ, "MYPYPATH": str(_site(directory))}
+    environment = {**os.environ, "MYPYPATH": str(_site())}
     done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -88,7 +105,7 @@ def diagnostics_of_pyright(directory: pathlib.Path) -> list[dict[str, Any]]:
     """Run Pyright in its basic mode over a directory."""
     settings = {
         "include": ["*.py"],
-        "extraPaths": [str(_site(directory))],
+        "extraPaths": [str(_site())],
         "typeCheckingMode": "basic",
         "pythonVersion": f"{sys.version_info.major}.{sys.version_info.minor}",
     }
