@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # What is imported is compiled once, and not at each of a thousand starts.  An editable install compiles nothing.
 unexport PYTHONDONTWRITEBYTECODE
 PACKAGES := beam cli dataframe io options persistence runners sdk testing transforms triggers ui utils windowing
-COMPILE := $(BIN)/python -m compileall -q *.py $(PACKAGES)
+COMPILE := $(BIN)/python -m compileall -q -j 0 *.py $(PACKAGES)
 
 # Stamps: which installation .venv holds. The full one serves the demo too.
 CORE := $(VENV)/installed-core

@@ -88,6 +88,7 @@ class Modules:
     def __init__(self, directory: pathlib.Path, process: str) -> None:
         self._directory = directory
         self._process = process
+        self._files: dict[tuple[bool, str], pathlib.Path] = {}
         self._owners: dict[pathlib.Path, str] = {}
 
     def are_ours(self, item: pytest.Item) -> bool:
@@ -110,9 +111,12 @@ class Modules:
         return self._owners.get(file)
 
     def _file(self, item: pytest.Item) -> pathlib.Path:
-        # No directory in a file's name.
-        kind = "spark" if is_on_spark(item) else "other"
-        return self._directory / f"{kind}-{urllib.parse.quote(module_of(item), safe='')}"
+        known = is_on_spark(item), module_of(item)
+        if known not in self._files:
+            # No directory in a file's name.
+            kind = "spark" if known[0] else "other"
+            self._files[known] = self._directory / f"{kind}-{urllib.parse.quote(known[1], safe='')}"
+        return self._files[known]
 
 
 def parts(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
