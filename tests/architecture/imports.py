@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+from functools import cache
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -11,16 +12,18 @@ ROOT = pathlib.Path(__file__).parents[2]
 _OUTSIDE = frozenset({"tests", "benchmarks", "deploy", "docs", "build"})
 
 
+@cache
 def modules() -> dict[str, pathlib.Path]:
     """Return the modules of the package and their files: `sdk.graph`, and a package by its own name."""
+    folders = [path for path in ROOT.iterdir() if path.is_dir() and path.name not in _OUTSIDE and path.name[0] != "."]
     found = {}
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in sorted([*ROOT.glob("*.py"), *(path for folder in folders for path in folder.rglob("*.py"))]):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        if parts[0] not in _OUTSIDE and not parts[0].startswith("."):
-            found[".".join(parts).removesuffix("__init__").removesuffix(".")] = path
+        found[".".join(parts).removesuffix("__init__").removesuffix(".")] = path
     return found
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Return the modules that each module imports."""
     known = modules()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from architecture.imports import modules
 from support.programs import without_beam
 
 import penstock
@@ -26,11 +27,8 @@ with beam.Pipeline(options=PipelineOptions(["--runner=local"])) as p:
 """
 
 
-# Those of the package's core that take little time; `make without_beam` runs all tests of the core.
-SUITES = (
-    *("windowing", "triggers", "sdk/dofn", "sdk/elements", "transforms/combiners"),
-    *("sdk/test_inference.py", "sdk/test_typehints.py", "sdk/test_options.py", "sdk/test_pipeline.py"),
-)
+# Those that use most of the core and take little time; `make without_beam` runs all tests of the core.
+SUITES = ("sdk/test_options.py", "sdk/test_pipeline.py")
 
 
 def run(copy: pathlib.Path, *command: str) -> str:
@@ -91,10 +89,8 @@ def test_few_imports_of_the_package_are_inside_functions() -> None:
     """Most are at the top of their module; one that is used by one feature only may be lazy."""
     lazy = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if path.relative_to(PACKAGE).parts[0] not in ("tests", "docs", "benchmarks", "build", "examples")
-        # What was fetched or installed.
-        and not path.relative_to(PACKAGE).parts[0].startswith(".")
+        for name, path in modules().items()
+        if name.partition(".")[0] != "examples"
         for function in ast.walk(ast.parse(path.read_text()))
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
         for node in ast.walk(function)
