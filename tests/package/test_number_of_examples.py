@@ -16,10 +16,10 @@ from support.suite.examples import IN_SIMULATIONS, OF_VARIANTS, fewer_examples, 
 
 @pytest.mark.parametrize(
     ("declared", "given", "expected"),
-    [(10, None, 10), (100, None, 20), (1000, None, 100), (10, "500", 10), (100, "500", 500), (1000, "500", 500)],
+    [(10, None, 10), (100, None, 10), (1000, None, 100), (10, "500", 10), (100, "500", 500), (1000, "500", 500)],
 )
 def test_a_property_that_declares_few_examples_tries_all(declared: int, given: str | None, expected: int) -> None:
-    """Of others a tenth is tried, at least 20, or the number of the environment."""
+    """Of others a tenth is tried, at least 10, or the number of the environment."""
     assert expected == number_of_examples(declared, given)
 
 

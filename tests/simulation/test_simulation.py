@@ -37,7 +37,7 @@ from penstock.triggers import AccumulationMode, AfterProcessingTime, AfterWaterm
 from penstock.windowing import FixedWindows, TimestampedValue
 
 # Over all cells of the matrix; `make simulate` runs 10,000.
-SEEDS = 100
+SEEDS = 75
 
 
 def simulation_of(name: str, **settings: Any) -> Simulation:
@@ -61,7 +61,7 @@ def failing(simulation: Simulation, seeds: range, enough: int = 3) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_a_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> None:
+def test_many_seeds_lose_nothing_and_give_nothing_twice(name: str) -> None:
     """In each checkpoint mode and delivery, at any parallelism, with crashes, errors, hangs and duplicates.
 
     Each commit of aligned checkpoints publishes the results of a prefix, if the pipeline has a rule that tells it.
@@ -70,8 +70,8 @@ def test_a_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> None:
     happened = sum((each.totals for each in found), Counter[str]())
 
     assert [] == [failure for each in found for failure in each.failures]
-    assert sum(each.seeds for each in found) >= 9
-    assert happened["starts"] > 15
+    assert sum(each.seeds for each in found) >= 7
+    assert happened["starts"] > 11
     if name not in ("join", "sessions_with_retractions", "transfers"):
         # Of these no grouping can be folded.
         assert 0 < happened["accumulators"] < happened["folded"]

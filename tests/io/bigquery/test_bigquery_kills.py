@@ -17,7 +17,7 @@ from servers.bigquery_server import DATASET, BigQueryServer
 from support.programs.spark_programs import environment
 
 PROGRAM = Path(__file__).with_name("killed_numbers.py")
-KILLS = int(os.environ.get("KILLS", "3"))
+KILLS = int(os.environ.get("KILLS", "1"))
 RUNNER = os.environ.get("RUNNER", "local")
 
 

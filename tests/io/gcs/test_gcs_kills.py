@@ -16,7 +16,7 @@ from servers.gcs_server import GcsServer
 from penstock.io.files.filesystem import filesystem_for
 
 PROGRAM = Path(__file__).with_name("killed_numbers.py")
-KILLS = int(os.environ.get("KILLS", "2"))
+KILLS = int(os.environ.get("KILLS", "1"))
 
 
 def numbers_of(pattern: str) -> list[int]:

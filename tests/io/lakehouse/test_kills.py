@@ -18,7 +18,7 @@ from support.programs.polling import watched
 from support.programs.spark_programs import environment
 
 PROGRAM = Path(__file__).with_name("killed_copy.py")
-KILLS = int(os.environ.get("KILLS", "2"))
+KILLS = int(os.environ.get("KILLS", "1"))
 RUNNER = os.environ.get("RUNNER", "local")
 
 # The rows that are added before each kill.

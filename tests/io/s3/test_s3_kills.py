@@ -21,7 +21,7 @@ from support.programs.spark_programs import environment
 from penstock.io.files.filesystem import filesystem_for
 
 PROGRAM = Path(__file__).parents[1] / "lakehouse" / "killed_copy.py"
-KILLS = int(os.environ.get("KILLS", "2"))
+KILLS = int(os.environ.get("KILLS", "1"))
 FORMAT = os.environ.get("FORMAT", "delta")
 RUNNER = os.environ.get("RUNNER", "local")
 

@@ -15,7 +15,7 @@ from support.runners.local_variants import IN_SIMULATION, IN_THIS_PROCESS
 _GIVEN = os.environ.get("EXAMPLES")
 
 # A test that declares no more than these takes long for each, and tries all of them.
-FEW = 20
+FEW = 10
 
 # The part of the examples that a test declares of which one is tried, but at least `FEW`.
 _PART = 10
@@ -34,10 +34,10 @@ def variant_of(item: pytest.Item) -> str:
 def number_of_examples(declared: int, given: str | None) -> int:
     """Return how many examples are tried of a test that declares so many.
 
-    >>> [number_of_examples(declared, None) for declared in (10, 30, 100, 1000)]
-    [10, 20, 20, 100]
-    >>> [number_of_examples(declared, "500") for declared in (10, 100, 1000)]
-    [10, 500, 500]
+    >>> [number_of_examples(declared, None) for declared in (5, 30, 100, 1000)]
+    [5, 10, 10, 100]
+    >>> [number_of_examples(declared, "500") for declared in (5, 100, 1000)]
+    [5, 500, 500]
     """
     if declared <= FEW:
         return declared

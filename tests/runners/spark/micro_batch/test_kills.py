@@ -26,7 +26,7 @@ def test_a_driver_is_killed_with_its_jvm_and_workers(spark: object, tmp_path: pa
 
 def test_tasks_fail_are_repeated_and_lose_their_executor(standalone_cluster: str, tmp_path: pathlib.Path) -> None:
     """Each executor dies after writing its state: another attempt's output counts, and nothing of the first."""
-    run = KilledRun(tmp_path, seconds=2)
+    run = KilledRun(tmp_path, seconds=1.5)
     run.start_time -= 60
     settings = [
         "spark.executor.memory=512m",
