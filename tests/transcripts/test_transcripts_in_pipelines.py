@@ -19,15 +19,15 @@ BATCHES = [transcript for transcript in TRANSCRIPTS if not transcript.has_clocks
 # Forking takes longer than a transcript does; and so does a simulation, which takes checkpoints all the time.
 # Subtasks keep no order between the keys of one and those of another.
 UNORDERED = [attrs.evolve(transcript, in_order=False) for transcript in TRANSCRIPTS]
-SOME = UNORDERED[::9]
-MORE = UNORDERED[1::5]
+SOME = UNORDERED[::18]
+MORE = UNORDERED[1::8]
 
 # Those that take a TestStream.  Batches are run on every runner of the `runner` fixture.  A script is a job in any
 # case: `local-4` differs from `local` in its shuffles and its checkpoints, and the others have a part of that.
 STREAMS = [
     *((transcript, "local") for transcript in TRANSCRIPTS),
-    *((transcript, "local-4") for transcript in UNORDERED),
-    *((transcript, name) for name in IN_THIS_PROCESS if name != "local-4" for transcript in MORE),
+    *((transcript, "local-4") for transcript in UNORDERED[::2]),
+    *((transcript, name) for name in IN_THIS_PROCESS if name != "local-4" for transcript in SOME),
 ]
 
 

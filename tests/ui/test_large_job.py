@@ -69,7 +69,7 @@ def overlapping_boxes(browser: Browser) -> list[str]:
 
 def test_a_job_with_200_steps_and_32_subtasks_is_shown(tmp_path: pathlib.Path) -> None:
     """Every view within a moment, accessible and without errors; the graph can be read, searched and zoomed."""
-    flags = {"parallelism": SUBTASKS, "workers": 2, "checkpoint_interval": 1}
+    flags = {"parallelism": SUBTASKS, "workers": 2, "checkpoint_interval": 3}
     # The browser first: a worker that is forked while it starts has its pipe, and the start would wait for the worker.
     with running_browser(tmp_path) as browser, running(tmp_path, build, **flags) as result:
         browser.open(result.ui_url)

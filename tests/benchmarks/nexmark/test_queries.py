@@ -23,7 +23,9 @@ import penstock as beam
 GENERATOR = Generator(6_000, seed=1, rate=100)
 SETTINGS = Settings(open_time=10, max_log_events=100)
 
-RUNNERS = ["local", "local-2", "stream", "spark-batch", "spark-microbatch"]
+# Of elements, and of columns: `tests/model/test_columns.py` has every operation on columns on each runner.
+RUNNERS = ["local", "stream", "spark-batch", "spark-microbatch"]
+OF_COLUMNS = ["local", "local-2", "spark-microbatch"]
 
 
 def results_of(
@@ -100,6 +102,7 @@ def _run(
     return results_of(runner, stream, settings, numbers, max_records_per_batch=3_000)
 
 
+@pytest.mark.parametrize("runner_name", OF_COLUMNS, indirect=True, scope="module")
 @pytest.mark.parametrize("number", COLUMNAR)
 def test_a_query_on_columns_has_the_results_of_its_sql(
     number: int, columnar_results: dict[int, list[Result]], reference: Reference

@@ -118,15 +118,14 @@ def test_a_table_is_chosen_with_side_inputs_and_a_schema_by_the_table(bigquery: 
     assert ROWS == found(bigquery, name)
 
 
-@pytest.mark.parametrize("is_fixed", [False, True], ids=["by row", "fixed"])
 @pytest.mark.parametrize(
-    ("method", "disposition"),
+    ("method", "disposition", "is_fixed"),
     [
-        ("STREAMING_INSERTS", "WRITE_APPEND"),
-        ("STORAGE_WRITE_API", "WRITE_APPEND"),
-        ("STORAGE_WRITE_API", "WRITE_TRUNCATE"),
-        ("FILE_LOADS", "WRITE_APPEND"),
-        ("FILE_LOADS", "WRITE_TRUNCATE"),
+        ("STREAMING_INSERTS", "WRITE_APPEND", False),
+        ("STORAGE_WRITE_API", "WRITE_APPEND", True),
+        ("STORAGE_WRITE_API", "WRITE_TRUNCATE", False),
+        ("FILE_LOADS", "WRITE_APPEND", False),
+        ("FILE_LOADS", "WRITE_TRUNCATE", True),
     ],
 )
 def test_a_schema_is_chosen_with_side_inputs(

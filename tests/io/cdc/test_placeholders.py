@@ -159,8 +159,11 @@ FORMS: dict[str, tuple[Callable[[pathlib.Path, str, list[Any]], Any], bool]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("placeholder", [DEFAULT, "nichts \u00e4"])
-@pytest.mark.parametrize("form", FORMS)
+# Another placeholder is looked for where the default one is: in a form of JSON, and in one of Avro.
+CASES = [(DEFAULT, form) for form in FORMS] + [("nichts \u00e4", form) for form in ("dicts", "Rows of Avro")]
+
+
+@pytest.mark.parametrize(("placeholder", "form"), CASES)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_an_unchanged_value_is_that_of_the_former_row(
     tmp_path: pathlib.Path, column: str, form: str, placeholder: str

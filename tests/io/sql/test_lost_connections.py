@@ -30,19 +30,22 @@ class Loss(Fuse):
 
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_each_row_is_written_once(database, transactions, after, monkeypatch, caplog):
-    """Staged rows included, and rows that replace others; the log says so twice."""
+@pytest.mark.parametrize(("after", "each"), [(False, 4), (True, 1)], ids=["before", "after"])
+def test_each_row_is_written_once(database, transactions, after, each, monkeypatch, caplog):
+    """Staged rows included, and rows that replace others; the log says so twice.
+
+    Before a step is what was after the one before it, which the client knows to be done.
+    """
     monkeypatch.setattr(waiting, "FuzzedExponentialIntervals", lambda *_, **__: itertools.repeat(0.0))
     sink = database.sink()
     transactions.write(sink, Bundle([("ann", 0)]), transaction="0")
-    for number in itertools.count(1):
+    for count, number in enumerate(itertools.count(1, each), 1):
         database.connector.fuse = loss = Loss(number, after)
-        change = Bundle([("ann", number - 1), ("ann", number), (f"bob{number}", 1)], signs=[-1, +1, +1])
+        change = Bundle([("ann", count - 1), ("ann", count), (f"bob{count}", 1)], signs=[-1, +1, +1])
         caplog.clear()
         transactions.write(sink, change, transaction=str(number))
         database.connector.fuse = Fuse()
-        assert sorted([("ann", number), *((f"bob{n}", 1) for n in range(1, number + 1))]) == sorted(database.rows())
+        assert sorted([("ann", count), *((f"bob{n}", 1) for n in range(1, count + 1))]) == sorted(database.rows())
         if loss.steps > 0:
             break
         said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

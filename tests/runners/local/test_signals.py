@@ -92,8 +92,11 @@ def checkpoints(command: str, directory: pathlib.Path, *arguments: str) -> Any:
     return CliRunner().invoke(main, ["checkpoints", command, str(directory), *arguments])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("flags", [[], ["--parallelism=2"]], ids=["in one process", "in two workers"])
+@pytest.mark.parametrize(
+    ("number", "flags"),
+    [(signal.SIGINT, []), (signal.SIGTERM, ["--parallelism=2"])],
+    ids=["in one process", "in two workers"],
+)
 def test_a_signal_stops_a_stream_with_a_savepoint_from_which_the_next_start_resumes(
     number: int, flags: list[str], tmp_path: pathlib.Path
 ) -> None:

@@ -45,7 +45,6 @@ p.run().wait_until_finish()
 LAYOUTS = {
     "one process": ["--parallelism=2", "--workers=1", "--checkpoint_mode=unaligned"],
     "forks of the template": ["--parallelism=2", "--recovery=region"],
-    "spawned workers": ["--parallelism=2", "--start_method=spawn"],
     "strong delivery": ["--parallelism=2", "--delivery=strong"],
 }
 

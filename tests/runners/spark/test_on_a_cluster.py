@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -19,28 +18,12 @@ def measured(key, values):
     return key, first, again, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 """
 
-LARGE_GROUP = """
+# The memory of a worker is the most that it had: the keys, which may have more, come last.
+PROGRAM = """
+import resource
 import sys
 
 import helper
-
-import penstock as beam
-
-with beam.Pipeline(argv=sys.argv[2:]) as p:
-    (
-        p
-        | beam.Create(range(50))
-        | beam.FlatMap(lambda part: (("one key", part * 100_000 + n) for n in range(100_000)))
-        | beam.GroupByKey()
-        | beam.MapTuple(helper.measured)
-        | beam.Map(lambda found: " ".join(map(str, found)))
-        | beam.io.WriteToText(sys.argv[1])
-    )
-"""
-
-MANY_KEYS = """
-import resource
-import sys
 
 import penstock as beam
 
@@ -55,66 +38,66 @@ with beam.Pipeline(argv=sys.argv[2:]) as p:
     (
         p
         | beam.Create(range(50))
+        | beam.FlatMap(lambda part: (("one key", part * 100_000 + n) for n in range(100_000)))
+        | beam.GroupByKey()
+        | beam.MapTuple(helper.measured)
+        | beam.Map(lambda found: " ".join(map(str, found)))
+        | beam.io.WriteToText(sys.argv[1] + "/group")
+    )
+
+with beam.Pipeline(argv=sys.argv[2:]) as p:
+    (
+        p
+        | beam.Create(range(50))
         | beam.FlatMap(lambda part: ((part * 100_000 + n, 1) for n in range(100_000)))
         | beam.GroupByKey()
         | beam.ParDo(Measured())
         | beam.CombineGlobally(beam.combiners.TupleCombineFn(sum, max))
         | beam.MapTuple(lambda groups, memory: f"{groups} {memory}")
-        | beam.io.WriteToText(sys.argv[1])
+        | beam.io.WriteToText(sys.argv[1] + "/keys")
     )
 """
 
 
-@pytest.fixture
-def environment(tmp_path: pathlib.Path) -> dict[str, str]:
-    (tmp_path / "helper.py").write_text(HELPER)
-    # Don't use the bytecode of another test's helper.
-    return os.environ | {
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-
-
-def written(program: str, cluster: str, directory: pathlib.Path, environment: dict[str, str]) -> str:
-    """Return the line that a program has written in a process of its own."""
-    script = directory / "program.py"
-    script.write_text(program)
-    flags = ["--runner=spark-batch", f"--spark_master={cluster}", "--spark_conf", "spark.executor.memory=1g"]
+@pytest.fixture(scope="module")
+def written(standalone_cluster: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The line that each pipeline of the program has written, in a process of its own."""
+    directory = tmp_path_factory.mktemp("program")
+    (directory / "helper.py").write_text(HELPER)
+    (directory / "program.py").write_text(PROGRAM)
+    flags = ["--runner=spark-batch", f"--spark_master={standalone_cluster}", "--spark_conf", "spark.executor.memory=1g"]
     ran = subprocess.run(
-        [sys.executable, str(script), str(directory / "output"), *flags],
+        [sys.executable, "program.py", str(directory), *flags],
         cwd=directory,
-        env=environment,
+        env=os.environ
+        # Don't use the bytecode of another test's helper.
+        | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-4000:]
-    (line,) = [line for file in directory.glob("output-*") for line in file.read_text().splitlines()]
-    return line
+    lines = {}
+    for name in ("group", "keys"):
+        (lines[name],) = [line for file in directory.glob(f"{name}-*") for line in file.read_text().splitlines()]
+    return lines
 
 
-def test_a_group_of_five_million_values_fits_executors_of_a_gigabyte(
-    standalone_cluster: str, tmp_path: pathlib.Path, environment: dict[str, str]
-) -> None:
+def test_a_group_of_five_million_values_fits_executors_of_a_gigabyte(written: dict[str, str]) -> None:
     """Its values are iterated twice and never in memory together: five million of them would take 200 MB.
 
     The function is in a module beside the script.
     """
-    line = written(LARGE_GROUP, standalone_cluster, tmp_path, environment)
-    *found, memory = line.rsplit(" ", 3)
+    *found, memory = written["group"].rsplit(" ", 3)
 
     assert found == ["one key", str(sum(range(5_000_000))), "5000000"]
     assert int(memory) < 220_000
 
 
-def test_five_million_keys_fit_executors_of_a_gigabyte(
-    standalone_cluster: str, tmp_path: pathlib.Path, environment: dict[str, str]
-) -> None:
+def test_five_million_keys_fit_executors_of_a_gigabyte(written: dict[str, str]) -> None:
     """A task works on one key group at a time, of which there are 128."""
-    line = written(MANY_KEYS, standalone_cluster, tmp_path, environment)
-    groups, memory = line.split()
+    groups, memory = written["keys"].split()
 
     assert groups == "5000000"
     assert int(memory) < 400_000

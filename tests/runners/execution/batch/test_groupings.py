@@ -73,9 +73,18 @@ def blocks_of(root: Grouping, pairs: list[Any], is_columnar: bool) -> list[bytes
     return blocks
 
 
-@pytest.mark.parametrize("combiner", [TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST], ids=str)
-@pytest.mark.parametrize("key_of", [int, str, lambda i: (i, str(i))], ids=["integers", "texts", "tuples"])
-@pytest.mark.parametrize("is_columnar", [False, True])
+@pytest.mark.parametrize(
+    ("combiner", "key_of", "is_columnar"),
+    [
+        (TimestampCombiner.OUTPUT_AT_EOW, int, False),
+        (TimestampCombiner.OUTPUT_AT_LATEST, int, True),
+        (TimestampCombiner.OUTPUT_AT_EOW, str, True),
+        (TimestampCombiner.OUTPUT_AT_LATEST, str, False),
+        (TimestampCombiner.OUTPUT_AT_LATEST, lambda i: (i, str(i)), False),
+        (TimestampCombiner.OUTPUT_AT_EOW, lambda i: (i, str(i)), True),
+    ],
+    ids=["integers", "integers in columns", "texts in columns", "texts", "tuples", "tuples in columns"],
+)
 def test_small_groups_beyond_the_memory_are_grouped_in_parts(
     key_of: Any, combiner: TimestampCombiner, is_columnar: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ from penstock.testing import TestStream
 from penstock.windowing import IntervalWindow
 
 # Enough keys for columns of their own.
-KEYS = 3_000
+KEYS = 1_000
 
 
 class Longest(beam.CombineFn):

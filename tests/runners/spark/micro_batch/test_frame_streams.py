@@ -125,7 +125,7 @@ def expected(numbers: range) -> list[tuple[int, ...]]:
     ]
 
 
-@pytest.mark.parametrize("point", ["after-plan", "before-manifest", "after-manifest", "before-publication"])
+@pytest.mark.parametrize("point", ["after-plan", "before-manifest", "before-publication"])
 def test_a_restarted_driver_continues_in_the_middle_of_sparks_stream(
     run: Callable[..., Any], place: Path, point: str
 ) -> None:
