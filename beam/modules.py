@@ -42,11 +42,11 @@ _MODULES_OF_BEAM: Final[dict[str, tuple[str, ...]]] = {
     "io.filesystems": ("beam.io.file_systems", "beam.io.file_system", "io"),
     "io.localfilesystem": ("beam.io.file_system", "io"),
     "io.gcp.gcsfilesystem": ("beam.io.file_system",),
-    "io.gcp.gcsio": ("beam.io.gcs",),
-    "io.gcp.pubsub": ("beam.io.pubsub", "io.pubsub.read", "io.pubsub.write", "io.pubsub.messages"),
-    "io.gcp.bigquery": ("beam.io.bigquery",),
-    "io.gcp.bigquery_tools": ("beam.io.bigquery_schemas", "beam.io.bigquery_rows"),
-    "io.gcp.internal.clients.bigquery": ("beam.io.bigquery_schemas",),
+    "io.gcp.gcsio": ("beam.io.gcp.gcs",),
+    "io.gcp.pubsub": ("beam.io.gcp.pubsub", "io.pubsub.read", "io.pubsub.write", "io.pubsub.messages"),
+    "io.gcp.bigquery": ("beam.io.gcp.bigquery",),
+    "io.gcp.bigquery_tools": ("beam.io.gcp.bigquery_schemas", "beam.io.gcp.bigquery_rows"),
+    "io.gcp.internal.clients.bigquery": ("beam.io.gcp.bigquery_schemas",),
     "io.unbounded_source": ("beam.io.unbounded_source",),
     "io.utils": ("beam.io.counting_source", "beam.io.range_trackers", "beam.io.bounded_source"),
     "io.concat_source": ("beam.io.bounded_source",),
@@ -148,7 +148,7 @@ APART.update(
     {("io", name): "dataframe.row_files" for name in ("ReadFromCsv", "ReadFromJson", "WriteToCsv", "WriteToJson")}
 )
 # With Beam's parameters.
-APART[("io", "WriteToBigQuery")] = "beam.io.bigquery"
+APART[("io", "WriteToBigQuery")] = "beam.io.gcp.bigquery"
 
 # The latest Beam whose names are listed.
 BEAM_VERSION: Final = "2.77.0"

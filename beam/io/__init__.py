@@ -16,12 +16,7 @@ source_test_utils.py  checks of sources
 test_utils.py         temporary files, hashes and retries in tests
 tf_record.py          ReadFromTFRecord and WriteToTFRecord
 avro_schemas.py       Avro's schemas as Beam's portable schemas, and back
-bigquery_schemas.py   tables and schemas of BigQuery as plain values, and functions of them
-bigquery_rows.py      rows of BigQuery as lines of JSON and records of Avro
-gcs.py                GcsIO: operations on objects of Google Cloud Storage
+gcp/                  services of Google Cloud
 managed.py            Read and Write of systems by their names
 service_transforms.py reads and writes of services that penstock doesn't have
-service_values.py     values of Beam's transforms for BigQuery
-pubsub.py             ReadFromPubSub of several topics and subscriptions
-bigquery.py           WriteToBigQuery with Beam's parameters, and its constants
 """

@@ -11,7 +11,7 @@ from kafka.topics import Topic
 from servers.bigquery_server import BigQueryServer
 
 import penstock as beam
-from penstock.beam.io.bigquery import BigQuerySource
+from penstock.beam.io.gcp.bigquery import BigQuerySource
 from penstock.beam.io.managed import BIGQUERY, DELTA, ICEBERG, KAFKA, Read, Write
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.errors import UnsupportedError
@@ -146,7 +146,7 @@ def test_the_system_may_be_given_by_beams_name_of_it() -> None:
 
 def test_rows_with_the_types_of_a_table_are_written_to_it() -> None:
     """Columns may be NULL, or REPEATED."""
-    from penstock.beam.io.bigquery_rows import beam_row_from_dict, get_beam_typehints_from_tableschema
+    from penstock.beam.io.gcp.bigquery_rows import beam_row_from_dict, get_beam_typehints_from_tableschema
     from penstock.beam.typehints.row_type import RowTypeConstraint
 
     columns = [

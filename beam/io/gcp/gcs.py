@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
-from ...io.files.filesystem import FsspecFileSystem
-from ...sdk.errors import UnsupportedError
+from ....io.files.filesystem import FsspecFileSystem
+from ....sdk.errors import UnsupportedError
 
 __all__ = ["DEFAULT_READ_BUFFER_SIZE", "MAX_BATCH_OPERATION_SIZE", "GcsIO", "parse_gcs_path"]
 

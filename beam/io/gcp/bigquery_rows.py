@@ -18,11 +18,11 @@ import typing
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from ...io.optional_package import optional_package
-from ...sdk.coders.coder import Coder
-from ...sdk.elements.row import Row
-from ...windowing import Timestamp
-from ..typehints.row_type import RowTypeConstraint
+from ....io.optional_package import optional_package
+from ....sdk.coders.coder import Coder
+from ....sdk.elements.row import Row
+from ....windowing import Timestamp
+from ...typehints.row_type import RowTypeConstraint
 from .bigquery_schemas import TableSchema, get_bq_tableschema, get_dict_table_schema
 
 __all__ = [

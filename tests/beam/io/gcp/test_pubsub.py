@@ -8,7 +8,7 @@ from servers.pubsub_server import PubsubServer
 from support.programs.running_program import wait_until
 
 import penstock as beam
-from penstock.beam.io.pubsub import MultipleReadFromPubSub, PubSubSourceDescriptor
+from penstock.beam.io.gcp.pubsub import MultipleReadFromPubSub, PubSubSourceDescriptor
 from penstock.options.pipeline_options import PipelineOptions
 
 

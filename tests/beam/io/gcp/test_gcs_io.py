@@ -8,7 +8,7 @@ import pytest
 
 from penstock.beam.io.file_system import GCSFileSystem
 from penstock.beam.io.file_systems import FileSystems
-from penstock.beam.io.gcs import GcsIO, parse_gcs_path
+from penstock.beam.io.gcp.gcs import GcsIO, parse_gcs_path
 
 
 @pytest.fixture

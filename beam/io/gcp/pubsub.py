@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...io.pubsub.client import Resource
-from ...io.pubsub.read import ReadFromPubSub
-from ...sdk.ptransform import PTransform
-from ...sdk.pvalue import PBegin, PCollection
-from ...transforms import Flatten
+from ....io.pubsub.client import Resource
+from ....io.pubsub.read import ReadFromPubSub
+from ....sdk.ptransform import PTransform
+from ....sdk.pvalue import PBegin, PCollection
+from ....transforms import Flatten
 
 __all__ = ["MultipleReadFromPubSub", "PubSubSourceDescriptor", "parse_subscription", "parse_topic"]
 

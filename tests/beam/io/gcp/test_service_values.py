@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 import penstock as beam
-from penstock.beam.io.service_values import BigQueryDisposition
+from penstock.beam.io.gcp.service_values import BigQueryDisposition
 from penstock.io.pubsub.messages import PubsubMessage
 from penstock.testing import TestPipeline, assert_that, equal_to
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import attrs
 
-from ...io.bigquery.client import TableName, open_client
-from ...sdk.options.value_provider import ValueProvider
+from ....io.bigquery.client import TableName, open_client
+from ....sdk.options.value_provider import ValueProvider
 
 
 @attrs.define

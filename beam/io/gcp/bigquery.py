@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import attrs
 
-from ...io.bigquery.client import TableName
-from ...io.bigquery.read import ReadAllFromBigQuery, ReadFromBigQuery, ReadFromBigQueryRequest
-from ...io.bigquery.tables import AUTODETECT, Target
-from ...io.bigquery.write import WriteResult
-from ...io.bigquery.write import WriteToBigQuery as Write
-from ...sdk.errors import UnsupportedError
-from ...sdk.pvalue import PCollection
-from ..options import GoogleCloudOptions
+from ....io.bigquery.client import TableName
+from ....io.bigquery.read import ReadAllFromBigQuery, ReadFromBigQuery, ReadFromBigQueryRequest
+from ....io.bigquery.tables import AUTODETECT, Target
+from ....io.bigquery.write import WriteResult
+from ....io.bigquery.write import WriteToBigQuery as Write
+from ....sdk.errors import UnsupportedError
+from ....sdk.pvalue import PCollection
+from ...options import GoogleCloudOptions
 from .bigquery_schemas import RetryStrategy, TableReference, parse_table_schema_from_json
 from .service_values import BigQueryDisposition
 
