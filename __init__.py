@@ -36,8 +36,6 @@ from . import testing as testing
 from . import transforms as transforms
 from . import triggers as triggers
 from . import windowing as windowing
-from .sdk import extensions as _extensions
-from .sdk import namespaces as _namespaces
 from .sdk.applied import PipelineVisitor as PipelineVisitor
 from .sdk.coders import RowCoder as RowCoder
 from .sdk.columns.expressions import Column as Column
@@ -48,11 +46,13 @@ from .sdk.dofn.splittable_dofn import RestrictionProvider as RestrictionProvider
 from .sdk.elements.element_wrappers import Retracted as Retracted
 from .sdk.elements.element_wrappers import TaggedOutput as TaggedOutput
 from .sdk.elements.row import Row as Row
+from .sdk.names import extensions as _extensions
+from .sdk.names import namespaces as _namespaces
 from .sdk.pipeline import Pipeline as Pipeline
-from .sdk.preview import collect as collect
 from .sdk.ptransform import PTransform as PTransform
 from .sdk.ptransform import ptransform_fn as ptransform_fn
 from .sdk.pvalue import PCollection as PCollection
+from .sdk.runs.preview import collect as collect
 from .sdk.userstate import TimeDomain as TimeDomain
 from .sdk.watermark_estimators import WatermarkEstimatorProvider as WatermarkEstimatorProvider
 

@@ -16,7 +16,7 @@ from .cli.runner_list import describe_runners
 from .cli.short_errors import short_message
 from .cli.simulate import simulate
 from .cli.state import state
-from .sdk.foreign_programs import template_arguments
+from .sdk.names.foreign_programs import template_arguments
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False))
 ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -105,7 +105,7 @@ def check(files: tuple[Path, ...], beam: bool) -> None:
     parsed, and not run. The exit status is 1 if something is missing, otherwise 0. A note names what is accepted and
     has no effect.
     """
-    from .sdk.foreign_programs import missing_in
+    from .sdk.names.foreign_programs import missing_in
 
     found = False
     for file in (each for path in files for each in (sorted(path.rglob("*.py")) if path.is_dir() else [path])):

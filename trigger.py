@@ -1,6 +1,6 @@
 """Triggers and accumulation modes: the names of Beam's `transforms.trigger`.
 
-Type checkers read this module.  At run time `sdk/namespaces.py` has the names, and Beam's other ones.
+Type checkers read this module.  At run time `sdk/names/namespaces.py` has the names, and Beam's other ones.
 """
 
 from typing import TYPE_CHECKING, Any

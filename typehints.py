@@ -1,6 +1,6 @@
 """Type hints: the names of Beam's `typehints`.
 
-Type checkers read this module.  At run time `sdk/namespaces.py` has the names, and Beam's other ones.
+Type checkers read this module.  At run time `sdk/names/namespaces.py` has the names, and Beam's other ones.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
 """Beam: its names, its own classes and formats, and the import hook by which its programs run on penstock.
 
 `import penstock.beam` makes all of Beam's modules importable below `penstock`, and adds Beam's methods to the classes
-of the core.  The core doesn't import this package: it is an extension (`sdk/extensions.py`), which registers what it
-has.
+of the core.  The core doesn't import this package: it is an extension (`sdk/names/extensions.py`), which registers
+what it has.
 
 modules.py             Beam's module paths, and the modules with their names
 names.py               all names of Beam, from names.txt

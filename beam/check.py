@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ..sdk.errors import RunnerError
-from ..sdk.namespaces import namespace
+from ..sdk.names.namespaces import namespace
 from ..sdk.options.pipeline_options import PipelineOptions, flags_without_effect
 from ..sdk.runner import create_runner
 from .absent import AbsentMeta, described

@@ -15,9 +15,9 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from ..sdk import foreign_programs
-from ..sdk.extensions import import_in_workers
-from ..sdk.namespaces import AT_ROOT, MODULES, Namespace, namespace
+from ..sdk.names import foreign_programs
+from ..sdk.names.extensions import import_in_workers
+from ..sdk.names.namespaces import AT_ROOT, MODULES, Namespace, namespace
 from ..sdk.options import pipeline_options
 from .names import has_module
 

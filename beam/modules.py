@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-from ..sdk.namespaces import APART, MODULES, RENAMED, foreign_name, foreign_public_names, namespace, of_modules
+from ..sdk.names.namespaces import APART, MODULES, RENAMED, foreign_name, foreign_public_names, namespace, of_modules
 from .absent import absent
 from .names import defining_module, has_module, is_unlisted, names_of_beam
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ..sdk.namespaces import Namespace
+from ..sdk.names.namespaces import Namespace
 from .import_hook import install_import_hook
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from ..dataframe.pandas_rows import rows_of_pandas
 from ..persistence import lazily_stored
-from ..sdk import foreign_programs
 from ..sdk.applied import AppliedPTransform
 from ..sdk.coders import row
-from ..sdk.extensions import ExtensionPoint, add_names
+from ..sdk.names import foreign_programs
+from ..sdk.names.extensions import ExtensionPoint, add_names
 from ..sdk.options.pipeline_options import PipelineOptions, have_fixed_flags
 from ..sdk.pipeline import Pipeline
 from ..sdk.ptransform import PTransform

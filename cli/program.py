@@ -12,12 +12,12 @@ from typing import Any
 
 import click
 
-from ..sdk.foreign_programs import install_import_hook
+from ..sdk.names.foreign_programs import install_import_hook
 from ..sdk.options import PipelineOptions, pipeline_options
 from ..sdk.options.context import options_of_program
 from ..sdk.options.flags import flags_in
 from ..sdk.options.parser import OptionsParser
-from ..sdk.working_directory import working_directory
+from ..sdk.process.working_directory import working_directory
 
 
 def run_program(file: str, arguments: Sequence[str], beam: bool = False, as_module: bool = False) -> None:

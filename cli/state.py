@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..sdk.working_directory import working_directory
+from ..sdk.process.working_directory import working_directory
 from .checkpoints import DIRECTORY, committed_at, fail, nothing_in
 from .short_errors import ShortErrorsCommand, writing
 

@@ -16,7 +16,7 @@ A frame is a PCollection of rows whose fields are known, and expressions over th
 each window.
 """
 
-from ..sdk import namespaces as _namespaces
+from ..sdk.names import namespaces as _namespaces
 from .frame_base import NonParallelOperation, WontImplementError, allow_non_parallel_operations
 
 __all__ = ["NonParallelOperation", "WontImplementError", "allow_non_parallel_operations"]

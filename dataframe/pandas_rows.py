@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..sdk.extensions import extension_point
+from ..sdk.names.extensions import extension_point
 from ..sdk.ptransform import PTransform
 
 

@@ -30,7 +30,7 @@ avro_types.py          Avro's types as those of columns
 enrichment_handlers/   handlers of `Enrichment`
 record_types.py        declared types of records
 
-Names at Beam's paths, for type checkers (at run time `sdk/namespaces.py` has them):
+Names at Beam's paths, for type checkers (at run time `sdk/names/namespaces.py` has them):
 
 avroio.py              Avro files
 fileio.py              files
@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..persistence import lazily_stored
 from ..sdk.elements.bundle import Bundle
-from ..sdk.lazy_imports import lazy_names
+from ..sdk.names.lazy_imports import lazy_names
 from ..sdk.sink import Sink, SinkContext, SinkSpec, SinkWriter
 from ..sdk.sources.bounded import BoundedSource
 from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes

@@ -1,6 +1,6 @@
 """Options of a pipeline: the names of Beam's `options.pipeline_options`.
 
-Type checkers read this module.  At run time `sdk/namespaces.py` has the names, and Beam's other ones.
+Type checkers read this module.  At run time `sdk/names/namespaces.py` has the names, and Beam's other ones.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -6,16 +6,14 @@ pipeline.py            Pipeline: a graph of transforms under construction
 applied/               AppliedPTransform: a transform in its place; its types and retractions
 pvalue.py              PCollection, and other inputs and outputs of transforms
 ptransform.py          PTransform: a step, primitive or composed
-run_on_values.py       `[1, 2, 3] | transform`
 graph.py               the six primitives, and the graph as frozen data
 windowing_strategy.py  windows, trigger and accumulation of a PCollection
 drawing/               the graph as a picture
 claims.py              what only one transform of a pipeline can use, such as a client id
-preview.py             the elements of a PCollection in the program
+runs/                  runs of a part of a pipeline, or of one transform: `[1, 2, 3] | transform`, previews
 static_types.py        types for type checkers: what `|` can be applied to, and functions of elements
 static_results.py      types for type checkers: what generic transforms make of the left operand of `|`, and labels
 type_variables.py      type variables of generic classes
-run_transform.py       runners that run a transform without a pipeline
 
 Users' code:
 
@@ -25,7 +23,6 @@ side_inputs.py         AsList, AsDict and the like
 side_input_views.py    the views that they build of a window
 userstate/             states and timers
 typehints/             element types, checked when the pipeline is built
-shared.py              one object for all DoFns of a process
 user_code/             pickling, signatures and error texts of users' functions
 
 Elements:
@@ -43,21 +40,13 @@ transaction_series.py  order of the transactions of one run
 spark_interfaces.py    DataFrames of Spark, as sources and as a sink
 options/               options of a run
 metrics/               counters, distributions and gauges
-impersonation.py       the service account of Google Cloud that clients act as
-carried_settings.py    settings of a process that worker processes have, too
 redaction.py           redaction of secrets
 runner.py              Runner, PipelineResult, and finding runners by name
+process/               what a process has once: shared objects, settings, the name of its task
 errors.py              penstock's errors
 extras.py              the extras: what each is for, and what it installs
-lazy_imports.py        names of a package whose modules are imported when the names are used
-namespaces.py          modules of names, at Beam's paths: `penstock.window`
-foreign_programs.py    programs that import another SDK
-extensions.py          packages that add names, converters and methods to the core
+names/                 names that are imported when they are used, are at Beam's paths, or are added by packages
 adapters.py            objects of other libraries as sources, sinks, type hints and options
-hash_partitions.py     records on disk, which are read one partition of their hash after the other
-retry.py               retries of calls that fail for a while, with growing delays (Beam's `utils.retry`)
-task_name.py           the name of the running task, from which DoFns derive keys of their own
-working_directory.py   absolute forms of relative paths
 """
 
 from __future__ import annotations
@@ -77,7 +66,7 @@ if TYPE_CHECKING:
 @applies_to_operands
 def _apply_to_operand(operand: Any, transform: PTransform) -> Any:
     """`[1, 2, 3] | transform`."""
-    from .run_on_values import apply_to_operand
+    from .runs.run_on_values import apply_to_operand
 
     return apply_to_operand(operand, transform)
 
@@ -85,7 +74,7 @@ def _apply_to_operand(operand: Any, transform: PTransform) -> Any:
 @previews
 def _preview() -> Any:
     """`pcoll.show()` and the like."""
-    from . import preview
+    from .runs import preview
 
     return preview
 

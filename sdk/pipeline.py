@@ -17,10 +17,10 @@ from .applied.declared_types import check_inputs, check_strictness, with_declare
 from .applied.retractions import with_retractions
 from .claims import check_claims
 from .errors import DuplicateLabelError, PipelineError, UserCodeError
-from .extensions import added_attribute
-from .impersonation import impersonate, impersonate_in_run, note_run
+from .names.extensions import added_attribute
 from .options import CredentialsOptions, PipelineOptions, StandardOptions, TypeOptions
 from .options.context import inside_a_run, options_of_new_pipeline, scoped_pipeline_options
+from .process.impersonation import impersonate, impersonate_in_run, note_run
 from .ptransform import PTransform, unnamed
 from .pvalue import PBegin, PCollection, PValue
 from .runner import DEFAULT_RUNNER, PipelineResult, Runner, create_runner

@@ -7,7 +7,7 @@ from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from .extensions import added_attribute
+from .names.extensions import added_attribute
 from .type_variables import InputT, OutputT
 from .typehints import declared_hints, declared_tags
 from .typehints.decorators import given_inputs, of_annotations

@@ -43,7 +43,7 @@ MYPY = False
 # In the place of what hasn't been looked for.
 NOT_KNOWN: Any = ...
 
-# Returns sdk/preview.py, which imports this module.
+# Returns sdk/runs/preview.py, which imports this module.
 _preview: Callable[[], Any]
 
 

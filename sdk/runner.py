@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..windowing.duration import Duration, DurationTypes, seconds_of_span
 from .errors import RunnerError, UnknownRunnerError, UnsupportedError
-from .extensions import extension_point
+from .names.extensions import extension_point
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -19,7 +19,7 @@ pytest_plugin.py   plugin for pytest: simulated pipelines, and short tracebacks
 
 from typing import TYPE_CHECKING
 
-from ..sdk.lazy_imports import lazy_names
+from ..sdk.names.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from .panes import TestPane

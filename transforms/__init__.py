@@ -39,7 +39,7 @@ services/             calls of services, with throttling, repeats and caches
 async_dofn.py         AsyncWrapper: the calls of a DoFn in the background
 sql/                  SqlTransform: SQL by DuckDB
 
-Names at Beam's paths, for type checkers (at run time `sdk/namespaces.py` has them):
+Names at Beam's paths, for type checkers (at run time `sdk/names/namespaces.py` has them):
 
 core.py               transforms and DoFns
 ptransform.py         PTransform

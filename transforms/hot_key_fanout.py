@@ -9,9 +9,9 @@ from typing import Any
 from ..sdk.combine_fn import CombineFn
 from ..sdk.dofn.arrangement import SECOND, ArrangementDoFn, Part
 from ..sdk.dofn.dofn import DoFn
+from ..sdk.process.task_name import worker_id
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
-from ..sdk.task_name import worker_id
 from ..sdk.user_code.serialization import Serialized
 from ..triggers import AccumulationMode
 from .group_by_key import add_grouping

@@ -15,8 +15,8 @@ from ...frozen import frozen
 from ...io.files import filesystem as own
 from ...io.files.compression import CompressionTypes, open_for_reading, open_for_writing
 from ...io.files.filesystem import FileMetadata, has_wildcard, local_path, split_path
+from ...sdk.process.working_directory import absolute
 from ...sdk.redaction import redacted
-from ...sdk.working_directory import absolute
 
 
 class BeamIOError(OSError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ...sdk import retry
+from ...io.connections import retry
 from ...sdk.runner import PipelineState
 from ..sdk.matching import BaseMatcher
 from .file_systems import FileSystems

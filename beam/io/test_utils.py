@@ -64,7 +64,7 @@ def patch_retry(testcase: Any, module: Any) -> None:
     """
     from importlib import reload
 
-    from ...sdk import retry
+    from ...io.connections import retry
 
     original = retry.with_exponential_backoff
 

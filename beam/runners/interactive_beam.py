@@ -20,13 +20,13 @@ import attrs
 
 from ...dataframe.convert import to_pcollection
 from ...dataframe.frames import DeferredFrame
-from ...sdk import preview
 from ...sdk.drawing.drawing import to_text
 from ...sdk.elements.row import fields_of
 from ...sdk.errors import UnsupportedError, missing_extra
 from ...sdk.pipeline import Pipeline
 from ...sdk.pvalue import PCollection
 from ...sdk.runner import PipelineState
+from ...sdk.runs import preview
 
 __all__ = [
     "clusters",

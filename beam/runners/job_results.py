@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ...sdk import preview
 from ...sdk.errors import PenstockError
 from ...sdk.runner import PipelineResult, PipelineState
+from ...sdk.runs import preview
 
 # What `DataflowRunner` raises for a run that has failed: `except DataflowRuntimeException` catches our errors.
 DataflowRuntimeException = PenstockError

@@ -12,9 +12,9 @@ from ...sdk.coders.coder import shortened
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.row import Row
 from ...sdk.errors import SourceError
+from ...sdk.process.task_name import worker_id
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
-from ...sdk.task_name import worker_id
 from ...sdk.type_variables import RowT
 from ...sdk.typehints.describe import describe
 from ...transforms.par_do.map_and_filter import Map

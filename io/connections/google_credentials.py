@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from ...sdk.impersonation import impersonated_accounts
+from ...sdk.process.impersonation import impersonated_accounts
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 

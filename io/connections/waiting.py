@@ -9,9 +9,9 @@ from contextlib import contextmanager, nullcontext
 from typing import TypeVar
 
 from ...sdk.redaction import logger_of, redacted
-from ...sdk.retry import FuzzedExponentialIntervals
 from ...sdk.user_code.error_text import text_or_class
 from .lost_connections import is_limited, is_lost
+from .retry import FuzzedExponentialIntervals
 
 T = TypeVar("T")
 

@@ -23,9 +23,9 @@ from ...frozen import frozen
 from ...persistence import stored_as
 from ...sdk.errors import OptionsError, PenstockError, SourceError, missing_extra
 from ...sdk.options.value_provider import ValueProvider, value_of
+from ...sdk.process.working_directory import absolute
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.user_code.error_text import text_or_class
-from ...sdk.working_directory import absolute
 from . import object_store
 
 AnyPath: TypeAlias = str | os.PathLike[str] | ValueProvider

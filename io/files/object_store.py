@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ...sdk.impersonation import impersonated_accounts
+from ...sdk.process.impersonation import impersonated_accounts
 from ...sdk.redaction import redacted, without_environment
 from ..connections.google_credentials import ADVICE, credentials
 from ..connections.google_credentials import advice_on as advice_of_google

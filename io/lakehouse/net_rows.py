@@ -17,8 +17,8 @@ from itertools import chain
 from typing import Any
 
 from ...sdk.coders.coder import shortened
+from ...sdk.elements.hash_partitions import PARTITIONS, HashPartitions
 from ...sdk.errors import RejectedRecordError
-from ...sdk.hash_partitions import PARTITIONS, HashPartitions
 from .changes import OWN_COLUMNS, SIGN, VERSION, hashable
 from .staging import stream_of, table_of, with_columns
 

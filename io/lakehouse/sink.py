@@ -19,9 +19,9 @@ from urllib.parse import quote
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import PenstockError, SinkError
 from ...sdk.redaction import redacted, redacted_cause
-from ...sdk.retry import FuzzedExponentialIntervals
 from ...sdk.sink import SinkContext, SinkSpec, SinkWriter
 from ...sdk.user_code.error_text import text_or_class
+from ..connections.retry import FuzzedExponentialIntervals
 from ..connections.waiting import patiently
 from ..files.filesystem import filesystem_for, join_path
 from ..sinks.opened_sink import OpenedSink

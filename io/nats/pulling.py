@@ -18,7 +18,7 @@ from typing import Any
 from ...frozen import frozen
 from ...sdk.errors import SourceError
 from ...sdk.redaction import logger_of
-from ...sdk.retry import FuzzedExponentialIntervals
+from ..connections.retry import FuzzedExponentialIntervals
 from .client import Connection, EventLoopThread, Lost, is_refusal, js_errors
 from .messages import NatsMessage, delivered
 

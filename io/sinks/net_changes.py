@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import attrs
 import msgspec
 
-from ...sdk.hash_partitions import PARTITIONS, HashPartitions
+from ...sdk.elements.hash_partitions import PARTITIONS, HashPartitions
 
 
 class SignedChange(Protocol):

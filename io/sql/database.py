@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from ...sdk.errors import missing_extra
+from ...sdk.process.working_directory import absolute
 from ...sdk.redaction import looks_secret, redacted, redacted_cause
-from ...sdk.working_directory import absolute
 from ..connections.server_connection import as_in_urls, hidden
 from ..files.filesystem import path_string
 from ..optional_package import optional_package

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults, MetricsContainer
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
-from ...sdk.run_transform import TransformRunner
 from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation
+from ...sdk.runs.run_transform import TransformRunner
 from ...sdk.spark_interfaces import refuse_frames
 from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_unheeded, start_method_of
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ...sdk.graph import Graph
 from ...sdk.options import PipelineOptions
 from ...sdk.redaction import logger_of
-from ...sdk.run_transform import TransformRunner
 from ...sdk.runner import Capability, PipelineResult
+from ...sdk.runs.run_transform import TransformRunner
 from .batch.runner import SparkBatchRunner
 from .installed import what_is_missing
 from .micro_batch.runner import SparkMicroBatchRunner

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from ...sdk.errors import OptionsError, RunnerError, missing_extra
 from ...sdk.options import PipelineOptions, SparkOptions
+from ...sdk.process.working_directory import working_directory
 from ...sdk.redaction import redacted_cause
 from ...sdk.user_code.error_text import text_or_class
 from ...sdk.user_code.serialization import pickle_by_value
-from ...sdk.working_directory import working_directory
 from .private import has_driver
 
 if TYPE_CHECKING:

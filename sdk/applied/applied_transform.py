@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..extensions import added_attribute
+from ..names.extensions import added_attribute
 from ..ptransform import PTransform
 from ..pvalue import DoOutputsTuple, PValue
 from ..side_inputs import AsSideInput

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 from ...frozen import frozen
 from ..errors import SerializationError
-from ..extensions import extension_point
+from ..names.extensions import extension_point
 from ..typehints.simplified import NoneType, members, simplified
 from .coder import Coder, encode_varint, read_varint, take, wrong_type
 from .primitive import SelfDelimitingCoder

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import cloudpickle
 
-from ..extensions import modules_of_workers
+from ..names.extensions import modules_of_workers
 from ..user_code.error_text import repr_of, traceback_lines
 from ..user_code.serialization import dumps
 from .dofn import DoFn, WrappingDoFn

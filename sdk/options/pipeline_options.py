@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from ...windowing.duration import Duration, seconds_of_span
 from ..adapters import option_view_of
 from ..errors import InvalidOptionError, MissingOptionError, OptionsError
-from ..extensions import added_attribute, load
+from ..names.extensions import added_attribute, load
 from ..redaction import HIDDEN, looks_secret, redacted
 from .flags import did_you_mean, flags_in, flags_with_values, nearest
 

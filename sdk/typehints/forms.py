@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..extensions import extension_point
+from ..names.extensions import extension_point
 
 
 @extension_point

@@ -18,7 +18,7 @@ import attrs
 import cloudpickle
 
 from ..errors import OptionsError, SerializationError
-from ..foreign_programs import by_value
+from ..names.foreign_programs import by_value
 from .error_text import text_or_class
 from .pickler import pickled
 from .signatures import is_bare

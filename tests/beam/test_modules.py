@@ -12,7 +12,7 @@ import pytest
 
 import penstock as beam
 import penstock.beam
-from penstock.sdk.namespaces import AT_ROOT, MODULES, Namespace, namespace
+from penstock.sdk.names.namespaces import AT_ROOT, MODULES, Namespace, namespace
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if path])

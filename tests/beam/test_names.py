@@ -10,7 +10,7 @@ import penstock as beam
 from penstock.dataframe import NonParallelOperation, WontImplementError
 from penstock.dataframe.convert import to_dataframe
 from penstock.dataframe.transforms import DataframeTransform
-from penstock.sdk.namespaces import namespace
+from penstock.sdk.names.namespaces import namespace
 from penstock.sdk.userstate import BagStateSpec
 from penstock.testing import assert_that, equal_to, test_utils
 from penstock.utils import retry

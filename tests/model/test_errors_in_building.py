@@ -23,7 +23,7 @@ from penstock.sdk.errors import (
     UnsupportedError,
 )
 from penstock.sdk.options import PipelineOptions
-from penstock.sdk.run_on_values import CollectingSink
+from penstock.sdk.runs.run_on_values import CollectingSink
 from penstock.sdk.sources.bounded import BoundedSource
 from penstock.testing import TestPipeline
 from penstock.windowing import NonMergingWindowFn

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.sdk.namespaces import Namespace
+from penstock.sdk.names.namespaces import Namespace
 
 ROOT = pathlib.Path(penstock.__file__).parent
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ...sdk.dofn.dofn import DoFn
-from ...sdk.task_name import worker_id
+from ...sdk.process.task_name import worker_id
 from ...sdk.userstate import (
     BagStateSpec,
     CombiningValueStateSpec,

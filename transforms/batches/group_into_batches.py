@@ -16,9 +16,9 @@ from ...sdk import typehints
 from ...sdk.coders.sharded_key import ShardedKey
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.errors import UnsupportedError
+from ...sdk.process.task_name import worker_id
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
-from ...sdk.task_name import worker_id
 from ...sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimeDomain, TimerSpec, on_timer
 from ...windowing.duration import DurationTypes, micros_of_span, seconds_of_span
 from ..group_by_key import GroupByKey, pair_types

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from ...sdk.dofn.dofn import DoFn
-from ...sdk.shared import Shared
-from ...sdk.task_name import is_task_named, worker_id
+from ...sdk.process.shared import Shared
+from ...sdk.process.task_name import is_task_named, worker_id
 
 DEFAULT_BUCKET_BOUNDARIES = (16, 32, 64, 128, 256, 512)
 

@@ -14,9 +14,9 @@ from ...sdk.dofn.batched_dofn import BundleDoFn
 from ...sdk.dofn.dofn import DoFn
 from ...sdk.elements.bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, expanded, narrowed
 from ...sdk.errors import ColumnError, InvalidKeyError
+from ...sdk.process.task_name import is_task_named, worker_id
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
-from ...sdk.task_name import is_task_named, worker_id
 from ...triggers import ONLY_PANE, AccumulationMode, AfterCount, Repeatedly
 from ...windowing import GlobalWindows
 from ..assign_windows import WindowInto

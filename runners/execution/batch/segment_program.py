@@ -12,9 +12,9 @@ import cloudpickle
 
 from ....frozen import frozen
 from ....sdk import graph
-from ....sdk.carried_settings import CarriedSettings
 from ....sdk.metrics import MetricsContainer, scoped
-from ....sdk.task_name import task_named
+from ....sdk.process.carried_settings import CarriedSettings
+from ....sdk.process.task_name import task_named
 from ....sdk.user_code.serialization import dumps, local_modules_by_value
 from ..clock import Pace
 from ..counters import BusyTime, Counts

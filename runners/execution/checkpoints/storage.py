@@ -33,7 +33,7 @@ from ....io.files.filesystem import (
     path_string,
 )
 from ....sdk.errors import SnapshotError, UnsupportedError
-from ....sdk.working_directory import absolute
+from ....sdk.process.working_directory import absolute
 from ..serialization.trust import why_untrusted
 
 T = TypeVar("T")

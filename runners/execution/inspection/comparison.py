@@ -13,7 +13,7 @@ import attrs
 import msgspec
 
 from ....frozen import frozen
-from ....sdk.hash_partitions import PARTITIONS
+from ....sdk.elements.hash_partitions import PARTITIONS
 from ..streaming.snapshot_chunks import CHAINED, CLOCKS, POSITIONS
 from .entries import StateReader
 from .entry_join import digests, partitioned, shown_key

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ....sdk.coders.coded_key import plain
-from ....sdk.hash_partitions import HashPartitions
+from ....sdk.elements.hash_partitions import HashPartitions
 from ....windowing import GLOBAL_WINDOW, IntervalWindow
 from ..streaming.snapshot_chunks import STATE
 from .entries import CELL, StateEntry, StateReader

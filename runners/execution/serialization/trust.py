@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 
-from ....sdk.working_directory import absolute
+from ....sdk.process.working_directory import absolute
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 # The number of symbolic links that Linux follows.

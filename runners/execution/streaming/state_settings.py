@@ -14,7 +14,7 @@ import attrs
 
 from ....frozen import frozen
 from ....sdk.options import StreamingOptions
-from ....sdk.working_directory import absolute
+from ....sdk.process.working_directory import absolute
 from ..plan.execution_graph import Task
 from ..plan.fusion import Grouping, Keyed
 from ..spilling.rocksdb import check_rocksdb

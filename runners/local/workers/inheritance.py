@@ -24,8 +24,8 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from ....frozen import frozen
-from ....sdk.carried_settings import CarriedSettings
-from ....sdk.extensions import modules_of_workers
+from ....sdk.names.extensions import modules_of_workers
+from ....sdk.process.carried_settings import CarriedSettings
 from .interpreter import import_path
 
 _LIMITS = tuple(name for name in dir(resource) if name.startswith("RLIMIT_"))

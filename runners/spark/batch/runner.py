@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ....sdk.graph import Graph
 from ....sdk.metrics import MetricResults
 from ....sdk.options import PageOptions, PipelineOptions, StreamingOptions
-from ....sdk.run_transform import TransformRunner
 from ....sdk.runner import Capability, FinishedResult, PipelineResult
+from ....sdk.runs.run_transform import TransformRunner
 from ....sdk.spark_interfaces import HasFrames
 from ...execution.batch.bounded_program import BOUNDED_CAPABILITIES, check_bounded
 from ...execution.counters import loads_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ....sdk.errors import OptionsError
 from ....sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
-from ....sdk.working_directory import absolute
+from ....sdk.process.working_directory import absolute
 from ...execution.checkpoints.catalog import refuse_productions
 from ...execution.streaming.state_settings import state_settings_of
 from ...execution.streaming_options import check_streaming_flags, refuse_memory, refuse_unheeded

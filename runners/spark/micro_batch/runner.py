@@ -11,8 +11,8 @@ from ....sdk.errors import UnsupportedError
 from ....sdk.graph import Graph, Read
 from ....sdk.metrics import MetricResults
 from ....sdk.options import PipelineOptions, StreamingOptions
-from ....sdk.run_transform import TransformRunner
 from ....sdk.runner import Capability, PipelineResult, RunState, seconds_to_wait
+from ....sdk.runs.run_transform import TransformRunner
 from ....sdk.sources.scripted_source import Script
 from ....sdk.sources.unbounded import UnboundedSource
 from ....sdk.spark_interfaces import UnboundedFrame, refuse_frames

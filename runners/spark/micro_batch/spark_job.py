@@ -21,8 +21,8 @@ from uuid import uuid4
 import attrs
 import cloudpickle
 
-from ....sdk.carried_settings import CarriedSettings
 from ....sdk.errors import RunnerError
+from ....sdk.process.carried_settings import CarriedSettings
 from ....sdk.spark_interfaces import Block
 from ....sdk.user_code.serialization import dumps, local_modules_by_value
 from ...execution.batch.attempts import joined, mixed

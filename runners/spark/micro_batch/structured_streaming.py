@@ -26,8 +26,8 @@ from ....frozen import frozen
 from ....persistence import stored_as
 from ....sdk import graph
 from ....sdk.errors import CheckpointMismatchError, RunnerError, SourceError
+from ....sdk.process.working_directory import absolute
 from ....sdk.spark_interfaces import UnboundedFrame
-from ....sdk.working_directory import absolute
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ...execution.checkpoints.storage import Disk
 from ...execution.plan.fusion import Source

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from penstock.beam.sdk import processes
-from penstock.sdk.namespaces import namespace
+from penstock.sdk.names.namespaces import namespace
 
 
 def test_a_missing_program_is_named() -> None:

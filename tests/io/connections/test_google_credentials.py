@@ -74,7 +74,7 @@ def iam(monkeypatch: pytest.MonkeyPatch) -> Iterator[Iam]:
     monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     _credentials_of.cache_clear()
     # Streams that other tests have left.
-    monkeypatch.setattr("penstock.sdk.impersonation._running", [])
+    monkeypatch.setattr("penstock.sdk.process.impersonation._running", [])
     yield found
     beam.Pipeline(options=PipelineOptions([]))
     found.server.shutdown()
@@ -205,7 +205,7 @@ def test_workers_impersonate_too(iam: Iam, make_pipeline: Any) -> None:
 
 
 def _accounts(_: int) -> tuple[str, ...]:
-    from penstock.sdk.impersonation import impersonated_accounts
+    from penstock.sdk.process.impersonation import impersonated_accounts
 
     return impersonated_accounts()
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.io.lakehouse import net_rows as under_test
 from penstock.io.lakehouse.changes import SIGN, VERSION
 from penstock.io.lakehouse.net_rows import NetRows, net_rows
-from penstock.sdk import hash_partitions
+from penstock.sdk.elements import hash_partitions
 from penstock.sdk.errors import RejectedRecordError
 
 SCHEMA = pyarrow.schema([("k", pyarrow.int64()), ("word", pyarrow.string()), ("v", pyarrow.list_(pyarrow.int64()))])

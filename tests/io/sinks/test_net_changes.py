@@ -11,7 +11,7 @@ import pytest
 
 from penstock.io.sinks import net_changes
 from penstock.io.sinks.net_changes import NetChanges
-from penstock.sdk import hash_partitions
+from penstock.sdk.elements import hash_partitions
 
 
 class Change(msgspec.Struct, array_like=True, frozen=True):

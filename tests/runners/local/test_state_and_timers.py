@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import penstock as beam
-from penstock.sdk.run_on_values import CollectingSink, _Collect
+from penstock.sdk.runs.run_on_values import CollectingSink, _Collect
 from penstock.sdk.userstate import (
     BagStateSpec,
     CombiningValueStateSpec,

@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 from penstock.sdk.elements.row import Row
-from penstock.sdk.shared import Shared
+from penstock.sdk.process.shared import Shared
 
 
 def test_fields_are_attributes_in_order():

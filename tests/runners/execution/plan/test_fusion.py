@@ -21,7 +21,7 @@ from penstock.runners.execution.plan.fusion import (
     is_final,
     shrinks,
 )
-from penstock.sdk.run_on_values import CollectingSink
+from penstock.sdk.runs.run_on_values import CollectingSink
 from penstock.sdk.side_inputs import AsList
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 from penstock.windowing import FixedWindows, IntervalWindow, Sessions, WindowFn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .errors import WorkingDirectoryError
+from ..errors import WorkingDirectoryError
 
 _ADVICE = "start the program in a directory that exists"
 

@@ -10,20 +10,20 @@ from typing import Any
 
 import attrs
 
-from . import graph
-from .elements.bundle import Bundle
-from .elements.element_wrappers import WindowedValue
-from .elements.row import fields_of
-from .errors import PenstockError, UnsupportedError, missing_extra
-from .options import PipelineOptions, scoped_pipeline_options
-from .options.context import inside_a_run
-from .pvalue import PCollection
+from .. import graph
+from ..elements.bundle import Bundle
+from ..elements.element_wrappers import WindowedValue
+from ..elements.row import fields_of
+from ..errors import PenstockError, UnsupportedError, missing_extra
+from ..options import PipelineOptions, scoped_pipeline_options
+from ..options.context import inside_a_run
+from ..pvalue import PCollection
+from ..runner import DEFAULT_RUNNER, Runner, create_runner
+from ..sink import LabelledSink
+from ..sources.bounded import BoundedSource
+from ..type_variables import T
+from ..typehints import describe
 from .run_on_values import CollectingSink
-from .runner import DEFAULT_RUNNER, Runner, create_runner
-from .sink import LabelledSink
-from .sources.bounded import BoundedSource
-from .type_variables import T
-from .typehints import describe
 
 # Elements of each source that a notebook's form is made of, and rows that it shows.
 _READ, _SHOWN = 1_000, 10

@@ -17,10 +17,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .errors import OptionsError
-from .options import CredentialsOptions
-from .options.context import is_inside_a_run, options_in_scope
-from .runner import PipelineState
+from ..errors import OptionsError
+from ..options import CredentialsOptions
+from ..options.context import is_inside_a_run, options_in_scope
+from ..runner import PipelineState
 
 _ACCOUNT = re.compile(r"[^\s@,;]+@[^\s@,;]+")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..frozen import frozen
-from .coders import registry
+from ...frozen import frozen
+from ..coders import registry
 from .impersonation import impersonate_in_worker, impersonated_accounts
 
 

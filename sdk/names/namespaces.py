@@ -81,9 +81,9 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "typehints.typehints": ("sdk.typehints",),
     "utils": (),
     "utils.histogram": ("sdk.metrics.histogram",),
-    "utils.retry": ("sdk.retry",),
+    "utils.retry": ("io.connections.retry",),
     "utils.secret": ("transforms.groups.secret",),
-    "utils.shared": ("sdk.shared",),
+    "utils.shared": ("sdk.process.shared",),
     "utils.sharded_key": ("sdk.coders",),
     "utils.timestamp": ("windowing",),
     "utils.windowed_value": ("sdk.elements.element_wrappers", "sdk.elements.windowed_batch", "triggers"),
@@ -184,7 +184,7 @@ AT_ROOT: Final[frozenset[str]] = frozenset(
 # an attribute of a namespace takes ten times as long.
 _PLAIN = ("trigger", "window")
 
-_PACKAGE = __name__.rsplit(".", 2)[0]
+_PACKAGE = __name__.rsplit(".", 3)[0]
 
 
 @extension_point

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from .redaction import logger_of
+from ...sdk.redaction import logger_of
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 

@@ -22,8 +22,8 @@ from functools import update_wrapper
 from importlib import import_module
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from ..persistence import before_unknown
-from .errors import UnsupportedError
+from ...persistence import before_unknown
+from ..errors import UnsupportedError
 
 P = ParamSpec("P")
 R = TypeVar("R")

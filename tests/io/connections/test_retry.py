@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.sdk.retry import FuzzedExponentialIntervals, no_retries
+from penstock.io.connections.retry import FuzzedExponentialIntervals, no_retries
 from penstock.utils import retry
 
 

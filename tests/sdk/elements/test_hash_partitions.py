@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.sdk.hash_partitions import PARTITIONS, HashPartitions
+from penstock.sdk.elements.hash_partitions import PARTITIONS, HashPartitions
 
 
 def test_records_are_read_in_the_order_in_which_they_were_added(monkeypatch: pytest.MonkeyPatch) -> None:

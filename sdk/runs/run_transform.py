@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .options import PipelineOptions
-from .pipeline import Pipeline
-from .ptransform import PTransform
-from .pvalue import PBegin
-from .runner import PipelineResult, Runner
+from ..options import PipelineOptions
+from ..pipeline import Pipeline
+from ..ptransform import PTransform
+from ..pvalue import PBegin
+from ..runner import PipelineResult, Runner
 
 
 class TransformRunner(Runner):

@@ -7,22 +7,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from ..frozen import frozen
-from ..windowing.timestamp import Timestamp
-from . import graph
-from .elements.bundle import Bundle
-from .elements.element_wrappers import WindowedValue, unwrapped
-from .errors import InputError, PenstockError, PipelineError
-from .pipeline import Pipeline
-from .ptransform import PTransform, unnamed
-from .pvalue import DoOutputsTuple, PCollection, PipelineUnderConstruction, PValue
-from .side_inputs import AsSideInput
-from .sink import LabelledSink, Sink, SinkContext, SinkSpec, SinkWriter
-from .sources.bounded import ValuesSource
-from .typehints import infer_type
-from .user_code.error_text import bounded
-from .user_code.serialization import dumps
-from .windowing_strategy import DEFAULT_WINDOWING
+from ...frozen import frozen
+from ...windowing.timestamp import Timestamp
+from .. import graph
+from ..elements.bundle import Bundle
+from ..elements.element_wrappers import WindowedValue, unwrapped
+from ..errors import InputError, PenstockError, PipelineError
+from ..pipeline import Pipeline
+from ..ptransform import PTransform, unnamed
+from ..pvalue import DoOutputsTuple, PCollection, PipelineUnderConstruction, PValue
+from ..side_inputs import AsSideInput
+from ..sink import LabelledSink, Sink, SinkContext, SinkSpec, SinkWriter
+from ..sources.bounded import ValuesSource
+from ..typehints import infer_type
+from ..user_code.error_text import bounded
+from ..user_code.serialization import dumps
+from ..windowing_strategy import DEFAULT_WINDOWING
 
 
 @frozen
