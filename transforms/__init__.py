@@ -4,10 +4,8 @@ Primitives, and transforms directly on top of them:
 
 create.py             Create, Impulse: PCollections of given values
 read.py               Read: the elements of a source
-periodic_sequence.py  PeriodicImpulse, PeriodicSequence: elements at regular intervals
 write.py              Write: elements into a sink
 par_do/               ParDo, Map, FlatMap, Filter and the like: functions of elements
-refreshed_side_input.py RefreshedSideInput: a side input that is loaded at intervals
 assign_windows.py     WindowInto (AssignWindows): windows, triggers and accumulation
 group_by_key.py       GroupByKey (GroupByKeyAndWindow): the values of each key and window
 combine.py            CombinePerKey, CombineGlobally, CombineValues: aggregations
@@ -20,11 +18,8 @@ Composed of these:
 groups/               pairs, groups and parts: WithKeys, CoGroupByKey, GroupBy, Distinct, Partition
 deduplicate.py        Deduplicate, DeduplicatePerKey: each element once within a span of time
 batches/              batches of elements: BatchElements, GroupIntoBatches
-times/                times, windows and order: WithTimestamps, Reify, Reshuffle, Watch, WaitOn
-regex.py              Regex: regular expressions
-to_string.py          ToString: elements as text
-log_elements.py       LogElements: prints or logs elements
-tee.py                Tee: a branch of a chain of transforms
+times/                times, windows and order: WithTimestamps, Reify, Reshuffle, Watch, WaitOn, PeriodicImpulse
+elementwise/          single elements: Regex, ToString, LogElements, Tee
 error_handling.py     dead letters: elements for which a function raises an exception
 
 Ready-made aggregations:
@@ -59,6 +54,10 @@ from .batches.sort_and_batch import SortAndBatchElements
 from .combine import CombineGlobally, CombinePerKey, CombineValues
 from .create import Create, Impulse
 from .deduplicate import Deduplicate, DeduplicatePerKey
+from .elementwise.log_elements import LogElements
+from .elementwise.regex import Regex
+from .elementwise.tee import Tee
+from .elementwise.to_string import ToString
 from .error_handling import CollectingErrorHandler, ErrorHandler
 from .feedback import Feedback
 from .flatten import Flatten, FlattenWith
@@ -69,22 +68,18 @@ from .groups.group_by import GroupBy, Select
 from .groups.group_by_encrypted_key import GroupByEncryptedKey
 from .groups.keys import Keys, KvSwap, Values, WithKeys
 from .groups.partition import Partition, PartitionFn
-from .log_elements import LogElements
 from .par_do.async_map import AsyncMap
 from .par_do.map_and_filter import Filter, FlatMap, FlatMapTuple, Map, MapTuple
 from .par_do.pardo import ExceptionHandling, ParDo
-from .periodic_sequence import PeriodicImpulse, PeriodicSequence
 from .read import Read
-from .refreshed_side_input import RefreshedSideInput
-from .regex import Regex
-from .tee import Tee
+from .times.periodic_sequence import PeriodicImpulse, PeriodicSequence
 from .times.poll_result import PollResult
+from .times.refreshed_side_input import RefreshedSideInput
 from .times.reify import Reify
 from .times.reshuffle import Reshuffle, ReshufflePerKey
 from .times.wait_on import WaitOn
 from .times.watch import Watch
 from .times.with_timestamps import WithTimestamps
-from .to_string import ToString
 from .write import Write
 
 from . import combiners, stats  # isort: skip

@@ -67,7 +67,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
         "",
         "transforms.error_handling",
     ),
-    "transforms.periodicsequence": ("transforms.periodic_sequence",),
+    "transforms.periodicsequence": ("transforms.times.periodic_sequence",),
     "transforms.ptransform": ("sdk.ptransform", "sdk.user_code.signatures"),
     "transforms.sideinputs": ("windowing",),
     "transforms.trigger": ("triggers",),

@@ -6,4 +6,6 @@ reshuffle.py          Reshuffle: redistribution over the workers
 watch.py              Watch: new outputs of a function that is polled
 poll_result.py        PollResult: the result of a poll; after_total_of: the end of polling
 wait_on.py            WaitOn: held back until others are done
+periodic_sequence.py  PeriodicImpulse, PeriodicSequence: elements at regular intervals
+refreshed_side_input.py RefreshedSideInput: a side input that is loaded at intervals
 """

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..sdk import typehints
-from ..sdk.dofn.dofn import FlatMapDoFn
-from .par_do.pardo import ParDo
+from ...sdk import typehints
+from ...sdk.dofn.dofn import FlatMapDoFn
+from ..par_do.pardo import ParDo
 
 
 class Regex:

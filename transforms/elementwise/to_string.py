@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PCollection
-from .par_do.map_and_filter import Map
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PCollection
+from ..par_do.map_and_filter import Map
 
 
 class ToString:

@@ -8,8 +8,8 @@ from support.runners.micro_batches import RunnerInThisProcess
 import penstock as beam
 from penstock.sdk.errors import UnsupportedError
 from penstock.testing import assert_that, equal_to
-from penstock.transforms.periodic_sequence import ImpulseSource
 from penstock.transforms.periodicsequence import ImpulseSeqGenDoFn, PeriodicImpulse, PeriodicSequence, RebaseMode
+from penstock.transforms.times.periodic_sequence import ImpulseSource
 from penstock.windowing import Duration, Timestamp
 from penstock.windowing.timestamp import MAX_MICROS
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..sdk.dofn.dofn import DoFn, MapDoFn
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PCollection
-from ..triggers import PaneInfo
-from ..windowing import BoundedWindow, Timestamp
-from .par_do.pardo import ParDo
+from ...sdk.dofn.dofn import DoFn, MapDoFn
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PCollection
+from ...triggers import PaneInfo
+from ...windowing import BoundedWindow, Timestamp
+from ..par_do.pardo import ParDo
 
 if TYPE_CHECKING:
-    from ..sdk.static_results import Keeps
+    from ...sdk.static_results import Keeps
 
     T = TypeVar("T")
 

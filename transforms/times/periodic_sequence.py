@@ -8,24 +8,24 @@ from enum import Enum
 from itertools import accumulate
 from typing import Any
 
-from ..sdk import graph
-from ..sdk.coders.digest import digest_of
-from ..sdk.dofn.dofn import DoFn
-from ..sdk.dofn.offset_range import OffsetRange, OffsetRestrictionTracker
-from ..sdk.dofn.splittable_dofn import RestrictionProvider
-from ..sdk.elements.element_wrappers import unwrapped
-from ..sdk.errors import InputError, UnsupportedError
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.sources.bounded import ValuesSource
-from ..sdk.sources.scheduled_source import ScheduledSource
-from ..sdk.watermark_estimators import ManualWatermarkEstimator
-from ..windowing import FixedWindows, TimestampedValue
-from ..windowing.duration import micros_of_span
-from ..windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, Timestamp
-from .assign_windows import WindowInto
-from .flatten import Flatten
-from .read import Read
+from ...sdk import graph
+from ...sdk.coders.digest import digest_of
+from ...sdk.dofn.dofn import DoFn
+from ...sdk.dofn.offset_range import OffsetRange, OffsetRestrictionTracker
+from ...sdk.dofn.splittable_dofn import RestrictionProvider
+from ...sdk.elements.element_wrappers import unwrapped
+from ...sdk.errors import InputError, UnsupportedError
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PBegin, PCollection
+from ...sdk.sources.bounded import ValuesSource
+from ...sdk.sources.scheduled_source import ScheduledSource
+from ...sdk.watermark_estimators import ManualWatermarkEstimator
+from ...windowing import FixedWindows, TimestampedValue
+from ...windowing.duration import micros_of_span
+from ...windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, Timestamp
+from ..assign_windows import WindowInto
+from ..flatten import Flatten
+from ..read import Read
 
 
 class ImpulseSource(ScheduledSource[Any]):

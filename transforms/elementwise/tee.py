@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PCollection, PDone
-from ..sdk.user_code.signatures import label_of
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PCollection, PDone
+from ...sdk.user_code.signatures import label_of
 
 if TYPE_CHECKING:
-    from ..sdk.static_results import Keeps
+    from ...sdk.static_results import Keeps
 
     T = TypeVar("T")
 

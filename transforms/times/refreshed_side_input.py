@@ -6,21 +6,21 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..sdk.dofn.dofn import DoFn
-from ..sdk.metrics import Metrics
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.redaction import logger_of
-from ..sdk.userstate import ReadModifyWriteStateSpec
-from ..triggers import AccumulationMode, AfterCount, Repeatedly
-from ..windowing import GlobalWindows
-from ..windowing.duration import micros_of_span
-from ..windowing.timestamp import MAX_MICROS
-from .assign_windows import WindowInto
-from .group_by_key import GroupByKey
-from .groups.keys import WithKeys
-from .par_do.map_and_filter import FlatMap
-from .par_do.pardo import ParDo
+from ...sdk.dofn.dofn import DoFn
+from ...sdk.metrics import Metrics
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PBegin, PCollection
+from ...sdk.redaction import logger_of
+from ...sdk.userstate import ReadModifyWriteStateSpec
+from ...triggers import AccumulationMode, AfterCount, Repeatedly
+from ...windowing import GlobalWindows
+from ...windowing.duration import micros_of_span
+from ...windowing.timestamp import MAX_MICROS
+from ..assign_windows import WindowInto
+from ..group_by_key import GroupByKey
+from ..groups.keys import WithKeys
+from ..par_do.map_and_filter import FlatMap
+from ..par_do.pardo import ParDo
 from .periodic_sequence import ImpulseSource, PeriodicImpulse
 
 _logger = logger_of(__name__)
