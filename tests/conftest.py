@@ -53,6 +53,14 @@ def template_of_workers() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def records_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let runs look for what killed runs of these tests have left only: each reads all records that there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def without_coders_of_other_tests() -> Iterator[None]:
     """Unregister the coders of a test: they change the grouping of keys in the whole process."""
