@@ -86,8 +86,10 @@ def rows_of_url(url: str, table: str) -> list[tuple[Any, ...]]:
         return sorted(tuple(row) for row in connection.execute(sqlalchemy.text(f"SELECT * FROM {table}")))
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-@pytest.mark.parametrize("runner_name", ["local", "spark-batch", "spark-microbatch"])
+@pytest.mark.parametrize(
+    ("runner_name", "database"),
+    [("local", "sqlite"), ("local", "postgresql"), ("spark-batch", "sqlite"), ("spark-microbatch", "postgresql")],
+)
 def test_one_file_gives_one_table_under_three_flags(
     runner_name: str, database: str, tenth: pathlib.Path, request: pytest.FixtureRequest, tmp_path: pathlib.Path
 ) -> None:

@@ -32,7 +32,6 @@ TRIED_IN_PROCESSES = {
     "test_a_failed_run_aborts_every_sink",
     "test_a_pipeline_without_results_publishes_an_empty_file",
     "test_an_unhashable_key_can_not_be_grouped_by",
-    "test_keys_with_a_coder_are_grouped_by_their_bytes",
     "test_state_belongs_to_the_bytes_of_a_key",
     "test_a_failing_equality_or_hash_fails_the_run",
     "test_a_failing_coder_fails_the_run",
@@ -72,10 +71,11 @@ VALUES_ON_SPARK = {
 
 # All sources of columns are tried on every runner with expressions, windows, aggregates, errors and sinks.  Other
 # operations don't know where their columns are from: all sources are tried on the local runner, and on other runners
-# and its variants two.
+# and its variants two.  So are windows of times in all forms.
 VALUES_ELSEWHERE = {
     "test_windows_are_assigned_again_in_each_window": {"parquet", "rows"},
     "test_combiners_of_columns": {"parquet", "rows"},
+    "test_each_form_of_a_timestamp_has_its_window": {"60-7", "60-0.25"},
     "test_elements_are_grouped_by_expressions": {"parquet", "rows"},
     "test_groups_and_joins_of_columns_are_those_of_rows": {"parquet", "rows"},
     "test_side_inputs_tags_and_state_see_rows": {"parquet", "rows"},
