@@ -14,6 +14,7 @@ from penstock.beam.import_hook import install_import_hook
 from penstock.beam.options import DirectOptions, GoogleCloudOptions, PortableOptions, WorkerOptions
 from penstock.sdk.errors import InvalidKeyError, MissingOptionError, OptionsError, RunnerError
 from penstock.sdk.options import (
+    CredentialsOptions,
     DebugOptions,
     PipelineOptions,
     SetupOptions,
@@ -107,6 +108,9 @@ def test_beams_views_have_beams_defaults() -> None:
     )
     cloud.project = "p"
     assert options.view_as(GoogleCloudOptions).project == "p" == options.get_all_options()["project"]
+    # An option of the core.
+    cloud.impersonate_service_account = "a@p.iam.gserviceaccount.com"
+    assert "a@p.iam.gserviceaccount.com" == options.view_as(CredentialsOptions).impersonate_service_account
 
 
 @pytest.mark.parametrize(

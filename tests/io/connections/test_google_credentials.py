@@ -19,6 +19,7 @@ from penstock.io.connections.google_credentials import _credentials_of, credenti
 from penstock.io.files.filesystem import filesystem_for
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.errors import OptionsError, SinkError, SourceError
+from penstock.sdk.options import CredentialsOptions
 from penstock.testing.util import assert_that, equal_to
 
 ACCOUNT, FIRST, SECOND = (f"{name}@shop.iam.gserviceaccount.com" for name in ("reader", "first", "second"))
@@ -127,12 +128,10 @@ def test_a_pipeline_without_the_option_has_the_default_credentials(iam: Iam) -> 
 
 
 def test_the_option_may_be_set_while_the_pipeline_is_built(iam: Iam) -> None:
-    """As programs for Beam do by its view."""
-    from penstock.options.pipeline_options import GoogleCloudOptions
-
+    """By a view of the pipeline's options."""
     options = PipelineOptions([])
     p = beam.Pipeline(options=options)
-    options.view_as(GoogleCloudOptions).impersonate_service_account = ACCOUNT
+    options.view_as(CredentialsOptions).impersonate_service_account = ACCOUNT
     _ = p | beam.Create([1])
     p.run()
     assert TOKEN == token_of(credentials())
